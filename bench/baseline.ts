@@ -1,4 +1,6 @@
-/** What a bare server of the same kind does: one single-row INSERT, or one SELECT, a request. Same Fastify, same driver, same database. */
+/**
+ * What a bare server of the same kind does: one single-row INSERT, or one SELECT, per request. Same Fastify, same driver, same database.
+ */
 
 import { randomBytes } from 'node:crypto';
 import Fastify from 'fastify';

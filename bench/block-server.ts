@@ -1,6 +1,6 @@
 /**
- * A node that only hands out prepared blocks, in a process of its own, so that serving costs the reader nothing. Prints `ready` with
- * its port. Arguments: blocks, transactions in each, and output scripts as hex, of which each block pays one.
+ * A node that only serves prepared blocks, in a separate process, so that serving costs the reader nothing. Prints `ready` with its port.
+ * Arguments: blocks, transactions in each, and output scripts as hex, of which each block pays one.
  */
 import { createHash } from 'node:crypto';
 import { type Prepared, serveBlocks } from './serve-blocks.ts';
@@ -22,7 +22,7 @@ const bytesOf = (name: string, length: number): Buffer => {
   return Buffer.concat(parts).subarray(0, length);
 };
 
-/** A segwit transaction as most are: two inputs with signature and key, two outputs. */
+/** A typical segwit transaction: two inputs with signature and key, two outputs. */
 function makeTransaction(name: string, pays?: string): { raw: Buffer; txid: Buffer } {
   const coinbase = name.endsWith(' 0');
   const inputs = coinbase
@@ -59,13 +59,13 @@ function makeTransaction(name: string, pays?: string): { raw: Buffer; txid: Buff
   return { raw, txid: sha256d(Buffer.concat([version, body, lock])) };
 }
 
-/** All but the first two transactions are those of every block: then hundreds of blocks are made, and held, at little cost. */
+/** All but the first two transactions are the same in every block, so that hundreds of blocks are cheap to make and hold. */
 const common = Array.from({ length: transactionsEach - 2 }, (_, i) => makeTransaction(`any ${i + 2}`));
 const commonHex = Buffer.concat(common.map((tx) => tx.raw)).toString('hex');
 const joined = (left: Buffer, right: Buffer): Buffer => sha256d(Buffer.concat([left, right]));
 const pairUp = (level: readonly Buffer[]): Buffer[] =>
   Array.from({ length: Math.ceil(level.length / 2) }, (_, i) => joined(level[2 * i]!, level[2 * i + 1] ?? level[2 * i]!));
-/** What stands to the right of the two, level by level, in the tree of the ids of an even number of transactions. */
+/** The hashes to the right of the two, level by level, in the merkle tree of an even number of transactions. */
 const besides: Buffer[] = [];
 for (let level = pairUp(common.map((tx) => tx.txid)); level.length > 0; level = pairUp(level.slice(1))) besides.push(level[0]!);
 

@@ -1,6 +1,6 @@
 /**
- * Catching up: the real follower on the real database reads full blocks, against fetching the same blocks one after the other by
- * the same client and doing nothing with them. Goal: >= 0.5 of that speed.
+ * Catching up: the real follower with the real database reads full blocks, compared with fetching the same blocks one after the other
+ * with the same client. Goal: >= 0.5 of that speed.
  */
 import { openCore } from '../src/app.ts';
 import { createCoreSource } from '../src/chains/bitcoin/core-rpc.ts';
@@ -15,7 +15,7 @@ const TRANSACTIONS = 3_000;
 const TURN = 20;
 const ROUNDS = 15;
 const WATCHED = 200_000;
-/** Addresses that blocks pay, one a block. */
+/** Addresses that blocks pay, one per block. */
 const PAID = 20;
 
 const log = createLog('error');
@@ -43,7 +43,7 @@ const ask = async (method: string, ...params: unknown[]): Promise<Buffer> => {
   return Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length);
 };
 const hashAt = async (height: number): Promise<string> => JSON.parse((await ask('getblockhash', height)).toString()).result;
-/** The bytes and nothing else. */
+/** Only the bytes. */
 async function fetchThrough(to: number): Promise<void> {
   for (let height = to - TURN + 1; height <= to; height++) {
     const { length } = await ask('getblock', await hashAt(height), 0);
@@ -61,7 +61,7 @@ const timed = async (work: Promise<void>): Promise<number> => {
   return performance.now() - started;
 };
 
-// The first block is where an install begins, the first turn warms up.
+// The install starts at the first block; the first turn warms up.
 await follower.step();
 const turns: { fetched: number; followed: number }[] = [];
 for (let to = TURN; to < blocks; to += TURN) {

@@ -1,4 +1,4 @@
-/** POST create/simple against a bare INSERT a request. Goal: rate >= 1.3, p99 <= 1.2. */
+/** POST create/simple compared with a bare INSERT per request. Goal: rate >= 1.3, p99 <= 1.2. */
 
 import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';

@@ -1,4 +1,6 @@
-/** The dashboard of a merchant with 1,000,000 payments against one with 1,000: home, list, filters. Goal: medians <= 2 times, or under 50 ms. */
+/**
+ * The dashboard of a merchant with 1,000,000 payments compared with 1,000: home, list, filters. Goal: medians <= 2 times, or under 50 ms.
+ */
 import { startApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
 import { openDb } from '../src/db/db.ts';
@@ -52,7 +54,7 @@ const paths: readonly (readonly [name: string, path: string])[] = [
 for (const [name, path] of paths) {
   const taken = { large: [] as number[], small: [] as number[] };
   for (let i = -3; i < ROUNDS; i++) {
-    // In turns, after three of each to warm up: the machine cancels out.
+    // Alternating, after three of each to warm up, so that the machine's speed cancels out.
     const one = { large: await large.get(path), small: await small.get(path) };
     if (i < 0) continue;
     taken.large.push(one.large);

@@ -1,9 +1,9 @@
-/** Live payments of a year and their totals a day, written by the database itself. */
+/** Live payments of a year and their daily totals, written by the database itself. */
 import type { Db } from '../src/db/db.ts';
 
 export async function fillPayments(db: Db, { merchantId, count }: { merchantId: string; count: number }): Promise<void> {
   await db.sql`insert into rule_sets (hash, rules) values ('bench', '{}') on conflict do nothing`;
-  // No limit of time: this fills, it is not measured.
+  // No time limit: this fills the database and is not measured.
   await db.begin(async (tx) => {
     await tx`set local statement_timeout = 0`;
     await tx`
@@ -14,7 +14,7 @@ export async function fillPayments(db: Db, { merchantId, count }: { merchantId: 
       (array['BTC', 'LTC', 'ETH'])[1 + n % 3], 'INV-' || n, now() - (${count}::int - n) * (interval '365 days' / ${count}::int), now()
     from generate_series(1, ${count}::int) as n`;
   });
-  // As if their texts were there: nothing is indexed beside what is measured.
+  // As if their texts were indexed: nothing is indexed while measuring.
   await db.sql`insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', ${count})`;
   await db.sql`insert into payment_counters values (${merchantId}, 'live', ${count})`;
   await db.sql`

@@ -1,4 +1,4 @@
-/** GET payment against a bare SELECT a request. Goal: rate >= 1.0. */
+/** GET payment compared with a bare SELECT per request. Goal: rate >= 1.0. */
 import { client, testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { compare, startChild } from './kit.ts';

@@ -1,4 +1,7 @@
-/** Load and ratios: two servers on one database in the same run, taken in turns, medians compared. Figures are ratios; the machine cancels out. */
+/**
+ * Load and ratios: two servers on one database in the same run, alternating, medians compared. Figures are ratios, so that the machine's
+ * speed cancels out.
+ */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,12 +20,12 @@ export type Load = {
 };
 export type Figures = { perSecond: number; p50: number; p99: number; errors: number; non2xx: number };
 
-/** As Lua writes a text, whatever is in it. */
+/** As a Lua string, whatever is in it. */
 const lua = (text: string): string => `"${[...Buffer.from(text)].map((byte) => `\\${String(byte).padStart(3, '0')}`).join('')}"`;
 
 /**
- * Runs one load and reads its figures. Errors and refusals are reported, never hidden. The load comes from wrk, which takes a
- * tenth of the processor that a server takes: a heavier client on the same two cores would level out what is compared.
+ * Runs one load and reads its figures. Errors and refusals are reported, never hidden. The load comes from wrk, which needs a tenth of a
+ * server's processor time: a heavier client on the same two cores would hide the difference.
  */
 export async function measure(load: Load): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), 'florin-load-'));
@@ -59,7 +62,7 @@ const run = promisify(execFile);
 
 export const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 
-/** Measures both in turns (A B A B …) after a warm-up of each and prints the ratio of the medians. */
+/** Measures both alternately (A B A B …) after a warm-up of each and prints the ratio of the medians. */
 export async function compare(
   name: string,
   { subject, baseline, rounds = 15, goal }: { subject: Load; baseline: Load; rounds?: number; goal: string },
@@ -68,7 +71,7 @@ export async function compare(
   await measure({ ...subject, seconds: 8 });
   await measure({ ...baseline, seconds: 8 });
   const runs: { subject: Figures; baseline: Figures }[] = [];
-  // Short turns: what else the machine does meets both alike.
+  // Short turns, so that other load on the machine affects both equally.
   for (let i = 0; i < rounds; i++)
     runs.push({ subject: await measure({ seconds: 2, ...subject }), baseline: await measure({ seconds: 2, ...baseline }) });
   const rates = runs.map((run) => run.subject.perSecond / run.baseline.perSecond);

@@ -1,4 +1,4 @@
-/** A list page with total_count at 1,000,000 payments against the same at 1,000. Goal: p99 <= 1.5. */
+/** A list page with total_count at 1,000,000 payments compared with 1,000. Goal: p99 <= 1.5. */
 import { openDb } from '../src/db/db.ts';
 import { createLog } from '../src/log.ts';
 import { testEnvironment } from '../test/kit/app.ts';

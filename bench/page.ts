@@ -1,10 +1,13 @@
-/** How soon the payment page is there on a slow phone: slow 4G and a processor slowed to a quarter. Goal: LCP <= 1.5 s, TBT <= 50 ms, medians of 5. */
+/**
+ * How soon the payment page is ready on a slow phone: slow 4G and a processor slowed to a quarter. Goal: LCP <= 1.5 s, TBT <= 50 ms,
+ * medians of 5.
+ */
 import { testEnvironment } from '../test/kit/app.ts';
 import { startBrowser } from '../test/kit/browser.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { median, startChild } from './kit.ts';
 
-/** As the developer tools of Chromium define "Slow 4G". */
+/** As Chromium's developer tools define "Slow 4G". */
 const SLOW_4G = { offline: false, latency: 562.5, downloadThroughput: (1.6e6 * 0.9) / 8, uploadThroughput: (750e3 * 0.9) / 8 };
 const SLOWDOWN = 4;
 const RUNS = 5;
@@ -39,7 +42,7 @@ async function load(path: string): Promise<{ lcp: number; tbt: number; cls: numb
     'new Promise((done) => setTimeout(() => done({ ...seen, fcp: performance.getEntriesByName("first-contentful-paint")[0].startTime }), 500))',
   )) as { lcp: number; cls: number; fcp: number; tasks: [start: number, end: number][] };
   await context.close();
-  // Blocking time as it is defined: what tasks take beyond 50 ms, from the first paint on.
+  // Blocking time by its definition: the part of tasks beyond 50 ms, from the first paint on.
   const tbt = seen.tasks.reduce((sum, [start, end]) => sum + Math.max(0, end - Math.max(start, seen.fcp) - 50), 0);
   return { lcp: seen.lcp, tbt, cls: seen.cls };
 }
@@ -49,7 +52,7 @@ const sideOf = (name: string, runs: readonly Run[]): string => {
   const all = (pick: (run: Run) => number) => runs.map((run) => pick(run).toFixed(0)).join(' ');
   return `  ${name}LCP ${median(runs.map((run) => run.lcp)).toFixed(0)} ms (${all((run) => run.lcp)})   TBT ${median(runs.map((run) => run.tbt)).toFixed(0)} ms (${all((run) => run.tbt)})   CLS ${median(runs.map((run) => run.cls)).toFixed(3)}`;
 };
-/** Words alone, without a script: what the machine and the network take of every page. */
+/** Only text, without a script: what the machine and the network cost every page. */
 const BARE = '/docs/errors';
 for (const state of ['choose', 'awaiting BTC', 'awaiting, own colors']) {
   const path = `/_states?state=${encodeURIComponent(state)}`;

@@ -1,4 +1,4 @@
-/** 10,000 payment pages held open by one process against bare node:http server-sent events. Goal: memory <= 1.5. */
+/** 10,000 payment pages held open by one process compared with bare node:http server-sent events. Goal: memory <= 1.5. */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { type Child, startChild } from './kit.ts';
 const PAGES = 10_000;
 const AT_ONCE = 200;
 
-/** Megabytes of the process in memory, after its garbage was collected. */
+/** Megabytes of the process in memory, after garbage collection. */
 async function residentMb({ process: child }: Child): Promise<number> {
   for (let i = 0; i < 2; i++) {
     child.kill('SIGUSR2');
@@ -23,7 +23,7 @@ const cpuSeconds = ({ process: child }: Child): number => {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 };
 
-/** Opens one page a path; each is open when its first line has come. */
+/** Opens one page per path; each is open when its first line has arrived. */
 async function openPages(url: string, paths: readonly string[]): Promise<Socket[]> {
   const { port } = new URL(url);
   const sockets: Socket[] = [];
@@ -31,7 +31,7 @@ async function openPages(url: string, paths: readonly string[]): Promise<Socket[
   const openSome = async () => {
     while (next < paths.length) {
       const path = paths[next]!;
-      // Each payer is a client of its own: this measures pages, not the limit on those of one.
+      // Each payer is a separate client: this measures pages, not the limit per client.
       const payer = `10.0.${next >> 8}.${next & 255}`;
       next++;
       const socket = connect(Number(port), '127.0.0.1');
@@ -71,7 +71,7 @@ const database = await testDatabase({ parent: '/var/tmp' });
 const environment = testEnvironment(database.url, database.folder, {
   ...{ PLANS: '{"enterprise":{"per_minute":0,"per_month":0}}', TRUSTED_PROXIES: '127.0.0.1' },
 });
-// The payments are made by another process: what it allocates for them is no cost of open pages.
+// Another process creates the payments: its allocations are not a cost of open pages.
 const maker = await startChild('bench/serve.ts', environment);
 const made = JSON.parse(maker.line) as { url: string; secret: string };
 const ids: string[] = [];
@@ -97,7 +97,7 @@ const subject = await measure(florin, url, paths);
 
 const latencies: number[] = [];
 for (let i = 0; i < 9; i++) {
-  // Sockets were opened in no fixed order: the page that hears of the change is found by listening to all.
+  // Sockets are opened in no fixed order, so the page that receives the change is found by listening to all.
   const { promise: heard, resolve } = Promise.withResolvers<void>();
   const listen = (part: Buffer) => void (part.includes('event: v') && resolve());
   for (const socket of subject.sockets) socket.on('data', listen);

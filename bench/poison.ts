@@ -1,13 +1,13 @@
 /**
- * Blocks made to cost much more than they carry, each read by a process of its own. Goal: at most 400 MB above what the process holds
- * when idle, at most 100 ms of the event loop at a time, and an honest payment of the same block completes.
+ * Blocks crafted to cost much more than they carry, each read by a separate process. Goal: at most 400 MB above the idle process, at most
+ * 100 ms of the event loop at a time, and an honest payment in the same block completes.
  */
 import { spawnSync } from 'node:child_process';
 import type { Figures, Flood, FloodedCoin } from './poison/blocks.ts';
 
 const NODE = ['--disable-warning=ExperimentalWarning', '--expose-gc'];
 type Size = Pick<Flood, 'transactions' | 'inputs' | 'outputs'>;
-/** What a block of the coin can hold: as the network passes it on, and in one transaction that only a miner can put there. */
+/** What a block of the coin can hold: as the network relays it, and in one transaction that only a miner can include. */
 const LARGEST: Readonly<Record<FloodedCoin, { relayed: Size; mined: Size; many: Size }>> = {
   BTC: {
     relayed: { transactions: 10, inputs: 1_000, outputs: 1_650 },

@@ -1,4 +1,6 @@
-/** Receivers of webhooks that answer well or badly, by path, in a process of their own. `/figures` tells what arrived since it was asked last. */
+/**
+ * Webhook receivers that answer well or badly, by path, in a separate process. `/figures` returns what arrived since the last request.
+ */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { ensureTools } from '../test/kit/tools.ts';
 
-// What makes the load comes from Debian's packages, like what the tests need.
+// The load generator comes from Debian's packages, like the tools of the tests.
 await ensureTools(['wrk']);
 const names = process.argv.slice(2);
 for (const name of names.length > 0

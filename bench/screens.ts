@@ -1,6 +1,6 @@
 /**
- * The dashboard in a browser. How soon a screen is there on a processor slowed to a quarter, and over slow 4G; how soon what a person
- * does in a list of 1,000 rows is seen. Goals: LCP <= 1.5 s, over slow 4G 2.0 s, each act < 100 ms, medians.
+ * The dashboard in a browser. How soon a screen is ready on a processor slowed to a quarter, and over slow 4G; how soon an action in a
+ * list of 1,000 rows is visible. Goals: LCP <= 1.5 s, over slow 4G 2.0 s, each action < 100 ms, medians.
  */
 import type { BrowserContext, Page } from 'playwright-core';
 import { openDb } from '../src/db/db.ts';
@@ -22,7 +22,7 @@ const ACTS = 15;
 
 await buildApp({ info: () => {} });
 const database = await testDatabase();
-// A browser names the origin of what it sends, and the service takes its own alone.
+// A browser sends the origin of its requests, and the service accepts only its own.
 const port = await freePort();
 const url = `http://localhost:${port}`;
 const own = { PORT: String(port), PUBLIC_URL: url, HOST: 'localhost' };
@@ -36,7 +36,7 @@ await fillPayments(db, { merchantId, count: ROWS });
 await db.close();
 const browser = await startBrowser({ windows: true });
 
-/** A profile of its own, with nothing kept but who is signed in. */
+/** A separate profile that keeps only the signed-in session. */
 async function openContext(): Promise<BrowserContext> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 844 } });
   context.setDefaultTimeout(120_000);
@@ -45,7 +45,7 @@ async function openContext(): Promise<BrowserContext> {
   return context;
 }
 
-/** Slow 4G as Lighthouse has it: 150 ms there and back, 1.6 Mbit/s down, 750 kbit/s up. */
+/** Slow 4G as Lighthouse defines it: 150 ms round trip, 1.6 Mbit/s down, 750 kbit/s up. */
 const SLOW_4G = { offline: false, latency: 150, downloadThroughput: 1_600_000 / 8, uploadThroughput: 750_000 / 8 };
 
 async function load(path: string, there: string, { network = false }: { network?: boolean } = {}): Promise<number> {
@@ -66,7 +66,7 @@ async function load(path: string, there: string, { network = false }: { network?
   }
   await page.goto(`${url}${path}`);
   await page.locator(there).first().waitFor();
-  // What is painted later than what the screen is about would count too.
+  // Anything painted after the main content would count too.
   const lcp = (await page.evaluate('new Promise((done) => setTimeout(() => done(seen.lcp), 2_000))')) as number;
   await context.close();
   return lcp;
@@ -79,7 +79,7 @@ for (const [name, path, there] of [
   ['payments', '/dashboard/live/payments', 'tbody tr'],
   ['wallets', '/dashboard/live/wallets', 'text=Set up Bitcoin'],
 ] as const) {
-  // Words alone, without a script: what the machine takes of every page.
+  // Only text, without a script: what the machine costs every page.
   const bare = ['/docs/errors', 'h1'] as const;
   await load(path, there);
   await load(...bare);
@@ -101,7 +101,7 @@ console.log(`screens: home, processor at a quarter and slow 4G
   florin    LCP ${figures(slow)}
   goal      LCP <= 2000 ms${median(slow) > 2_000 ? '\n  MISSED' : ''}`);
 
-/** The list with so many rows, of which nothing is asked any more. */
+/** The list with so many rows and no pending requests. */
 async function openList(rows: number): Promise<Page> {
   const context = await openContext();
   const page = await context.newPage();
@@ -134,7 +134,10 @@ async function openList(rows: number): Promise<Page> {
   await page.evaluate('new Promise((done) => setTimeout(done, 3_000))');
   return page;
 }
-/** From the key or the press until its frame was painted, as the browser itself measures it (Event Timing); what it does not report took less than 16 ms. */
+/**
+ * From the key or click until its frame was painted, as the browser measures it (Event Timing); anything not reported took less than 16
+ * ms.
+ */
 async function timeOf(page: Page, act: () => Promise<void>): Promise<number> {
   const since = (await page.evaluate('performance.now()')) as number;
   await act();
@@ -192,7 +195,7 @@ for (const [name, act] of ACTS_OF) {
   const times: number[] = [];
   const baseline: number[] = [];
   for (let i = -2; i < ACTS; i++) {
-    // In turns, after two of each to warm up.
+    // Alternating, after two of each to warm up.
     await long.bringToFront();
     const one = await act(long);
     await short.bringToFront();

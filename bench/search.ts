@@ -1,4 +1,4 @@
-/** One search over 1,000,000 payments against the same over 1,000, by texts of every kind. Goal: p99 <= 1.5. */
+/** One search over 1,000,000 payments compared with 1,000, with texts of every kind. Goal: p99 <= 1.5. */
 import { startApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
 import { type Db, openDb } from '../src/db/db.ts';
@@ -115,7 +115,7 @@ for (const [name, text] of QUERIES) {
   const taken = { large: [] as number[], small: [] as number[] };
   let found = 0;
   for (let i = -5; i < ROUNDS; i++) {
-    // In turns, after some of each to warm up: the machine cancels out.
+    // Alternating, after some of each to warm up, so that the machine's speed cancels out.
     const one = { large: await large.search(text(large, i + 5)), small: await small.search(text(small, i + 5)) };
     if (i < 0) continue;
     taken.large.push(one.large.ms);

@@ -1,9 +1,9 @@
-/** The part of a Bitcoin Core node that hands out prepared blocks. Prints `ready` with its port. */
+/** The part of a Bitcoin Core node that serves prepared blocks. Prints `ready` with its port. */
 import { createServer } from 'node:http';
 
 export type Prepared = { height: number; hash: string; parent: string; merkleRoot: string; time: number; hex: string };
 
-/** `grow` is called with the parameter of the call of that name, shows blocks up to the height it returns, and answers the size. */
+/** `grow` is called with the parameter of the call of that name, shows blocks up to the height it returns, and answers with the size. */
 export function serveBlocks({
   blocks,
   grow,
@@ -53,7 +53,7 @@ export function serveBlocks({
       reply.end(Array.isArray(asked) ? `[${asked.map(one).join()}]` : one(asked));
     });
   });
-  // Its reader may pause between two questions; but the node never outlives it.
+  // Its reader may pause between two requests, but the node never outlives it.
   server.keepAliveTimeout = 300_000;
   const parent = process.ppid;
   setInterval(() => process.ppid !== parent && process.exit(0), 1_000).unref();

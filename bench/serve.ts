@@ -1,4 +1,7 @@
-/** The service as benchmarked: a process of its own on the database named in DATABASE_URL, unlimited plan, no endpoint. Prints `ready` with URL, key and set-up link. */
+/**
+ * The service under test: a separate process on the database in DATABASE_URL, with an unlimited plan and no endpoint. Prints `ready` with
+ * URL, key and set-up link.
+ */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { startApp } from '../src/app.ts';
@@ -10,6 +13,6 @@ const merchant = await createMerchant(app.ctx, { name: 'Bench', plan: 'enterpris
 const { merchantId, setupUrl, keys } = merchant;
 process.stdout.write(`ready ${JSON.stringify({ url: app.url, secret: keys.liveSecret, merchantId, setupUrl })}\n`);
 process.on('SIGTERM', () => void app.stop().then(() => process.exit(0)));
-// What is garbage is no need of memory: benchmarks ask for it to be collected before they look.
+// Garbage does not count as required memory: benchmarks request a collection before they measure.
 setFlagsFromString('--expose-gc');
 process.on('SIGUSR2', () => runInNewContext('gc')());

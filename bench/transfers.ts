@@ -1,4 +1,7 @@
-/** The page of a payment with 10,000 transfers against that of one with a single transfer, asked one by one. Goal: <= 50 ms and <= 50 kB. */
+/**
+ * The page of a payment with 10,000 transfers compared with that of a payment with one, requested one by one. Goal: <= 50 ms and <= 50
+ * kB.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { client, testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
@@ -8,13 +11,13 @@ const TRANSFERS = 10_000;
 const ROUNDS = 25;
 
 const database = await testDatabase({ parent: '/var/tmp' });
-// Each look comes from a client of its own: this measures a page, not the limit on them.
+// Each look comes from a separate client: this measures a page, not the limit per client.
 const environment = testEnvironment(database.url, database.folder, { TRUSTED_PROXIES: '127.0.0.1' });
 const florin = await startChild('bench/serve.ts', environment);
 const { url, secret } = JSON.parse(florin.line) as { url: string; secret: string };
 const { sql } = database.db;
 
-/** A completed payment to which so many equal parts came, as a follower and the settling leave it. */
+/** A completed payment that received so many equal transfers, as the follower and settling leave it. */
 async function make(transfers: number): Promise<string> {
   const reply = await client(url, secret).post('/api/payment/create/simple', { amount_usd: 100, return_url: 'https://shop.example/' });
   const id = reply.json.transaction_id as string;
@@ -46,7 +49,7 @@ await sql`analyze`;
 for (let i = 0; i < 10; i++) for (const id of [many, one]) await look(id);
 const rounds: { many: { ms: number; bytes: number }; one: { ms: number; bytes: number } }[] = [];
 for (let i = 0; i < ROUNDS; i++) rounds.push({ many: await look(many), one: await look(one) });
-// What nobody has asked for in the last five seconds is read from the database.
+// Anything not requested in the last five seconds is read from the database.
 const anew: { ms: number; bytes: number }[] = [];
 for (let i = 0; i < 7; i++) {
   await sleep(5_200);

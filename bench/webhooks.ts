@@ -1,6 +1,6 @@
 /**
- * Deliveries a second against a bare POST loop with the same client to the same receiver (goal >= 0.5); the time from an event
- * to its first attempt (goal p99 <= 1 s); and what receivers that answer badly cost the others (goal p99 <= 1.5).
+ * Deliveries per second compared with a bare POST loop with the same client and receiver (goal >= 0.5); the time from an event to its
+ * first attempt (goal p99 <= 1 s); and what receivers that answer badly cost the others (goal p99 <= 1.5).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openCore } from '../src/app.ts';
@@ -113,7 +113,7 @@ console.log(`webhooks: ${COUNT} deliveries to ${ENDPOINTS} endpoints
   ratio     rate ${median(ratios).toFixed(2)} (${ratios.map((r) => r.toFixed(2)).join(' ')})
   goal      rate >= 0.5`);
 
-/** A steady trickle of events to healthy endpoints of one service; the time from each event to its arrival. */
+/** A steady stream of events to healthy endpoints of one service, and the time from each event to its arrival. */
 async function trickle(side: { ctx: Context; shop: Shop }, seconds: number): Promise<number[]> {
   const { shop } = side;
   await figures();
@@ -132,7 +132,7 @@ async function trickle(side: { ctx: Context; shop: Shop }, seconds: number): Pro
   if (latenciesMs.length < sent) throw new Error(`${sent - latenciesMs.length} of ${sent} did not arrive`);
   return latenciesMs;
 }
-// The same service twice, alone and beside trouble, in turns; bad receivers have a process of their own.
+// The same service twice, alone and beside bad receivers, alternating; bad receivers have a separate process.
 const otherDatabase = await testDatabase({ parent: '/var/tmp' });
 const otherCore = await openCore(readConfig(testEnvironment(otherDatabase.url, otherDatabase.folder)), log);
 const badReceiver = await startChild('bench/receiver.ts', {});

@@ -1,11 +1,11 @@
-/** Settings that need more than a glance: whose word a source is. */
+/** Settings with less obvious rules: the trust level of sources. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConfigError, readConfig } from './config.ts';
 
 const BTC = { BTC_NODE_URL: 'http://bitcoind:8332,http://8.8.8.8:8332', BTC_BLOCKBOOK_URL: 'https://blockbook.example' };
 
-test('each source is trusted by its address, or as the operator says: one word for all, or one for each', () => {
+test('each source is trusted by its address, or as configured: one word for all, or one for each', () => {
   const trusts = (BTC_TRUST = '') => readConfig({ ...BTC, BTC_TRUST }).trusts.BTC;
   assert.deepEqual(trusts(), ['own', 'untrusted', 'untrusted']);
   assert.deepEqual(trusts('own'), ['own', 'own', 'own']);

@@ -20,7 +20,7 @@ test('on a terminal a log line is a time, a level, a sentence and its details', 
   assert.match(colored, /<red>error<\/> x/);
 });
 
-test('secrets are removed from lines for people too', () => {
+test('secrets are removed from the text format too', () => {
   const key = `sk_live_${'a1'.repeat(19)}`;
   assert.doesNotMatch(redact(line(30, { header: `Bearer ${key}`, url: 'http://user:hunter2@node:8332' }, `used ${key}`)), /a1a1|hunter2/);
 });

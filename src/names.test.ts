@@ -1,4 +1,4 @@
-/** Names that merchants gave, asked of a real DNS server that answers, answers late, or never does. */
+/** Names that merchants gave, resolved by a real DNS server that answers, answers late, or never does. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const leadsNowhere = (because: RegExp) => (error: unknown) => {
   return true;
 };
 
-test('a name leads to all its addresses, IPv4 first', async (t) => {
+test('a name resolves to all its addresses, IPv4 first', async (t) => {
   const server = await startNameServer((name) => (name === 'hooks.example' ? ['11.11.11.11', '11.11.11.12'] : []));
   t.after(server.stop);
   const { resolve } = createNames({ servers: [server.address], lookUpMs: LONG_MS });
@@ -27,7 +27,7 @@ test('a name leads to all its addresses, IPv4 first', async (t) => {
   await assert.rejects(resolve('unknown.example', shop), leadsNowhere(/^the name unknown\.example does not resolve$/));
 });
 
-test('a name server that never answers costs the time limit, two questions, and nothing more for a moment', async (t) => {
+test('a name server that never answers costs the time limit and two questions, and nothing more for a moment', async (t) => {
   const server = await startNameServer(() => null);
   t.after(server.stop);
   const { resolve } = createNames({ servers: [server.address], lookUpMs: 300, failedMs: LONG_MS });
@@ -38,7 +38,7 @@ test('a name server that never answers costs the time limit, two questions, and 
   assert.equal(server.asked.length, questions);
 });
 
-test('a name that led nowhere is asked again after that moment', async (t) => {
+test('a name that did not resolve is asked for again after that moment', async (t) => {
   let answer: NameAnswer = [];
   const server = await startNameServer(() => answer);
   t.after(server.stop);
@@ -48,7 +48,7 @@ test('a name that led nowhere is asked again after that moment', async (t) => {
   assert.equal((await resolve('new.example', shop))[0]!.address, '11.11.11.11');
 });
 
-test('a merchant looks up eight names at a time, and other merchants do not wait for them', async (t) => {
+test('a merchant resolves eight names at a time, and other merchants do not wait for them', async (t) => {
   const held = Promise.withResolvers<NameAnswer>();
   const server = await startNameServer((name) => (name.startsWith('slow') ? held.promise : ['11.11.11.11']));
   t.after(server.stop);
@@ -68,7 +68,7 @@ test('a merchant looks up eight names at a time, and other merchants do not wait
   assert.equal(server.asked.filter((name) => name.startsWith('slow')).length, 20);
 });
 
-test('a look-up that nobody waits for any more is not made', async (t) => {
+test('a lookup that nobody waits for any more is not made', async (t) => {
   const held = Promise.withResolvers<NameAnswer>();
   const server = await startNameServer(() => held.promise);
   t.after(server.stop);
@@ -83,7 +83,7 @@ test('a look-up that nobody waits for any more is not made', async (t) => {
   assert.ok(!server.asked.includes('left.example'));
 });
 
-test('names of the hosts file, localhost and names of the operator’s network need no name server', async (t) => {
+test('names in the hosts file, localhost and names of the operator’s network need no name server', async (t) => {
   const server = await startNameServer(() => []);
   const folder = mkdtempSync(join(tmpdir(), 'florin-hosts-'));
   t.after(() => {
@@ -105,7 +105,7 @@ test('names of the hosts file, localhost and names of the operator’s network n
   assert.deepEqual(server.asked, ['x.internal']);
 });
 
-test('hosts named in WEBHOOK_ALLOW, and names without a dot where anything is allowed, are asked of the system', async (t) => {
+test('hosts named in WEBHOOK_ALLOW, and names without a dot where anything is allowed, are resolved by the system', async (t) => {
   const server = await startNameServer(() => []);
   const folder = mkdtempSync(join(tmpdir(), 'florin-hosts-'));
   t.after(() => {

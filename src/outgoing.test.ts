@@ -1,4 +1,4 @@
-/** The way out, over real sockets: what a merchant's URL must never reach, and what a receiver cannot do to us. */
+/** Outgoing requests over real sockets: what a merchant's URL must never reach, and what a receiver cannot do to the service. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -35,11 +35,11 @@ async function listen<S extends NetServer>(server: S, host = '127.0.0.1', port =
   return listening;
 }
 const httpReceiver = (answer: RequestListener): Promise<Server & { port: number; connections: number }> => listen(createHttpServer(answer));
-/** A receiver that speaks bytes: `talk` gets the socket once the request has begun. */
+/** A receiver that works with bytes: `talk` gets the socket once the request has begun. */
 const rawReceiver = (talk: (socket: Socket) => void) =>
   listen(createTcpServer((socket) => void socket.once('data', () => talk(socket)).on('error', () => {})));
 
-/** A way out with names of its own. Each name answers with its addresses, in turn when several answers are given. */
+/** A client with its own names. Each name resolves to its addresses, in turn if there are several answers. */
 function wayOut(names: Record<string, string[][]> = {}, { allow = [], ca }: { allow?: string[]; ca?: string } = {}) {
   const asked: string[] = [];
   const outgoing = createOutgoing({
@@ -65,7 +65,7 @@ const fails = (kind: OutgoingError['class']) => (error: unknown) => {
 };
 const merchantId = 'mer_shop';
 const limits = { merchantId, timeoutMs: 120_000, maxReplyBytes: 1_000 };
-/** Far less than that limit, far more than a busy machine needs for what takes no time, or 300 ms. */
+/** Far less than that limit, but far more than a busy machine needs for an instant response, or 300 ms. */
 const FAR_LESS_MS = 60_000;
 const toMerchant = (url: string, more: Partial<OutgoingRequest> = {}) => own.requestMerchantUrl({ url, ...limits, ...more });
 
@@ -84,7 +84,7 @@ const PUBLIC_ADDRESSES = `
 `;
 const words = (text: string) => text.trim().split(/\s+/);
 
-test('every address that is not the public internet is known as such, its edges too', () => {
+test('every address outside the public internet is recognized, including the edges', () => {
   for (const address of words(PRIVATE_ADDRESSES)) assert.equal(isPublicAddress(address), false, address);
   for (const address of words(PUBLIC_ADDRESSES)) assert.equal(isPublicAddress(address), true, address);
   for (const nonsense of ['', 'localhost', '127.1', '1.1.1.1.', 'fe80::1%eth0']) assert.equal(isPublicAddress(nonsense), false, nonsense);
@@ -102,7 +102,7 @@ for (const path of ['save', 'send'] as const) {
   const tryUrl = (url: string, out = wayOut().outgoing) =>
     path === 'save' ? out.vetMerchantUrl({ merchantId, url }) : out.requestMerchantUrl({ url, ...limits });
 
-  test(`no spelling of a private address can be used (${path})`, async () => {
+  test(`a private address is refused in every notation (${path})`, async () => {
     for (const host of words(SPELLINGS)) {
       for (const suffix of ['/hook', ':8443/hook'])
         await assert.rejects(tryUrl(`https://${host}${suffix}`), fails('refused_address'), `${host}${suffix}`);
@@ -130,7 +130,7 @@ for (const path of ['save', 'send'] as const) {
       await assert.rejects(tryUrl(`https://${host}/`, outgoing), fails('dns'), host);
   });
 
-  test(`anything but https without user-info is refused (${path})`, async () => {
+  test(`anything but https without user info is refused (${path})`, async () => {
     const { outgoing } = wayOut({ 'shop.example': [['93.184.216.34']] });
     for (const url of [
       'http://shop.example/',
@@ -155,18 +155,18 @@ for (const path of ['save', 'send'] as const) {
     ]) {
       await assert.rejects(tryUrl(url, outgoing), fails('invalid_url'), url);
     }
-    // What stands before the @ is no host.
+    // What comes before the @ is not a host.
     await assert.rejects(tryUrl('https://shop.example@127.0.0.1/', outgoing), fails('invalid_url'));
   });
 
-  test(`ports of services that are not web servers are closed (${path})`, async () => {
+  test(`ports of services that are not web servers are refused (${path})`, async () => {
     const { outgoing } = wayOut({ 'shop.example': [['93.184.216.34']] });
     for (const port of [0, 1, 22, 25, 80, 110, 444, 1023, 2375, 3306, 5432, 6379, 9200, 11211, 27017])
       await assert.rejects(tryUrl(`https://shop.example:${port}/`, outgoing), fails('refused_address'), String(port));
   });
 }
 
-test('a public https URL may be saved, whatever its port above 1023', async () => {
+test('a public https URL can be saved with any port above 1023', async () => {
   const { outgoing } = wayOut({ 'shop.example': [['93.184.216.34', '2606:4700::1111']] });
   for (const url of [
     'https://shop.example/hook',
@@ -191,7 +191,7 @@ test('a refused URL is never connected to', async () => {
   assert.equal(inside.connections, 0);
 });
 
-test('WEBHOOK_ALLOW opens exactly what it names, over http too', async () => {
+test('WEBHOOK_ALLOW opens exactly what it names, also over http', async () => {
   const inside = await httpReceiver((_, reply) => reply.end('ok'));
   const names = { 'own.example': [['127.0.0.1']], 'other.example': [['127.0.0.1']], 'both.example': [['127.0.0.1', '10.0.0.1']] };
   const byName = wayOut(names, { allow: ['Own.Example'] }).outgoing;
@@ -219,13 +219,13 @@ test('a name that was public when it was saved and leads inside later is refused
   assert.deepEqual([asked.length, inside.connections], [2, 0]);
 });
 
-test('the connection goes to the address that was vetted: the name is asked once', async () => {
+test('the connection goes to the verified address: the name is resolved once', async () => {
   const startBoth = async () => {
     const vetted = await listen(
       createHttpServer((request, reply) => reply.end(request.headers.host)),
       '127.0.0.2',
     );
-    // The port may belong to somebody else on the other address: then another one.
+    // On the other address the port may be in use: then another one is chosen.
     const trap = await listen(createHttpServer(), '127.0.0.1', vetted.port).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EADDRINUSE') throw error;
       return null;
@@ -252,7 +252,7 @@ test('redirects are answers, never followed', async () => {
   assert.equal(target.connections, 0);
 });
 
-test('the body and headers arrive as given, and the answer as it was', async () => {
+test('the body and headers arrive as given, and the answer is returned as it was', async () => {
   const receiver = await httpReceiver(async (request, reply) => {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
@@ -264,7 +264,7 @@ test('the body and headers arrive as given, and the answer as it was', async () 
   assert.deepEqual([reply.status, reply.headers['x-seen'], Buffer.from(reply.body)], [201, 'POST m 6', body]);
 });
 
-test('a reply of a gigabyte is cut or refused, and its sender is let go at once', async () => {
+test('a reply of a gigabyte is cut or refused, and its connection is closed at once', async () => {
   for (const over of ['cut', 'refuse'] as const) {
     let sent = 0;
     const letGo = Promise.withResolvers<void>();
@@ -290,13 +290,13 @@ test('a reply of a gigabyte is cut or refused, and its sender is let go at once'
   }
 });
 
-test('a reply of exactly the limit is whole', async () => {
+test('a reply of exactly the limit is complete', async () => {
   const receiver = await httpReceiver((_, reply) => reply.end('y'.repeat(limits.maxReplyBytes)));
   const reply = await toMerchant(`http://127.0.0.1:${receiver.port}/`, { over: 'refuse' });
   assert.equal(reply.body.length, limits.maxReplyBytes);
 });
 
-/** Receivers that take their time, and what each keeps back. */
+/** Slow receivers, and what each withholds. */
 const SLOW: Readonly<Record<string, (socket: Socket) => void>> = {
   'never answers': () => {},
   'drips its headers': (socket) => drip(socket, 'HTTP/1.1 200 OK\r\nX-Long: ', 'a'),
@@ -311,19 +311,19 @@ function drip(socket: Socket, start: string, piece: string): void {
   socket.on('close', () => clearInterval(timer));
 }
 for (const [what, talk] of Object.entries(SLOW)) {
-  test(`a receiver that ${what} costs the time limit and no more`, async () => {
+  test(`a receiver that ${what} takes the time limit and no more`, async () => {
     const closed = Promise.withResolvers<void>();
     const receiver = await rawReceiver(talk);
     receiver.on('connection', (socket) => socket.on('close', () => closed.resolve()));
     const started = performance.now();
     await assert.rejects(toMerchant(`http://127.0.0.1:${receiver.port}/`, { timeoutMs: 300 }), fails('timeout'));
     assert.ok(performance.now() - started < FAR_LESS_MS);
-    // On a slow machine the limit may strike before anything is connected.
+    // On a slow machine the limit may be reached before the connection is made.
     if (receiver.connections > 0) await closed.promise;
   });
 }
 
-test('a reply can be taken part by part with the length it was announced with, and is refused beyond the limit all the same', async () => {
+test('a reply can be read in parts with its announced length, and is still refused beyond the limit', async () => {
   const receiver = await httpReceiver((_, reply) => void reply.writeHead(200, { 'content-length': 2_000 }).end('y'.repeat(2_000)));
   const request = async (maxReplyBytes: number) => {
     let taken = 0;
@@ -338,14 +338,14 @@ test('a reply can be taken part by part with the length it was announced with, a
   await assert.rejects(request(1_999), fails('too_large'));
 });
 
-test('a receiver that never shakes hands costs the time limit and no more', async () => {
+test('a receiver that never completes the handshake takes the time limit and no more', async () => {
   const receiver = await rawReceiver(() => {});
   const started = performance.now();
   await assert.rejects(toMerchant(`https://hooks.example:${receiver.port}/`, { timeoutMs: 300 }), fails('timeout'));
   assert.ok(performance.now() - started < FAR_LESS_MS);
 });
 
-test('a name service that never answers costs the time limit and no more', async () => {
+test('a name server that never answers takes the time limit and no more', async () => {
   const outgoing = createOutgoing({ allow: [], log: silent, resolve: () => new Promise(() => {}) });
   const started = performance.now();
   await assert.rejects(outgoing.requestMerchantUrl({ url: 'https://slow.example/', ...limits, timeoutMs: 300 }), fails('timeout'));
@@ -371,7 +371,7 @@ for (const [what, bytes] of Object.entries(BROKEN)) {
   });
 }
 
-test('a receiver that is not there is a failed connect', async () => {
+test('an unreachable receiver is a failed connect', async () => {
   const gone = await httpReceiver(() => {});
   const { port } = gone;
   gone.close();
@@ -379,7 +379,7 @@ test('a receiver that is not there is a failed connect', async () => {
   await assert.rejects(toMerchant(`http://127.0.0.1:${port}/`), fails('connect'));
 });
 
-test('a certificate must be valid, trusted and of the name', async () => {
+test('a certificate must be valid, trusted and issued for the name', async () => {
   const receiver = await listen(createHttpsServer({ key: key!, cert: certificate! }, (_, reply) => reply.end('ok')));
   const ended = await listen(createHttpsServer({ key: key!, cert: endedCertificate! }, (_, reply) => reply.end('ok')));
   const names = { 'hooks.example': [['127.0.0.1']], 'other.example': [['127.0.0.1']] };
@@ -399,11 +399,11 @@ test('a certificate must be valid, trusted and of the name', async () => {
 
 test('a request that cannot be written fails alone', async () => {
   await assert.rejects(toMerchant('http://127.0.0.1:9/', { headers: { 'x-mark': 'a\nb' }, timeoutMs: 50 }));
-  // Long enough for its time limit to strike, which must find nothing to do.
+  // Long enough for its time limit to be reached, which must have no effect.
   await sleep(100);
 });
 
-test('a kept connection that the server closes as it is used again costs nothing but a new one', async () => {
+test('if the server closes a kept connection as it is reused, only a new connection is needed', async () => {
   const asked = new Map<Socket, number>();
   const server = createHttpServer((request, reply) => {
     const times = (asked.get(request.socket) ?? 0) + 1;

@@ -1,4 +1,4 @@
-/** The repository checks its own facts: direction of imports, table owners, words with a better home, labelled files. */
+/** The repository checks itself: direction of imports, table owners, forbidden words, generated files. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 const sources = globSync('src/**/*.ts', { cwd: ROOT }).filter((path) => !path.endsWith('.test.ts'));
 
-/** Imports go to the right only; members of one group do not import each other, but for the pairs named. */
+/** Imports go only to the right; members of one group do not import each other, except for the listed pairs. */
 const LAYERS: readonly (readonly string[])[] = [
   ['main'],
   ['cli'],
@@ -37,7 +37,7 @@ const partOf = (path: string): string =>
     .split('/')[0]!
     .replace(/\.ts$/, '');
 
-/** The files that a text imports, now or later, as it names them. */
+/** The files that a text imports, statically or dynamically, as it names them. */
 const importsOf = (text: string): string[] => [...text.matchAll(/(?:from |import |import\()'(\.[^']+)'/g)].map(([, target]) => target!);
 
 export function wrongImports(path: string, text: string): string[] {
@@ -173,7 +173,7 @@ export const crossings = (path: string, text: string): string[] =>
     return path.startsWith('dashboard/') === to.startsWith('dashboard/') ? [] : [`${path} imports ${to}`];
   });
 
-test('the service and the dashboard share types through generated files alone', () => {
+test('the service and the dashboard share types only through generated files', () => {
   const all = [...globSync('dashboard/**/*.{ts,tsx}', { cwd: ROOT }), ...sources];
   assert.ok(all.some((path) => path.startsWith('dashboard/')));
   assert.deepEqual(
@@ -215,7 +215,7 @@ test('links in the documents lead somewhere', () => {
   assert.deepEqual(broken, []);
 });
 
-test('the sections of guides that the service links to exist', () => {
+test('the guide sections that the service links to exist', () => {
   const networks = ['bitcoin', 'litecoin', 'dash', 'dogecoin', 'ethereum'];
   // `${guide}` in the readiness report is the guide of any network.
   const links = globSync('src/**/*.ts', { cwd: ROOT }).flatMap((file) =>
@@ -240,7 +240,7 @@ test('the sections of guides that the service links to exist', () => {
 test('the map in ARCHITECTURE.md names every file, and every invariant a test that exists', () => {
   const text = read('ARCHITECTURE.md');
   const map = /```\n([\s\S]*?)```/.exec(text)![1]!;
-  // A line without indent names a file or opens a folder; an indented one begins with files of the folder above.
+  // A line without indent names a file or opens a folder; an indented one starts with files of the folder above.
   const named: string[] = [];
   let folder = '';
   for (const line of map.split('\n')) {
@@ -260,7 +260,7 @@ test('the map in ARCHITECTURE.md names every file, and every invariant a test th
 
 const SETTINGS: ReadonlySet<string> = new Set(CONFIG.flatMap(namesOf));
 
-test('every setting stands in the example and in the reference, and none beside them is read', () => {
+test('every setting is in the example and in the reference, and no other one is read', () => {
   const example = read('.env.example');
   const reference = read('docs/reference/config.md');
   const asked = new Set<string>();
@@ -296,7 +296,7 @@ test('the container image is made of files that exist and are sent to the build'
   assert.deepEqual(copied('FROM a\nCOPY --chown=b c d ./\nCOPY --from=a /e /f\n'), ['c', 'd']);
 });
 
-/** Variables that container files set, less those of the database image. */
+/** Variables that container files set, except for those of the database image. */
 export const variablesSet = (text: string): string[] =>
   [...text.matchAll(/^\s+([A-Z][A-Z0-9_]*):/gm), ...text.matchAll(/^(?:ENV)?\s+([A-Z][A-Z0-9_]*)=/gm)]
     .map(([, name]) => name!)

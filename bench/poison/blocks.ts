@@ -1,4 +1,4 @@
-/** Reads a block made to cost as much as possible by the real follower into the real database, and settles what it pays. */
+/** Reads a block crafted to be as expensive as possible with the real follower into the real database, and settles what it pays. */
 import { setImmediate } from 'node:timers/promises';
 import { openCore } from '../../src/app.ts';
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
@@ -15,7 +15,7 @@ import { makeLivePayment } from '../../test/kit/payments.ts';
 import { startChild } from '../kit.ts';
 
 export type FloodedCoin = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
-/** Transactions of so many inputs and outputs each, all to one script; and an honest payment. */
+/** Transactions with so many inputs and outputs each, all to one script, and an honest payment. */
 export type Flood = {
   script: string;
   units: string;
@@ -28,7 +28,7 @@ export type Flood = {
 export type Figures = {
   blockBytes: number;
   seconds: number;
-  /** Above what was held before, at most. */
+  /** Above what was used before, at most. */
   memoryBytes: number;
   /** The longest time that nothing else could run, and how much of it this thread had a processor. */
   heldMs: number;
@@ -40,10 +40,10 @@ export type Figures = {
 };
 
 export const PRICE = { BTC: '97000', ETH: '2600', LTC: '100', DASH: '30', DOGE: '0.20' } as const;
-/** What both payments ask for. */
+/** The amount of both payments. */
 export const CENTS = 1_000n;
 
-/** A payment whose payer has chosen the coin, as the service makes it but for the address. */
+/** A payment whose customer has chosen the coin, created as by the service except for the address. */
 export async function openPayment(ctx: Context, coin: Coin, merchantId: string, key: string, units: bigint): Promise<string> {
   const id = await makeLivePayment(ctx, { merchantId, amountUsdCents: CENTS, expiresInSeconds: 3_600 });
   await ctx.db.begin((tx) =>
@@ -60,7 +60,7 @@ export async function openPayment(ctx: Context, coin: Coin, merchantId: string, 
   return id;
 }
 
-/** Runs `work` and tells what it took of memory and of the event loop. */
+/** Runs `work` and measures its memory and event loop delays. */
 export async function watch(work: () => Promise<void>): Promise<Pick<Figures, 'seconds' | 'memoryBytes' | 'heldMs' | 'heldCpuMs'>> {
   (globalThis as { gc?: () => void }).gc?.();
   const idle = process.memoryUsage.rss();
@@ -89,7 +89,7 @@ export async function watch(work: () => Promise<void>): Promise<Pick<Figures, 's
   return { seconds, memoryBytes: most - idle, heldMs, heldCpuMs };
 }
 
-/** One block of one coin, from the node to payments that are settled. */
+/** One block of one coin, from the node to settled payments. */
 export async function readFlood(coin: FloodedCoin, size: Pick<Flood, 'transactions' | 'inputs' | 'outputs'>): Promise<Figures> {
   const log = createLog('fatal');
   const database = await testDatabase({ parent: '/var/tmp' });

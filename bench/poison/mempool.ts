@@ -1,7 +1,7 @@
 /**
- * Looks at a mempool of 300,000 transactions into which some come between the looks: what a look asks of the node, and how long it
- * holds up the event loop, against the list read as JSON. Goal: at most two requests and those for what is new; at most 40 ms of the
- * event loop at a time.
+ * Looks at a mempool of 300,000 transactions to which some are added between the looks: what a look requests from the node, and how long
+ * it blocks the event loop, compared with the list read as JSON. Goal: at most two requests plus those for new transactions; at most 40
+ * ms of the event loop at a time.
  */
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -18,14 +18,14 @@ import { median, startChild } from '../kit.ts';
 const WAITING = 300_000;
 const NEW_EACH = 20;
 const LOOKS = 20;
-/** A transaction of one input and one output; whose it is does not matter here. */
+/** A transaction with one input and one output; whose it is does not matter here. */
 const RAW = `0100000001${'11'.repeat(32)}00000000000000000001e8030000000000001600140000000000000000000000000000000000000000${'00'.repeat(4)}`;
 const TIP = 'e'.repeat(64);
 
 if (process.argv[2] === 'node') await serveMempool();
 else await look();
 
-/** The node: each list has some more ids than the one before. Prints `ready` with its port. */
+/** The node: each list has some more IDs than the one before. Prints `ready` with its port. */
 async function serveMempool(): Promise<void> {
   const id = (n: number): string => createHash('sha256').update(`waiting ${n}`).digest('hex');
   const ids = Array.from({ length: WAITING }, (_, i) => id(i));

@@ -1,6 +1,6 @@
 /**
- * A node of the Bitcoin Core family that hands out one block made to cost as much as possible, in a process of its own, so that making
- * and serving it costs the reader nothing. Prints `ready` with its port. Argument: what is in the block, as JSON.
+ * A node of the Bitcoin Core family that serves one block crafted to be as expensive as possible, in a separate process, so that making
+ * and serving it costs the reader nothing. Prints `ready` with its port. Argument: the content of the block, as JSON.
  */
 import { createHash } from 'node:crypto';
 import { type Prepared, serveBlocks } from '../serve-blocks.ts';

@@ -1,7 +1,7 @@
 /**
- * A block of Ethereum whose traces are 500 MB, read by the real follower into the real database: what a contract creation that calls
- * with megabytes of memory makes of them. An honest payment of the same block comes directly, another through a contract. Goal: at most
- * 400 MB above what the process holds when idle, at most 100 ms of the event loop at a time, and both payments complete.
+ * An Ethereum block with 500 MB of traces, read by the real follower into the real database: the result of a contract creation that calls
+ * with megabytes of memory. One honest payment in the same block comes directly, another through a contract. Goal: at most 400 MB above
+ * the idle process, at most 100 ms of the event loop at a time, and both payments complete.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,14 +21,14 @@ import { CENTS, openPayment, PRICE, watch } from './blocks.ts';
 const TRACE_MB = 500;
 const PAYER = '11'.repeat(20);
 const CONTRACT = '22'.repeat(20);
-/** The last digits say which index of the wallet an address has. */
+/** The last digits are the wallet index of an address. */
 const [DIRECT, THROUGH] = [`${'aa'.repeat(18)}0001`, `${'aa'.repeat(16)}00020000`];
 const DUE = (CENTS * 10n ** 18n) / (BigInt(PRICE.ETH) * 100n) + 1n;
 
 if (process.argv[2] === 'node') await serveNode();
 else await read();
 
-/** The node: block 1 is there once it is asked to grow. It gives traces, but each is 500 MB. Prints `ready` with its port. */
+/** The node: block 1 appears once it gets a request to grow. It returns traces, but each is 500 MB. Prints `ready` with its port. */
 async function serveNode(): Promise<void> {
   const hex = (value: number | bigint) => `0x${value.toString(16)}`;
   const word = (value: number | bigint) => value.toString(16).padStart(64, '0');

@@ -32,7 +32,7 @@ test('published derivation vectors: BIP-44, 49, 84, 86 and SLIP-44', () => {
   assert.equal(first(ALL, "m/44'/60'/0'", 'ETH', 'eoa'), '0x73d0385F4d8E00C5e6504C6030F47BF6212736A8');
 });
 
-test('BIP-49 on testnet from its upub spelling', () => {
+test('BIP-49 on testnet from its upub form', () => {
   const upub = 'upub5EFU65HtV5TeiSHmZZm7FUffBGy8UKeqp7vw43jYbvZPpoVsgU93oac7Wk3u6moKegAEWtGNF8DehrnHtv21XXEMYRUocHqguyjknFHYfgY';
   const parsed = parseAccountKey(upub, { coin: 'BTC', network: 'testnet' });
   assert.equal(parsed.script, 'p2sh-p2wpkh');
@@ -106,7 +106,7 @@ test('keys of another coin, network or depth are refused with the reason', () =>
   assert.match(reason('not a key', 'BTC'), /not an extended public key/);
 });
 
-test('addresses and private keys of the nodes own test suites', () => {
+test("addresses and private keys from the nodes' own test suites", () => {
   const folder = join(import.meta.dirname, '../../test/fixtures/addresses');
   const vectors = (name: string) => JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8'));
   const networks: Record<string, Network> = { main: 'mainnet', test: 'testnet', regtest: 'regtest' };
@@ -151,7 +151,7 @@ test('addresses and private keys of the nodes own test suites', () => {
   assert.deepEqual(checked, { BTC: 122, LTC: 124, DASH: 104, DOGE: 50 });
 });
 
-test('LTC: an address of the old form that begins like Bech32 is read as what it is', () => {
+test('LTC: an address in the old format that begins like Bech32 is read correctly', () => {
   // Found with a random account key. It was mistaken for a mistyped address: lookups were refused, and blocks read by page missed payments.
   assert.equal(
     decodeAddress('LTc12fpPkK6eCnmuwSTZ7uxFVjtaQxVHPW', { coin: 'LTC', network: 'mainnet' }).key,

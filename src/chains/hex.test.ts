@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { writeHex } from './hex.ts';
 
-test('hex digits become the bytes that the platform makes of them, at every length, in both cases, wherever they stand', () => {
+test('hex digits are decoded like the platform does, at every length, in both cases, at any offset', () => {
   const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * 167 + (i >> 3)) & 0xff));
   for (const text of [bytes.toString('hex'), bytes.toString('hex').toUpperCase()]) {
     const hex = Buffer.from(text);

@@ -12,7 +12,7 @@ const read = (reply: string, cuts: readonly number[], announced: number, room?: 
   return { bytes: hex.bytes(), text: hex.text() };
 };
 
-test('a result of hex digits becomes its bytes, wherever the reply is cut into parts, whatever length is announced, in what room there is', () => {
+test('a result of hex digits becomes its bytes, however the reply is split, whatever length is announced, with any buffer size', () => {
   const frames = fc.constantFrom<readonly [string, string]>(
     ['{"result":"', '","error":null,"id":7}\n'],
     ['{"id":7,"error":null,"result":"', '"}'],
@@ -36,7 +36,7 @@ test('a result of hex digits becomes its bytes, wherever the reply is cut into p
   assert.deepEqual(read(`{"result":"${large.toString('hex')}","error":null}`, [1_000_001, 3_000_000], 0).bytes, large);
 });
 
-test('every other reply is kept as the text it is, wherever it is cut', () => {
+test('every other reply stays text, however it is split', () => {
   const replies = [
     '{"result":null,"error":{"code":-5,"message":"Block not found"},"id":7}',
     `{"result":{"hash":"${'ab'.repeat(300)}"},"error":null,"id":7}`,
@@ -51,7 +51,7 @@ test('every other reply is kept as the text it is, wherever it is cut', () => {
   );
 });
 
-test('hex that ends before its quote, or in the middle of a byte, is no block', () => {
+test('hex that ends before its quote, or in the middle of a byte, is not a block', () => {
   assert.equal(read('{"result":"00ff', [5, 13], 15).bytes, null);
   assert.equal(read('{"result":"00ff0","error":null}', [12], 30).bytes, null);
 });

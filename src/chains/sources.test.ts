@@ -6,7 +6,7 @@ import { createLog } from '../log.ts';
 import { ChainError } from './chain.ts';
 import { joinSources } from './sources.ts';
 
-/** Two sources of one chain; `until` is what the first one waits for before it answers. */
+/** Two sources of one chain; the first waits for `until` before it answers. */
 function twoSources() {
   const chain = createAdversaryChain({ height: 10, now: () => new Date() });
   let until: Promise<unknown> = Promise.resolve();
@@ -30,7 +30,7 @@ function twoSources() {
   return { chain, joined, asked, wait: (promise: Promise<unknown>) => (until = promise) };
 }
 
-test('a source that hangs is raced by the next one, which is followed until the first is well again', async () => {
+test('when a source hangs, the next one answers and is followed until the first works again', async () => {
   const { chain, joined, asked, wait } = twoSources();
   await joined.survey();
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -61,7 +61,7 @@ test('a source that hangs is raced by the next one, which is followed until the 
   );
 });
 
-test('a source that is down is replaced by the next one until it is well again', async () => {
+test('a source that is down is replaced by the next one until it works again', async () => {
   const { joined, wait } = twoSources();
   await joined.survey();
   wait(Promise.reject(new ChainError('outage', 'it is down')));

@@ -27,7 +27,7 @@ wobble                                                  | Unknown command "wobbl
 constructor                                             | Unknown command "constructor".
 --json doctor                                           | Put the command first: ./florin COMMAND --json
 `;
-test('each command refuses what it does not take, and says what was probably meant', () => {
+test('each command refuses what it does not accept, with a suggestion', () => {
   for (const row of REFUSED.trim().split('\n').slice(1)) {
     const [line, says] = row.split(/ +\| /);
     assert.throws(
@@ -38,7 +38,7 @@ test('each command refuses what it does not take, and says what was probably mea
   }
 });
 
-test('options are read with spaces or =, switches without a value', () => {
+test('options are accepted with spaces or =, switches without a value', () => {
   const parsed = parseCommand(['merchant', 'create', '--name=My shop', '--plan', 'enterprise', '--json'], COMMANDS);
   assert.ok('flags' in parsed);
   assert.deepEqual([parsed.name, parsed.flags], ['merchant create', { name: 'My shop', plan: 'enterprise', json: 'true' }]);
@@ -63,7 +63,7 @@ test('help lists all commands, those of a group, or the options of one', () => {
   }
 });
 
-test('a usage error ends with 2, another one with 1, both on standard error and without colors there', async () => {
+test('a usage error exits with 2, another error with 1, both on standard error and without colors there', async () => {
   const run = (args: string[], env: object = {}) =>
     new Promise<unknown[]>((done) => {
       const main = join(import.meta.dirname, '../main.ts');

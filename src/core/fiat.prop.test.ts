@@ -10,7 +10,7 @@ const currency = fc.constantFrom(...FIATS);
 const minor = fc.bigInt({ min: 1n, max: 10n ** 13n });
 const rate = fc.bigInt({ min: 10n ** 5n, max: 10n ** 14n });
 
-test('the cents are worth what was asked or more, and less than a cent more', () => {
+test('the cents are worth the requested amount or more, but less than a cent more', () => {
   fc.assert(
     fc.property(currency, minor, rate, (code, amount, rateE8) => {
       const cents = fiatToUsdCents(code, amount, rateE8);
@@ -25,7 +25,7 @@ test('the cents are worth what was asked or more, and less than a cent more', ()
   );
 });
 
-test('more is never fewer cents', () => {
+test('a higher price never gives fewer cents', () => {
   fc.assert(
     fc.property(currency, minor, minor, rate, (code, a, b, rateE8) => {
       const [less, more] = a < b ? [a, b] : [b, a];

@@ -52,7 +52,7 @@ for (const coin of COINS) {
   });
 }
 
-test('a node older than the known-safe version holds, by its own number', () => {
+test('a node older than the known-safe version holds, with the limit of its coin', () => {
   const rows: readonly (readonly [Coin, number, boolean])[] = [
     ['BTC', 249_900, true],
     ['BTC', 250_000, false],
@@ -70,13 +70,13 @@ test('a node older than the known-safe version holds, by its own number', () => 
     assert.deepEqual(codes(coin, { votes: [vote(coin, { version })] }), old ? ['old_version'] : [], `${coin} ${version}`);
 });
 
-test('the April 2026 history of Litecoin: 13 blocks taken back and blocks five times slower hold for both reasons', () => {
+test('the April 2026 history of Litecoin: 13 removed blocks and blocks five times slower hold for both reasons', () => {
   assert.ok(chainOf('LTC').deepReorg <= 13);
   const held = { reorg: { depth: 13, height: 3_095_943 }, height: 3_095_950, blockTimes: times(13.5 * 60) };
   assert.deepEqual(codes('LTC', held), ['deep_reorg', 'slow']);
 });
 
-test('without blocks and without votes nothing is claimed', () => {
+test('without blocks and without votes there are no findings', () => {
   assert.deepEqual(codes('BTC', { votes: [], blockTimes: [] }), []);
 });
 
@@ -84,7 +84,7 @@ test('only mainnet is held', () => {
   assert.deepEqual([isBinding('mainnet'), isBinding('testnet'), isBinding('regtest')], [true, false, false]);
 });
 
-test('who may complete, by the trust of the sources and which of them have a vote', () => {
+test('what may complete, by the trust of the sources and which of them have a vote', () => {
   // One letter per source, in order of preference: O own, U untrusted, lower case unreachable. The first with a vote is followed.
   const rows: readonly (readonly [sources: string, all: boolean, above: boolean, locks: boolean])[] = [
     ['O', true, true, true],

@@ -1,17 +1,17 @@
-/** Identifiers: their form, their distribution, and the stable ids of events. */
+/** Identifiers: their format, their distribution, and the stable IDs of events. */
 import assert from 'node:assert/strict';
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { base62, eventId, ID_PATTERN, newId } from './id.ts';
 
-test('an identifier is its prefix and 24 letters and digits, and never comes twice', () => {
+test('an identifier is its prefix and 24 letters and digits, and is never repeated', () => {
   const ids = Array.from({ length: 20_000 }, () => newId('pay', randomBytes));
   for (const id of ids) assert.match(id, /^pay_[0-9A-Za-z]{24}$/);
   for (const prefix of ['we', 'mer', 'key', 'del', 'req', 'wal'] as const) assert.match(newId(prefix, randomBytes), ID_PATTERN);
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test('every letter is as likely as every other', () => {
+test('all letters are equally likely', () => {
   const text = base62(620_000, randomBytes);
   assert.equal(text.length, 620_000);
   const counts = new Map<string, number>();
@@ -21,7 +21,7 @@ test('every letter is as likely as every other', () => {
   for (const [letter, count] of counts) assert.ok(Math.abs(count - 10_000) < 700, `${letter}: ${count}`);
 });
 
-test('bytes that would favor some letters are thrown away, and more are asked for', () => {
+test('bytes that would favor some letters are discarded, and more are requested', () => {
   const given = [Uint8Array.of(255, 248, 0, 247), Uint8Array.of(62, 1)];
   const asked: number[] = [];
   const text = base62(4, (bytes) => {
@@ -32,7 +32,7 @@ test('bytes that would favor some letters are thrown away, and more are asked fo
   assert.deepEqual(asked, [8, 4]);
 });
 
-test('the identifier of an event follows from what happened and from the install alone', () => {
+test('the identifier of an event depends only on what happened and on the install', () => {
   const key = createSecretKey(Buffer.alloc(32, 1));
   const id = eventId(key, ['pay_1', 'payment.created', '0']);
   assert.match(id, /^evt_[0-9A-Za-z]{24}$/);

@@ -1,4 +1,4 @@
-/** Money by example: the amounts that merchants and payers see. */
+/** Money by example: the amounts that merchants and customers see. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Coin } from './coin.ts';
@@ -15,7 +15,7 @@ test('decimals are read to the last place', () => {
     ['0.00000001', 8, 1n],
     ['20999999.9769', 8, 2_099_999_997_690_000n],
     ['1.000000000000000001', 18, 10n ** 18n + 1n],
-    // More than a float can hold.
+    // More than a float can represent.
     ['9007199254740993', 0, 9_007_199_254_740_993n],
     ['90071992547409.93', 2, 9_007_199_254_740_993n],
   ] as const) {
@@ -23,7 +23,7 @@ test('decimals are read to the last place', () => {
   }
 });
 
-test('what is no plain decimal of the unit is not read', () => {
+test('a text that is not a plain decimal of the unit is refused', () => {
   const texts = [
     '',
     ' ',
@@ -65,7 +65,7 @@ test('amounts are shown with their decimals and never with an exponent', () => {
   assert.equal(formatDecimal(1_234n, 0), '1234');
 });
 
-test('a quote is rounded up to the eighth decimal, and what it is worth down', () => {
+test('a quote is rounded up to the eighth decimal, and its value down', () => {
   for (const [coin, cents, priceE8, units] of [
     ['BTC', 2_500n, 9_700_000_000_000n, 25_774n],
     ['BTC', 9_700_000n, 9_700_000_000_000n, 100_000_000n],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientNetwork, isNetwork, matchNetworks } from './networks.ts';
 
-test('addresses and networks of both kinds are taken, and nothing else', () => {
+test('addresses and networks of both kinds are accepted, and nothing else', () => {
   for (const text of ['192.0.2.1', '192.0.2.0/24', '0.0.0.0/0', '2001:db8::1', '2001:db8::/32']) assert.ok(isNetwork(text), text);
   for (const text of [
     '',
@@ -20,7 +20,7 @@ test('addresses and networks of both kinds are taken, and nothing else', () => {
     assert.ok(!isNetwork(text), text);
 });
 
-test('an address is within its networks, also when IPv4 comes written as IPv6', () => {
+test('an address is within its networks, also when IPv4 is written as IPv6', () => {
   const within = matchNetworks(['192.0.2.0/24', '198.51.100.7', '2001:db8::/32']);
   for (const ip of ['192.0.2.1', '192.0.2.255', '198.51.100.7', '::ffff:192.0.2.9', '2001:db8:1::1']) assert.ok(within(ip), ip);
   for (const ip of ['192.0.3.1', '198.51.100.8', '2001:db9::1', '::1', '', 'nonsense']) assert.ok(!within(ip), ip);

@@ -448,7 +448,7 @@ always('settling again with the same facts takes no step and changes nothing', (
   assert.deepEqual(again, { ...entry.result, steps: [], extension: null });
 });
 
-test('the order in which transfers are told does not matter', () => {
+test('the order of transfers does not matter', () => {
   fc.assert(
     fc.property(terms, history, fc.infiniteStream(fc.nat()), (given, moments, dice) => {
       for (const entry of live(given, moments).entries) {
@@ -512,7 +512,7 @@ always('a payment in progress fails only when money is gone: a confirmed conflic
   assert.ok(lost.length > 0);
 });
 
-always('what has ended comes back only by an accept or, unless cancelled, by the late rule', (entry) => {
+always('an ended payment returns only by an accept or, unless canceled, by the late rule', (entry) => {
   if (!steps(entry).some((s) => /^(expired|failed|cancelled) /.test(s))) return;
   const byLateRule = entry.facts.rules.lateAcceptMinutes !== null && !isClosed(entry) && present(entry).some((t) => !isInTime(entry, t));
   assert.ok(acceptsOf(entry).length > 0 || byLateRule);

@@ -1,4 +1,4 @@
-/** Payment rules by example. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1 % (cap $5), 2 confirmations. */
+/** Payment rules by example. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1% (cap $5), 2 confirmations. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMs, MINUTE_MS } from './clock.ts';
@@ -179,14 +179,14 @@ test('nothing expires while the follower is behind', () => {
   assert.equal(settle({ ...base, quotes: [] }, [], {}, minute(60)).status, 'pending');
 });
 
-test('a payment in progress does not fail while the follower is behind', () => {
+test('a payment that is processing does not fail while the follower is behind', () => {
   const progressing = { ...base, status: 'processing' as const };
   const replaced = [transferOf('100@5 x0!!', 0)];
   assert.equal(settle(progressing, replaced, { BTC: tip(minute(59)) }, minute(62)).status, 'processing');
   assert.equal(settle(progressing, replaced, { BTC: tip(minute(62)) }, minute(62)).status, 'failed');
 });
 
-test('an accept needs all it names: there, worth something, and confirmed', () => {
+test('an accept requires all transfers it names to be present, valued and confirmed', () => {
   const accept: Decision = { kind: 'accept', at: minute(70), transfers: ['t0:0', 't1:0'] };
   const status = (...transfers: string[]) =>
     settle({ ...base, status: 'expired', decisions: [accept] }, transfers.map(transferOf), { BTC: tip(minute(71)) }, minute(71)).status;
@@ -206,7 +206,7 @@ test('an accept needs all it names: there, worth something, and confirmed', () =
   assert.equal(left.status, 'completed');
 });
 
-test('an accepted late transfer that is contested keeps the payment in progress until it is decided', () => {
+test('an accepted late transfer with a conflict keeps the payment processing until the conflict is resolved', () => {
   const accept: Decision = { kind: 'accept', at: minute(70), transfers: ['t0:0'] };
   const status = (text: string) =>
     settle({ ...base, status: 'processing', decisions: [accept] }, [transferOf(text, 0)], { BTC: tip(minute(71)) }, minute(71)).status;
@@ -214,12 +214,12 @@ test('an accepted late transfer that is contested keeps the payment in progress 
   assert.equal(status('100@65 x0!!'), 'failed');
 });
 
-test('a transfer without a price holds the end of the window', () => {
+test('a transfer without a price postpones the end of the window', () => {
   const held = { ...transferOf('50@5 x1', 0), values: [] };
   assert.equal(settle(base, [held], { BTC: tip(minute(61)) }, minute(61)).status, 'pending');
 });
 
-test('a partial payment moves the window to an hour later and its rate by one lock, once', () => {
+test('a partial payment extends the window to an hour later and its rate by one lock, once', () => {
   const partial = [transferOf('60@10 x0', 0)];
   const first = settle({ ...base, rules: { ...rules, windowSeconds: 1_800 } }, partial, { BTC: tip(minute(10)) }, minute(10));
   assert.deepEqual(first.extension, { windowUntil: minute(70), rateLockUntil: minute(25) });
@@ -232,7 +232,7 @@ test('a partial payment moves the window to an hour later and its rate by one lo
   assert.equal(second.remainingUnits, 20_000n);
 });
 
-test('less than a tenth of the amount moves no clock, however long the window is', () => {
+test('less than a tenth of the amount extends nothing, however long the window is', () => {
   const day = { ...base, targetUsdCents: 1_000_000n, rules: { ...rules, windowSeconds: 86_400 } };
   const paid = (...texts: string[]) => settle(day, texts.map(transferOf), { BTC: tip(minute(10)) }, minute(10));
   for (const texts of [['0.55@5 x0'], ['999.99@5 x0'], ['500@5 x0', '499@6 x0']]) {
@@ -243,7 +243,7 @@ test('less than a tenth of the amount moves no clock, however long the window is
   assert.deepEqual(paid('500@5 x0', '500@8 x0').extension, { windowUntil: minute(1_440), rateLockUntil: minute(23) });
 });
 
-test('a partial payment that is seen when the rate is no longer locked does not bring it back', () => {
+test('a partial payment that is seen after the rate lock ended does not restore it', () => {
   const result = settle(base, [transferOf('60@20 x0', 0)], { BTC: tip(minute(20)) }, minute(20));
   assert.deepEqual(result.extension, { windowUntil: minute(80), rateLockUntil: null });
   assert.deepEqual([result.expiresAt, result.quoteExpiresAt], [minute(80), minute(15)]);
@@ -255,7 +255,7 @@ test('a hold keeps a confirmed payment processing and says why', () => {
   assert.equal(result.holdReason, 'a deep reorganization');
 });
 
-test('with several sources a transfer counts as far as all of them show its block and those on it', () => {
+test('with several sources a transfer counts up to the depth at which all of them have its block and those above it', () => {
   const at = (confirmations: number, agreement: NonNullable<Tip['agreement']>) =>
     settle(base, [transferOf(`100@5 x${confirmations}`, 0)], { BTC: tip(minute(10), { agreement }) }, minute(10));
   const agreed = (height: number) => ({ height, above: null, lockUsdCents: null });
@@ -291,7 +291,7 @@ test('above the quorum amount a payment waits for the second source, up to it on
   assert.deepEqual([at(9_999n).status, at(9_999n).holdReason], ['processing', reason]);
 });
 
-test('a lock that the own node reports completes a small Dash payment before its block is agreed on', () => {
+test('a lock from your own node completes a small Dash payment before the sources agree on its block', () => {
   const payment = { ...base, targetUsdCents: 9_000n, quotes: [{ ...quote, coin: 'DASH' as const }] };
   const t = { ...transferOf('90@5 x0', 0), coin: 'DASH' as const, units: 90_000_000n, lock: 'instantsend' as const };
   const status = (transfer: Transfer, lockUsdCents: bigint | null, height = HEIGHT - 1) =>
@@ -304,7 +304,7 @@ test('a lock that the own node reports completes a small Dash payment before its
   const mined = { ...t, block: { height: HEIGHT, hash: 'b', time: minute(6) } };
   assert.deepEqual([status(t, 100_000n), status(mined, 100_000n)], ['completed', 'completed']);
   assert.deepEqual([status(t, 8_999n), status(t, null), status(mined, null)], ['processing', 'processing', 'processing']);
-  assert.equal(status(mined, null, HEIGHT), 'completed', 'once its block is agreed on, whoever reports the lock');
+  assert.equal(status(mined, null, HEIGHT), 'completed', 'once its block is agreed on, whichever source reports the lock');
   // Depth does not replace a lock: blocks without agreement do not lock.
   const deep = { ...mined, lock: null, block: { height: HEIGHT - 30, hash: 'b', time: minute(6) } };
   assert.equal(status(deep, 100_000n, HEIGHT - 31), 'processing');
@@ -325,20 +325,20 @@ test('what one transaction pays to many payments counts as one amount', () => {
   assert.equal(settle(base, [among({ transaction: 1_000 })], { BTC: tip(minute(10)) }, minute(10)).status, 'processing');
 });
 
-test('other small payments of the merchant that wait beside one count by a quarter', () => {
+test('other small payments of the merchant that wait at the same time count for a quarter', () => {
   const needs = (t: Transfer) => settle(base, [t], { BTC: tip(minute(10)) }, minute(10)).confirmationsRequired;
   assert.equal(needs(among({ merchant: 3_999 })), 2);
   assert.equal(needs(among({ merchant: 4_000 })), 3);
   assert.equal(needs(among({ merchant: 40_000 })), 6);
 });
 
-test('a payment in several transfers says the confirmations of the one that needs the most', () => {
+test('a payment in several transfers shows the confirmations of the one that needs the most', () => {
   const [small, large] = [transferOf('50@5 x2', 0), { ...among({ transaction: 5_000 }), ref: 't9:0' }];
   const result = settle(base, [small, large], { BTC: tip(minute(10)) }, minute(10));
   assert.deepEqual([result.confirmations, result.confirmationsRequired], [2, 3]);
 });
 
-test('what a transfer counts among is kept with its first worth', () => {
+test('the amount that a transfer is counted with is stored with its first value', () => {
   const unvalued = { ...transferOf('50@5 x0', 0), values: [] };
   const value = valueTransfer({
     payment: base,
@@ -367,7 +367,7 @@ const worthAt = (payment: PaymentFacts, m: number, spot: bigint | null = null) =
 const HIGHER = 11_000_000_000_000n;
 const LOWER = 9_000_000_000_000n;
 
-test('worth: the rate that was locked at first sight or up to ten minutes before it, else spot', () => {
+test('value: the rate that was locked at first sight or up to ten minutes before it, else spot', () => {
   assert.equal(worthAt(base, 5), '100 quote');
   assert.equal(worthAt(base, 25), '100 quote');
   assert.equal(worthAt(base, 25.1), null);
@@ -376,14 +376,14 @@ test('worth: the rate that was locked at first sight or up to ten minutes before
   assert.equal(worthAt(renewed(HIGHER), 42), null);
 });
 
-test('money first seen under a renewed rate is worth that rate, whether it is better for the payer or not', () => {
+test('money first seen under a renewed rate is valued at that rate, whether it is better for the customer or not', () => {
   for (const m of [17, 20, 25, 30]) {
     assert.equal(worthAt(renewed(HIGHER), m), '110 quote');
     assert.equal(worthAt(renewed(LOWER), m), '90 quote');
   }
 });
 
-test('money that was on its way when the payer renewed the rate is not worth less for it', () => {
+test('money that was on its way when the customer renewed the rate is not worth less for it', () => {
   assert.equal(worthAt(renewed(LOWER), 16.5), '100 quote');
   assert.equal(worthAt(renewed(HIGHER), 16.5), '110 quote');
   // A rate that expired more than ten minutes before is not considered.
@@ -391,7 +391,7 @@ test('money that was on its way when the payer renewed the rate is not worth les
   assert.equal(worthAt(much, 26.5), '90 quote');
 });
 
-test('a rate that a partial payment keeps holds for what is seen while it does, and not after a renewal', () => {
+test('a rate that a partial payment holds applies to what is seen in that time, and not after a renewal', () => {
   const kept = { ...base, extendedUntil: minute(74), rateLockUntil: minute(29) };
   assert.equal(worthAt(kept, 38), '100 quote');
   const after = { ...kept, quotes: [quote, { ...quote, rateE8: LOWER, from: minute(30), until: minute(45) }] };
@@ -433,7 +433,7 @@ test('opt-in acceptance of late transfers', () => {
   assert.equal(settle(payment, [transferOf('90@80 x0', 0)], { BTC: tip(minute(81)) }, minute(81)).status, 'expired');
 });
 
-test('a payment that is taken for paid although a little is missing says how much', () => {
+test('a payment that counts as paid although a little is missing shows how much', () => {
   const short = (usd: number, decisions: Decision[] = [], status: PaymentStatus = 'pending') => {
     const now = minute(decisions.length > 0 ? 66 : 10);
     const result = settle({ ...base, status, decisions }, [transferOf(`${usd}@5 x2`, 0)], { BTC: tip(now) }, now);
@@ -457,7 +457,7 @@ test('a payment that is taken for paid although a little is missing says how muc
   assert.equal(settle(base, [rounded], { BTC: tip(minute(10)) }, minute(10)).shortUsdE8, 0n);
 });
 
-test('what arrives and does not count is on hold until it is accepted, rejected or refunded', () => {
+test('money that arrives but does not count is on hold until it is accepted, rejected or refunded', () => {
   const [early, late, other] = [transferOf('60@5 x2', 0), transferOf('40@70 x2', 1), transferOf('30@71 x2', 2)];
   const uncounted = (decisions: Decision[], status: PaymentStatus = 'failed', transfers = [early, late, other]) =>
     settle({ ...base, status, decisions }, transfers, { BTC: tip(minute(90)) }, minute(90)).uncounted.map(
@@ -478,7 +478,7 @@ test('what arrives and does not count is on hold until it is accepted, rejected 
   assert.deepEqual(uncounted([], 'failed', [early, { ...late, values: [] }, other]), ['BTC held 70000 ?'], 'no price yet');
 });
 
-test('transfers below the dust floor count as nothing, and their sum is told', () => {
+test('transfers below the dust floor do not count, and their sum is shown', () => {
   const crumbs = Array.from({ length: 1_000 }, (_, i) => ({ ...transferOf('0.5@5 x1', i), units: 516n }));
   const result = settle(base, crumbs, { BTC: tip(minute(10)) }, minute(10));
   assert.deepEqual([result.status, result.receivedUnits, result.dustUnits], ['pending', 0n, 516_000n]);
@@ -510,7 +510,7 @@ test('confirmations: merchants raise, the operator may lower, never under one', 
   assert.deepEqual(mergeConfirmations(chainOf('DASH').confirmations, null, parseConfirmations('1'))[0]?.rule, 'confirmations');
 });
 
-test('an ended payment is due again when a transfer of its books has been absent for a day, and until the follower says so', () => {
+test('an ended payment is due again when one of its transfers has been absent for a day, and until the follower says so', () => {
   const absent: Transfer = { ...transferOf('100@5 x0', 0), absentSince: minute(10) };
   for (const status of ['completed', 'expired', 'failed', 'cancelled'] as const) {
     const at = (now: Date, scanned: Date) => settle({ ...base, status }, [absent], { BTC: tip(scanned) }, now).nextDueAt;
@@ -521,7 +521,7 @@ test('an ended payment is due again when a transfer of its books has been absent
   }
 });
 
-test('each transfer stands by itself: waiting, confirmed, replaced, no longer seen; with the confirmations that the payment asks for', () => {
+test('each transfer has its own state: pending, confirmed, replaced, missing; with the confirmations that the payment requires', () => {
   const stands = (text: string, more: Partial<Transfer> = {}, facts = base, chain = tip(minute(10)), receivedUsd = 60n) => {
     const { state, confirmations, confirmationsRequired } = standingOf(
       facts,

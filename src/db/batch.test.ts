@@ -21,7 +21,7 @@ after(() => shop.stop());
 const fulfilled = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value });
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
-test('what comes while batches run goes together in the next one, in order, never more than allowed', async () => {
+test('items that arrive while batches run go together into the next one, in order, never more than allowed', async () => {
   const batches: number[][] = [];
   const open: (() => void)[] = [];
   const write = createBatcher({
@@ -62,7 +62,7 @@ test('what comes while batches run goes together in the next one, in order, neve
   );
 });
 
-test('a batch that fails as a whole fails its own items; later ones go on', async () => {
+test('a batch that fails as a whole fails only its own items; later ones continue', async () => {
   let fails = true;
   const write = createBatcher({
     maxItems: 2,
@@ -120,7 +120,7 @@ for (const { name, mode, key } of [
   { name: 'in test mode', mode: 'test', key: false },
   { name: 'with Idempotency-Keys', mode: 'live', key: true },
 ] as const) {
-  test(`a row that fails does not take its neighbors along: ${name}`, async () => {
+  test(`a row that fails does not affect its neighbors: ${name}`, async () => {
     const taken = await prepare(mode, null);
     await createTogether(shop.app.ctx, taken);
     const items = await Promise.all(Array.from({ length: 9 }, (_, i) => prepare(mode, key ? `${mode} row ${i}` : null)));
@@ -139,7 +139,7 @@ for (const { name, mode, key } of [
   });
 }
 
-test('one key twice in one batch makes one payment; the other request is told to wait', async () => {
+test('one key twice in one batch creates one payment; the other request gets an error to retry', async () => {
   const items = await Promise.all(Array.from({ length: 5 }, () => prepare('live', 'the same key')));
   const results = await Promise.allSettled(items.map((item) => createTogether(shop.app.ctx, item)));
   const made = results.filter((r) => r.status === 'fulfilled' && !r.value.replayed);
@@ -185,7 +185,7 @@ test('replies are kept for seven days', async () => {
   assert.deepEqual(bodies, ['old', 'new']);
 });
 
-test('the answer to a commit is lost: it is answered all the same, and nothing is written twice', async (t) => {
+test('the reply to a commit is lost: the request is answered anyway, and nothing is written twice', async (t) => {
   const database = await testDatabase();
   const proxy = await startDatabaseProxy(database.connection);
   const app = await startApp(readConfig(testEnvironment(proxy.url, database.folder, { LOG_LEVEL: 'silent' })), {

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { testDatabase } from '../../test/kit/database.ts';
 import { OID } from './db.ts';
 
-test('arrays of every type that is used come back as they went in', async () => {
+test('arrays of every type in use are read back as they were written', async () => {
   const database = await testDatabase();
   const { sql } = database.db;
   try {

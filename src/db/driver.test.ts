@@ -40,7 +40,7 @@ const ENDS: Readonly<Record<string, (pid: number) => Promise<void>>> = {
 };
 
 for (const [how, end] of Object.entries(ENDS)) {
-  test(`a statement in a transaction is cut off (${how}): the transaction fails, nothing of it stays, the pool goes on`, async () => {
+  test(`a statement in a transaction is cut off (${how}): the transaction fails without a trace, the pool continues`, async () => {
     await database.db.sql`delete from kept`;
     await assert.rejects(
       one.begin(async (tx) => {
@@ -97,7 +97,7 @@ for (const [how, end] of Object.entries(ENDS)) {
     assert.equal((await one.sql`select 1 as i`)[0]!.i, 1);
   });
 
-  test(`a reserved connection ends (${how}): what follows is refused, giving it back harms nobody`, async () => {
+  test(`a reserved connection ends (${how}): further statements are refused, and releasing it harms nobody`, async () => {
     const session = await one.sql.reserve();
     await end(await pidOf(session as unknown as Sql));
     await assert.rejects(async () => session`select 1`);

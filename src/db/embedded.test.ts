@@ -106,7 +106,7 @@ const serving = (process: Process) =>
     30_000,
   );
 
-test('a first start makes a database in C.UTF-8 that keeps what it acknowledged; the last to leave stops it', async (t) => {
+test('a first start creates a database in C.UTF-8 that keeps what it acknowledged; the last user to leave stops it', async (t) => {
   const folder = newFolder(t);
   const first = await start(folder);
   const settings = await use(
@@ -156,7 +156,7 @@ test('a killed service leaves its server running: the next start adopts it with 
   assert.ok(!runs(folder));
 });
 
-test('service and server killed together: the next start recovers all data, and leaves strangers with an old PID alone', async (t) => {
+test('service and server killed together: the next start recovers all data, and does not touch other processes with an old PID', async (t) => {
   const folder = newFolder(t);
   const before = await start(folder);
   await write(before, 'acknowledged');
@@ -177,7 +177,7 @@ test('service and server killed together: the next start recovers all data, and 
   assert.equal(stranger.signalCode, null);
 });
 
-test('a server that is killed under its users is started again for them, with all data', async (t) => {
+test('a server that is killed under its users is restarted for them, with all data', async (t) => {
   const folder = newFolder(t);
   const users = [await start(folder), await start(folder)];
   await write(users[0]!, 'acknowledged');
@@ -194,7 +194,7 @@ test('a server that is killed under its users is started again for them, with al
   assert.ok(!runs(folder));
 });
 
-test('users that come while the last one leaves get a server, however often', async (t) => {
+test('users that arrive while the last one leaves get a server, every time', async (t) => {
   const folder = newFolder(t);
   const first = await start(folder);
   await write(first, 'first');
@@ -214,7 +214,7 @@ test('users that come while the last one leaves get a server, however often', as
   assert.ok(!runs(folder));
 });
 
-test('a user of the server stays one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
+test('a user of the server remains one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
   const folder = newFolder(t);
   const other = await start(folder);
   // Half an hour and more passes in half a second: as long as the driver keeps a connection by default.
@@ -244,7 +244,7 @@ test('a user of the server stays one, hours later and after the server lost all 
   assert.ok(!runs(folder));
 });
 
-test('of two services started at once on an empty folder one serves, the other says so and fails', async (t) => {
+test('of two services started at once on an empty folder, one serves and the other fails with a message', async (t) => {
   const folder = newFolder(t);
   const services = [florin(t, ['serve'], { FLORIN_DATA: folder }), florin(t, ['serve'], { FLORIN_DATA: folder })];
   const code = await Promise.race(services.map((s) => s.ended));
@@ -265,7 +265,7 @@ test('of two services started at once on an empty folder one serves, the other s
   assert.ok(!runs(folder));
 });
 
-test('a folder may have blanks, quotes and a path longer than a socket may have', async (t) => {
+test('a folder may have spaces, quotes and a path longer than a socket allows', async (t) => {
   const name = `my shop's "data" $HOME äöü/${'long '.repeat(30)}end`;
   const folder = newFolder(t, { name });
   assert.ok(Buffer.byteLength(folder) > 107);
@@ -277,7 +277,7 @@ test('a folder may have blanks, quotes and a path longer than a socket may have'
   await again.release();
 });
 
-test('a folder that cannot be used is named in one line', async (t) => {
+test('an unusable folder is reported in one line', async (t) => {
   const parent = newFolder(t);
   const file = join(parent, 'file');
   writeFileSync(file, 'mine');
@@ -296,7 +296,7 @@ test('a folder that cannot be used is named in one line', async (t) => {
   assert.equal(command.output.err, `The data folder ${file} cannot be used: it cannot be written. Set FLORIN_DATA to another.\n`);
 });
 
-test('root may use a folder that only root can enter, and one that all can', { skip: !isRoot && 'needs root' }, async (t) => {
+test('root may use a folder that only root can enter, and one that everyone can', { skip: !isRoot && 'needs root' }, async (t) => {
   for (const mode of [0o700, 0o755]) {
     const folder = newFolder(t, { mode });
     assert.equal(statSync(folder).mode & 0o777, mode);
@@ -312,7 +312,7 @@ test('root may use a folder that only root can enter, and one that all can', { s
   }
 });
 
-test('a service that runs as root warns at its start, one that does not is silent', async (t) => {
+test('a service that runs as root warns at start, others do not', async (t) => {
   const folder = newFolder(t, { mode: 0o755 });
   const started = florin(t, ['serve'], { FLORIN_DATA: folder });
   await serving(started);
@@ -332,14 +332,14 @@ test('a service that runs as root warns at its start, one that does not is silen
   assert.doesNotMatch(unprivileged.output.err, /WARNING/);
 });
 
-test('the container image and the unit of the guide run as a user of their own', () => {
+test('the container image and the unit in the guide run as a separate user', () => {
   const read = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8');
   const users = [...read('Dockerfile').matchAll(/^USER (\S+)$/gm)].map(([, user]) => user);
   assert.equal(users.at(-1), 'node');
   assert.match(/^\[Service\]\n(?:.+\n)+/m.exec(read('docs/guides/self-hosting.md'))![0], /^User=florin$/m);
 });
 
-test('a making of the database that was broken off is begun anew', async (t) => {
+test('an interrupted creation of the database starts over', async (t) => {
   const folder = newFolder(t);
   mkdirSync(join(folder, 'postgres.new'));
   writeFileSync(join(folder, 'postgres.new/PG_VERSION'), '18\n');
@@ -349,7 +349,7 @@ test('a making of the database that was broken off is begun anew', async (t) => 
   await embedded.release();
 });
 
-test('another user who makes the socket folder first does not keep the service from starting', async (t) => {
+test('another user who creates the socket folder first does not keep the service from starting', async (t) => {
   const folder = newFolder(t);
   const first = await start(folder);
   await write(first, 'a');
@@ -384,7 +384,7 @@ test('another user who makes the socket folder first does not keep the service f
   await again.release();
 });
 
-test('a link that another user laid in place of the socket folder leads nowhere', async (t) => {
+test('a symbolic link that another user places instead of the socket folder is not followed', async (t) => {
   const folder = newFolder(t);
   const first = await start(folder);
   await first.release();

@@ -36,7 +36,7 @@ function fill(path: string): void {
   closeSync(file);
 }
 
-test('a full disk answers 503 and writes nothing in halves; with room again everything goes on', {
+test('a full disk answers 503 and leaves nothing half-written; once there is space again everything continues', {
   skip: disk === null && 'no file system can be mounted here',
 }, async (t) => {
   const folder = join(disk!, 'data');

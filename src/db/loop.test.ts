@@ -41,7 +41,7 @@ test('a nudge during a round is not lost', async () => {
   await loop.stop();
 });
 
-test('failures lengthen the pause up to its bound, a nudge does not shorten it, and one success makes it short again', async () => {
+test('failures lengthen the pause up to its limit, a nudge does not shorten it, and one success makes it short again', async () => {
   const begun: number[] = [];
   const told: number[] = [];
   const loop = startLoop({
@@ -65,7 +65,7 @@ test('failures lengthen the pause up to its bound, a nudge does not shorten it, 
   assert.ok(Math.min(...pauses.slice(4)) < 60, `${pauses}`);
 });
 
-test('stopping waits for the round under way, tells it, and ends a pause', async () => {
+test('stopping waits for the running round, notifies it, and ends a pause', async () => {
   let release = () => {};
   let done = false;
   let told = false;
@@ -94,7 +94,7 @@ test('stopping waits for the round under way, tells it, and ends a pause', async
   await resting.stop();
 });
 
-test('what is left is seen to before the end, but not for ever while it fails', async () => {
+test('remaining work is done before the end, but not forever if it fails', async () => {
   let left = 3;
   const draining = startLoop({ pollMs: 1, failed: never, round: async () => --left > 0, hasLeft: () => left > 0 });
   await draining.stop();

@@ -57,7 +57,7 @@ async function emptyDatabase(t: TestContext): Promise<{ open(): Promise<Db>; url
   };
 }
 
-test('the committed schema is what the migrations make', async () => {
+test('the committed schema is what the migrations create', async () => {
   const made = await describeSchema(database.db);
   assert.equal(made, readFileSync(SCHEMA_FILE, 'utf8'), 'src/db/schema.sql is not fresh: run npm run generate');
   await database.db.sql`create index a_new_index on payments (invoice_id)`;
@@ -65,12 +65,12 @@ test('the committed schema is what the migrations make', async () => {
   await database.db.sql`drop index a_new_index`;
 });
 
-test('the tables named by the migrations are the tables there are', async () => {
+test('the tables named by the migrations are the tables that exist', async () => {
   const rows = await database.db.sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = current_schema()`;
   assert.deepEqual(rows.map((row) => row.name).sort(), [...tableNames(), 'migrations'].sort());
 });
 
-test('numbers of migrations are one row without gaps', () => {
+test('migrations are numbered without gaps', () => {
   assert.deepEqual(
     migrationNames().map(migrationNumber),
     migrationNames().map((_, i) => i + 1),
@@ -102,7 +102,7 @@ test('two processes that migrate an empty database at once take turns', async ()
   });
 });
 
-test('a database that a newer program changed for good is refused, one that it only added to is not', async () => {
+test('a database that a newer program changed incompatibly is refused, one that it only added to is not', async () => {
   const { sql } = database.db;
   await sql`insert into migrations (number, name, breaking) values (9998, '9998_added.sql', false)`;
   assert.deepEqual(await migrate(database.db, log), { applied: [] });
@@ -117,7 +117,7 @@ test('a database that a newer program changed for good is refused, one that it o
   await sql`delete from migrations where number > 9000`;
 });
 
-test('a migration that fails leaves nothing of itself, and the next start tries it again', async () => {
+test('a migration that fails leaves nothing behind, and the next start retries it', async () => {
   await blank(async (name) => {
     const db = await openDb({ ...database.connection, database: name, log });
     await db.sql`create table payments (id text)`;
@@ -133,7 +133,7 @@ test('a migration that fails leaves nothing of itself, and the next start tries 
   });
 });
 
-test('payments of before there were figures are counted and queued as if they had been made since', async (t) => {
+test('payments from before there were totals are counted and queued as if they had been created since', async (t) => {
   const { open } = await emptyDatabase(t);
   const db = await open();
   const { sql } = db;
@@ -235,7 +235,7 @@ test('payments of before there were figures are counted and queued as if they ha
   );
 });
 
-test('services that start at once on one empty database all serve, with one first merchant between them', async (t) => {
+test('services that start at once on one empty database all serve, and create one first merchant', async (t) => {
   const { url, open } = await emptyDatabase(t);
   const services = Array.from({ length: 4 }, () => {
     const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../main.ts'), 'serve'], {
@@ -277,7 +277,7 @@ test('services that start at once on one empty database all serve, with one firs
   assert.equal((await sql`select 1 from install`).length, 1);
 });
 
-test('of many first merchants made at once by processes of their own, one is made', async (t) => {
+test('of many first merchants created at once by separate processes, one is created', async (t) => {
   const { url, open } = await emptyDatabase(t);
   const config = readConfig(testEnvironment(url, database.folder));
   const cores = await Promise.all(Array.from({ length: 4 }, () => openCore(config, log)));

@@ -15,7 +15,7 @@ const folderOf = (t: TestContext): string => {
 const SECRET = Buffer.from('whsec_of an endpoint');
 const UNREADABLE = { message: /^A stored secret cannot be read with this SECRET_KEY\./ };
 
-test('a sealed secret opens with the same key and for the same purpose only', async () => {
+test('a sealed secret opens only with the same key and purpose', async () => {
   const sealer = await openSealer({ secretKey: 'one key', dataFolder: '/nowhere' });
   const same = await openSealer({ secretKey: 'one key', dataFolder: '/elsewhere' });
   const other = await openSealer({ secretKey: 'one key ', dataFolder: '/nowhere' });
@@ -29,7 +29,7 @@ test('a sealed secret opens with the same key and for the same purpose only', as
   assert.deepEqual(sealer.open('endpoint', sealer.seal('endpoint', Buffer.alloc(0))), Buffer.alloc(0));
 });
 
-test('a sealed secret that was changed anywhere, or cut anywhere, does not open', async () => {
+test('a sealed secret that was changed or cut anywhere does not open', async () => {
   const { seal, open } = await openSealer({ secretKey: 'one key', dataFolder: '/nowhere' });
   const sealed = Buffer.from(seal('endpoint', SECRET));
   for (let at = 0; at < sealed.length; at++) {
@@ -40,7 +40,7 @@ test('a sealed secret that was changed anywhere, or cut anywhere, does not open'
   }
 });
 
-test('without a SECRET_KEY a key file is made that only its owner can read, and used from then on', async (t) => {
+test('without a SECRET_KEY a key file is created that only its owner can read, and used from then on', async (t) => {
   const dataFolder = join(folderOf(t), 'new/data');
   // One of several concurrent first starts creates it.
   const sealers = await Promise.all(Array.from({ length: 8 }, () => openSealer({ secretKey: undefined, dataFolder })));
@@ -58,7 +58,7 @@ test('without a SECRET_KEY a key file is made that only its owner can read, and 
   assert.throws(() => replaced.open('endpoint', sealed), UNREADABLE);
 });
 
-test('a key file that is empty is refused', async (t) => {
+test('an empty key file is refused', async (t) => {
   const dataFolder = folderOf(t);
   writeFileSync(join(dataFolder, KEY_FILE), '');
   await assert.rejects(openSealer({ secretKey: undefined, dataFolder }), /secret\.key/);

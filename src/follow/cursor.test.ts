@@ -50,7 +50,7 @@ async function follow(t: TestContext, { coin = 'BTC', height = 200 }: { coin?: C
 }
 
 for (const coin of ['ETH', 'BTC'] as const) {
-  test(`${coin}: a source that answers in turn from two machines one block apart is not reorganized, also in the first blocks of an install`, async (t) => {
+  test(`${coin}: a source that alternates between two machines one block apart has no reorganization, even in the first blocks of an install`, async (t) => {
     const { chain, look, read, show } = await follow(t, { coin });
     for (const behind of [true, false, true, false]) {
       show(() => (behind ? chain.blocks.slice(0, -1) : chain.blocks));
@@ -71,7 +71,7 @@ for (const coin of ['ETH', 'BTC'] as const) {
   });
 }
 
-test('a node that fell back to an older state of the chain, below the first block that was read, is waited for', async (t) => {
+test('a node that fell back to an older state, below the first block that was read, is waited for', async (t) => {
   const { chain, look, read, show } = await follow(t);
   chain.mine();
   await look();
@@ -86,7 +86,7 @@ test('a node that fell back to an older state of the chain, below the first bloc
   assert.deepEqual(await read(), { height: 202, hold: null, depth: null });
 });
 
-test('a reorganization below the first block that was read is as deep as it is, and not as deep as may be', async (t) => {
+test('a reorganization below the first block that was read counts with its real depth', async (t) => {
   const { chain, look, read, sql } = await follow(t);
   chain.mine();
   await look();
@@ -101,7 +101,7 @@ test('a reorganization below the first block that was read is as deep as it is, 
   );
 });
 
-test('a node that syncs again takes nothing back, whatever it shows on the way', async (t) => {
+test('a node that syncs again takes nothing back, whatever it shows in the meantime', async (t) => {
   const { chain, look, read, show, sync } = await follow(t);
   const whole = chain.pathTo(chain.tip().hash);
   chain.undo(30);
@@ -115,7 +115,7 @@ test('a node that syncs again takes nothing back, whatever it shows on the way',
   assert.deepEqual(await read(), { height: 200, hold: null, depth: null });
 });
 
-test('a reorganization deeper than the coin allows holds completion until the chain that was read is back, and no longer', async (t) => {
+test('a reorganization deeper than the coin allows holds completion only until the previous chain is back', async (t) => {
   const { chain, look, read, show } = await follow(t);
   for (let i = 0; i < 150; i++) chain.mine();
   await look();

@@ -1,4 +1,4 @@
-/** Which blocks a source disputes, depending on how far it has what was read. */
+/** Which blocks a source disputes, depending on how far it has the blocks that were read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainSource } from '../chains/chain.ts';
@@ -12,7 +12,7 @@ const source = (trust: Trust, through: number | null, tip: number, contradicts =
 });
 const disputed = (...sources: ReturnType<typeof source>[]) => [...findDisputes('BTC', sources, { height: 1000 }).values()];
 
-test('a source disputes the blocks that it has others for, or of which it is only a few short', () => {
+test('a source disputes blocks in whose place it has others, or of which it is only a few short', () => {
   const followed = source('own', 1000, 1000);
   assert.deepEqual(disputed(followed, source('own', 1000, 1000)), []);
   assert.deepEqual(disputed(followed, source('own', 1000, 1003)), [], 'ahead');
@@ -21,12 +21,12 @@ test('a source disputes the blocks that it has others for, or of which it is onl
   assert.deepEqual(disputed(followed, source('own', 990, 1001, true)), [{ above: 990, upTo: 1000 }]);
 });
 
-test('a source of which nothing is known disputes nothing, and none disputes more than a reorganization may take back', () => {
+test('an unknown source disputes nothing, and no source disputes more than a reorganization may remove', () => {
   assert.deepEqual(disputed(source('own', 1000, 1000), source('own', null, 1000)), []);
   assert.deepEqual(disputed(source('own', 1000, 1000), source('own', null, 1000, true)), [{ above: 1000 - 144, upTo: 1000 }]);
 });
 
-test('an untrusted source disputes nothing that an own one has', () => {
+test('an untrusted source disputes nothing that your own source has', () => {
   assert.deepEqual(disputed(source('own', 1000, 1000), source('untrusted', 990, 1000, true)), []);
   assert.deepEqual(disputed(source('own', 995, 995), source('untrusted', 990, 1000, true)), [
     { above: 995, upTo: 997 },

@@ -72,7 +72,7 @@ async function install(t: TestContext, { binding = false, peers = () => 8 }: { b
 const scanned = async (sql: Awaited<ReturnType<typeof install>>['sql']) =>
   (await sql<{ at: Date }[]>`select scanned_through as at from tips`)[0]!.at.getTime();
 
-test('a follower that fails three times at one block is named with the reason, once by mail, and no longer when it goes on', async (t) => {
+test('a follower that fails three times at one block is reported with the reason, once by email, until it continues', async (t) => {
   const { ctx, sql, chain, follower, failAt } = await install(t);
   await follower.step();
   assert.deepEqual((await readReadiness(ctx)).reasons, []);
@@ -131,7 +131,7 @@ test('a coin whose source has not been read for a minute is not offered; after h
   assert.deepEqual([await offered(), (await readReadiness(ctx)).reasons], [true, []]);
 });
 
-test('a node without peers: nothing of its coin expires, readyz says why, and what was paid in time counts when it is back', async (t) => {
+test('a node without peers: nothing of its coin expires, readyz says why, and payments made in time count when it is back', async (t) => {
   let peers = 8;
   const { ctx, sql, chain, merchantId, follower, pass, mineAt } = await install(t, { binding: true, peers: () => peers });
   await follower.step();
@@ -183,7 +183,7 @@ test('a node without peers: nothing of its coin expires, readyz says why, and wh
   assert.deepEqual((await readReadiness(ctx)).reasons, []);
 });
 
-test('without peers on a test network payments expire as ever', async (t) => {
+test('without peers on a test network, payments expire as usual', async (t) => {
   const { ctx, sql, follower } = await install(t, { peers: () => 0 });
   await follower.step();
   await sql`update tips set scanned_through = scanned_through - interval '1 hour'`;
@@ -192,7 +192,7 @@ test('without peers on a test network payments expire as ever', async (t) => {
   assert.deepEqual((await readReadiness(ctx)).reasons, []);
 });
 
-test('an operator releases a reorganization that is too deep: the follower goes on with what its node shows, and it is written down', async (t) => {
+test('an operator releases a reorganization that is too deep: the follower continues with what its node shows, and this is recorded', async (t) => {
   const { ctx, sql, chain, follower } = await install(t);
   await follower.step();
   for (let i = 0; i < 150; i++) chain.mine();

@@ -13,7 +13,7 @@ for (const { coin, word, column } of [
   { coin: 'ETH', word: 'finalized', column: 'finalized_height' },
   { coin: 'DASH', word: 'chainlock', column: 'chainlock_height' },
 ] as const) {
-  test(`${coin}: what one machine calls ${word} vouches for no block of another chain that a second machine shows`, async () => {
+  test(`${coin}: one machine's ${word} block does not confirm blocks of another chain on a second machine`, async () => {
     const database = await testDatabase();
     const core = await openCore(readConfig(testEnvironment(database.url, database.folder)));
     try {

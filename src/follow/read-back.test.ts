@@ -64,7 +64,7 @@ const all = async (follower: ReturnType<typeof createFollower>) => {
   while (await follower.step());
 };
 
-test('a follower begins no later than the first address of its coin was given', async (t) => {
+test('a follower starts no later than the first address of its coin was issued', async (t) => {
   const { ctx, chain, follower, standing, heights, pays } = await install(t, { height: 100, given: 100 });
   chain.mine([pays()]);
   for (let i = 0; i < 40; i++) chain.mine();
@@ -73,7 +73,7 @@ test('a follower begins no later than the first address of its coin was given', 
   assert.deepEqual([await standing(), await heights(), [...(await readUnwatched(ctx))]], [{ height: 141, from: 78, to: null }, [101], []]);
 });
 
-test('an address that was given since is no reason to read further back', async (t) => {
+test('addresses issued later are not a reason to read further back', async (t) => {
   const { sql, follower, standing } = await install(t, { height: 100, given: 100 });
   const [address] = await sql`delete from deposit_addresses returning *`;
   await all(follower());
@@ -82,7 +82,7 @@ test('an address that was given since is no reason to read further back', async 
   assert.deepEqual(await standing(), { height: 100, from: 101, to: null });
 });
 
-test('followers that are killed and blocks that cannot be had: it goes on where it was, the tip is followed, and the reason is told', async (t) => {
+test('killed followers and unavailable blocks: reading resumes where it stopped, the tip is followed, and the reason is reported', async (t) => {
   const { ctx, chain, follower, standing, heights, pays, failAt } = await install(t, { height: 100, given: 100 });
   chain.mine([pays()]);
   for (let i = 0; i < 60; i++) chain.mine();
@@ -105,7 +105,7 @@ test('followers that are killed and blocks that cannot be had: it goes on where 
   assert.deepEqual([await standing(), await heights(), [...(await readUnwatched(ctx))]], [{ height: 162, from: 78, to: null }, [101], []]);
 });
 
-test('a reorganization while blocks of before are read leaves no gap', async (t) => {
+test('a reorganization while earlier blocks are read leaves no gap', async (t) => {
   const { chain, follower, standing, heights, pays } = await install(t, { height: 100, given: 100 });
   const tx = pays();
   chain.mine([tx]);
@@ -119,7 +119,7 @@ test('a reorganization while blocks of before are read leaves no gap', async (t)
   assert.deepEqual([await standing(), await heights()], [{ height: 162, from: 78, to: null }, [101]]);
 });
 
-test('the height of a time is found among blocks that go by their own clocks', async () => {
+test('the height for a time is found among blocks with inexact clocks', async () => {
   const times = [0, 10, 20, 15, 30, 40, 50];
   const source = {
     coin: 'BTC' as const,

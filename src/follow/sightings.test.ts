@@ -28,7 +28,7 @@ const pair = (sightings: readonly Owned[], rows: Parameters<typeof pairPegouts>[
   return sightings.map((s) => refs.get(s) ?? null);
 };
 
-test('a mined peg-out is the one that waited with its sum, each taken once, and never another payment’s', () => {
+test('a mined peg-out is the pending one with its amount, each used once, and never another payment’s', () => {
   const waiting = [row('a:pegout:0', 5n), row('b:pegout:0', 5n)];
   assert.deepEqual(pair([pegout('hogex:1', 5n)], waiting), ['a:pegout:0']);
   assert.deepEqual(pair([pegout('hogex:1', 5n), pegout('hogex:2', 5n), pegout('hogex:3', 5n)], waiting), [
@@ -40,7 +40,7 @@ test('a mined peg-out is the one that waited with its sum, each taken once, and 
   assert.deepEqual(pair([pegout('hogex:1', 5n, 'pay_2')], waiting), [null]);
 });
 
-test('a peg-out is found under its own name before it is taken for an equal one', () => {
+test('a peg-out is found under its own ID before it is matched with an equal one', () => {
   const waiting = [row('a:pegout:0', 5n), row('b:pegout:0', 5n)];
   assert.deepEqual(pair([pegout('new:pegout:0', 5n), pegout('a:pegout:0', 5n)], waiting, ['a', 'b', 'new']), [null, 'a:pegout:0']);
   // One that left the mempool may be the new one; one that is still there is not.
@@ -49,7 +49,7 @@ test('a peg-out is found under its own name before it is taken for an equal one'
   assert.deepEqual(pair([pegout('b:pegout:0', 5n)], [row('a:pegout:0', 5n, false, 'b')], ['a', 'b']), ['a:pegout:0']);
 });
 
-test('a peg-out that waits on one machine and is mined on another is the mined one', () => {
+test('a peg-out that is pending on one machine and mined on another is the mined one', () => {
   assert.deepEqual(pair([pegout('a:pegout:0', 5n)], [row('a:pegout:0', 5n, true, 'hogex')], ['a']), ['a:pegout:0']);
 });
 
@@ -61,7 +61,7 @@ const output = (ref: string, units: bigint, more: Partial<Owned> = {}): Owned =>
 });
 const paying = (paymentId: string) => ({ owner: { paymentId, merchantId: 'mer_1', address: `bc1${paymentId}`, createdAt: at } });
 
-test('outputs of one transaction to one payment are one transfer; those below the dust floor are another one, and count for nothing', () => {
+test('outputs of one transaction to one payment are one transfer; those below the dust floor are another one, and do not count', () => {
   const merged = mergeOutputs('BTC', [
     output('a:0', 1_000n),
     output('a:1', 500n),
@@ -98,7 +98,7 @@ test('outputs of one transaction to one payment are one transfer; those below th
   assert.equal(mergeOutputs('LTC', [pegout('h:1', 6_000n), pegout('h:2', 6_000n)]).length, 2, 'peg-outs are told apart');
 });
 
-test('outputs that a source tells together are the same transfers as those told one by one', () => {
+test('outputs reported together are the same transfers as those reported one by one', () => {
   const together = [
     output('a:0', 4_540n, {
       outputs: [
@@ -144,7 +144,7 @@ test('outputs that a source tells together are the same transfers as those told 
   );
 });
 
-test('a replacement keeps the first sight of what it replaces, up to the sum of that', () => {
+test('a replacement keeps the first sight of the replaced transfer, up to its amount', () => {
   const early = new Date('2026-01-01T00:10:00Z');
   const later = new Date('2026-01-01T00:20:00Z');
   const losers = [
@@ -179,7 +179,7 @@ const write = (sightings: readonly Owned[], where: BlockRef | null, atOnce?: num
 const stored = (paymentId: string) => database.db.sql<{ ref: string; units: bigint; outputs: number; height: bigint | null }[]>`
   select ref, units, output_count as outputs, block_height as height from transfers where payment_id = ${paymentId} order by ref`;
 
-test('what a program of before recorded output by output keeps its names and sums, and follows its transaction', async () => {
+test('transfers that an earlier version recorded output by output keep their names and amounts, and follow their transaction', async () => {
   const { sql } = database.db;
   const ours = paying('pay_before');
   for (const [ref, units] of [
@@ -203,7 +203,7 @@ test('what a program of before recorded output by output keeps its names and sum
   await write(shown, block);
   assert.deepEqual([...(await stored('pay_before'))], expected(7n));
   const valued = await sql`select 1 from transfers where payment_id = 'pay_before' and values = '[{"usdE8":"7"}]'`;
-  assert.equal(valued.length, 4, 'what they are worth stays as it was told');
+  assert.equal(valued.length, 4, 'their values stay as reported');
 });
 
 test('a transfer of many outputs is written once, however often and in whatever parts it is seen', async () => {

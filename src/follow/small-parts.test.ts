@@ -111,7 +111,7 @@ test('a block that the database cannot take at once is written in small parts, a
   assert.deepEqual(await read(ids.flooded), { status: 'processing', received: FLOODED.units, ...FLOODED });
 });
 
-test('a block whose writing ends in the middle leaves nothing, and is read again in full', async () => {
+test('a block whose writing is interrupted leaves nothing, and is read again in full', async () => {
   const { ids, mined, follower } = await flood();
   await refuse('last');
   await assert.rejects(follower.step(), /about to stop/);
@@ -125,7 +125,7 @@ test('a block whose writing ends in the middle leaves nothing, and is read again
   assert.equal((await read(ids.honest)).rows, 1);
 });
 
-test('a payment that cannot be settled holds up no other, and is settled once it can be', async () => {
+test('a payment that cannot be settled delays no other, and is settled once it can be', async () => {
   const { sql } = database.db;
   const { ids, follower } = await flood();
   await refuse('many');
@@ -145,7 +145,7 @@ test('a payment that cannot be settled holds up no other, and is settled once it
   assert.equal((await read(ids.flooded)).status, 'processing');
 });
 
-test('too much is what asks for more memory, size or time than there is; a lost connection or a broken rule is not', () => {
+test('too large means more memory, size or time than available; a lost connection or a violated constraint does not', () => {
   for (const code of ['54000', '53200', '57014', 'XX000']) assert.equal(isTooMuch(Object.assign(new Error('x'), { code })), true, code);
   assert.equal(isTooMuch(new RangeError('Invalid string length')), true);
   for (const code of ['23505', '40P01', '08006', 'CONNECTION_CLOSED'])

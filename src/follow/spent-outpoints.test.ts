@@ -35,7 +35,7 @@ const record = (txid: string, more: { spends?: string[]; height?: number | null;
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, block_height)
   values (${more.coin ?? 'BTC'}, ${`${txid}:0`}, 'pay_1', 'mer_1', ${txid}, 'bc1', 1000, 'output', ${more.spends ?? []}, now(), ${more.height ?? null})`;
 
-test('a transaction that takes coins of ours is found, whichever follower recorded them; the same transaction again is none', async () => {
+test('a transaction that spends known coins is found, whichever follower recorded them; the same transaction is not a conflict', async () => {
   const mine = createSpentOutpoints(core.ctx, 'BTC');
   const other = createSpentOutpoints(core.ctx, 'BTC');
   await mine.refresh('0');
@@ -64,7 +64,7 @@ test('a transaction that takes coins of ours is found, whichever follower record
   ]);
 });
 
-test('an account’s nonce is an outpoint like others, and a transaction that failed loses to itself', async () => {
+test('an account’s nonce is an outpoint like others, and a failed transaction conflicts with itself', async () => {
   const spent = createSpentOutpoints(core.ctx, 'ETH');
   const nonce = `0x${'12'.repeat(20)}:7`;
   await database.db.begin((tx) => spent.write(tx, [spending('0xaa', nonce)]));
@@ -75,7 +75,7 @@ test('an account’s nonce is an outpoint like others, and a transaction that fa
   assert.deepEqual(await spent.findLosers([{ outpoint: nonce, txid: '0xaa', failed: true }]), [{ txid: '0xaa', by: '0xaa' }]);
 });
 
-test('what a program of before kept with its transfers is taken over, and all is let go of once nothing can take it', async () => {
+test('rows that an earlier version kept with its transfers are moved, and deleted once nothing can spend them', async () => {
   const { sql } = database.db;
   await sql`delete from spent_outpoints`;
   await sql`insert into tips (coin, height, hash, scanned_through) values ('LTC', 10000, 'h', now())`;

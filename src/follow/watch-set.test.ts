@@ -5,7 +5,7 @@ import { createWatchSet, outpointBytes } from './watch-set.ts';
 
 const keyOf = (i: number): string => `0014${createHash('sha256').update(String(i)).digest('hex').slice(0, 40)}`;
 
-test('of 300,000 keys each is found, as text and in the midst of bytes, and of 300,000 others none', () => {
+test('of 300,000 keys each is found, as text and within bytes, and of 300,000 others none', () => {
   const set = createWatchSet();
   for (let i = 0; i < 300_000; i++) set.add(keyOf(i));
   for (let i = 0; i < 300_000; i++) {
@@ -15,7 +15,7 @@ test('of 300,000 keys each is found, as text and in the midst of bytes, and of 3
   }
 });
 
-test('keys that differ in length, in one bit or in trailing zeros are told apart', () => {
+test('keys that differ in length, in one bit or in trailing zeros are distinguished', () => {
   const set = createWatchSet();
   set.add('0014aabbcc');
   for (const other of ['0014aabbcc00', '0014aabb', '0014aabbcd', '1014aabbcc', '']) assert.equal(set.has(other), false, other);
@@ -23,7 +23,7 @@ test('keys that differ in length, in one bit or in trailing zeros are told apart
   assert.equal(set.has('0014aabbcc'), true);
 });
 
-test('an outpoint has the bytes that a transaction names it by', () => {
+test('an outpoint has the bytes by which a transaction refers to it', () => {
   const bytes = Buffer.from(outpointBytes(`${'00'.repeat(31)}0a:258`)!);
   assert.equal(bytes.toString('hex'), `0a${'00'.repeat(31)}02010000`);
   assert.equal(outpointBytes('0xabc:5'), null);

@@ -20,7 +20,7 @@ function faultsOf(run: () => unknown): string[] {
   return [];
 }
 
-test('each fault says what is allowed', () => {
+test('each error says what is allowed', () => {
   const coin = 'it must be one of BTC, ETH, LTC, DASH, DOGE';
   assert.deepEqual(
     faultsOf(() => checkBody(Simulate, parseJson('{"scenario":"lost","currency":"XMR"}'))),
@@ -51,7 +51,7 @@ test('each fault says what is allowed', () => {
   );
 });
 
-test('faults of the shape and of the values are reported together, the gravest first', () => {
+test('errors of structure and of values are reported together, the most serious first', () => {
   const read = (json: string) =>
     faultsOf(() =>
       readBody(CreateSimple, parseJson(json), () => ({

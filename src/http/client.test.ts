@@ -31,7 +31,7 @@ test('forwarded headers of an unlisted peer are ignored, and the doctor names th
   assert.match(finding?.fix ?? '', /TRUSTED_PROXIES/);
 });
 
-test('a listed proxy is believed, and the doctor has nothing to say', async (t) => {
+test('a listed proxy is trusted, and the doctor reports nothing', async (t) => {
   const { status, remembered, findings, stop } = await afterForwarded({
     PUBLIC_URL: 'https://pay.example.com',
     TRUSTED_PROXIES: '127.0.0.0/8',

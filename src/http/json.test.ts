@@ -7,7 +7,7 @@ import { canonicalJson, type ParsedBody, parseJson } from './json.ts';
 const refused = (text: string, message: RegExp) =>
   assert.throws(() => parseJson(text), { name: 'Problem', code: 'invalid_json', message }, text.slice(0, 60));
 
-test('what JSON allows is read as JSON.parse reads it', () => {
+test('valid JSON is read as by JSON.parse', () => {
   fc.assert(
     fc.property(fc.json({ maxDepth: 6 }), fc.constantFrom(undefined, 1, '\t'), (text, space) => {
       const spaced = JSON.stringify(JSON.parse(text), null, space);
@@ -27,7 +27,7 @@ test('what JSON allows is read as JSON.parse reads it', () => {
   );
 });
 
-test('no text at all makes the reader throw anything but its refusals, and what it accepts JSON.parse accepts', () => {
+test('no input makes the reader throw anything but its errors, and JSON.parse accepts what it accepts', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 60 }),
     fc
@@ -62,14 +62,14 @@ test('numbers keep the text they were sent as, by path', () => {
   assert.equal((value as { amount: number }).amount, 25.1);
 });
 
-test('a key that appears twice is refused, however it is spelled and wherever it is', () => {
+test('a duplicate key is refused, however it is written and wherever it is', () => {
   refused('{"amount_usd": 1, "amount_usd": 2}', /the key "amount_usd" appears twice/);
   refused('{"a": 1, "\\u0061": 2}', /the key "a" appears twice/);
   refused('{"x": [{"a": 1, "b": 2, "a": 1}]}', /the key "a" appears twice/);
   assert.doesNotThrow(() => parseJson('{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 1}]}'));
 });
 
-test('names that objects have by nature are data or refused, never acted on', () => {
+test('names of built-in object members are data or refused, never acted on', () => {
   refused('{"__proto__": {"admin": true}}', /"__proto__" is not allowed/);
   refused('{"a": {"\\u005f_proto__": 1}}', /"__proto__" is not allowed/);
   const { value } = parseJson('{"constructor": 1, "toString": 2, "hasOwnProperty": 3}');
@@ -81,7 +81,7 @@ test('names that objects have by nature are data or refused, never acted on', ()
   assert.equal(({} as { admin?: boolean }).admin, undefined);
 });
 
-test('depth is bounded: twenty levels are read, a hundred thousand refused at once', () => {
+test('depth is limited: twenty levels are read, a hundred thousand are refused at once', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
   assert.doesNotThrow(() => parseJson(nested(21)));
   refused(nested(22), /nested more than 20 levels deep/);
@@ -89,14 +89,14 @@ test('depth is bounded: twenty levels are read, a hundred thousand refused at on
   refused('{"a":'.repeat(100_000), /nested more than 20 levels deep/);
 });
 
-test('what cannot be stored is refused with the parameter that holds it', () => {
+test('text that cannot be stored is refused under its parameter', () => {
   for (const text of ['\\u0000', 'a\\u0000b', '\\ud800', '\\udc00', '\\udc00\\ud800', '\\ud83d x']) {
     assert.throws(() => parseJson(`{"metadata": {"note": "${text}"}}`), { code: 'parameter_invalid', param: 'metadata.note' }, text);
   }
   assert.deepEqual({ ...(parseJson('{"note": "\\ud83d\\ude00 \u{1F600}"}').value as object) }, { note: '😀 😀' });
 });
 
-test('what is almost JSON is refused with the reason', () => {
+test('almost valid JSON is refused with the reason', () => {
   for (const [text, reason] of [
     ['', /it ends before it is complete/],
     ['{', /does not end properly/],

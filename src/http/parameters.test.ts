@@ -51,7 +51,7 @@ const REFUSED: readonly [operation: string, given: Given, param: string, hint: s
   [LEGACY, { query: { currency: 'LTC' } }, 'currency', 'Send it in the body.'],
 ];
 
-test('a name that was probably meant to have an effect is refused with what was meant', async () => {
+test('a name that was probably meant as another is refused with a suggestion', async () => {
   for (const [operation, given, param, hint] of REFUSED) {
     const { refused, ignored } = await check(operation, given);
     assert.deepEqual({ refused, ignored }, { refused: [{ param, hint }], ignored: [] }, `${operation} ${JSON.stringify(given)}`);
@@ -65,7 +65,7 @@ test('a name that was probably meant to have an effect is refused with what was 
   );
 });
 
-test('other names are ignored and told, short ones too, however near they are', async () => {
+test('other names are ignored and reported, short ones too, however similar they are', async () => {
   const given = { order: 1, vat: 2, fax: 1, max: 3, id: 4, x: 5, customer_email: '', note: '', page: 2, reference: '', 'x y': 0 };
   assert.deepEqual(await check(ADVANCED, { body: given }), { refused: [], ignored: Object.keys(given) });
   const rows = { items: [{ color: 'red' }, { color: 'blue', note: '' }] };
@@ -83,7 +83,7 @@ test('with strict_parameters all of them are refused', async () => {
   assert.deepEqual(ignored, []);
 });
 
-test('no documented name is refused or ignored, and names within metadata are the merchant’s own', async () => {
+test('no documented name is refused or ignored, and names within metadata belong to the merchant', async () => {
   for (const route of ROUTES) {
     const properties = (schema: unknown) => (schema as { properties?: Record<string, any> } | undefined)?.properties ?? {};
     const body = Object.fromEntries(
@@ -99,7 +99,7 @@ test('no documented name is refused or ignored, and names within metadata are th
   assert.deepEqual(await check(SIMPLE, { body: { metadata }, strict: true }), { refused: [], ignored: [] });
 });
 
-test('a body full of unknown names is read in bounded time and told in a bounded header', async () => {
+test('a body full of unknown names is read in limited time and reported in a limited header', async () => {
   const body = Object.fromEntries(Array.from({ length: 8_000 }, (_, i) => [`unknown${i}`, 1]));
   const { refused, ignored } = await check(SIMPLE, { body });
   assert.deepEqual([refused.length, ignored.length], [0, 8_000]);
@@ -107,7 +107,7 @@ test('a body full of unknown names is read in bounded time and told in a bounded
   assert.equal(ignoredHeader(['a,b', 'ü\r\nx-evil: 1', '100%', 'items[].color']), 'a%2Cb, %C3%BC%0D%0Ax-evil:%201, 100%25, items[].color');
 });
 
-test('slips are counted as people make them', () => {
+test('typos are recognized as people make them', () => {
   for (const [a, b, mistakes] of [
     ['status', 'status', 0],
     ['stauts', 'status', 1],

@@ -30,7 +30,7 @@ const SETTINGS: MerchantSettings = {
   confirmations: { BTC: [{ belowUsdCents: '10000', confirmations: 4, rule: 'confirmations' }] },
 };
 
-test('a row of before there were versions, whole or empty, is read as it was meant', () => {
+test('a row from before there were versions, whole or empty, is read as it was meant', () => {
   assert.deepEqual(settingsFromJson(SETTINGS), SETTINGS);
   const empty = settingsFromJson({});
   assert.deepEqual(
@@ -40,13 +40,13 @@ test('a row of before there were versions, whole or empty, is read as it was mea
   assert.deepEqual(settingsFromJson(JSON.parse(JSON.stringify(settingsToJson(SETTINGS)))), SETTINGS);
 });
 
-test('a missing field gets its default; what is of another type, a coin or a rule that is gone does not become today’s', () => {
+test('a missing field gets its default; a value of another type, or a removed coin or rule, does not become a current one', () => {
   for (const name of Object.keys(SETTINGS)) {
     const { [name as keyof MerchantSettings]: _, ...others } = SETTINGS;
     const read = settingsFromJson(others);
     assert.deepEqual(read[name as keyof MerchantSettings], settingsFromJson({})[name as keyof MerchantSettings], name);
     assert.deepEqual({ ...read, [name]: null }, { ...SETTINGS, [name]: null }, name);
-    // An object is the type of one field alone.
+    // Only one field contains an object.
     if (name !== 'confirmations')
       assert.deepEqual(
         settingsFromJson({ ...SETTINGS, [name]: { wrong: 1 } })[name as keyof MerchantSettings],
@@ -61,7 +61,7 @@ test('a missing field gets its default; what is of another type, a coin or a rul
   assert.deepEqual(settingsFromJson({ confirmations }).confirmations, { LTC: [] });
 });
 
-test('a change writes the version into the row and keeps what an unversioned row held', async (t) => {
+test('a change writes the version into the row and keeps the content of an unversioned row', async (t) => {
   const database = await testDatabase();
   const core = await openCore(readConfig(testEnvironment(database.url, database.folder, { LOG_LEVEL: 'silent' })));
   t.after(async () => {

@@ -7,26 +7,26 @@ const BERLIN: MailTiming = { timeZone: 'Europe/Berlin', dailyHour: null, quiet: 
 const night = { from: 22 * 60, to: 7 * 60 };
 const at = (timing: MailTiming, now: string): string | null => nextMail(timing, new Date(now))?.toISOString() ?? null;
 
-test('without a digest and outside the quiet hours e-mails come at once', () => {
+test('without a digest and outside the quiet hours, emails are sent at once', () => {
   assert.equal(at(BERLIN, '2026-06-01T03:00:00Z'), null);
   assert.equal(at({ ...BERLIN, quiet: night }, '2026-06-01T05:00:00Z'), null, '07:00 is not quiet any more');
   assert.equal(at({ ...BERLIN, quiet: night }, '2026-06-01T19:59:59.999Z'), null);
 });
 
-test('what falls into the quiet hours comes when they end, across midnight and within a day', () => {
+test('emails in quiet hours are sent when those end, across midnight and within a day', () => {
   assert.equal(at({ ...BERLIN, quiet: night }, '2026-06-01T20:00:00Z'), '2026-06-02T05:00:00.000Z');
   assert.equal(at({ ...BERLIN, quiet: night }, '2026-06-02T04:59:59.999Z'), '2026-06-02T05:00:00.000Z');
   const noon = { ...BERLIN, quiet: { from: 12 * 60, to: 13 * 60 + 30 } };
   assert.equal(at(noon, '2026-01-05T11:00:00Z'), '2026-01-05T12:30:00.000Z');
 });
 
-test('the quiet hours end by the clock on the wall when it is put forward and back', () => {
+test('the quiet hours end by the wall clock, also when it is changed', () => {
   const quiet = { ...BERLIN, quiet: night };
   assert.equal(at(quiet, '2026-03-28T21:30:00Z'), '2026-03-29T05:00:00.000Z', 'a night of eight hours');
   assert.equal(at(quiet, '2026-10-24T20:30:00Z'), '2026-10-25T06:00:00.000Z', 'a night of ten hours');
 });
 
-test('an end that spring skips is when it is skipped; one that autumn shows twice is each of both', () => {
+test('an end that is skipped in spring is at the change; one that occurs twice in autumn is at either', () => {
   const quiet = { ...BERLIN, quiet: { from: 22 * 60, to: 2 * 60 + 30 } };
   assert.equal(at(quiet, '2026-03-28T23:00:00Z'), '2026-03-29T01:00:00.000Z');
   assert.equal(at(quiet, '2026-03-29T01:00:00Z'), null);
@@ -35,7 +35,7 @@ test('an end that spring skips is when it is skipped; one that autumn shows twic
   assert.equal(at(quiet, '2026-10-25T01:10:00Z'), '2026-10-25T01:30:00.000Z');
 });
 
-test('a digest comes once on every day of a year, at its hour, in every kind of zone', () => {
+test('a digest is sent on every day of a year, at its hour, in every kind of time zone', () => {
   for (const timeZone of ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Africa/Cairo', 'America/Santiago', 'UTC']) {
     for (const dailyHour of [0, 2, 9]) {
       const timing = { timeZone, dailyHour, quiet: null };
@@ -62,14 +62,14 @@ test('a digest comes once on every day of a year, at its hour, in every kind of 
   }
 });
 
-test('a digest whose hour is quiet comes when that ends, every day', () => {
+test('a digest whose hour is quiet is sent when the quiet hours end, every day', () => {
   const timing = { ...BERLIN, dailyHour: 23, quiet: night };
   assert.equal(at(timing, '2026-06-01T12:00:00Z'), '2026-06-02T05:00:00.000Z');
   assert.equal(at(timing, '2026-06-01T21:30:00Z'), '2026-06-02T05:00:00.000Z');
   assert.equal(at(timing, '2026-06-02T05:00:00Z'), '2026-06-03T05:00:00.000Z');
 });
 
-test('whatever the zone and the quiet hours, an e-mail comes later than it was caused, within 25 hours, and not in quiet hours', () => {
+test('whatever the time zone and the quiet hours, an email is sent after its cause, within 25 hours, and not in quiet hours', () => {
   for (const timeZone of ['Europe/Berlin', 'Australia/Lord_Howe', 'Pacific/Chatham', 'America/Santiago']) {
     for (let i = 0; i < 3_000; i++) {
       const from = (i * 37) % 1440;
@@ -83,7 +83,7 @@ test('whatever the zone and the quiet hours, an e-mail comes later than it was c
   }
 });
 
-test('only names of zones are zones', () => {
+test('only names of time zones are accepted', () => {
   for (const name of ['Europe/Berlin', 'UTC', 'America/Argentina/Buenos_Aires']) assert.ok(isTimeZone(name), name);
   for (const name of ['Mars/Base', '', '+01:00', "UTC'; --"]) assert.ok(!isTimeZone(name), name);
   assert.equal(at({ timeZone: 'Mars/Base', dailyHour: 9, quiet: null }, '2026-06-01T03:00:00Z'), '2026-06-01T09:00:00.000Z', 'as UTC');

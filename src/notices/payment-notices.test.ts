@@ -1,11 +1,11 @@
-/** What notices about payments say, by a table. */
+/** The text of notices about payments, as a table. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { attentionWords, reversedWords } from './payment-notices.ts';
 
 const base = { payment: 'pay_1', exception: 'late', status: 'expired', price: '1816.95', money: '27.23 DASH ($816.95)', invoice: null };
 
-test('a notice about a payment names its money and its order', () => {
+test('a notice about a payment includes its money and its order', () => {
   const rows: [detail: Record<string, string | null>, words: string][] = [
     [{}, 'Arrived late, on hold: 27.23 DASH ($816.95). The price was $1,816.95.'],
     [{ invoice: 'INV-1' }, 'Arrived late, on hold: 27.23 DASH ($816.95). The price was $1,816.95. Invoice INV-1.'],
@@ -26,7 +26,7 @@ test('a notice about a payment names its money and its order', () => {
   );
 });
 
-test('a notice of an older version, without amounts, still reads', () => {
+test('a notice from an older version, without amounts, is still readable', () => {
   assert.equal(attentionWords({ payment: 'pay_1', exception: 'paid_after_cancel' }), 'A payment needs your attention: paid after cancel.');
   assert.equal(
     reversedWords({ payment: 'pay_1' }),
@@ -34,7 +34,7 @@ test('a notice of an older version, without amounts, still reads', () => {
   );
 });
 
-test('what others wrote about a payment stays one short line', () => {
+test('texts that others wrote about a payment are shortened to one line', () => {
   const words = attentionWords({ ...base, description: `Pay\r\nBcc: all@shop.example\t${'x'.repeat(200)}` });
   assert.match(words, /Description: Pay Bcc: all@shop\.example x+…$/);
   assert.ok(words.length < 160);

@@ -52,7 +52,7 @@ const tiersOf = (stored: Record<string, [string | null, number, string][]>) =>
     ]),
   );
 
-test('what each released version stored is read as it was meant', () => {
+test('rows stored by each released version are read as they were meant', () => {
   assert.ok(fixtures.length > 0);
   for (const stored of fixtures) {
     assert.deepEqual(rulesFromJson(stored.rules), { ...rules, confirmations: tiersOf(stored.rules.confirmations) }, stored.version);
@@ -62,13 +62,13 @@ test('what each released version stored is read as it was meant', () => {
   }
 });
 
-test('what a transfer counts among is stored with its worth', () => {
+test('the amount that a transfer is counted with is stored with its value', () => {
   const company = { transactionUsdCents: 100_000n, merchantUsdCents: 2_500n };
   const [value] = valuesFromJson(JSON.parse(JSON.stringify(valuesToJson([{ ...values[0]!, company }]))));
   assert.deepEqual(value, { ...values[0], company });
 });
 
-test('what is stored today carries the version of its form and is read as it was', () => {
+test('rows stored today have the version of their format and are read unchanged', () => {
   const again = (stored: unknown): any => JSON.parse(JSON.stringify(stored));
   for (const stored of [rulesToJson(rules), requestToJson(request), requestToJson(empty), ...valuesToJson(values)]) {
     assert.equal(again(stored).v, 1);
@@ -79,7 +79,7 @@ test('what is stored today carries the version of its form and is read as it was
   assert.deepEqual(valuesFromJson(again(valuesToJson(values))), values);
 });
 
-test('a coin or a rule that came later gets its default, and one that has gone is left out', () => {
+test('a coin or rule that was added later gets its default, and a removed one is left out', () => {
   const [stored] = fixtures;
   for (const coin of COINS) {
     const { [coin]: _, ...others } = stored.rules.confirmations;
@@ -98,7 +98,7 @@ test('a coin or a rule that came later gets its default, and one that has gone i
   assert.deepEqual([rulesFromJson({}).toleranceBasisPoints, rulesFromJson({}).lateAcceptMinutes], [0, null]);
 });
 
-test('tiers of which one cannot be read are those of the table; a worth that cannot be read is never guessed', () => {
+test('tiers with an unreadable entry are those of the table; an unreadable value is never guessed', () => {
   for (const tiers of [
     [],
     [[null, 1, 'hope']],

@@ -1,4 +1,4 @@
-/** The rules of agreement, for any votes: who lies, how much, in which order and when. */
+/** The rules of agreement for any votes: any liars, by any amount, in any order, at any time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -10,7 +10,7 @@ const percent = fc.constantFrom(2n, 3n);
 const price = fc.bigInt({ min: 1n, max: 10n ** 16n });
 const votesOf = (prices: readonly bigint[]) => prices.map((priceE8, i) => ({ source: `s${i}`, priceE8 }));
 const apart = (a: bigint, b: bigint) => (a > b ? a - b : b - a);
-/** Votes about one base, up to `spread` hundredths of a percent from it. */
+/** Votes around one base, up to `spread` hundredths of a percent from it. */
 const around = (spread: number, min: number, max: number) =>
   fc
     .tuple(
@@ -19,7 +19,7 @@ const around = (spread: number, min: number, max: number) =>
     )
     .map(([base, off]) => off.map((o) => (base * (10_000n + BigInt(o))) / 10_000n));
 
-test('what is agreed lies among those who agree, each within the bound of it, whatever the order', () => {
+test('the agreed price is among those that agree, each within the limit of it, in any order', () => {
   fc.assert(
     fc.property(percent, fc.oneof(fc.array(price, { maxLength: 7 }), around(500, 0, 7)), fc.integer(), (bound, prices, seed) => {
       const found = agree(bound, votesOf(prices));
@@ -42,7 +42,7 @@ test('what is agreed lies among those who agree, each within the bound of it, wh
   );
 });
 
-test('fewer liars than honest sources do not move the price out of what the honest say', () => {
+test('fewer liars than honest sources do not move the price out of the honest range', () => {
   fc.assert(
     fc.property(percent, around(40, 2, 5), fc.array(price, { maxLength: 4 }), (bound, honest, lies) => {
       const found = agree(bound, votesOf([...honest, ...lies.slice(0, honest.length - 1)]));
@@ -76,7 +76,7 @@ const NOW = 1_000_000;
 const asVotes = (given: readonly { priceE8: bigint; age: number; aggregator: boolean; change24hBasisPoints: bigint | null }[]): Vote[] =>
   given.map(({ age, ...v }, i) => ({ ...v, source: `s${i}`, at: NOW - age }));
 
-test('what was said more than 120 seconds ago changes nothing', () => {
+test('votes older than 120 seconds change nothing', () => {
   fc.assert(
     fc.property(fc.constantFrom(...COINS), fc.array(vote, { maxLength: 6 }), (coin, given) => {
       const votes = asVotes(given);
@@ -100,7 +100,7 @@ test('aggregators change nothing where two exchanges agree', () => {
   );
 });
 
-test('a price is as old as the second of its sources, and its change one of theirs or between two', () => {
+test('a price is as old as the second of its sources, and its change is one of theirs or between two', () => {
   fc.assert(
     fc.property(fc.constantFrom(...COINS), fc.array(vote, { maxLength: 6 }), (coin, given) => {
       const votes = asVotes(given);
@@ -120,7 +120,7 @@ test('a price is as old as the second of its sources, and its change one of thei
   );
 });
 
-test('more than 15 % from the price of five minutes ago is no price without three that say so', () => {
+test('a price more than 15% from five minutes ago needs three sources', () => {
   fc.assert(
     fc.property(
       fc.constantFrom(...COINS),
@@ -146,7 +146,7 @@ test('more than 15 % from the price of five minutes ago is no price without thre
   );
 });
 
-test('the bound is 2 % for BTC and ETH, 3 % for the others', () => {
+test('the limit is 2% for BTC and ETH, 3% for the others', () => {
   assert.deepEqual(
     COINS.map((coin) => [coin, outlierPercent(coin)]),
     [

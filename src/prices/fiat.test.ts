@@ -1,4 +1,7 @@
-/** Rates of other currencies from sources that answer, err, contradict each other and fall silent: real HTTP servers, time moved by hand. */
+/**
+ * Rates of other currencies from sources that answer, fail, contradict each other and stop answering: real HTTP servers, with a
+ * controlled clock.
+ */
 import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -20,7 +23,7 @@ const json = (reply: ServerResponse, body: string, status = 200): void =>
   void reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
 const turned = (rate: string) => (1 / Number(rate)).toFixed(8);
 
-/** Each source as it answers; what is not asked in its way is 404. */
+/** Each source as it answers; other requests get 404. */
 const SPEAK: Readonly<Record<string, (path: string, book: Book, reply: ServerResponse) => void>> = {
   coinbase: (path, book, reply) => {
     if (path !== '/v2/exchange-rates?currency=USD') return json(reply, '{"errors":[{"id":"not_found"}]}', 404);
@@ -73,7 +76,7 @@ const SPEAK: Readonly<Record<string, (path: string, book: Book, reply: ServerRes
   },
 };
 
-/** Sources with these books; a source without one closes the connection. `pass` moves the time and asks them all. */
+/** Sources with these books; a source without one closes the connection. `pass` moves the time and requests all of them. */
 async function openRates(t: TestContext, books: Record<string, Book>, sources = FIAT_SOURCES.join(',')) {
   const answers: Record<string, (reply: ServerResponse) => void> = {};
   const server = createServer((request, reply) => {
@@ -113,7 +116,7 @@ const isNear = (rateE8: bigint, text: string) => {
 const MAJORS: Book = { EUR: '0.92165', GBP: '0.79', CAD: '1.3712', AUD: '1.52', CHF: '0.8811', JPY: '155.12' };
 const ODD: Book = { KWD: '0.3071', BHD: '0.377', KRW: '1372.5', VND: '25400', IDR: '16250' };
 
-test('each source is read in its own form, in units for one dollar', async (t) => {
+test('each source is read in its own format, in units per dollar', async (t) => {
   const book = { ...MAJORS, ...ODD };
   for (const [name, currencies] of [
     ['coinbase', Object.keys(book)],
@@ -122,7 +125,7 @@ test('each source is read in its own form, in units for one dollar', async (t) =
     ['coingecko', Object.keys(book)],
     ['ecb', Object.keys(book)],
   ] as const) {
-    // Its twin is what it must agree with.
+    // The other source that it must agree with.
     const { fiat } = await openRates(
       t,
       { [name]: book, coinbase: book, kraken: book },
@@ -136,12 +139,12 @@ test('each source is read in its own form, in units for one dollar', async (t) =
   }
 });
 
-test('the known sources are asked over https', () => {
+test('the known sources are requested over https', () => {
   assert.deepEqual(Object.keys(FIAT_HOSTS), [...FIAT_SOURCES]);
   for (const host of Object.values(FIAT_HOSTS)) assert.match(host, /^https:\/\/[a-z.]+$/);
 });
 
-test('the rate is the middle one, exact to eight decimals, with who said so and when', async (t) => {
+test('the rate is the median, exact to eight decimals, with its sources and time', async (t) => {
   const { fiat } = await openRates(t, {
     coinbase: { JPY: '155.1' },
     kraken: { ...MAJORS, JPY: '155.30000001' },
@@ -172,7 +175,7 @@ test('one source that lies does not move the rate, and alone gives none', async 
   assert.match(reasonOf(fiat, 'SEK'), /no source has it/);
 });
 
-test('reference rates only say that a rate is right: they vote where the others do not suffice and give way to them', async (t) => {
+test('reference rates only confirm a rate: they vote when the others are not enough, and otherwise do not count', async (t) => {
   const books: Record<string, Book> = {
     coinbase: { EUR: '0.92', SEK: '10.5', NOK: '10', TRY: '40' },
     coingecko: { EUR: '0.921', TRY: '45' },
@@ -188,13 +191,13 @@ test('reference rates only say that a rate is right: they vote where the others 
   assert.deepEqual([lira.rateE8, lira.sources], [4_500_000_000n, ['coingecko', 'ecb']]);
 });
 
-test('rates are good for a quarter of an hour, reference rates for six days', async (t) => {
+test('rates are valid for a quarter of an hour, reference rates for six days', async (t) => {
   const { fiat, pass } = await openRates(t, { coinbase: MAJORS, kraken: MAJORS, ecb: MAJORS });
   await fiat.check();
   pass(15);
   assert.equal(rateOf(fiat, 'EUR').asOf.getTime(), START);
   pass(0.001);
-  // The bank's alone are one source.
+  // The central bank's rates alone are one source.
   assert.match(reasonOf(fiat, 'EUR'), /too few sources agree/);
   const old = await openRates(t, { coinbase: MAJORS, ecb: MAJORS });
   old.pass(5 * 24 * 60 + 3 * 60);
@@ -206,7 +209,7 @@ test('rates are good for a quarter of an hour, reference rates for six days', as
   assert.match(reasonOf(old.fiat, 'EUR'), /too old/);
 });
 
-test('an answer that is none costs that source its vote alone', async (t) => {
+test('an invalid answer costs only that source its vote', async (t) => {
   const broken: Record<string, (reply: ServerResponse) => void> = {
     'a page of HTML': (reply) => void reply.writeHead(200).end('<!doctype html><title>Checking</title>'),
     429: (reply: ServerResponse) => json(reply, '{"status":{"error_code":429}}', 429),
@@ -227,7 +230,7 @@ test('an answer that is none costs that source its vote alone', async (t) => {
   }
 });
 
-test('a pair that Kraken does not have leaves the others', async (t) => {
+test('a pair that Kraken does not have does not affect the others', async (t) => {
   const { CHF: _, ...without } = MAJORS;
   const { fiat } = await openRates(t, { kraken: without, coinbase: MAJORS }, 'kraken,coinbase');
   await fiat.check();
@@ -235,7 +238,7 @@ test('a pair that Kraken does not have leaves the others', async (t) => {
   assert.match(reasonOf(fiat, 'CHF'), /too few/);
 });
 
-test('without any source test mode has a labelled sample of every currency, live mode none', async (t) => {
+test('without any source, test mode has a labeled sample for every currency, and live mode has none', async (t) => {
   const { fiat } = await openRates(t, {});
   await fiat.check();
   for (const currency of FIATS.filter((code) => code !== 'USD')) {
@@ -246,7 +249,7 @@ test('without any source test mode has a labelled sample of every currency, live
   assert.equal(fiat.forTest('USD').sample, false);
 });
 
-test('static rates are exact, alone enough, and only for the currencies named; none without sources', () => {
+test('static rates are exact, need no second source, and exist only for the listed currencies', () => {
   const clock = { now: () => new Date(START), monotonicMs: () => 0 };
   const make = (sources: string) => createFiatRates({ outgoing, clock, log: silent, sources });
   const fixed = make('static:EUR=0.92000001, JPY=155');

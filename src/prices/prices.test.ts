@@ -1,4 +1,7 @@
-/** Prices from exchanges that answer, err, lie and fall silent: real HTTP servers in the exchanges' own forms, time moved by hand. */
+/**
+ * Prices from exchanges that answer, fail, lie and stop answering: real HTTP servers in the exchanges' own formats, with a controlled
+ * clock.
+ */
 import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -28,13 +31,13 @@ type Name = 'coinbase' | 'kraken' | 'bitstamp' | 'bitfinex' | 'coingecko';
 const ALL: readonly Name[] = ['coinbase', 'kraken', 'bitstamp', 'bitfinex', 'coingecko'];
 /** Those of most stories. */
 const NAMES: readonly Name[] = ['coinbase', 'kraken', 'bitfinex'];
-/** `change` is in each exchange's own form, `volume` that of the last day, `updated` seconds after the start. */
+/** `change` is in each exchange's own format, `volume` that of the last day, `updated` in seconds after the start. */
 type Quote = { last: string; change?: string; volume?: string; updated?: number };
 type Book = Partial<Record<Coin, Quote>>;
 const json = (reply: ServerResponse, body: string, status = 200) =>
   reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
 
-/** Answers of each exchange for a book of prices, field for field as it sends them; anything not asked its way is 404. */
+/** Answers of each exchange for a book of prices, field for field as it sends them; other requests get 404. */
 const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerResponse) => void>> = {
   coinbase: (path, book, reply) => {
     const coin = /^\/products\/([A-Z]+)-USD\/stats$/.exec(path)?.[1] as Coin | undefined;
@@ -57,7 +60,7 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
       XDGUSD: ['DOGE', 'XDGUSD'],
     };
     const wanted = url.searchParams.get('pair')!.split(',');
-    // One pair that it does not know spoils the whole answer.
+    // One unknown pair makes the whole answer an error.
     if (wanted.some((asked) => !book[(pairs[asked] ?? assert.fail(`no such pair: ${asked}`))[0]]))
       return void json(reply, '{"error":["EQuery:Unknown asset pair"]}');
     const tickers = wanted.flatMap((asked) => {
@@ -113,7 +116,7 @@ const START = Date.UTC(2026, 10, 21);
 const still = { now: () => new Date(START), monotonicMs: () => 0 };
 
 type Answer = (path: string, reply: ServerResponse) => void;
-/** One server that plays all exchanges; each can be given another answer. */
+/** One server that acts as all exchanges; each can be given another answer. */
 async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) {
   const asked: Record<Name, number> = { coinbase: 0, kraken: 0, bitstamp: 0, bitfinex: 0, coingecko: 0 };
   const answers: Partial<Record<Name, Answer>> = {};
@@ -136,7 +139,7 @@ async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) 
 }
 type Exchanges = Awaited<ReturnType<typeof openExchanges>>;
 
-/** Prices over these exchanges; `pass` moves their time. The exchanges are asked every 20 ms of real time unless `once`. */
+/** Prices from these exchanges; `pass` moves their time. The exchanges are requested every 20 ms of real time unless `once`. */
 async function openPrices(t: TestContext, { hosts }: Exchanges, { once = false, sources = NAMES.join(','), keep = false } = {}) {
   if (!keep) await database.db.sql`delete from price_history`;
   let ms = 0;
@@ -164,7 +167,7 @@ const refused = (prices: Prices, coin: Coin, reason: RegExp) =>
 const all = (last: string): Book => Object.fromEntries(COINS.map((coin) => [coin, { last }]));
 const only = (coin: Coin, last: string): Book => ({ [coin]: { last } });
 
-test('each exchange is read to the last digit, in its own names for the coins', async (t) => {
+test('each exchange is read to the last digit, with its own names for the coins', async (t) => {
   const exact: Book = {
     BTC: { last: '97123.45' },
     ETH: { last: '2550.5500000012345' },
@@ -181,17 +184,17 @@ test('each exchange is read to the last digit, in its own names for the coins', 
       source.name,
     );
   }
-  // One request for all coins where the exchange can; others need one a coin.
+  // One request for all coins if the exchange supports it; others need one per coin.
   assert.deepEqual(exchanges.asked, { coinbase: 5, kraken: 1, bitstamp: 5, bitfinex: 1, coingecko: 1 });
 });
 
-test('the known exchanges are asked over https', () => {
+test('the known exchanges are requested over https', () => {
   assert.deepEqual(Object.keys(SOURCE_HOSTS).sort(), [...ALL].sort());
   assert.equal(readConfig({}).priceSources, SOURCES.join(','));
   for (const host of Object.values(SOURCE_HOSTS)) assert.match(host, /^https:\/\/[a-z.-]+$/);
 });
 
-test('the change of a day comes from where it is one, in hundredths of a percent', async (t) => {
+test('the daily change comes from exchanges that have one, in hundredths of a percent', async (t) => {
   const exchanges = await openExchanges(t, {
     coinbase: { BTC: { last: '102500', change: '100000' }, ETH: { last: '1950', change: '2000' } },
     kraken: { BTC: { last: '102500' }, ETH: { last: '1950' } },
@@ -204,7 +207,7 @@ test('the change of a day comes from where it is one, in hundredths of a percent
       (await s.fetch(outgoing)).map((o) => o.change24hBasisPoints),
     ),
   );
-  // Kraken tells the opening of the UTC day only, which is none of 24 hours ago.
+  // Kraken only reports the opening price of the UTC day, not the price 24 hours ago.
   assert.deepEqual(changes, [
     [250n, -250n],
     [null, null],
@@ -219,7 +222,7 @@ test('the change of a day comes from where it is one, in hundredths of a percent
   assert.equal(prices.look('ETH')!.changeFrom, 'sources');
 });
 
-test('the change of a day is the middle one of those who agree on the price', async (t) => {
+test('the daily change is the median of those that agree on the price', async (t) => {
   const exchanges = await openExchanges(t, {
     coinbase: { LTC: { last: '100', change: '98' } },
     kraken: only('LTC', '100'),
@@ -228,11 +231,11 @@ test('the change of a day is the middle one of those who agree on the price', as
   });
   const { prices } = await openPrices(t, exchanges, { sources: ALL.join(',') });
   await quoted(prices, 'LTC', 10_000_000_000n);
-  // 2.04 % and 1.00 %; the 40 % of the one that does not agree do not count.
+  // 2.04% and 1.00%; the 40% of the one that does not agree does not count.
   assert.equal(prices.look('LTC')!.change24hBasisPoints, 152n);
 });
 
-test('where no source tells the change of a day, our own history does', async (t) => {
+test('if no source reports the daily change, our own history is used', async (t) => {
   const exchanges = await openExchanges(t, { kraken: all('102'), bitstamp: { ...all('102') } });
   exchanges.answers.bitstamp = (path, reply) =>
     void json(reply, `{"last":"102","volume":"5","percent_change_24":null,"pair":"${path.slice(15, 18)}"}`);
@@ -244,7 +247,7 @@ test('where no source tells the change of a day, our own history does', async (t
   await row('BTC', hours(24, -3), 10_000_000_000n);
   await row('BTC', hours(23), 9_000_000_000n);
   await row('LTC', hours(24, 29), 20_400_000_000n);
-  // Half an hour and more beside the day is none of a day ago.
+  // Half an hour and more from a day ago does not count as a day ago.
   await row('DOGE', hours(24, 31), 10_000_000_000n);
   await row('DOGE', hours(23, 29), 10_000_000_000n);
   const { prices } = await openPrices(t, exchanges, { sources: 'kraken,bitstamp', keep: true });
@@ -255,7 +258,7 @@ test('where no source tells the change of a day, our own history does', async (t
   assert.deepEqual(change('DOGE'), [0n, 'none']);
 });
 
-test('the price is the middle one of three, the mean of two', async (t) => {
+test('the price is the median of three, the mean of two', async (t) => {
   const exchanges = await openExchanges(t, {
     coinbase: { BTC: { last: '97000' }, LTC: { last: '100.00000001' } },
     kraken: { BTC: { last: '97500' }, LTC: { last: '100.00000003' } },
@@ -268,7 +271,7 @@ test('the price is the middle one of three, the mean of two', async (t) => {
   assert.deepEqual([price.sources.toSorted(), price.stale, price.sample, price.asOf], [[...NAMES].sort(), false, false, new Date(START)]);
 });
 
-test('a price far from the others is dropped: 2 % for BTC and ETH, 3 % for the others', () => {
+test('a price far from the others is dropped: 2% for BTC and ETH, 3% for the others', () => {
   const votes = (...prices: number[]) => prices.map((p, i) => ({ source: `s${i}`, priceE8: BigInt(p) * 100_000_000n }));
   const sourcesOf = (coin: Coin, ...prices: number[]) =>
     agree(outlierPercent(coin), votes(...prices))?.near.map(({ source }) => source) ?? null;
@@ -278,14 +281,14 @@ test('a price far from the others is dropped: 2 % for BTC and ETH, 3 % for the o
     assert.deepEqual(sourcesOf(coin, 1000, 1000, 1021), wide ? ['s0', 's1', 's2'] : ['s0', 's1'], coin);
     assert.deepEqual(sourcesOf(coin, 1000, 1000, 1031), ['s0', 's1'], coin);
     assert.deepEqual(sourcesOf(coin, 969, 1000, 1000), ['s1', 's2'], coin);
-    // Two agree with each other or not at all: the mean of two far ones is nobody's price.
+    // Two agree with each other or not at all: the mean of two distant ones would be nobody's price.
     assert.deepEqual(sourcesOf(coin, 1000, 1020), ['s0', 's1'], coin);
     assert.deepEqual(sourcesOf(coin, 1000, 1021), wide ? ['s0', 's1'] : null, coin);
     assert.deepEqual(sourcesOf(coin, 1031, 1000), null, coin);
     assert.deepEqual(sourcesOf(coin, 900, 1000, 1100), null, coin);
     assert.deepEqual(sourcesOf(coin, 1000), null, coin);
     assert.deepEqual(sourcesOf(coin), null, coin);
-    // Two that are left after the others were dropped are held to the same bound.
+    // If two remain after the others were dropped, the same limit applies to them.
     assert.deepEqual(sourcesOf(coin, 500, 981, 1019, 2000), null, coin);
   }
   assert.equal(agree(2n, votes(1000, 1004, 5000))!.priceE8, 100_200_000_000n, 'the dropped one does not pull the middle');
@@ -298,7 +301,7 @@ test('one exchange that lies does not move the price', async (t) => {
   assert.deepEqual(prices.look('LTC')!.sources.toSorted(), ['bitfinex', 'coinbase']);
 });
 
-test('a single exchange gives no quote, also when it is named twice', async (t) => {
+test('a single exchange gives no quote, also when it is listed twice', async (t) => {
   const exchanges = await openExchanges(t, { kraken: all('100') });
   const { prices } = await openPrices(t, exchanges);
   await refused(prices, 'BTC', /do not agree/);
@@ -307,7 +310,7 @@ test('a single exchange gives no quote, also when it is named twice', async (t) 
   await refused(twice.prices, 'BTC', /do not agree/);
 });
 
-test('without any price test mode has a sample, labelled as one', async (t) => {
+test('without any price, test mode has a sample, labeled as one', async (t) => {
   const { prices } = await openPrices(t, await openExchanges(t, {}));
   await refused(prices, 'DOGE', /no price source answers/);
   for (const coin of COINS) {
@@ -317,7 +320,7 @@ test('without any price test mode has a sample, labelled as one', async (t) => {
   }
 });
 
-test('a coin that an exchange does not list is quoted by the others, and alone by none', async (t) => {
+test('a coin that an exchange does not list is quoted by the others, and not by a single one', async (t) => {
   const exchanges = await openExchanges(t, {
     coinbase: only('BTC', '97000'),
     kraken: { ...only('BTC', '97000'), ...only('DASH', '30') },
@@ -330,7 +333,7 @@ test('a coin that an exchange does not list is quoted by the others, and alone b
   await refused(prices, 'ETH', /no price source answers/);
 });
 
-test('a price is good for quotes for 120 seconds, to look at for ten minutes', async (t) => {
+test('a price is valid for quotes for 120 seconds, for display for ten minutes', async (t) => {
   const { prices, pass } = await openPrices(t, await openExchanges(t, { coinbase: all('100'), kraken: all('100') }), { once: true });
   await quoted(prices, 'BTC', 10_000_000_000n);
   pass(120);
@@ -347,7 +350,7 @@ test('a price is good for quotes for 120 seconds, to look at for ten minutes', a
   assert.equal(prices.look('BTC'), null);
 });
 
-test('what an exchange said more than 120 seconds ago no longer votes', async (t) => {
+test('votes older than 120 seconds no longer count', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('101'), bitfinex: all('102') });
   const { prices, pass } = await openPrices(t, exchanges);
   await quoted(prices, 'LTC', 10_100_000_000n);
@@ -360,7 +363,7 @@ test('what an exchange said more than 120 seconds ago no longer votes', async (t
   await refused(prices, 'LTC', /do not agree/);
 });
 
-test('an answer is as old as the question', async (t) => {
+test('an answer is as old as its request', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   let answer: (() => void) | null = null;
   exchanges.answers.kraken = (path, reply) => {
@@ -377,7 +380,7 @@ test('an answer is as old as the question', async (t) => {
   assert.deepEqual(prices.look('BTC')!.asOf, new Date(START));
 });
 
-test('a jump of more than 15 % in five minutes needs three exchanges', async (t) => {
+test('a jump of more than 15% in five minutes needs three exchanges', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   const { prices, pass } = await openPrices(t, exchanges);
   await quoted(prices, 'LTC', 10_000_000_000n);
@@ -396,7 +399,7 @@ test('a jump of more than 15 % in five minutes needs three exchanges', async (t)
   await quoted(prices, 'LTC', 8_499_000_000n);
 });
 
-test('a jump that two exchanges keep to is believed after five minutes', async (t) => {
+test('a jump that two exchanges maintain is accepted after five minutes', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   const { prices, pass } = await openPrices(t, exchanges);
   await quoted(prices, 'LTC', 10_000_000_000n);
@@ -410,7 +413,7 @@ test('a jump that two exchanges keep to is believed after five minutes', async (
   await quoted(prices, 'LTC', 12_000_000_000n);
 });
 
-/** Answers that are none. Each must cost the exchange its vote and nobody else theirs. */
+/** Invalid answers. Each must cost the exchange its vote, and no other exchange. */
 const BROKEN: Readonly<Record<string, Answer>> = {
   'a page of HTML': (_, reply) => void reply.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Checking</title>'),
   'half a document': (_, reply) => void json(reply, '{"open":"100","last":"10'),
@@ -443,10 +446,10 @@ for (const [what, answer] of Object.entries(BROKEN)) {
   });
 }
 
-test('a value that is no positive plain decimal is no vote, of that coin alone', async (t) => {
+test('a value that is not a positive plain decimal does not count, for that coin only', async (t) => {
   for (const last of ['0', '0.0', '0.000000001', '-5', '1e5', 'NaN', '', ' 5', '1,000', '0x10', '9999999999999', 'null', '5.']) {
     const book = { ...all('100'), ...only('LTC', last) };
-    // Bitfinex and CoinGecko write numbers, where some of these are no JSON.
+    // Bitfinex and CoinGecko write numbers, where some of these are not valid JSON.
     const exchanges = await openExchanges(t, { coinbase: book, kraken: book, bitstamp: book });
     for (const source of createSources(['coinbase', 'kraken', 'bitstamp'], { hosts: exchanges.hosts, clock: still })) {
       const seen = await source.fetch(outgoing);
@@ -459,7 +462,7 @@ test('a value that is no positive plain decimal is no vote, of that coin alone',
   }
 });
 
-test('an exchange that errs is asked less and less often, and as before once it answers', async (t) => {
+test('an exchange that fails is requested less and less often, and as before once it answers', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100'), bitfinex: all('100') });
   for (const answer of [BROKEN['429']!, BROKEN['an error in a 200']!]) {
     exchanges.asked.kraken = 0;
@@ -467,7 +470,7 @@ test('an exchange that errs is asked less and less often, and as before once it 
     const { prices, pass } = await openPrices(t, exchanges);
     await quoted(prices, 'BTC', 10_000_000_000n);
     await sleep(200);
-    // Its time stands still: about ten rounds, one request.
+    // Its time does not advance: about ten rounds, one request.
     assert.equal(exchanges.asked.kraken, 1);
     for (let failures = 1; failures <= 4; failures++) {
       const pause = 0.02 * (2 ** failures - 1);
@@ -479,7 +482,7 @@ test('an exchange that errs is asked less and less often, and as before once it 
         async () => exchanges.asked.kraken,
         (asked) => asked === failures + 1,
       );
-      // The pause begins when the failure is noted: it is once another exchange is asked in the round after that one.
+      // The pause begins when the failure is recorded, which is the case once another exchange is requested in the next round.
       const before = exchanges.asked.coinbase;
       await eventually(
         async () => exchanges.asked.coinbase,
@@ -496,7 +499,7 @@ test('an exchange that errs is asked less and less often, and as before once it 
   }
 });
 
-test('a coin that an exchange does not list is no fault of it, and is not asked for again for an hour', async (t) => {
+test('a coin that an exchange does not list is not an error, and is not requested again for an hour', async (t) => {
   const exchanges = await openExchanges(
     t,
     Object.fromEntries(ALL.map((name) => [name, { ...only('BTC', '97000'), ...only('DOGE', '0.2') }])),
@@ -525,7 +528,7 @@ test('a coin that an exchange does not list is no fault of it, and is not asked 
   }
 });
 
-test('one unknown pair in the request does not cost Bitfinex the others', async (t) => {
+test('one unknown pair in the request does not affect the others at Bitfinex', async (t) => {
   const exchanges = await openExchanges(t, { bitfinex: all('100') });
   exchanges.answers.bitfinex = (path, reply) =>
     path.includes('tDSHUSD') ? void json(reply, '["error",10020,"symbol: invalid"]', 500) : SPEAK.bitfinex(path, all('100'), reply);
@@ -537,7 +540,7 @@ test('one unknown pair in the request does not cost Bitfinex the others', async 
   assert.deepEqual(source!.unlisted(), ['DASH']);
 });
 
-test('a market where nobody traded for a day has no price', async (t) => {
+test('a market without trades for a day has no price', async (t) => {
   const dead = { ...all('100'), DASH: { last: '30', volume: '0' }, LTC: { last: '100', volume: '0.00000000' } };
   const exchanges = await openExchanges(t, { coinbase: dead, kraken: dead, bitstamp: dead, bitfinex: dead });
   for (const source of createSources(['coinbase', 'kraken', 'bitstamp', 'bitfinex'], { hosts: exchanges.hosts, clock: still })) {
@@ -547,7 +550,7 @@ test('a market where nobody traded for a day has no price', async (t) => {
   }
 });
 
-test('an aggregator votes only where fewer than two exchanges agree', async (t) => {
+test('an aggregator votes only if fewer than two exchanges agree', async (t) => {
   const exchanges = await openExchanges(t, {
     coinbase: { ...only('BTC', '97000'), ...only('LTC', '100'), ...only('DASH', '30') },
     kraken: { ...only('BTC', '97010'), ...only('LTC', '150') },
@@ -556,14 +559,14 @@ test('an aggregator votes only where fewer than two exchanges agree', async (t) 
   const { prices } = await openPrices(t, exchanges, { sources: 'coinbase,kraken,coingecko' });
   await quoted(prices, 'BTC', 9_700_500_000_000n);
   assert.deepEqual(prices.look('BTC')!.sources.toSorted(), ['coinbase', 'kraken']);
-  // Two exchanges that contradict each other, one alone, none: its word decides, helps, and does not suffice.
+  // Two exchanges that contradict each other, one alone, none: its vote decides, helps, and is not enough.
   await quoted(prices, 'LTC', 10_050_000_000n);
   assert.deepEqual(prices.look('LTC')!.sources.toSorted(), ['coinbase', 'coingecko']);
   await quoted(prices, 'DASH', 3_010_000_000n);
   await refused(prices, 'DOGE', /do not agree/);
 });
 
-test('a figure that an aggregator has not renewed for five minutes is none', async (t) => {
+test('a price that an aggregator has not renewed for five minutes does not count', async (t) => {
   const exchanges = await openExchanges(t, { coingecko: { BTC: { last: '97000', updated: -300 }, LTC: { last: '100', updated: -301 } } });
   const [source] = createSources(['coingecko'], { hosts: exchanges.hosts, clock: still });
   assert.deepEqual(
@@ -572,7 +575,7 @@ test('a figure that an aggregator has not renewed for five minutes is none', asy
   );
 });
 
-test('an aggregator is asked once a minute', async (t) => {
+test('an aggregator is requested once a minute', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100'), coingecko: all('100') });
   const { prices, pass } = await openPrices(t, exchanges, { sources: 'coinbase,kraken,coingecko' });
   await quoted(prices, 'BTC', 10_000_000_000n);
@@ -592,7 +595,7 @@ test('an aggregator is asked once a minute', async (t) => {
   );
 });
 
-test('an exchange that hangs does not hold up the start', async (t) => {
+test('an exchange that hangs does not delay the start', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   exchanges.answers.bitfinex = () => {};
   const { prices } = await openPrices(t, exchanges);
@@ -604,7 +607,7 @@ test('an exchange that hangs does not hold up the start', async (t) => {
   );
 });
 
-test('prices are written down once a minute with who said them', async (t) => {
+test('prices are recorded once a minute with their sources', async (t) => {
   await database.db.sql`delete from price_history`;
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100.5') });
   const { prices, pass } = await openPrices(t, exchanges);
@@ -624,7 +627,7 @@ test('prices are written down once a minute with who said them', async (t) => {
   await eventually(rows, (r) => r.length === 2 * COINS.length);
 });
 
-test('a price is as old as the second of those who agree said it', async (t) => {
+test('a price is as old as the second source that agrees', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('101'), bitfinex: all('102') });
   const { prices, pass } = await openPrices(t, exchanges);
   await quoted(prices, 'LTC', 10_100_000_000n);
@@ -635,7 +638,7 @@ test('a price is as old as the second of those who agree said it', async (t) => 
   assert.deepEqual([asOf, priceE8, sources.length], [new Date(START), 10_100_000_000n, 3]);
 });
 
-test('a jump shows across a restart', async (t) => {
+test('a jump is detected across a restart', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   const first = await openPrices(t, exchanges);
   await quoted(first.prices, 'LTC', 10_000_000_000n);
@@ -650,7 +653,7 @@ test('a jump shows across a restart', async (t) => {
   assert.equal(second.prices.look('LTC'), null);
 });
 
-test('a jump that an aggregator confirms beside two exchanges is believed', async (t) => {
+test('a jump that an aggregator confirms in addition to two exchanges is accepted', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100'), coingecko: all('100') });
   const { prices, pass } = await openPrices(t, exchanges, { sources: 'coinbase,kraken,coingecko' });
   await quoted(prices, 'LTC', 10_000_000_000n);
@@ -663,7 +666,7 @@ test('a jump that an aggregator confirms beside two exchanges is believed', asyn
   assert.equal(prices.look('LTC')!.sources.length, 3);
 });
 
-test('of the history every minute of two days is kept, then the first of each hour for 90 days', async (t) => {
+test('the history keeps every minute of two days, then the first of each hour for 90 days', async (t) => {
   await database.db.sql`delete from price_history`;
   const at = (days: number, minutes: number) => new Date(START - days * 86_400_000 + minutes * 60_000);
   const rows = [at(1, 7), at(2, 1), at(2, 2), at(3, 0), at(3, 1), at(3, 59), at(3, 62), at(3, 63), at(89, 5), at(91, 0)];
@@ -683,7 +686,7 @@ test('of the history every minute of two days is kept, then the first of each ho
   );
 });
 
-test('two services write one row a coin and minute', async (t) => {
+test('two services write one row per coin and minute', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: all('100'), kraken: all('100') });
   const one = await openPrices(t, exchanges);
   const other = await openPrices(t, exchanges, { keep: true });
@@ -691,7 +694,7 @@ test('two services write one row a coin and minute', async (t) => {
   other.pass(50);
   await quoted(one.prices, 'BTC', 10_000_000_000n);
   await quoted(other.prices, 'BTC', 10_000_000_000n);
-  // Each waits for what it is writing.
+  // Each waits until it has written.
   await one.prices.stop();
   await other.prices.stop();
   const rows = await database.db.sql<{ at: Date }[]>`select at from price_history`;
@@ -699,7 +702,7 @@ test('two services write one row a coin and minute', async (t) => {
   assert.deepEqual(rows[0]!.at, new Date(START));
 });
 
-test('the operator is told what each source answers', async (t) => {
+test('the operator sees what each source answers', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: only('BTC', '100'), kraken: all('100') });
   exchanges.answers.bitfinex = BROKEN['429']!;
   const prices = createPrices({ db: database.db, outgoing, clock: still, log: silent, sources: NAMES.join(','), hosts: exchanges.hosts });
@@ -711,7 +714,7 @@ test('the operator is told what each source answers', async (t) => {
   assert.ok('price' in prices.quotable('BTC'));
 });
 
-test('static prices are exact, never stale, alone enough, and only for the coins named', async (t) => {
+test('static prices are exact, never stale, need no second source, and exist only for the listed coins', async (t) => {
   const { prices, pass } = await openPrices(t, await openExchanges(t, {}), { sources: 'static:BTC=97000.00,DOGE=0.20000001, ETH=3500' });
   pass(86_400);
   for (const [coin, priceE8] of [
@@ -741,7 +744,7 @@ test('static prices are exact, never stale, alone enough, and only for the coins
   assert.equal(prices.forTest('BTC').sample, false);
 });
 
-test('a setting that cannot be meant is refused at the start', () => {
+test('an invalid setting is refused at the start', () => {
   const clock = { now: () => new Date(START), monotonicMs: () => 0 };
   const make = (sources: string) => createPrices({ db: database.db, outgoing, clock, log: silent, sources });
   for (const sources of [

@@ -1,4 +1,4 @@
-/** Wallets: public keys only, one owner each, and addresses that are never given twice. */
+/** Wallets: public keys only, one owner each, and addresses that are never issued twice. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { pbkdf2Sync } from 'node:crypto';
@@ -19,7 +19,7 @@ const accountKey = (account: number, coinType = 0) => spelled(`m/84'/${coinType}
 
 let shop: TestApp;
 before(async () => {
-  // The node is never asked: choosing a coin needs the wallet, a price, and a node that answered once.
+  // The node is never called: choosing a coin requires the wallet, a price, and a node that answered once.
   shop = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LOG_LEVEL: 'silent' });
   await asIfFollowed(shop, 'BTC');
 });
@@ -45,7 +45,7 @@ const PRIVATE: Readonly<Record<string, string>> = {
 };
 
 for (const [name, secret] of Object.entries(PRIVATE)) {
-  test(`never taken, repeated, logged or stored: ${name}`, async () => {
+  test(`never accepted, repeated, logged or stored: ${name}`, async () => {
     await assert.rejects(set(` ${secret}\n`), { code: 'private_key_refused' });
     // As an operator would paste it, with everything logged.
     const { code, output } = await new Promise<{ code: unknown; output: string }>((resolve) => {
@@ -72,7 +72,7 @@ for (const [name, secret] of Object.entries(PRIVATE)) {
   });
 }
 
-test('two hundred payers who choose at once get two hundred addresses, one after the other, none left out', async () => {
+test('two hundred customers who choose at once get two hundred consecutive addresses without gaps', async () => {
   const key = accountKey(1);
   await set(key, { firstIndex: 7n });
   const ids = await Promise.all(
@@ -93,12 +93,12 @@ test('two hundred payers who choose at once get two hundred addresses, one after
     assert.equal(address, deriveAddress({ chainKey, script: 'p2wpkh', coin: 'BTC', network: 'mainnet', index }).address);
   }
   assert.equal(new Set(rows.map(({ address }) => address)).size, 200);
-  // A payer who asks again keeps the address.
+  // A customer who chooses again keeps the address.
   await Promise.all(ids.slice(0, 20).map((paymentId) => chooseCoin(shop.app.ctx, { paymentId, coin: 'BTC' })));
   assert.equal((await next()).index, 207n);
 });
 
-test('a transaction that is rolled back gives its address back', async () => {
+test('a transaction that is rolled back returns its address', async () => {
   await set(accountKey(2));
   const { ctx } = shop.app;
   await assert.rejects(
@@ -111,7 +111,7 @@ test('a transaction that is rolled back gives its address back', async () => {
   assert.equal((await next()).index, 0n);
 });
 
-test('the same key imported again, in any spelling, resumes its counter and never goes back', async () => {
+test('the same key imported again, in any notation, resumes its counter and never goes back', async () => {
   const first = await set(accountKey(3));
   for (let i = 0; i < 3; i++) await next();
   const zpub = spelled("m/84'/0'/3'", { private: 0x04b2430c, public: 0x04b24746 }).publicExtendedKey;
@@ -132,7 +132,7 @@ test('the same key imported again, in any spelling, resumes its counter and neve
   );
 });
 
-test('a key belongs to one merchant; another one that brings it is refused and keeps the wallet it had', async () => {
+test('a key belongs to one merchant; it is refused to another one, who keeps the previous wallet', async () => {
   await set(accountKey(5));
   const other = await createMerchant(shop.app.ctx, { name: 'Other shop' });
   const own = await set(accountKey(6), { merchantId: other.merchantId });
@@ -141,12 +141,12 @@ test('a key belongs to one merchant; another one that brings it is refused and k
   await assert.rejects(set(accountKey(7), { merchantId: 'mer_000000000000000000000000' }), { code: 'merchant_not_found' });
 });
 
-test('without a wallet no address is given', async () => {
+test('without a wallet no address is issued', async () => {
   const { merchantId } = await createMerchant(shop.app.ctx, { name: 'No wallet' });
   await assert.rejects(next(merchantId), { code: 'coin_not_configured', param: 'currency' });
 });
 
-test('payments by public keys take a bounded number of addresses an hour; the shop itself goes on', async () => {
+test('payments by public keys use a limited number of addresses per hour; the shop itself is not affected', async () => {
   const { walletId } = await set(accountKey(9));
   const { ctx } = shop.app;
   const create = async (by: 'livePublic' | 'liveSecret') => {
@@ -158,7 +158,7 @@ test('payments by public keys take a bounded number of addresses an hour; the sh
   };
   const first = await create('livePublic');
   assert.equal((await chooseCoin(ctx, { paymentId: first, coin: 'BTC' })).derivationPath, '0/0');
-  // Those of the hour that it is now, should one have begun meanwhile.
+  // Those of the current hour, which may have begun meanwhile.
   await ctx.db.sql`
     update wallets set public_addresses = ${PUBLIC_ADDRESSES_PER_HOUR - 1}, public_hour = date_trunc('hour', clock_timestamp())
     where id = ${walletId}`;
@@ -169,7 +169,7 @@ test('payments by public keys take a bounded number of addresses an hour; the sh
     (error: { code: string; status: number; retryAfterSeconds: number }) =>
       error.code === 'rate_limit_exceeded' && error.status === 429 && error.retryAfterSeconds >= 1 && error.retryAfterSeconds <= 3600,
   );
-  // Who has an address keeps it, and the index that was refused goes to the next payment.
+  // A customer with an address keeps it, and the refused index goes to the next payment.
   await chooseCoin(ctx, { paymentId: first, coin: 'BTC' });
   assert.equal((await chooseCoin(ctx, { paymentId: await create('liveSecret'), coin: 'BTC' })).derivationPath, '0/2');
   await ctx.db.sql`update wallets set public_hour = public_hour - interval '1 hour' where id = ${walletId}`;

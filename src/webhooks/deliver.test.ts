@@ -1,4 +1,7 @@
-/** Deliveries from a real outbox to real receivers: once, again, in order, by one worker at a time, and signed so that others can tell. */
+/**
+ * Deliveries from a real outbox to real receivers: once, retried, in order, by one worker at a time, with signatures that others can
+ * verify.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -27,7 +30,7 @@ let app: App;
 let ctx: Context;
 before(async () => {
   database = await testDatabase();
-  // Without the worker: each test starts the ones it is about.
+  // Without the worker: each test starts its own.
   app = await startApp(readConfig(testEnvironment(database.url, database.folder)), { roles: ['api'], log: createLog('silent') });
   ctx = app.ctx;
 });
@@ -50,7 +53,7 @@ type Shop = {
   /** All that arrived, refused or not. */
   hits: Hit[];
   answer(next: Answer): void;
-  /** Told of each request before it is answered. */
+  /** Called for each request before it is answered. */
   onHit(told: () => void): void;
   create(): Promise<string>;
   advance(seconds: number): Promise<void>;
@@ -66,11 +69,11 @@ type Delivery = {
   /** How long after the end of the last attempt it is due. */
   rest: number | null;
   leasedFor: number | null;
-  /** Of each attempt, `none` when there was no failure. */
+  /** For each attempt, `none` if it did not fail. */
   failures: string[];
 };
 
-/** A merchant with one endpoint that leads to a receiver of its own. */
+/** A merchant with one endpoint and its own receiver. */
 async function openShop(
   t: TestContext,
   { answer = status(200), events = ['*'] }: { answer?: Answer; events?: string[] } = {},
@@ -131,7 +134,7 @@ const startWorker = (t: TestContext): void => {
   const worker = startDeliveries(ctx, { pollMs: 100 });
   t.after(() => worker.stop());
 };
-/** What is due is tried once: the worker is being stopped before the receiver answers, so no retry follows however late one looks. */
+/** Due deliveries are tried once: the worker is being stopped before the receiver answers, so no retry follows. */
 async function tryOnce(shop: Shop, workerCtx = ctx): Promise<void> {
   const worker = startDeliveries(workerCtx, { pollMs: 100 });
   let stopped: Promise<void> | null = null;
@@ -149,10 +152,10 @@ async function tryOnce(shop: Shop, workerCtx = ctx): Promise<void> {
     await worker.stop();
   }
 }
-/** Puts off what waits: it is not due for as long as a test may take. */
+/** Postpones waiting deliveries beyond the time that a test may take. */
 const putOff = (shop: Shop) =>
   ctx.db.sql`update deliveries set due_at = due_at + interval '1 hour' where endpoint_id = ${shop.endpointId} and state = 'pending'`;
-/** A worker as a process of its own, which can be killed. */
+/** A worker as a separate process, which can be killed. */
 function spawnWorker(t: TestContext): ChildProcess {
   const child = spawn(process.execPath, [join(import.meta.dirname, '../main.ts'), 'serve', '--role', 'worker'], {
     env: { ...testEnvironment(database.url, database.folder), PATH: process.env.PATH, NODE_NO_WARNINGS: '1' },
@@ -170,10 +173,10 @@ const attempted = (shop: Shop, count: number, timeoutMs = 20_000): Promise<Deliv
     timeoutMs,
   );
 
-/** What follows each attempt, in seconds: as documented. */
+/** The seconds after each attempt, as documented. */
 const STEPS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
-test('an event that is answered 200 is delivered once and never again', async (t) => {
+test('an event that is answered with 200 is delivered once and never again', async (t) => {
   const shop = await openShop(t);
   const payment = await shop.create();
   startWorker(t);
@@ -203,7 +206,7 @@ test('any other 2xx is a success too', async (t) => {
   }
 });
 
-test('errors, redirects, hangs and broken connections are failures, each tried again until it is answered', async (t) => {
+test('errors, redirects, timeouts and broken connections are failures, each retried until it succeeds', async (t) => {
   const target = await openShop(t);
   const targetUrl = (await ctx.db.sql<{ url: string }[]>`select url from endpoints where id = ${target.endpointId}`)[0]!.url;
   const ways: Record<string, Answer> = {
@@ -237,15 +240,15 @@ test('errors, redirects, hangs and broken connections are failures, each tried a
   assert.equal(target.hits.length, 0, 'a redirect was followed');
 });
 
-test('the ten attempts come by the documented schedule, never early, and end', async (t) => {
+test('the ten attempts follow the documented schedule, never early, and end', async (t) => {
   const shop = await openShop(t, { answer: (reply) => reply.writeHead(500).end('x'.repeat(100_000)), events: ['payment.created'] });
   await shop.create();
-  // The first retry is due in seconds: nobody makes it while they are looked at.
+  // The first retry is due in seconds: nothing sends it while the test looks.
   await tryOnce(shop);
   for (const [index, step] of STEPS.entries()) {
     const { state, dueIn, rest } = await attempted(shop, index + 1);
     assert.equal(state, 'pending');
-    // The moments of one statement are the only slack; jitter only lengthens.
+    // The duration of one statement is the only tolerance; jitter only lengthens.
     assert.ok(rest! > step - 1 && rest! <= step * 1.2, `after attempt ${index + 1}: ${rest} s for a step of ${step} s`);
     if (step > 60) {
       await shop.advance(Math.floor(dueIn!) - 60);
@@ -271,15 +274,15 @@ test('the ten attempts come by the documented schedule, never early, and end', a
   );
 });
 
-test('ten attempts without luck in the jitter span at least 72 hours', () => {
+test('ten attempts with the smallest jitter span at least 72 hours', () => {
   const seconds = Array.from({ length: 10 }, (_, i) => nextStepSeconds(i, null, 0)!).reduce((sum, step) => sum + step, 0);
   assert.ok(seconds >= 72 * 3600, `${seconds / 3600} h`);
   assert.equal(nextStepSeconds(10, null, 0), null);
   assert.equal(nextStepSeconds(10, 60, 0), null);
 });
 
-test('Retry-After moves the next attempt back, in seconds or as a date, at most to twice the step', async (t) => {
-  // The time that a date is compared with stands still.
+test('Retry-After postpones the next attempt, in seconds or as a date, at most to twice the step', async (t) => {
+  // The time that a date is compared with does not advance.
   const now = Math.floor(Date.now() / 1000) * 1000;
   const workerCtx: Context = { ...ctx, clock: { ...ctx.clock, now: () => new Date(now) } };
   const cases: [value: string, least: number, most: number][] = [
@@ -287,7 +290,7 @@ test('Retry-After moves the next attempt back, in seconds or as a date, at most 
     ['999999', 9, 10],
     [new Date(now + 9_000).toUTCString(), 8, 9],
     [new Date(now + 86_400_000).toUTCString(), 9, 10],
-    // Sooner than the schedule, or not understood: the schedule.
+    // Earlier than the schedule, or not understood: the schedule applies.
     ['1', 4, 6],
     ['soon', 4, 6],
     ['-5', 4, 6],
@@ -303,7 +306,7 @@ test('Retry-After moves the next attempt back, in seconds or as a date, at most 
   }
 });
 
-test('410 switches the endpoint off: nothing that waits is sent, nothing new is queued', async (t) => {
+test('410 turns the endpoint off: waiting deliveries are not sent, new ones are not queued', async (t) => {
   const shop = await openShop(t, { answer: status(500), events: ['payment.created'] });
   await shop.create();
   await tryOnce(shop);
@@ -325,7 +328,7 @@ test('410 switches the endpoint off: nothing that waits is sent, nothing new is 
   assert.deepEqual([(await shop.deliveries()).length, shop.hits.length], [2, 2]);
 });
 
-test('five days of nothing but failures switch the endpoint off, one success in between does not', async (t) => {
+test('five days of only failures turn the endpoint off, unless there is one success', async (t) => {
   const failing = await openShop(t, { answer: status(500), events: ['payment.created'] });
   const recovering = await openShop(t, { answer: status(500), events: ['payment.created'] });
   const stateOf = async (shop: Shop) =>
@@ -355,7 +358,7 @@ test('five days of nothing but failures switch the endpoint off, one success in 
   assert.equal(await stateOf(recovering), 'enabled');
 });
 
-test('a delivery whose worker was killed is sent again when its lease ends, not before', async (t) => {
+test('a delivery whose worker was killed is resent when its lease ends, not before', async (t) => {
   const shop = await openShop(t, { answer: () => {}, events: ['payment.created'] });
   await shop.create();
   const [before] = await ctx.db.sql<{ at: Date }[]>`select clock_timestamp() as at`;
@@ -380,7 +383,7 @@ test('a delivery whose worker was killed is sent again when its lease ends, not 
   startWorker(t);
   await sleep(500);
   assert.equal(shop.hits.length, 1);
-  // The thirty seconds pass.
+  // Thirty seconds pass.
   await leaseFor(1);
   const { state, failures } = await attempted(shop, 1);
   assert.deepEqual([state, failures], ['delivered', ['none']]);
@@ -388,7 +391,7 @@ test('a delivery whose worker was killed is sent again when its lease ends, not 
   assert.equal(shop.hits[0]!.id, shop.hits[1]!.id);
 });
 
-test('a worker that comes back after its lease went to another decides nothing, but a success counts', async (t) => {
+test('a worker that returns after its lease went to another decides nothing, but its success counts', async (t) => {
   for (const code of [500, 200]) {
     const answered = Promise.withResolvers<void>();
     const shop = await openShop(t, {
@@ -412,7 +415,7 @@ test('a worker that comes back after its lease went to another decides nothing, 
   }
 });
 
-test('events of a payment arrive in order, its successors wait for three attempts at most, other payments do not wait', async (t) => {
+test('events of a payment arrive in order, later ones wait for at most three attempts, other payments do not wait', async (t) => {
   const sweep = startSweep(ctx);
   t.after(() => sweep.stop());
   let down = true;
@@ -445,13 +448,13 @@ test('events of a payment arrive in order, its successors wait for three attempt
   );
   await sleep(300);
   isHeldBack();
-  // After the third attempt the next event is tried as well: one that cannot be taken must not hold back the rest for days.
+  // After the third attempt the next event is tried as well: one that is never accepted must not delay the rest for days.
   await shop.advance(400);
   await eventually(
     () => shop.deliveries(),
     (all) => all.some((d) => d.payment === blocked && d.type === 'payment.processing' && d.attempts > 0 && d.leasedFor === null),
   );
-  // Its retry in seconds waits until the receiver is up again.
+  // Its next retry waits until the receiver is up again.
   await ctx.db.sql`update deliveries set due_at = due_at + interval '10 minutes' where payment_id = ${blocked} and state = 'pending'`;
   await sleep(300);
   await eventually(
@@ -461,7 +464,7 @@ test('events of a payment arrive in order, its successors wait for three attempt
   const [third, next, ...retries] = typesOf(blocked).slice(2);
   assert.deepEqual([third, next], ['payment.created', 'payment.processing']);
   assert.ok(retries.length <= 1 && retries.every((type) => type === 'payment.processing'), retries.join());
-  // Recovery flushes what waits, oldest first.
+  // A recovery sends waiting deliveries, oldest first.
   down = false;
   const before = typesOf(blocked).length;
   await shop.advance(3_000);
@@ -531,14 +534,14 @@ test('an endpoint that hangs does not hold back the others', async (t) => {
     async () => quick.hits.length,
     (hits) => hits === 1,
   );
-  // An attempt may take ten seconds: the quick one waited for the end of none.
+  // An attempt may take ten seconds: the fast one did not wait for any of them.
   assert.equal(endedBefore, 0);
   assert.ok(hanging.hits.length <= 5, `${hanging.hits.length} requests under way to one endpoint`);
   hanging.answer(status(200));
   await ctx.db.sql`update deliveries set state = 'failed', due_at = null where endpoint_id = ${hanging.endpointId}`;
 });
 
-test('a stop waits for what is under way and writes it down', async (t) => {
+test('a stop waits for running attempts and records them', async (t) => {
   const answered = Promise.withResolvers<void>();
   const shop = await openShop(t, {
     answer: (reply) => answered.promise.then(() => reply.writeHead(200).end()),
@@ -556,7 +559,7 @@ test('a stop waits for what is under way and writes it down', async (t) => {
   assert.equal((await shop.deliveries())[0]!.state, 'delivered');
 });
 
-test('an endpoint that came to lead inside is not connected to, and says why', async (t) => {
+test('an endpoint whose name now leads inside is not connected to, and the reason is recorded', async (t) => {
   const shop = await openShop(t, { events: ['payment.created'] });
   await ctx.db.sql`update endpoints set url = 'https://[::ffff:a00:1]/hook' where id = ${shop.endpointId}`;
   await shop.create();
@@ -564,8 +567,8 @@ test('an endpoint that came to lead inside is not connected to, and says why', a
   assert.deepEqual((await attempted(shop, 1)).failures, ['refused_address']);
 });
 
-test('what waits is counted with the age of the oldest', async (t) => {
-  // Retries that earlier tests left would come due in the middle of the count.
+test('waiting deliveries are counted with the age of the oldest', async (t) => {
+  // Retries from earlier tests would become due during the count.
   await ctx.db.sql`truncate deliveries, attempts`;
   const shop = await openShop(t, { events: ['payment.created'] });
   await shop.create();
@@ -581,7 +584,7 @@ test('what waits is counted with the age of the oldest', async (t) => {
   );
 });
 
-/** Each way a merchant can check a delivery, with the secret as it was displayed. */
+/** Each way a merchant can verify a delivery, with the secret as displayed. */
 const VERIFIERS: Readonly<Record<string, (secret: string, body: string, headers: IncomingHttpHeaders) => void>> = {
   standardwebhooks: (secret, body, headers) => void new StandardWebhook(secret).verify(body, headers as Record<string, string>),
   svix: (secret, body, headers) => void new SvixWebhook(secret).verify(body, headers as Record<string, string>),
@@ -607,7 +610,7 @@ for (const [name, verify] of Object.entries(VERIFIERS)) {
   });
 }
 
-test('while a secret is being replaced, receivers with the old or the new one can verify', async (t) => {
+test('while a secret is being rotated, receivers with the old or the new one can verify', async (t) => {
   const shop = await openShop(t, { events: ['payment.created'] });
   const next = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
   const sealed = Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(next)));

@@ -1,4 +1,7 @@
-/** Who is next: what picking costs however much waits, how endpoints that fail rest, and that bad receivers cost the good ones nothing. */
+/**
+ * The order of deliveries: what picking costs however many wait, how failing endpoints are paused, and that bad receivers cost the good
+ * ones nothing.
+ */
 import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -95,12 +98,12 @@ const startWorker = (t: TestContext) => {
   t.after(() => worker.stop());
   return worker;
 };
-/** Ends what waits, so that the next test does not meet it. */
+/** Ends waiting deliveries, so that the next test does not see them. */
 const clear = () =>
   ctx.db.sql`update deliveries set state = 'failed', due_at = null, leased_until = null, waits = false where state = 'pending'`;
 
 let made = 0;
-/** Deliveries as a burst leaves them: `each` events a payment. */
+/** Deliveries as after a burst: `each` events per payment. */
 async function fill(endpointIds: readonly string[], merchantId: string, count: number, { each = 1, dueIn = 0 } = {}): Promise<void> {
   const first = made;
   made += count;
@@ -140,7 +143,7 @@ for (const [what, options] of [
     await fill([shop.endpointId], shop.merchantId, 1_000, options);
     await ctx.db.sql`vacuum analyze deliveries`;
     const few = await pagesTouched();
-    // The planner takes the queue for empty: so it was when it last looked. What an autovacuum still sees stays: then once more.
+    // The planner expects an empty queue, as when it last looked. Rows that autovacuum still sees stay: then once more.
     await clear();
     await eventually(
       () => ctx.db.sql`vacuum analyze deliveries`.then(pagesTouched),
@@ -157,7 +160,7 @@ for (const [what, options] of [
   });
 }
 
-test('a burst of one endpoint leaves the others their turn in each round, and a ring comes to all of them', async (t) => {
+test('a burst for one endpoint leaves the others their turn in each round, and a notification reaches all of them', async (t) => {
   const burst = await openShop(t);
   const others = await Promise.all(Array.from({ length: 40 }, () => openShop(t)));
   await fill([burst.endpointId], burst.merchantId, 10_000);
@@ -182,7 +185,7 @@ test('a burst of one endpoint leaves the others their turn in each round, and a 
   await clear();
 });
 
-test('an endpoint that only fails rests between single probes and takes everything in order when it answers again', async (t) => {
+test('an endpoint that only fails is paused between single probes and gets everything in order when it answers again', async (t) => {
   const sweep = startSweep(ctx);
   t.after(() => sweep.stop());
   const shop = await openShop(t, status(500), ['*']);
@@ -201,12 +204,12 @@ test('an endpoint that only fails rests between single probes and takes everythi
           (select count(*)::int from deliveries d where d.endpoint_id = e.id and d.leased_until is not null) as "underWay"
         from endpoints e where e.id = ${shop.endpointId}`
     )[0]!;
-  /** Makes its rest longer, so that nothing comes while it is looked at, or shorter again. */
+  /** Lengthens its pause, so that nothing arrives during the checks, or shortens it again. */
   const restFor = (hours: number) =>
     ctx.db.sql`update endpoints set rests_until = rests_until + make_interval(hours => ${hours}) where id = ${shop.endpointId}`;
   const broken = await eventually(health, ({ failures, underWay }) => failures >= 5 && underWay === 0);
   await restFor(1);
-  // Told from the end of the last attempt: the moments of one transaction come on top.
+  // Counted from the end of the last attempt, plus the duration of one transaction.
   assert.ok(broken.rested! >= 4.9 && broken.rest! <= 60, `rests for ${broken.rest} s, ${broken.rested} s after the failure`);
   const tried = shop.hits.length;
   assert.ok(tried <= 8, `${tried} attempts of 60 before it rests`);
@@ -239,7 +242,7 @@ test('an endpoint that only fails rests between single probes and takes everythi
   assert.deepEqual([failures, rest], [0, null]);
 });
 
-test('an attempt out of turn after an outage that fails again leaves the schedule as it was', async (t) => {
+test('a failed extra attempt after an outage leaves the schedule unchanged', async (t) => {
   const shop = await openShop(t, status(500));
   const [first] = await create(shop);
   startWorker(t);
@@ -252,7 +255,7 @@ test('an attempt out of turn after an outage that fails again leaves the schedul
   await advance(shop, 10);
   const { due } = await eventually(read, (d) => d.attempts === 2);
   await ctx.db.sql`update endpoints set failures = 5 where id = ${shop.endpointId}`;
-  // One success, of another payment, and the next refusal: the delivery is tried at once, in vain.
+  // One success for another payment, and the next refusal: the delivery is retried at once, without success.
   let taken = 0;
   shop.answer((reply, hit) => reply.writeHead(hit.payment !== first && taken++ === 0 ? 200 : 500).end());
   await create(shop);
@@ -260,7 +263,7 @@ test('an attempt out of turn after an outage that fails again leaves the schedul
   assert.deepEqual([again.step, again.state, again.due], [2, 'pending', due]);
 });
 
-test('receivers that answer badly behave as promised and cost the others nothing', async (t) => {
+test('receivers that answer badly behave as expected and cost the others nothing', async (t) => {
   const healthy = await openShop(t);
   const pem = readFileSync(join(import.meta.dirname, '../../test/fixtures/hooks.example.pem'), 'utf8');
   const [key, cert] = pem.match(/-----BEGIN .*?-----END [A-Z ]+-----/gs)!;
@@ -291,7 +294,7 @@ test('receivers that answer badly behave as promised and cost the others nothing
       },
     ],
     [
-      // Taken: the status says so, and the gigabyte behind it is not read.
+      // Accepted: the status says so, and the gigabyte after it is not read.
       'none',
       'delivered',
       (reply) => {
@@ -324,7 +327,7 @@ test('receivers that answer badly behave as promised and cost the others nothing
     return most;
   };
   const most = await slowest();
-  // An attempt that hangs takes ten seconds: none is waited for.
+  // An attempt that hangs takes ten seconds: none of them is awaited.
   assert.ok(most < 8_000, `${most} ms`);
   for (const [i, [failure, state]] of ways.entries()) {
     const { endpointId } = shops[i]!;
@@ -344,7 +347,7 @@ test('receivers that answer badly behave as promised and cost the others nothing
   await clear();
 });
 
-test('the public id of a delivery tells nothing and leads back to it', () => {
+test('the public ID of a delivery reveals nothing and leads back to it', () => {
   const key = ctx.installKey;
   const ids = [1n, 2n, 3n, 2n ** 62n].map((n) => idOfNumber('del', key, n));
   assert.equal(new Set(ids.map((id) => id.slice(6, 14))).size, 4);

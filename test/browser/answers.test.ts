@@ -1,4 +1,4 @@
-/** Answers on a slow network: one overtakes another, one comes while the payer types, none comes for a while. */
+/** Answers on a slow network: one overtakes another, one arrives while the customer types, none arrives for a while. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser, Route } from 'playwright-core';
@@ -17,7 +17,7 @@ after(async () => {
 
 const create = async (): Promise<string> =>
   (await app.test.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' })).json.transaction_id;
-/** A test payment that was overpaid: its page offers to leave an address for what is too much. */
+/** A test payment that was overpaid: its page offers to leave a refund address for the excess. */
 const overpaid = async (): Promise<string> => {
   const id = await create();
   assert.equal((await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'overpaid', currency: 'LTC' })).status, 200);
@@ -28,7 +28,7 @@ const overpaid = async (): Promise<string> => {
   return id;
 };
 const pageOf = (id: string) => `${app.url}/pay?id=${id}`;
-/** Something about the payment changed that its page does not name. */
+/** The payment changed in a way that its page does not show. */
 const touch = async (id: string): Promise<string> => {
   const [row] = await app.app.ctx.db.sql<
     { version: bigint }[]
@@ -37,7 +37,7 @@ const touch = async (id: string): Promise<string> => {
 };
 const isFragment = (route: Route) => route.request().headers()['x-fragment'] === '1';
 
-test('an answer that was overtaken by a newer one changes nothing', async () => {
+test('an answer that a newer one overtook changes nothing', async () => {
   const id = await create();
   const { page, close } = await openTab(browser, pageOf(id));
   const held = Promise.withResolvers<void>();
@@ -62,10 +62,10 @@ test('an answer that was overtaken by a newer one changes nothing', async () => 
   await close();
 });
 
-test('what the payer is typing stays when news comes', async () => {
+test('text that the customer is typing stays when updates arrive', async () => {
   const id = await overpaid();
   const { page, close } = await openTab(browser, 'about:blank');
-  // News comes to pages that wait for something; what is over is as good a place to type in.
+  // Updates reach pages that wait for something. An ended payment works just as well for typing.
   await page.route(pageOf(id), async (route) => {
     const response = await route.fetch();
     const body = (await response.text()).replace('<body', isFragment(route) ? '<body' : '<body data-live');
@@ -81,7 +81,7 @@ test('what the payer is typing stays when news comes', async () => {
   await close();
 });
 
-test('while the service cannot be reached the page says so, though its stream is open; it asks again by itself', async () => {
+test('while the service cannot be reached the page says so, even with an open stream, and retries automatically', async () => {
   const id = await create();
   const { page, close } = await openTab(browser, 'about:blank');
   const streamed = page.waitForResponse(/\/pay\/events/);
@@ -92,7 +92,7 @@ test('while the service cannot be reached the page says so, though its stream is
   const version = await touch(id);
   const word = page.getByText('You are offline');
   await word.waitFor();
-  // Longer than the page waits before it looks again.
+  // Longer than the page waits before it checks again.
   await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 5_000)));
   assert.ok(await word.isVisible());
   fails = false;

@@ -1,4 +1,4 @@
-/** The payer's way through the hosted page in a real browser: live on a regtest node, and in test mode; with and without scripts. */
+/** The customer's way through the hosted page in a real browser: live on a regtest node, and in test mode; with and without scripts. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -51,13 +51,13 @@ const create = async (mode: 'live' | 'test'): Promise<{ id: string; url: string 
   return { id: created.json.transaction_id, url: created.json.payment_url };
 };
 const detail = async (mode: 'live' | 'test', id: string) => (await service[mode].get(`/api/payment/${id}`)).json;
-/** The page as it is now in the given state; without scripts it is loaded again, as its own refresh does. */
+/** The page in the given state; without scripts it is reloaded, as its own refresh does. */
 const reachState = async ({ page }: Tab, state: string, scripts: boolean) => {
   const main = page.locator(`main[data-state="${state}"]`);
   if (scripts) await main.waitFor();
   else
     await eventually(
-      // Its own refresh may come between.
+      // Its own refresh may happen in between.
       () =>
         page.reload().then(
           () => main.count(),
@@ -66,7 +66,7 @@ const reachState = async ({ page }: Tab, state: string, scripts: boolean) => {
       (n) => n === 1,
     );
 };
-/** The code below a name, which is pressed first, reads like that; a refresh of the page may take back both. */
+/** The code below a name that is pressed first has the same text; a refresh of the page may undo both. */
 const readsAs = (page: Page, code: string, text: string, name?: string) =>
   eventually(
     async () => {
@@ -83,7 +83,7 @@ const audit = async (tab: Tab, scripts: boolean) => {
   if (scripts) assert.deepEqual(await auditAccessibility(tab.page), []);
 };
 
-test('a window that ends tomorrow: the payer reads their date and time, and nothing moves when it takes the place of UTC', async () => {
+test('a window that ends tomorrow: the customer sees their own date and time, and nothing moves when it replaces UTC', async () => {
   const created = await service.live.post('/api/payment/create/simple', {
     amount_usd: '25.00',
     return_url: 'https://shop.example/thanks',
@@ -151,7 +151,7 @@ for (const scripts of [true, false]) {
     await tab.close();
   });
 
-  test(`test mode, ${how}: the page that customers see, with a drawer that simulates the payer`, async () => {
+  test(`test mode, ${how}: the page that customers see, with a drawer that simulates the customer`, async () => {
     const { id, url } = await create('test');
     const tab = await openTab(browser, url, { scripts, dark: scripts, locale: 'de-DE' });
     const { page } = tab;
@@ -173,7 +173,7 @@ for (const scripts of [true, false]) {
     await audit(tab, scripts);
     await simulate('Teilzahlung');
     await reachState(tab, 'underpaid', scripts);
-    // What is missing is paid next; the first scenario alone would leave the page there.
+    // Next, the missing amount is paid; with only the first scenario the page would stay there.
     await eventually(
       async () => {
         if (!scripts) await page.reload();
@@ -212,7 +212,7 @@ test('the drawer stays closed once it is closed, and a live page has none', asyn
   await payer.close();
 });
 
-test('two payers do not wait for a reload: a part that arrives changes amount and QR on the open page', async () => {
+test('updates do not wait for a reload: a partial transfer changes amount and QR code on the open page', async () => {
   const { id, url } = await create('live');
   const tab = await openTab(browser, url);
   await tab.page.getByText('Bitcoin').click();
@@ -227,7 +227,7 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   const said = tab.page.locator('#live');
   assert.equal(await said.innerText(), `Partial payment received. Remaining: ${rest} BTC`);
   assert.deepEqual(await auditAccessibility(tab.page), []);
-  // Another part: the page keeps its heading, so the amount is what is announced.
+  // Another partial transfer: the page keeps its heading, so the amount is announced.
   await node.pay(address, '0.00005000');
   await tab.page.locator('#amount', { hasNotText: rest }).waitFor();
   const less = (await detail('live', id)).amount_remaining;
@@ -236,7 +236,7 @@ test('two payers do not wait for a reload: a part that arrives changes amount an
   await tab.close();
 });
 
-test('times are those of the payer`s clock, written as the page`s language writes them', async () => {
+test('times are in the customer’s time zone and in the format of the page’s language', async () => {
   const { id } = await create('live');
   await service.choose(id, 'BTC');
   for (const [lang, timeZone] of [
@@ -251,7 +251,7 @@ test('times are those of the payer`s clock, written as the page`s language write
       .locator('main time')
       .evaluateAll((all) => all.map((one) => [one.getAttribute('datetime')!, one.textContent!]));
     assert.ok(shown.length > 0);
-    // Spaces differ between versions of the browser`s and the server`s language data.
+    // Spaces differ between versions of the browser’s and the server’s language data.
     const plain = (text: string) => text.replace(/\s/g, ' ');
     const format = new Intl.DateTimeFormat(`${lang}-u-nu-latn`, { timeStyle: 'short', timeZone });
     for (const [at, text] of shown) assert.equal(plain(text!), plain(format.format(new Date(at!))), `${lang}, ${timeZone}`);
@@ -260,7 +260,7 @@ test('times are those of the payer`s clock, written as the page`s language write
   }
 });
 
-test('the rate ends: a new one with one tap, the address stays, the end of the window stands beside it', async () => {
+test('the rate expires: one tap gets a new one, the address stays, and the end of the window is shown beside it', async () => {
   const { id, url } = await create('live');
   await service.choose(id, 'BTC');
   const first = await detail('live', id);
@@ -286,12 +286,12 @@ test('the rate ends: a new one with one tap, the address stays, the end of the w
   await tab.close();
 });
 
-test('the rate ends on an open page: it says so by itself', async () => {
+test('the rate expires on an open page: the page says so automatically', async () => {
   const { id, url } = await create('live');
   await service.choose(id, 'BTC');
   const tab = await openTab(browser, 'about:blank');
   await tab.page.clock.install();
-  // Nothing but its own clock tells it.
+  // Only its own clock tells it.
   await tab.page.route(/\/pay\/(events|status)\?/, (route) => route.abort());
   await tab.page.goto(url);
   await tab.page.locator('main[data-state="awaiting"]').waitFor();
@@ -303,7 +303,7 @@ test('the rate ends on an open page: it says so by itself', async () => {
 });
 
 for (const scripts of [true, false]) {
-  test(`overpaid, ${scripts ? 'with' : 'without'} scripts: a wrong address is refused beside its field, a right one is kept for the merchant`, async () => {
+  test(`overpaid, ${scripts ? 'with' : 'without'} scripts: an invalid address is refused at its field, a valid one is stored for the merchant`, async () => {
     const { id, url } = await create('live');
     await service.choose(id, 'BTC');
     const { payment_address: address } = await detail('live', id);
@@ -344,7 +344,7 @@ test('the operator sets how the page looks; a receipt can be printed', async () 
   await assert.rejects(run('--accent', 'green'), /accent/);
   const { id, url } = await create('test');
   await service.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
-  // What a merchant set is kept for a second.
+  // Settings of a merchant are cached for a second.
   await eventually(
     async () => (await fetch(url)).text(),
     (text) => text.includes('help@shop.example'),

@@ -1,4 +1,4 @@
-/** The camera of the wallet import in a real browser, which sees a film: codes are read, and its light goes out. */
+/** The camera of the wallet import in a real browser that sees a film: codes are read, and the camera light turns off. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'florin-camera-'));
 after(() => rmSync(folder, { recursive: true }));
 const film = join(folder, 'film.y4m');
 const dashboard = await startDashboard({
-  // The node is never asked: it only makes the coin one that is followed.
+  // The node is never called: it only makes the coin a configured one.
   environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9' },
   windows: true,
   flags: [...cameraFlags(film), '--host-resolver-rules=MAP shop.example 127.0.0.1'],
@@ -25,8 +25,8 @@ const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)
 await asIfFollowed(app, 'BTC');
 await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey: key(1), script: 'p2wpkh' });
 
-test('the camera: a key is read and the wizard goes on with it; its light goes out on success, on closing and on leaving', async () => {
-  // Keeps every track that the page was given.
+test('the camera: a key is read and the wizard continues with it; the light turns off on success, on closing and on leaving', async () => {
+  // Keeps every track that the page received.
   await page.addInitScript(`
     const tracks = []; window.tracks = tracks;
     if (navigator.mediaDevices) {
@@ -104,7 +104,7 @@ test('the camera: a key is read and the wizard goes on with it; its light goes o
   noFaults();
 });
 
-test('a page over plain HTTP says that it gets no camera, and the key can be pasted; so does a machine without one', async () => {
+test('a page over plain HTTP says that it cannot use the camera, and the key can be pasted; so does a machine without one', async () => {
   const other = await openTab(browser, 'about:blank', { width: 1280 });
   const cookies = await page.context().cookies();
   await other.page.context().addCookies(cookies.map((cookie) => ({ ...cookie, domain: 'shop.example', secure: false })));

@@ -1,4 +1,4 @@
-/** API keys, events and the log of requests in a real browser, accessible in both themes, under the security policy. */
+/** API keys, events and the request log in a real browser, accessible in both themes, under the security policy. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../kit/app.ts';
@@ -9,7 +9,7 @@ let keyText = '';
 let payment = '';
 
 const heading = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
-/** The screen when the service fails, and another try. */
+/** The screen when the service fails, and after trying again. */
 async function failing(path: string, api: RegExp, back: () => Promise<unknown>) {
   const tryAgain = await failRequests(api);
   await open(path);
@@ -20,7 +20,7 @@ async function failing(path: string, api: RegExp, back: () => Promise<unknown>) 
   forgiveFaults();
 }
 
-test('keys are listed with a quick start while none was used', async () => {
+test('keys are listed with a quick start while none has been used', async () => {
   await page.getByRole('link', { name: 'API keys' }).click();
   await heading('API keys');
   await page.getByRole('table', { name: 'Secret keys' }).getByRole('link', { name: 'Secret key' }).waitFor();
@@ -32,7 +32,7 @@ test('keys are listed with a quick start while none was used', async () => {
   noFaults();
 });
 
-test('a key is created with the keyboard alone, shown once, and closes only when it is stored', async () => {
+test('a key is created by keyboard, shown once, and closes only when it is stored', async () => {
   await page.getByRole('button', { name: 'Create key' }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
@@ -57,7 +57,7 @@ test('a key is created with the keyboard alone, shown once, and closes only when
   noFaults();
 });
 
-test('a secret key is narrowed to reading and to known addresses, and says so in the list', async () => {
+test('a secret key is limited to reading and to IP addresses, and the list says so', async () => {
   await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByLabel('Name').fill('Books');
   await page.getByRole('button', { name: 'Read-only' }).click();
@@ -81,7 +81,7 @@ test('a secret key is narrowed to reading and to known addresses, and says so in
   noFaults();
 });
 
-test('a public key names its origins; a fault is told at its field', async () => {
+test('a public key has origins; an error is shown at its field', async () => {
   await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('radio', { name: /^Public/ }).check();
   await page.getByLabel('Name').fill('Button');
@@ -101,7 +101,7 @@ test('a public key names its origins; a fault is told at its field', async () =>
   noFaults();
 });
 
-test('requests stand in the log, are filtered, and lead to what their error means', async () => {
+test('requests are logged, can be filtered, and link to the explanation of their error', async () => {
   const asker = app.as(keyText);
   payment = (await asker.post('/api/payment/create/simple', { amount_usd: 12, return_url: 'https://shop.example/thanks' })).json.id;
   await asker.post('/api/payment/create/simple', {
@@ -142,7 +142,7 @@ test('requests stand in the log, are filtered, and lead to what their error mean
   noFaults();
 });
 
-test('a request that is made while the log is open is announced without moving it', async () => {
+test('a request made while the log is open is announced without moving the list', async () => {
   await open('test/requests');
   await page.getByText('amount_invalid').waitFor();
   await app.as(keyText).get('/api/payment/pay_none');
@@ -176,7 +176,7 @@ test('events: by type and payment, with JSON, payment and deliveries', async () 
   noFaults();
 });
 
-test('a key is rolled after a confirmation; the old one goes on until its end', async () => {
+test('a key is rolled after a confirmation; the old one works until its end', async () => {
   await page.getByRole('link', { name: 'API keys' }).click();
   await page.getByRole('link', { name: 'Warehouse' }).click();
   await page.getByText('Requests in the last 24 hours').waitFor();
@@ -221,7 +221,7 @@ test('a key is revoked by typing its name', async () => {
   noFaults();
 });
 
-test('what is empty says so and offers the next step', async () => {
+test('empty lists say so and offer the next step', async () => {
   await open('live/keys?state=ended');
   await page.getByText('No revoked or expired keys').waitFor();
   await audit('keys, none ended');
@@ -242,7 +242,7 @@ test('what is empty says so and offers the next step', async () => {
   noFaults();
 });
 
-test('what fails says why and is tried again', async () => {
+test('failures show the reason and can be retried', async () => {
   await failing('test/keys', /\/dashboard\/api\/test\/keys\?/, () => page.getByRole('table', { name: 'Secret keys' }).waitFor());
   await failing('test/events', /\/dashboard\/api\/test\/events/, () => page.getByRole('table', { name: 'Events' }).waitFor());
   await failing('test/requests', /\/dashboard\/api\/test\/requests/, () => page.getByRole('table', { name: 'Requests' }).waitFor());

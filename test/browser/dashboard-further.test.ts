@@ -1,4 +1,4 @@
-/** Searching what no index knows, in a real browser: how far it came, and going on from there. And the requests by the hour. */
+/** Searching beyond the index in a real browser: how far it got, and continuing from there. Also requests per hour. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Route } from 'playwright-core';
@@ -19,7 +19,7 @@ before(async () => {
     select id, date_trunc('hour', clock_timestamp()) - interval '1 hour', 1200, 30 from keys where merchant_id = ${merchantId} and mode = 'test' limit 1`;
 });
 
-test('an amount that only an old payment has is found by searching further back, with the keyboard', async () => {
+test('an amount that only an old payment has is found by searching further back, by keyboard', async () => {
   await open('test/payments?at_least=500');
   await page.getByText('No payment matches these filters so far').waitFor();
   await page.getByText('Searched back to').waitFor();
@@ -34,7 +34,7 @@ test('an amount that only an old payment has is found by searching further back,
   noFaults();
 });
 
-test('the head of a table stays in view below the stripe of test mode, and what has the focus is not under it', async () => {
+test('the table header stays in view below the test mode bar, and does not cover what has the focus', async () => {
   await open('test/payments');
   const head = page.getByRole('columnheader', { name: 'Amount' });
   await head.waitFor();
@@ -50,7 +50,7 @@ test('the head of a table stays in view below the stripe of test mode, and what 
   noFaults();
 });
 
-test('requests by the hour: as a picture with its words, and as a table', async () => {
+test('requests per hour: as a chart with a summary, and as a table', async () => {
   await open('test/usage');
   const words = /1,200 requests in 24 hours, 30 failed\. The busiest key averaged 20 a minute/;
   await page.getByRole('img', { name: words }).waitFor();
@@ -61,7 +61,7 @@ test('requests by the hour: as a picture with its words, and as a table', async 
   noFaults();
 });
 
-test('news that comes while the search goes on does not take it back', async () => {
+test('updates during a search do not undo it', async () => {
   await open('test/payments?at_least=1000');
   await page.getByText('Searched back to').waitFor();
   const held = Promise.withResolvers<void>();

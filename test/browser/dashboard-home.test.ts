@@ -1,4 +1,4 @@
-/** Home, the queue of what waits, payments and reports in a real browser: accessible in both themes, by keyboard, under the security policy. */
+/** Home, Needs attention, payments and reports in a real browser: accessible in both themes, by keyboard, under the security policy. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ const { app, page, openOwn, audit, noFaults, forgiveFaults, failRequests, ageSes
 const textOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
-test('home without a payment says what to do first; one button leads to a test payment and its simulator', async () => {
+test('home without payments says what to do first; one button creates a test payment and opens its simulator', async () => {
   await page.getByRole('heading', { name: 'Get started' }).waitFor();
   await page.getByText('Your stats will appear here').waitFor();
   await page.getByText('Test payments run on').waitFor();
@@ -45,7 +45,7 @@ test('home shows the figures of the range, each chart as picture, table and file
   await page.waitForURL(/range=7d/);
   await page.getByRole('button', { name: /View as table.*Volume/ }).press('Enter');
   await page.getByRole('table', { name: 'Volume per day' }).getByText('$25.00').first().waitFor();
-  // Wide tables scroll in their own region on a telephone.
+  // Wide tables scroll in their own region on a phone.
   await audit('home, table', { narrow: false });
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: /CSV.*Volume/ }).click()]);
   assert.match(await textOf(file), /^Day,Completed,USD,LTC\r\n[\s\S]*,1,25\.00,25\.00\r\n/);
@@ -63,7 +63,7 @@ test('home shows the figures of the range, each chart as picture, table and file
   noFaults();
 });
 
-test('a service that fails shows what failed, and another try', async () => {
+test('if the service fails, the screen says what failed and offers to try again', async () => {
   const tryAgain = await failRequests('**/dashboard/api/test/home?*');
   await page.reload();
   await page.getByRole('alert').getByText('req_1').waitFor();
@@ -73,7 +73,7 @@ test('a service that fails shows what failed, and another try', async () => {
   noFaults(/^500 .*home/);
 });
 
-test('what waits is counted in the navigation, and decided over one by one or together, by keyboard', async () => {
+test('payments that need a decision are counted in the navigation, and decided one by one or together, by keyboard', async () => {
   await go('Needs attention');
   await page.getByText('No payments need a decision').waitFor();
   await audit('attention, empty');
@@ -168,7 +168,7 @@ test('what waits is counted in the navigation, and decided over one by one or to
   noFaults();
 });
 
-test('a payment is made from items, its code leads to its page', async () => {
+test('a payment is created from items, and its code leads to its page', async () => {
   await go('Payments');
   await page.getByRole('link', { name: '$25.00' }).waitFor();
   await page.getByRole('button', { name: 'Create payment' }).press('Enter');
@@ -205,7 +205,7 @@ test('a payment is made from items, its code leads to its page', async () => {
   noFaults();
 });
 
-test('filters, views and columns of the list stay; the file holds what the list shows', async () => {
+test('filters, views and columns of the list are kept; the file contains what the list shows', async () => {
   await go('Payments');
   await page.getByRole('button', { name: 'More filters' }).click();
   await page.getByLabel('At least, in USD').fill('26');
@@ -249,7 +249,7 @@ test('filters, views and columns of the list stay; the file holds what the list 
   noFaults();
 });
 
-test('a payment that is over is put away, found among the archived, and taken back', async () => {
+test('an ended payment is archived, found among the archived ones, and restored', async () => {
   await go('Payments');
   await page.locator('tbody tr', { hasText: 'Completed' }).first().getByRole('link').click();
   await page.getByRole('button', { name: 'Archive', exact: true }).press('Enter');
@@ -263,7 +263,7 @@ test('a payment that is over is put away, found among the archived, and taken ba
   await page.getByRole('button', { name: 'More filters' }).click();
   await page.getByLabel('Archived').selectOption('only');
   await rows.waitFor();
-  // Rows of the filter before stand until the answer is there.
+  // Rows of the previous filter stay until the answer arrives.
   await eventually(
     () => page.locator('tbody tr').count(),
     (n) => n === 1,
@@ -277,7 +277,7 @@ test('a payment that is over is put away, found among the archived, and taken ba
   noFaults();
 });
 
-test('rows stand closer in every table once a person wants that, after a reload too; another person here keeps theirs', async () => {
+test('a person can choose compact rows for all tables, which survives a reload; other people keep their own setting', async () => {
   const heights = async () => {
     await page.locator('tbody tr').first().waitFor();
     return page.locator('tbody tr').evaluateAll((rows) => rows.map((row: any) => row.getBoundingClientRect().height as number));
@@ -296,9 +296,9 @@ test('rows stand closer in every table once a person wants that, after a reload 
   );
   await audit('payments, compact');
   await page.reload();
-  // Who it is and which columns stand there is known a moment later.
+  // The person and the columns are known a moment later.
   await eventually(heights, (now) => isDeepStrictEqual(now, compact));
-  // In the same browser somebody else has not chosen.
+  // In the same browser another person has not chosen it.
   const kept = (await page.evaluate('Object.entries(localStorage).find(([key]) => key.startsWith("florin-density-"))')) as [string, string];
   await page.evaluate(`localStorage.removeItem('${kept[0]}'), localStorage.setItem('florin-density-usr_other', 'compact')`);
   await page.reload();
@@ -310,7 +310,7 @@ test('rows stand closer in every table once a person wants that, after a reload 
   await eventually(heights, (now) => now.every((height, i) => height < notices[i]!));
   await audit('notifications, compact');
   await page.getByRole('button', { name: 'Account' }).press('Enter');
-  // The list takes the focus to its first entry when it is there.
+  // The list moves the focus to its first entry once it is loaded.
   await page.locator('[role=menuitem]:focus', { hasText: 'Security' }).waitFor();
   await page.getByRole('menuitem', { name: 'Comfortable tables' }).press('Enter');
   await stand('comfortable');
@@ -325,7 +325,7 @@ test('reports are files of a range', async () => {
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*Tax report/ }).click()]);
   assert.match(file.suggestedFilename(), /^tax-test-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.csv$/);
   assert.match(await textOf(file), /^mode,received_at,/);
-  // Ten minutes later a file is given to nobody who cannot show who they are.
+  // Ten minutes later a file requires confirming your identity.
   await ageSessions();
   await page.getByRole('link', { name: /Download CSV.*Daily totals/ }).click();
   await page.getByRole('heading', { name: 'Confirm your identity' }).waitFor();

@@ -1,4 +1,4 @@
-/** The page of one payment while it is paid: what the network and the merchant's own endpoints do appears by itself. */
+/** The page of one payment while it is paid: activity on the network and at the merchant's endpoints appears automatically. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { addressOfScript } from '../../src/chains/address.ts';
@@ -29,13 +29,13 @@ const line = (words: string, more = '') =>
     .filter({ hasText: words })
     .filter({ hasText: more })
     .filter({ has: page.locator('time') });
-/** Set by the test on the document: a page that was loaded again has lost it. */
+/** Set by the test on the document: a reload removes it. */
 const isSameDocument = () => page.evaluate('window.opened === true');
 
-test('transfers, their confirmations and what endpoints took come in without a reload', async () => {
+test('transfers, their confirmations and deliveries appear without a reload', async () => {
   for (const { url } of [hook, shy]) assert.equal((await app.live.post('/v1/webhook_endpoints', { url })).status, 201);
   shy.answer(503);
-  // A merchant that was read before it had a wallet is remembered for a moment.
+  // A merchant that was read before it had a wallet is cached for a moment.
   const { id, address, amount } = (await eventually(
     () => openPayment(app, 'LTC', 40).catch(() => null),
     (made) => made !== null,
@@ -62,7 +62,7 @@ test('transfers, their confirmations and what endpoints took come in without a r
   const [block] = chain.mine();
   await card.getByText(`Block ${block!.height}`).waitFor();
   await card.getByText(/^1 of \d+ confirmations$/).waitFor();
-  // Nothing of the payment itself changes with these: no event, no delivery.
+  // The payment itself does not change with these: no event, no delivery.
   for (const n of [2, 3]) {
     chain.mine();
     await card.getByText(new RegExp(`^${n} of \\d+ confirmations$`)).waitFor();
@@ -72,13 +72,13 @@ test('transfers, their confirmations and what endpoints took come in without a r
   await line('payment.processing delivered', hostOf(hook.url)).waitFor();
   await audit('payment, two transfers');
 
-  // The payer takes the second one back: its coins go elsewhere, in a block.
+  // The payer replaces the second one: a block spends its coins elsewhere.
   const other = chain.pay([[elsewhere, units(amount) - half]], { replaces: second });
   chain.mine();
   await card.getByText('Replaced', { exact: true }).waitFor();
   await card.getByText('Replaced by').getByText(other).waitFor();
   await audit('payment, a transfer replaced');
-  // An endpoint that is gone gives up what it was tried with, and what waited behind it.
+  // A deleted endpoint gives up the current delivery and those waiting behind it.
   shy.answer(410);
   // The next attempt is five minutes away.
   await app.app.ctx.db.sql`update deliveries set due_at = now() where state = 'pending' and attempts > 0`;

@@ -1,4 +1,4 @@
-/** The dashboard as each role sees it, in a real browser: what a role may not do is absent, not broken. And the checklist's links, and passkeys. */
+/** The dashboard for each role in a real browser: forbidden actions are absent, not broken. Also the checklist's links, and passkeys. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Request } from 'playwright-core';
@@ -7,7 +7,7 @@ import { eventually } from '../kit/app.ts';
 import { addAuthenticator, startDashboard } from '../kit/dashboard.ts';
 import { startReceiver } from '../kit/receiver.ts';
 
-// Named by a variable: the app has types of its own, which are not those of the service.
+// Named by a variable: the app has its own types, which differ from those of the service.
 const screensFile: string = '../../dashboard/screens.ts';
 const { SCREENS } = (await import(screensFile)) as {
   SCREENS: { path: string; action: Action; nav?: { group: string }; operator?: true }[];
@@ -44,7 +44,7 @@ after(() => hook.stop());
 const setRole = (role: MemberRole) => app.app.ctx.db.sql`update members set role = ${role} where merchant_id = ${app.merchant.merchantId}`;
 const open = async (path: string) => {
   await dashboard.open(`test/${path}`);
-  // By its mark: while a drawer is open, what stands behind it has no role.
+  // By its mark: while a drawer is open, the content behind it has no role.
   await page.locator('nav[aria-label="Main"]').getByText('Home', { exact: true }).waitFor();
 };
 const asked = new Set<Request>();
@@ -53,7 +53,7 @@ page.on('request', (request) => {
 });
 page.on('requestfinished', (request) => void asked.delete(request));
 page.on('requestfailed', (request) => void asked.delete(request));
-/** Everything that a screen with its heading asks for is answered and drawn. */
+/** Waits until everything on a screen with its heading is loaded and drawn. */
 const settled = async () => {
   await page.locator('main h1').first().waitFor();
   await eventually(
@@ -64,17 +64,17 @@ const settled = async () => {
 };
 const button = (name: string) => page.getByRole('button', { name, exact: true });
 
-test('each step of the checklist leads to a screen that is there', async () => {
+test('each step of the checklist links to a screen that exists', async () => {
   const steps: Record<string, [link: string, heading: string, mode: string]> = {
     business: ['Open settings', 'Business', 'test'],
-    // Test mode needs neither.
+    // Test mode requires neither.
     wallet: ['Open wallets', 'Wallets', 'live'],
     source: ['Show what is missing', 'Wallets', 'live'],
     webhook: ['Open webhooks', 'Webhooks', 'test'],
     second_factor: ['Open security', 'Security', 'test'],
     go_live: ['Open live mode', 'Home', 'live'],
   };
-  // The steps that are done have no link: here all but the first two stand open.
+  // Completed steps have no link: here all but the first two are open.
   await app.app.ctx.db.sql`update endpoints set state = 'deleted'`;
   for (const [link, heading, mode] of Object.values(steps)) {
     await open('home');
@@ -93,9 +93,9 @@ test('each step of the checklist leads to a screen that is there', async () => {
 
 for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as const) {
   const may = (action: Action) => actionsOf(role).includes(action);
-  // All screens of two roles, the endpoint's of all: more would be more requests than one person may make in a minute.
+  // All screens for two roles, and the endpoint's for all: more would exceed the requests per minute of one person.
   if (role === 'finance' || role === 'viewer')
-    test(`as ${role}: the navigation names exactly the screens that open, and none of them asks for what it may not have`, async () => {
+    test(`as ${role}: the navigation lists exactly the screens that open, and none of them requests what the role may not read`, async () => {
       await setRole(role);
       await open('home');
       const nav = page.getByRole('navigation', { name: 'Main' });
@@ -115,13 +115,13 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
       }
     });
 
-  test(`as ${role}: the screens of an endpoint offer what the role may do and nothing else`, async () => {
+  test(`as ${role}: the screens of an endpoint offer exactly what the role may do`, async () => {
     await setRole(role);
     const offered = async (path: string, ready: string, names: Readonly<Record<string, boolean>>) => {
       await open(path);
       await page.getByText(ready).first().waitFor();
       await settled();
-      // The role is known once the navigation stands; what belongs to it is drawn with it.
+      // The role is known once the navigation is drawn, and its buttons are drawn with it.
       for (const [name, wanted] of Object.entries(names)) {
         if (wanted) await button(name).first().waitFor();
         else assert.equal(await button(name).count(), 0, `${role} is offered ${name}`);
@@ -142,7 +142,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
   });
 }
 
-test('a screen that a role may not open names the access that it needs', async () => {
+test('a screen that a role may not open names the required access', async () => {
   await setRole('viewer');
   await open('keys');
   await page
@@ -160,7 +160,7 @@ test('a screen that a role may not open names the access that it needs', async (
   forgiveFaults();
 });
 
-test('a risky act is confirmed with a passkey in place of the password; that of another account confirms nothing', async () => {
+test('a risky action is confirmed with a passkey instead of the password; a passkey of another account confirms nothing', async () => {
   await addAuthenticator(page);
   await setRole('owner');
   await open('security');
@@ -183,7 +183,7 @@ test('a risky act is confirmed with a passkey in place of the password; that of 
   assert.equal(await sessions(), before, 'no session is left over');
   const [entry] = await sql`select after from audit_log where action = 'session.confirmed' order by id desc limit 1`;
   assert.deepEqual(entry!.after, { how: 'passkey' });
-  // The same passkey, now of somebody else.
+  // The same passkey, now of another person.
   await sql`insert into users (id, name, email) values ('usr_else', 'Eve Else', 'eve@shop.example')`;
   await sql`update passkeys set user_id = 'usr_else'`;
   await dashboard.ageSessions();

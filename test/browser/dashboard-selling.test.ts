@@ -1,4 +1,7 @@
-/** Wallets, links, the button, checkout and business settings in a real browser, by keys where it matters; and the pages they change for payers. */
+/**
+ * Wallets, links, the button, checkout and business settings in a real browser, by keyboard where it matters, and the pages they change
+ * for customers.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -7,7 +10,7 @@ import { base58check } from '../kit/base58.ts';
 import { openTab, readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
-// The node is never asked: it only makes the coin one that is followed. What a follower would write, the tests do.
+// The node is never called: it only makes the coin a configured one. The tests write what a follower would write.
 const dashboard = await startDashboard({
   environment: { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LTC_CONFIRMATIONS: '100:6,*:3' },
   roles: ['api', 'worker'],
@@ -16,7 +19,7 @@ const { app, browser, page, go, audit, noFaults, failRequests, ageSessions } = d
 const owner = await dashboard.owner();
 const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
 
-test('wallets: test mode says it needs none; live without any says what to do', async () => {
+test('wallets: test mode says it needs none; live mode without any says what to do', async () => {
   await go('test/wallets', 'Wallets');
   await page.getByText('Test mode needs no wallet').waitFor();
   await page.getByText('TEST DATA').waitFor();
@@ -27,7 +30,7 @@ test('wallets: test mode says it needs none; live without any says what to do', 
   noFaults();
 });
 
-test('a private key is cleared in the browser and sent nowhere; one that only the service knows for one is cleared too', async () => {
+test('a private key is cleared in the browser and not sent; one that only the service recognizes is cleared too', async () => {
   await page.getByRole('link', { name: 'Set up Bitcoin' }).click();
   const box = page.getByLabel('Account key');
   const sent: string[] = [];
@@ -45,7 +48,7 @@ test('a private key is cleared in the browser and sent nowhere; one that only th
     [],
   );
   await audit('a private key refused');
-  // One whose first letters say nothing: only its bytes tell.
+  // One whose first letters say nothing: only its bytes show it.
   await box.fill(base58check.respell(secret, 0x01020304));
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByText('It was cleared').waitFor();
@@ -53,7 +56,7 @@ test('a private key is cleared in the browser and sent nowhere; one that only th
   noFaults(/400 .*preview/);
 });
 
-test('the wizard by keys alone: the key, the addresses, a wrong end, the right one, confirmations', async () => {
+test('the wizard by keyboard: the key, the addresses, a wrong address end, the right one, confirmations', async () => {
   const box = page.getByLabel('Account key');
   await box.fill('xpub nonsense');
   await page.keyboard.press('Tab');
@@ -65,7 +68,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Does your wallet show these addresses?' }).waitFor();
-  // The focus goes along to the step.
+  // The focus moves to the step.
   await page.locator('h1:focus').waitFor();
   assert.equal(await page.locator('[data-address]').count(), 5);
   await audit('compare addresses');
@@ -87,7 +90,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   await audit('confirmations, too low');
   await page.getByLabel('BTC: below $1,000', { exact: true }).fill('4');
   await page.getByRole('button', { name: 'Save and finish' }).click();
-  // The key is saved, and that alone takes no money.
+  // The key is saved, which alone does not enable payments.
   await page.getByText('Customers can’t pay with Bitcoin yet. One thing is still missing').waitFor();
   await page.getByText('The Bitcoin source has not answered yet.').waitFor();
   await audit('wallet saved, a source is missing');
@@ -100,7 +103,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   await page.getByText('Customers can pay with Bitcoin now.').waitFor();
   await audit('wallets');
   const { confirmations, settings } = (await owner.get('/live/settings/checkout')).json;
-  assert.equal(settings.tolerance_percent, '0.00', 'whoever begins is asked what may be missing, and nothing may by default');
+  assert.equal(settings.tolerance_percent, '0.00', 'the underpayment tolerance is zero by default');
   assert.deepEqual(
     confirmations[0].tiers.map((tier: { confirmations: number }) => tier.confirmations),
     [1, 4, 3, 6],
@@ -108,7 +111,7 @@ test('the wizard by keys alone: the key, the addresses, a wrong end, the right o
   noFaults();
 });
 
-test('another key waits and says so, and can be dropped; asking needs recent authentication', async () => {
+test('a replacement key waits and says so, and can be dropped; requesting it requires recent authentication', async () => {
   await ageSessions();
   await page.getByRole('link', { name: 'Change key' }).click();
   await page.getByLabel('Account key').fill(key(2));
@@ -125,7 +128,7 @@ test('another key waits and says so, and can be dropped; asking needs recent aut
   await page.getByText('The new key takes effect on').waitFor();
   await page.getByRole('link', { name: 'Done', exact: true }).click();
   await page.getByText('A new key is pending.').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
+  assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'the person who requested it cannot confirm');
   await page.getByText('Change pending', { exact: true }).waitFor();
   await audit('a key that waits');
   await page.getByRole('button', { name: 'Keep the current key' }).click();
@@ -139,7 +142,7 @@ test('another key waits and says so, and can be dropped; asking needs recent aut
   noFaults();
 });
 
-test('the wait is turned off after its time, or when a second owner confirms it, and on at once', async () => {
+test('the waiting period is turned off after its time or when a second owner confirms, and turned on at once', async () => {
   const { sql } = app.app.ctx.db;
   const turnOff = async () => {
     await page.getByRole('button', { name: 'Turn the wait off' }).click();
@@ -154,7 +157,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await page.getByRole('button', { name: 'Confirm', exact: true }).click();
   await page.getByText('The wait will be turned off.').waitFor();
   noFaults(/403 .*wait/);
-  assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'whoever asked cannot confirm');
+  assert.equal(await page.getByRole('button', { name: 'Confirm now' }).count(), 0, 'the person who requested it cannot confirm');
   await page.getByText('There is a wait of 24 hours').waitFor();
   await audit('a wait that ends');
   await page.getByRole('button', { name: 'Keep the wait' }).click();
@@ -162,7 +165,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   await turnOff();
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
   await page.getByText('The wait will be turned off.').waitFor();
-  // As if a second owner had asked: then this one may confirm, once an owner for a day.
+  // As if a second owner had requested it: then this one may confirm, after being an owner for a day.
   await sql`update wallet_waits_off set asked_by = 'usr_other', asked_by_name = 'Pia Partner'`;
   await page.reload();
   await page.getByText('Pia Partner requested new keys to be active immediately.').waitFor();
@@ -184,7 +187,7 @@ test('the wait is turned off after its time, or when a second owner confirms it,
   noFaults();
 });
 
-test('the first key of a further coin says before it is used that it waits, and stands on its card until then', async () => {
+test('the first key of another coin says in advance that it waits, and its card shows this until then', async () => {
   const { sql } = app.app.ctx.db;
   await sql`update wallets set created_at = now() - interval '25 hours'`;
   await page.reload();
@@ -208,7 +211,7 @@ test('the first key of a further coin says before it is used that it waits, and 
   noFaults();
 });
 
-test('links: none, created by keyboard, edited, shown as a QR code, archived; payers open one, choose an amount and reach the payment', async () => {
+test('links: empty list, created by keyboard, edited, shown as a QR code, archived; customers open one, choose an amount and reach the payment', async () => {
   await go('test/links', 'Links & buttons');
   await page.getByText('No payment links yet').waitFor();
   await audit('links, none');
@@ -238,7 +241,7 @@ test('links: none, created by keyboard, edited, shown as a QR code, archived; pa
   await page.keyboard.press('Escape');
   await page.getByRole('cell', { name: '20.00 EUR' }).waitFor();
   await audit('links');
-  // The terms of a link can be changed: what is open becomes a price that the customer chooses, in dollars.
+  // The terms of a link can be changed: an open amount becomes a price that the customer chooses, in dollars.
   await page.getByRole('button', { name: 'Actions for Gift' }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('menuitem', { name: 'Edit' }).click();
@@ -279,7 +282,7 @@ test('links: none, created by keyboard, edited, shown as a QR code, archived; pa
   noFaults();
 });
 
-test('the button: a secret key is cleared and warned of, a public one stands in the HTML, the preview follows', async () => {
+test('the button: a secret key is cleared with a warning, a public one is in the HTML, the preview follows', async () => {
   await page.getByRole('button', { name: 'Button', exact: true }).click();
   assert.match(page.url(), /view=button/);
   await page.getByText('No website is allowed yet').waitFor();
@@ -302,12 +305,12 @@ test('the button: a secret key is cleared and warned of, a public one stands in 
   noFaults();
 });
 
-test('checkout: what is typed shows in the preview before it is saved; a refusal stands at its field; saved, payers see it', async () => {
+test('checkout: unsaved settings show in the preview; an error is shown at its field; once saved, customers see them', async () => {
   await go('test/checkout', 'Checkout');
   const frame = page.frameLocator('iframe[title="Payment page preview"]');
   await frame.getByText('Pay with', { exact: false }).first().waitFor();
   await audit('checkout');
-  // The operator of this install lowered what the default table asks for.
+  // The operator of this install lowered the default table.
   await page.locator('summary', { hasText: 'Litecoin confirmations' }).click();
   const asksFor = page.getByText('The recommended minimum is 40 confirmations.');
   await asksFor.waitFor();
@@ -354,7 +357,7 @@ test('checkout: what is typed shows in the preview before it is saved; a refusal
   noFaults();
 });
 
-test('business: saved; erasing is asked about before it is switched on', async () => {
+test('business: saved; turning on erasing requires a confirmation', async () => {
   await go('live/business', 'Business');
   await page.getByLabel('Website').fill('https://corner.example');
   await page.getByLabel('Name').fill('Corner Coffee');
@@ -367,7 +370,7 @@ test('business: saved; erasing is asked about before it is switched on', async (
   await page.getByRole('button', { name: 'Save' }).last().click();
   await page.getByRole('dialog').getByText('You can only restore it from a backup.').waitFor();
   await audit('before erasing');
-  // The toast of the first save may still stand there.
+  // The toast of the first save may still be open.
   const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
   await page.getByRole('button', { name: 'Delete data' }).click();
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
@@ -376,7 +379,7 @@ test('business: saved; erasing is asked about before it is switched on', async (
   noFaults();
 });
 
-test('business: parameters that requests do not take are refused once the box is ticked, in both modes', async () => {
+test('business: unknown request parameters are refused once the box is checked, in both modes', async () => {
   await go('test/business', 'Business');
   const box = page.getByLabel('Reject unknown parameters');
   assert.equal(await box.isChecked(), false);
@@ -389,7 +392,7 @@ test('business: parameters that requests do not take are refused once the box is
   noFaults();
 });
 
-test('a screen that cannot be read says why and tries again; a viewer can look and not change', async () => {
+test('a screen that fails to load shows the reason and can be retried; a viewer can look but not change', async () => {
   const tryAgain = await failRequests('**/dashboard/api/test/settings/checkout');
   await go('test/checkout', 'Checkout');
   await page.getByRole('alert').getByText('Something failed.').waitFor();
@@ -412,7 +415,7 @@ test('a screen that cannot be read says why and tries again; a viewer can look a
 });
 
 for (const scripts of [true, false]) {
-  test(`a payer cancels, and pays again, ${scripts ? 'with' : 'without'} scripts`, async () => {
+  test(`a customer cancels and pays again, ${scripts ? 'with' : 'without'} scripts`, async () => {
     await owner.post('/test/settings/checkout', { payer_cancel: true });
     const { payment_url } = (
       await app.test.post('/api/payment/create/simple', { amount_usd: 8, return_url: 'https://shop.example/thanks' })

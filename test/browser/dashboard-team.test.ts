@@ -1,4 +1,6 @@
-/** Team, account, log, plan, notices and the operator's area in a real browser, by keyboard where it matters, with a real passkey. */
+/**
+ * Team, account, log, plan, notifications and the operator's area in a real browser, by keyboard where it matters, with a real passkey.
+ */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -18,7 +20,7 @@ const follow = async (name: string) => {
   await heading(name);
 };
 
-test('an owner invites somebody by keyboard and sees the link this once', async () => {
+test('an owner invites a member by keyboard and sees the link once', async () => {
   await follow('Team');
   await page.getByText('No pending invites').waitFor();
   await audit('team');
@@ -37,7 +39,7 @@ test('an owner invites somebody by keyboard and sees the link this once', async 
   noFaults();
 });
 
-test('who is invited makes an account from the link and is in; the link does nothing more', async () => {
+test('an invited person creates an account from the link and is signed in; the link then no longer works', async () => {
   guest = await openTab(browser, link, { width: 1280 });
   await heading('Join Test shop', guest.page);
   await audit('invite page', { on: guest.page });
@@ -55,7 +57,7 @@ test('who is invited makes an account from the link and is in; the link does not
   await page.getByText('Dana Doe').first().waitFor();
 });
 
-test('a role is changed where it stands; the last owner cannot be removed, and is told why', async () => {
+test('a role is changed in place; the last owner cannot be removed, and the reason is shown', async () => {
   await page.getByLabel('Role of Dana Doe').selectOption('developer');
   await page.getByText('Role updated.').waitFor();
   const [row] = await app.app.ctx.db.sql`select role from members m join users u on u.id = m.user_id where u.name = 'Dana Doe'`;
@@ -67,7 +69,7 @@ test('a role is changed where it stands; the last owner cannot be removed, and i
   forgiveFaults();
 });
 
-test('a passkey is added with an authenticator that verifies its user, named, and signs in without a password', async () => {
+test('a passkey is added with an authenticator that verifies its user, gets a name, and signs in without a password', async () => {
   const devtools = await addAuthenticator(page);
   await openOwn('Security');
   await page.getByText('No passkeys yet').waitFor();
@@ -81,7 +83,7 @@ test('a passkey is added with an authenticator that verifies its user, named, an
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Remove Blue laptop' }).waitFor();
   await audit('security, a passkey');
-  // What the browser offers by itself would be taken by this authenticator before anybody can press the button.
+  // This authenticator would accept the browser's automatic offer before anyone can press the button.
   await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false');
   await signOut();
   await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
@@ -92,7 +94,7 @@ test('a passkey is added with an authenticator that verifies its user, named, an
   await devtools.send('WebAuthn.disable');
 });
 
-test('an authenticator that has not verified its user signs nobody in', async () => {
+test('an authenticator that has not verified its user cannot sign in', async () => {
   const stranger = await openTab(browser, `${app.config.publicUrl}/dashboard/sign-in`, { width: 1280 });
   const reply = await stranger.page.evaluate(async () => {
     const send = (path: string, body: object) =>
@@ -113,7 +115,7 @@ test('an authenticator that has not verified its user signs nobody in', async ()
   await stranger.close();
 });
 
-test('the second factor: on, required of all, and who lacks it reaches only the own Security page', async () => {
+test('two-factor authentication: turned on, required for everyone, and members without it reach only their Security page', async () => {
   await openOwn('Security');
   await setSecondFactor();
   await page.getByRole('button', { name: 'New backup codes' }).click();
@@ -164,7 +166,7 @@ test('other sign-ins are ended, and the password is changed', async () => {
   noFaults();
 });
 
-test('the audit log: who did what, filtered in the URL, empty by filter, as a file; each line leads to what it names', async () => {
+test('the audit log: who did what, filtered in the URL, empty by filter, as a file; each line links to its object', async () => {
   await follow('Audit log');
   await page.getByRole('row').filter({ hasText: 'Changed a role' }).getByText('developer').waitFor();
   await audit('audit log');
@@ -185,7 +187,7 @@ test('the audit log: who did what, filtered in the URL, empty by filter, as a fi
   await follow('Audit log');
   await page.getByRole('row').filter({ hasText: 'Created new backup codes' }).getByRole('link', { name: 'Own account' }).click();
   await heading('Security');
-  // What was done in live mode is shown there, whatever mode the log is read in.
+  // Actions in live mode are shown there, whichever mode is selected.
   await app.app.ctx.db.sql`insert into audit_log (merchant_id, mode, actor_name, action, object, ip)
     values (${app.merchant.merchantId}, 'live', 'Somebody', 'wallet.set', 'BTC', '')`;
   await open('test/audit');
@@ -197,17 +199,17 @@ test('the audit log: who did what, filtered in the URL, empty by filter, as a fi
   noFaults();
 });
 
-test('the bell counts what is new without reloading, and the list is read by looking at it', async () => {
+test('the bell counts new notices without a reload, and opening the list marks them as read', async () => {
   const { sql } = app.app.ctx.db;
   await follow('Plan & usage');
   await page.getByText('no limit', { exact: true }).waitFor();
   await audit('usage');
-  // What the tests before did to the account was told, too.
+  // What earlier tests did to the account was notified, too.
   await sql`delete from notices`;
   await sql`insert into notices (merchant_id, mode, kind, detail)
     values (${app.merchant.merchantId}, 'live', 'wallet_changed', ${sql.json({ coin: 'BTC' })}),
       (${app.merchant.merchantId}, 'test', 'payment_attention', ${sql.json({ payment: 'pay_x', exception: 'underpaid' })})`;
-  // The bell of live mode says nothing of test mode.
+  // The bell in live mode shows nothing from test mode.
   await open('live/usage');
   await page.getByRole('button', { name: 'Notifications, 1 new' }).waitFor();
   await open('test/usage');
@@ -227,7 +229,7 @@ test('the bell counts what is new without reloading, and the list is read by loo
   noFaults();
 });
 
-test('the operator sees the install and sets a plan, which the usage then shows', async () => {
+test('the operator sees the install and sets a plan, which the usage page then shows', async () => {
   await follow('Operator');
   await page.getByText('Ready', { exact: true }).waitFor();
   await page.getByText('None yet. Run').waitFor();
@@ -239,7 +241,7 @@ test('the operator sees the install and sets a plan, which the usage then shows'
   noFaults();
 });
 
-test('keys: the palette jumps and searches, g goes, j and k move through rows, and single keys can be turned off', async () => {
+test('keyboard: the palette jumps and searches, g navigates, j and k move through rows, and single keys can be turned off', async () => {
   await app.test.post('/api/payment/create/simple', { amount_usd: 31, return_url: 'https://a.example/', invoice_id: 'INV-31' });
   await app.test.post('/api/payment/create/simple', { amount_usd: 32, return_url: 'https://a.example/' });
   await page.keyboard.press('Control+k');
@@ -254,12 +256,12 @@ test('keys: the palette jumps and searches, g goes, j and k move through rows, a
   assert.equal(await found.locator('mark').textContent(), 'NV-31');
   await page.getByRole('option', { name: 'Show all payments with “nv-31”' }).waitFor();
   await audit('palette with payments');
-  // The payment is chosen already; its number stands in the URL.
+  // The payment is already selected; its ID is in the URL.
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await page.getByRole('link', { name: '$31.00' }).waitFor();
   assert.match(page.url(), /payments\?search=nv-31$/);
-  // Results follow what is typed, without Enter.
+  // Results follow the typing, without Enter.
   await page.getByRole('searchbox', { name: 'Search payments' }).fill('$32.00');
   await page.getByRole('link', { name: '$32.00' }).waitFor();
   await page.getByRole('link', { name: '$31.00' }).waitFor({ state: 'detached' });
@@ -277,7 +279,7 @@ test('keys: the palette jumps and searches, g goes, j and k move through rows, a
   await found.waitFor();
   await page.keyboard.press('Enter');
   await page.waitForURL(/payments\/pay_/);
-  // The second key counts for a moment only.
+  // The second key counts only for a moment.
   const goTo = (key: string, name: string) =>
     eventually(
       async () => {
@@ -311,12 +313,12 @@ test('keys: the palette jumps and searches, g goes, j and k move through rows, a
   noFaults();
 });
 
-test('offline and too many requests are said above the screen, and end by themselves; a failure stands in place', async () => {
+test('offline and too many requests are shown above the screen and disappear automatically; a failure is shown in place', async () => {
   await page.context().setOffline(true);
   const stripe = page.getByText('Can’t reach the server.').first();
   await eventually(
     async () => {
-      // An answer that was under way took it back: the browser says so again.
+      // A pending answer removed it: the browser reports it again.
       if (!(await stripe.isVisible())) await page.evaluate("dispatchEvent(new Event('offline'))");
       return stripe.isVisible();
     },
@@ -351,7 +353,7 @@ test('offline and too many requests are said above the screen, and end by themse
   forgiveFaults();
 });
 
-test('somebody of two merchants switches in the top bar, which names the one that is shown', async () => {
+test('a member of two merchants switches in the top bar, which names the current one', async () => {
   const { createMerchant } = await import('../../src/merchants/merchants.ts');
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
   const bar = page.getByRole('banner');
@@ -365,7 +367,7 @@ test('somebody of two merchants switches in the top bar, which names the one tha
   await bar.getByRole('button', { name: 'Merchant A shop with' }).click();
   await page.getByRole('menuitem', { name: 'Switch to Second shop' }).waitFor();
   await audit('merchants');
-  // However long a name is, it keeps to the screen, and what stands beside it can be reached.
+  // However long a name is, it fits the screen, and everything beside it stays reachable.
   for (const width of [360, 700, 1280]) {
     await page.setViewportSize({ width, height: 780 });
     for (const name of ['Merchant A shop with', 'Notifications', 'Account']) {

@@ -1,4 +1,4 @@
-/** Trusting a device beside the code, forgetting it, and when e-mails come, in a real browser and by keyboard. */
+/** Trusting a device when entering the code, removing it, and the timing of emails, in a real browser and by keyboard. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../kit/app.ts';
@@ -24,7 +24,7 @@ before(async () => {
   secret = await setSecondFactor();
 });
 
-test('beside the code a device is trusted by keyboard; the next sign-in asks for the password alone, a risky act for a code', async () => {
+test('a device is trusted beside the code, by keyboard; the next sign-in asks only for the password, a risky action for a code', async () => {
   await page.getByText('No trusted devices.').waitFor();
   await audit('security, no trusted device');
   await signOut();
@@ -52,7 +52,7 @@ test('beside the code a device is trusted by keyboard; the next sign-in asks for
   await page.keyboard.press('Escape');
 });
 
-test('a trusted device is listed with its end and forgotten; then the code is asked for again', async () => {
+test('a trusted device is listed with its end and removed; then the code is required again', async () => {
   await open('test/security');
   const card = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Trusted devices' }) });
   await card.getByText('This browser').waitFor();
@@ -72,7 +72,7 @@ test('a trusted device is listed with its end and forgotten; then the code is as
   noFaults();
 });
 
-test('when e-mails come is set, says what it means in one line, and stays so', async () => {
+test('the timing of emails can be set, is summed up in one line, and stays so', async () => {
   await open('test/notifications');
   await page.getByText('Emails are sent immediately, at most one').waitFor();
   await audit('notifications, at once');
@@ -94,7 +94,7 @@ test('when e-mails come is set, says what it means in one line, and stays so', a
   noFaults();
 });
 
-test('the sign-in page begins with passkeys, and one that the browser offers beside the e-mail field signs in by itself', async () => {
+test('the sign-in page starts with passkeys, and one offered beside the email field signs in directly', async () => {
   await signOut();
   assert.equal(await page.getByRole('button').first().innerText(), 'Sign in with a passkey');
   await audit('sign in');
@@ -118,11 +118,11 @@ test('the sign-in page begins with passkeys, and one that the browser offers bes
   const [entry] = await app.app.ctx.db.sql`select after from audit_log where action = 'session.started' order by id desc limit 1`;
   assert.deepEqual(entry!.after, { how: 'passkey' });
   await devtools.send('WebAuthn.disable');
-  // What the document that was left still asked.
+  // Requests that the previous document had pending.
   noFaults(/^401 /);
 });
 
-test('with a mail server an invitation shows no link; an address that is not verified is verified from Security', async () => {
+test('with a mail server an invitation shows no link; an unverified address is verified from Security', async () => {
   const { sql } = app.app.ctx.db;
   await sql`update sessions set confirmed_at = clock_timestamp()`;
   await open('test/team');
@@ -132,7 +132,7 @@ test('with a mail server an invitation shows no link; an address that is not ver
   await page.getByLabel('Email').press('Enter');
   await heading('Invite sent');
   await audit('invitation by mail');
-  assert.ok(!(await page.content()).includes('/invite#'), 'whoever invites never has the link');
+  assert.ok(!(await page.content()).includes('/invite#'), 'the inviter never gets the link');
   await page.getByRole('button', { name: 'Done' }).click();
   await open('test/security');
   await page.getByRole('button', { name: 'Verify email' }).click();

@@ -1,4 +1,4 @@
-/** Webhooks in the dashboard, in a real browser: an endpoint from its first to its last day, by keyboard too, accessible in both themes. */
+/** Webhooks in the dashboard, in a real browser: an endpoint from creation to deletion, by keyboard too, accessible in both themes. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { eventually } from '../kit/app.ts';
@@ -25,7 +25,7 @@ const open = (path: string) => dashboard.open(`test/${path}`);
 const tabLink = (name: string) => page.getByRole('navigation', { name: 'Endpoint' }).getByRole('link', { name });
 const focused = () => page.evaluate('document.activeElement.textContent');
 
-test('nothing yet: the screen says why, from its one place in the navigation', async () => {
+test('empty: the screen says why, from its one place in the navigation', async () => {
   const entries = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Webhooks' });
   await entries.first().waitFor();
   assert.equal(await entries.count(), 1);
@@ -36,7 +36,7 @@ test('nothing yet: the screen says why, from its one place in the navigation', a
   noFaults();
 });
 
-test('an endpoint is added by keyboard alone; a URL that cannot be is refused at its field', async () => {
+test('an endpoint is added by keyboard; an invalid URL is refused at its field', async () => {
   await page.getByRole('button', { name: 'Add endpoint' }).focus();
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
@@ -69,7 +69,7 @@ test('an endpoint is added by keyboard alone; a URL that cannot be is refused at
   noFaults();
 });
 
-test('a test event is sent, and its delivery opens and comes to its end without reloading', async () => {
+test('a test event is sent, and its delivery opens and completes without a reload', async () => {
   await tabLink('Deliveries').click();
   await page.getByText('No deliveries yet').waitFor();
   await audit('no deliveries');
@@ -97,7 +97,7 @@ test('a test event is sent, and its delivery opens and comes to its end without 
   noFaults();
 });
 
-test('the list: a row opens by keyboard and gives the focus back; filters in the URL, empty by filter', async () => {
+test('the list: a row opens by keyboard and returns the focus; filters are in the URL, empty by filter', async () => {
   const row = page.getByRole('table', { name: 'Deliveries' }).getByRole('link', { name: 'payment.completed' });
   await row.waitFor();
   await audit('deliveries');
@@ -126,7 +126,7 @@ test('the list: a row opens by keyboard and gives the focus back; filters in the
   noFaults();
 });
 
-test('what failed is told, counted before it is sent again, and sent', async () => {
+test('failed deliveries are shown, counted before they are resent, and resent', async () => {
   const { sql } = app.app.ctx.db;
   hook.answer(500);
   const payment = await pay();
@@ -164,7 +164,7 @@ test('what failed is told, counted before it is sent again, and sent', async () 
   noFaults();
 });
 
-test('a payment shows what was sent of it, and sends it again', async () => {
+test('a payment shows its deliveries and resends them', async () => {
   const payment = await pay();
   await eventually(
     async () => hook.received.filter(({ event }) => event.data.id === payment).length,
@@ -186,7 +186,7 @@ test('a payment shows what was sent of it, and sends it again', async () => {
   noFaults();
 });
 
-test('an endpoint that answered 410 says why it is off and what to do, and is turned on again', async () => {
+test('an endpoint that answered 410 shows why it is off and what to do, and is turned on again', async () => {
   hook.answer(410);
   await pay();
   await open(`webhooks/${endpoint}`);
@@ -209,7 +209,7 @@ test('an endpoint that answered 410 says why it is off and what to do, and is tu
   noFaults();
 });
 
-test('the secret is shown and replaced only to somebody who confirms that it is them', async () => {
+test('revealing or rotating the secret requires confirming your identity', async () => {
   await open(`webhooks/${endpoint}`);
   await tabLink('Settings').click();
   await page.getByRole('button', { name: 'Reveal secret' }).waitFor();
@@ -247,7 +247,7 @@ test('an endpoint is changed, paused and resumed', async () => {
   assert.deepEqual([changed.description, changed.events], ['Till', ['payment.completed']]);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('heading', { name: 'Paused' }).waitFor();
-  // A box that is half below the bar at the top counts as too small to hit.
+  // A box that is half below the top bar counts as too small to hit.
   await page.evaluate(() => scrollTo(0, 0));
   await audit('paused');
   await page.getByRole('button', { name: 'Resume' }).first().click();
@@ -255,7 +255,7 @@ test('an endpoint is changed, paused and resumed', async () => {
   noFaults();
 });
 
-test('a failure of the service is told in place, with another try', async () => {
+test('a failure of the service is shown in place and can be retried', async () => {
   const tryAgain = await failRequests('**/dashboard/api/test/webhooks');
   await open('webhooks');
   await page.getByRole('alert').getByText('Something failed.').waitFor();
@@ -269,7 +269,7 @@ test('a failure of the service is told in place, with another try', async () => 
   forgiveFaults();
 });
 
-test('an endpoint is deleted after its host was typed', async () => {
+test('an endpoint is deleted after typing its host', async () => {
   await open(`webhooks/${endpoint}/settings`);
   await page.getByRole('button', { name: 'Delete endpoint' }).click();
   const remove = page.getByRole('dialog').getByRole('button', { name: 'Delete' });

@@ -1,4 +1,6 @@
-/** The dashboard in a real browser: from the set-up link to a decision over a payment, accessible in both themes, under its security policy. */
+/**
+ * The dashboard in a real browser: from the set-up link to a decision on a payment, accessible in both themes, under its security policy.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
@@ -22,7 +24,7 @@ const signIn = async () => {
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
 };
 
-test('the set-up link makes the owner and opens the dashboard', async () => {
+test('the set-up link creates the owner and opens the dashboard', async () => {
   await page.getByRole('heading', { name: 'Create your account' }).waitFor();
   await audit('set-up');
   await signUp();
@@ -31,11 +33,11 @@ test('the set-up link makes the owner and opens the dashboard', async () => {
   noFaults();
 });
 
-test('signed out, a screen asks to sign in and then opens', async () => {
+test('when signed out, a screen asks you to sign in and then opens', async () => {
   await signOut();
   await audit('sign-in');
   noFaults();
-  // Without a mail server the page names the command of the operator, safe to paste into a shell.
+  // Without a mail server the page shows the operator's command, safe to paste into a shell.
   await page.getByRole('link', { name: 'Forgot password?' }).click();
   await audit('forgot password');
   await page.getByLabel('Email').fill("o'hara@shop.example");
@@ -57,11 +59,11 @@ test('signed out, a screen asks to sign in and then opens', async () => {
   await signIn();
   await page.getByRole('cell', { name: 'Invoice: INV-77' }).waitFor();
   assert.match(page.url(), /\/dashboard\/test\/payments\?search=INV-77$/);
-  // What was asked for before the sign-in may be refused at any moment up to it.
+  // Requests from before the sign-in may be refused at any moment until it.
   noFaults(/^401 /);
 });
 
-test('a second factor is set up from its code on the screen, and asked for from then on', async () => {
+test('two-factor authentication is set up from the code on the screen, and required from then on', async () => {
   await openOwn('Security');
   await page.getByLabel('Your password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Set up authenticator app' }).click();
@@ -122,7 +124,7 @@ test('a new payment is announced above the list without moving it', async () => 
   noFaults();
 });
 
-test('what changes before the stream of news is open is shown as well', async () => {
+test('changes from before the event stream opens are shown as well', async () => {
   const stream = '**/dashboard/api/test/stream';
   let letThrough = () => {};
   const held = new Promise<void>((resolve) => {
@@ -138,7 +140,7 @@ test('what changes before the stream of news is open is shown as well', async ()
   noFaults();
 });
 
-test('the detail: timeline, canceling, who did it', async () => {
+test('the detail page: timeline, canceling, who did it', async () => {
   await page.getByRole('link', { name: '$1,252.50' }).click();
   await page.getByText('Created with a secret key').waitFor();
   await audit('payment');
@@ -170,7 +172,7 @@ test('the detail: timeline, canceling, who did it', async () => {
   noFaults();
 });
 
-test('a risky act asks who it is, then goes on by itself', async () => {
+test('a risky action asks you to confirm your identity, then continues automatically', async () => {
   await ageSessions();
   await openOwn('Security');
   await page.getByRole('button', { name: 'Turn off' }).click();
@@ -184,7 +186,7 @@ test('a risky act asks who it is, then goes on by itself', async () => {
   noFaults();
 });
 
-test('the account menu opens, is walked and closes by keyboard, and gives the focus back', async () => {
+test('the account menu opens, is navigated and closes by keyboard, and returns the focus', async () => {
   const button = page.getByRole('button', { name: 'Account' });
   const held = async (role: 'button' | 'menuitem', name: string) =>
     page.waitForFunction(

@@ -1,4 +1,7 @@
-/** The payment page on a merchant's page of another origin: in a dialog, in place, by the button; who may frame it, and who hears of it. */
+/**
+ * The payment page on a merchant's page of another origin: in a dialog, in place, by the button; who may frame it, and who gets its
+ * messages.
+ */
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +18,7 @@ let shop: Shop;
 let stranger: Shop;
 type Shop = { origin: string; pages: Map<string, string>; policies: Map<string, string>; server: Server };
 
-/** A merchant's web site: pages by path, some with a security policy. */
+/** A merchant's website: pages by path, some with a security policy. */
 async function startShop(): Promise<Shop> {
   const pages = new Map<string, string>();
   const policies = new Map<string, string>();
@@ -65,7 +68,7 @@ const payIn = async (page: Page) => {
   await frame.locator('main[data-state="completed"]').waitFor();
 };
 
-test('a dialog on the shop: the payer pays in it, the shop hears each step from the page alone, closing gives the focus back', async () => {
+test('a dialog on the shop: the customer pays in it, only the page notifies the shop of each step, closing returns the focus', async () => {
   const { merchantId } = app.merchant;
   await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: true } });
   const { id, url } = await create();
@@ -90,7 +93,7 @@ test('a dialog on the shop: the payer pays in it, the shop hears each step from 
   assert.deepEqual([...new Set(messages.map((message) => message.type))].sort(), ['florin.loaded', 'florin.resize', 'florin.status']);
   const link = page.frameLocator('iframe').locator('#return');
   assert.equal(await link.getAttribute('target'), '_top', 'the way back leaves the frame');
-  assert.equal(await page.frameLocator('iframe').locator('#auto').isVisible(), false, 'and is never taken by itself');
+  assert.equal(await page.frameLocator('iframe').locator('#auto').isVisible(), false, 'and never opens automatically');
   await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: false } });
   await page.getByRole('button', { name: 'Close' }).click();
   await eventually(
@@ -110,7 +113,7 @@ test('Escape closes the dialog, also when the focus is inside the frame', async 
   const frame = tab.page.frameLocator('iframe');
   await frame.locator('main[data-state="choose"]').waitFor();
   await frame.locator('#c-continue').focus();
-  // The frame posts to its owner once both have met.
+  // The frame posts to its owner once both have connected.
   await eventually(
     async () => {
       if ((await tab.page.locator('dialog').count()) > 0) await tab.page.keyboard.press('Escape');
@@ -121,7 +124,7 @@ test('Escape closes the dialog, also when the focus is inside the frame', async 
   await tab.close();
 });
 
-test('in place: the frame is as high as the page in it, and a change of language keeps both in touch', async () => {
+test('in place: the frame is as high as its page, and after a change of language both stay connected', async () => {
   const { url } = await create();
   shop.pages.set(
     '/inline',
@@ -154,8 +157,8 @@ test('in place: the frame is as high as the page in it, and a change of language
   await tab.close();
 });
 
-test('the button: creates a payment with the public key of the shop and opens it; a secret key is refused on the spot', async () => {
-  // The strictest policy that the guide promises to be enough.
+test("the button: creates a payment with the shop's public key and opens it; a secret key is refused immediately", async () => {
+  // The strictest policy that the guide says is enough.
   shop.policies.set(
     '/button',
     `default-src 'none'; img-src data:; script-src ${app.url} 'nonce-shop'; connect-src ${app.url}; frame-src ${app.url}`,
@@ -188,7 +191,7 @@ test('the button: creates a payment with the public key of the shop and opens it
   await tab.close();
 });
 
-test('the button on a page whose origin the merchant did not name: nothing is created, the payer is told', async () => {
+test('the button on a page whose origin is not listed: nothing is created, and the customer sees a message', async () => {
   stranger.pages.set(
     '/button',
     `<florin-button public-key="${app.merchant.keys.testPublic}" amount-usd="12.50">Pay</florin-button>${script()}`,
@@ -201,7 +204,7 @@ test('the button on a page whose origin the merchant did not name: nothing is cr
   await tab.close();
 });
 
-test('a page whose origin is not named cannot frame the payment page; the payer is sent to the page itself', async () => {
+test('a page whose origin is not listed cannot frame the payment page; the customer is sent to the page itself', async () => {
   const { url } = await create();
   stranger.pages.set('/modal', `${script()}<script>Florin.open({ paymentUrl: ${JSON.stringify(url)} })</script>`);
   const tab = await openTab(browser, `${stranger.origin}/modal`, { width: 1280 });
@@ -211,7 +214,7 @@ test('a page whose origin is not named cannot frame the payment page; the payer 
   await tab.close();
 });
 
-test('a page that may ask nobody, and that may not frame the payment page: the dialog has a link to it', async () => {
+test('a page that may connect to nothing and may not frame the payment page: the dialog has a link to it', async () => {
   const { url } = await create();
   stranger.policies.set('/quiet', `default-src 'none'; img-src data:; script-src ${app.url} 'unsafe-inline'; frame-src ${app.url}`);
   stranger.pages.set('/quiet', `${script()}<script>Florin.open({ paymentUrl: ${JSON.stringify(url)} })</script>`);
@@ -224,9 +227,9 @@ test('a page that may ask nobody, and that may not frame the payment page: the d
   await tab.close();
 });
 
-test('only the owner of the frame is spoken to: a hello from another frame of the page is not answered', async () => {
+test('only the owner of the frame gets messages: another frame of the page gets no answer', async () => {
   const { url } = await create();
-  // The stranger's frame stands beside the payment page and greets it as the shop would.
+  // The foreign frame is beside the payment page and greets it as the shop would.
   stranger.pages.set(
     '/spy',
     `<script>window.heard = []; addEventListener('message', (e) => heard.push(e.data));
@@ -252,7 +255,7 @@ test('only the owner of the frame is spoken to: a hello from another frame of th
   await tab.close();
 });
 
-test('small screens: the payer is taken to the page instead of a frame', async () => {
+test('small screens: the customer is taken to the page instead of a frame', async () => {
   const { url } = await create();
   shop.pages.set('/small', `${script()}<script>Florin.open({ paymentUrl: ${JSON.stringify(url)} })</script>`);
   const tab = await openTab(browser, `${shop.origin}/small`, { width: 390 });
@@ -260,7 +263,7 @@ test('small screens: the payer is taken to the page instead of a frame', async (
   await tab.close();
 });
 
-test('the script opens pages of its own install only', async () => {
+test('the script opens only pages of its own install', async () => {
   shop.pages.set(
     '/other',
     `${script()}<script>try { Florin.open({ paymentUrl: 'https://evil.example/pay?id=1' }); } catch (e) { document.body.append(e.message); }</script>`,
@@ -270,7 +273,7 @@ test('the script opens pages of its own install only', async () => {
   await tab.close();
 });
 
-test('without named origins nobody may frame the page', async () => {
+test('without listed origins nobody may frame the page', async () => {
   const { url } = await create();
   await setBranding(app.app.ctx, { merchantId: app.merchant.merchantId, branding: { origins: [] } });
   try {

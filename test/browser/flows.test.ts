@@ -1,4 +1,4 @@
-/** Stories of the page: five live coins from API to camera, who allocates an address, languages, looks, news on open pages. */
+/** The page in use: five live coins from API to camera, who allocates an address, languages, branding, updates on open pages. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -15,7 +15,7 @@ let browser: Browser;
 before(async () => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  // Nothing listens there: choosing a coin needs a node that answered once.
+  // Nothing listens there: choosing a coin requires a node that answered once.
   const nodes = Object.fromEntries(COINS.map((coin) => [`${coin}_NODE_URL`, `http://florin:test@127.0.0.1:1`]));
   [app, browser] = await Promise.all([
     startTestApp({ PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'silent', ...nodes }),
@@ -59,7 +59,7 @@ const form = (url: string, page: string, more: Record<string, string>) => {
 };
 
 for (const coin of COINS) {
-  test(`${coin}: camera, link, text and API say the same`, async () => {
+  test(`${coin}: camera, link, text and API agree`, async () => {
     const { id, url } = await create();
     const tab = await openTab(browser, url);
     const { page } = tab;
@@ -84,7 +84,7 @@ for (const coin of COINS) {
   });
 }
 
-test('with nothing to pay with the page says that nothing was charged, and continues when a coin is ready', async () => {
+test('with nothing to pay with, the page says that nothing was charged, and continues when a coin is ready', async () => {
   const { sql } = app.app.ctx.db;
   const away = () => sql`update tips set looked_at = looked_at - interval '2 days'`;
   const back = () => sql`update tips set looked_at = looked_at + interval '2 days'`;
@@ -112,7 +112,7 @@ test('with nothing to pay with the page says that nothing was charged, and conti
   await still.close();
 });
 
-test('link previews, bots and a payer who only looks allocate no address; neither does a form without its token', async () => {
+test('link previews, bots and a customer who only looks allocate no address; neither does a form without its token', async () => {
   const { id, url } = await create();
   const before = await given();
   for (const agent of ['facebookexternalhit/1.1', 'Slackbot-LinkExpanding 1.0', 'WhatsApp/2.23', 'Twitterbot/1.0', 'Googlebot/2.1']) {
@@ -131,12 +131,12 @@ test('link previews, bots and a payer who only looks allocate no address; neithe
     assert.notEqual((await fetch(new URL(`${path}?id=${id}&currency=BTC`, url))).status, 200, `${path} by GET`);
   assert.equal(await given(), before);
   assert.equal((await detail(id)).payment_address, null);
-  // And the one who chooses gets one.
+  // A customer who chooses gets one.
   assert.equal((await form(url, page, { currency: 'BTC' })).status, 303);
   assert.equal(await given(), before + 1n);
 });
 
-test('choosing too often is slowed down, in words, and the page stays usable', async () => {
+test('choosing too often is limited with a message, and the page stays usable', async () => {
   const { url } = await create();
   const page = await (await fetch(url)).text();
   const statuses: number[] = [];
@@ -151,7 +151,7 @@ test('choosing too often is slowed down, in words, and the page stays usable', a
   assert.match(last, /data-state="awaiting"/);
 });
 
-test('payers behind one proxy do not slow each other down', async () => {
+test('customers behind one proxy do not limit each other', async () => {
   const behind = await startTestApp({ LOG_LEVEL: 'silent', TRUSTED_PROXIES: '127.0.0.0/8' });
   try {
     const headers = (ip: string) => ({ 'x-forwarded-proto': 'https', 'x-forwarded-for': ip });
@@ -179,7 +179,7 @@ test('payers behind one proxy do not slow each other down', async () => {
   }
 });
 
-test('every answer of the page: kept by nobody, framed by nobody, told to nobody, nothing loaded from elsewhere', async () => {
+test('every response of the page: not cached, not framed, no referrer sent, nothing loaded from other hosts', async () => {
   const { id, url } = await create();
   for (const path of [`/pay?id=${id}`, `/pay?id=pay_${'0'.repeat(24)}`]) {
     for (const more of [{}, { 'x-fragment': '1' }] as Record<string, string>[]) {
@@ -198,13 +198,13 @@ test('every answer of the page: kept by nobody, framed by nobody, told to nobody
         /^default-src 'none'; script-src 'self'; style-src 'sha256-[^']+'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/,
       );
       const text = await reply.text();
-      assert.equal(/^<title>/.test(text), more['x-fragment'] === '1', 'a fragment is title and content alone');
+      assert.equal(/^<title>/.test(text), more['x-fragment'] === '1', 'a fragment is only title and content');
       assert.doesNotMatch(text, /<(script|link|img)[^>]+(src|href)="https?:/);
     }
   }
 });
 
-test('languages: of the payment, then of the switch, which stays through forms; else of the browser', async () => {
+test('languages: that of the payment, then of the switch, which survives forms; otherwise of the browser', async () => {
   const { url } = await create('live', { locale: 'de' });
   const tab = await openTab(browser, url, { scripts: false, locale: 'it-IT' });
   const { page } = tab;
@@ -228,7 +228,7 @@ test('languages: of the payment, then of the switch, which stays through forms; 
   await other.close();
 });
 
-test('the looks of a merchant: logo, accent color and theme, without a complaint of the security policy; names are text', async () => {
+test('branding: logo, accent color and theme, without violating the security policy; names are text', async () => {
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const logo = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" fill="#ffd500"/></svg>');
@@ -260,7 +260,7 @@ test('the looks of a merchant: logo, accent color and theme, without a complaint
   }
 });
 
-test('settings of the page that cannot be used are refused by name and change nothing', async () => {
+test('invalid page settings are refused by name and change nothing', async () => {
   const { merchantId } = app.merchant;
   const set = (branding: object) => setBranding(app.app.ctx, { merchantId, branding });
   await assert.rejects(set({ accent: 'red' }), { code: 'parameter_invalid', param: 'accent' });
@@ -277,12 +277,12 @@ test('settings of the page that cannot be used are refused by name and change no
   assert.match((await fetch((await create()).url)).headers.get('content-security-policy')!, /frame-ancestors 'none'$/);
 });
 
-test('news reaches an open page by its stream: from the commit to the new heading', async (t) => {
+test('updates reach an open page through its stream: from the commit to the new heading', async (t) => {
   const times: number[] = [];
   for (let i = 0; i < 5; i++) {
     const { id, url } = await create();
     const tab = await openTab(browser, 'about:blank');
-    // It cannot ask by itself.
+    // It cannot poll.
     await tab.page.route('**/pay/status*', (route) => route.abort());
     await Promise.all([tab.page.waitForResponse(/\/pay\/events/), tab.page.goto(url)]);
     const cancelled = await app.live.post(`/v1/payments/${id}/cancel`);
@@ -300,7 +300,7 @@ test('news reaches an open page by its stream: from the commit to the new headin
   assert.ok(times[2]! < 10_000, `${times}`);
 });
 
-test('offline and a failing server: what is shown stays, with a word above it; it catches up by itself', async () => {
+test('offline and a failing server: the content stays, with a message above it, and catches up automatically', async () => {
   const { id, url } = await create();
   const tab = await openTab(browser, 'about:blank');
   const { page } = tab;
@@ -310,7 +310,7 @@ test('offline and a failing server: what is shown stays, with a word above it; i
   await page.locator('#c-continue').click();
   await page.locator('main[data-state="awaiting"]').waitFor();
   const address = (await detail(id)).payment_address;
-  // The page takes such words away when it looks next.
+  // The page removes such messages when it checks next.
   await stopClock(page);
   await page.context().setOffline(true);
   await page.evaluate("dispatchEvent(new Event('online'))");
@@ -336,7 +336,7 @@ test('offline and a failing server: what is shown stays, with a word above it; i
   await failing.close();
 });
 
-test('a slow answer shows what is coming: a skeleton of the code instead of the coins', async () => {
+test('a slow answer shows a skeleton of the QR code instead of the coins', async () => {
   const tab = await openTab(browser, (await create()).url);
   const { page } = tab;
   let letThrough = () => {};
@@ -352,7 +352,7 @@ test('a slow answer shows what is coming: a skeleton of the code instead of the 
   await tab.close();
 });
 
-test('the coin used last is chosen again, without a cookie', async () => {
+test('the last used coin is selected again, without a cookie', async () => {
   const tab = await openTab(browser, (await create()).url);
   await tab.page.locator('#c-DASH').check();
   await tab.page.locator('#c-continue').click();
@@ -363,7 +363,7 @@ test('the coin used last is chosen again, without a cookie', async () => {
   await tab.close();
 });
 
-test('copying: what lies in the clipboard is the bare value, and it is said that it does', async () => {
+test('copying puts the bare value on the clipboard and confirms it', async () => {
   const { id, url } = await create();
   const tab = await openTab(browser, url);
   const { page } = tab;
@@ -373,7 +373,7 @@ test('copying: what lies in the clipboard is the bare value, and it is said that
   await page.locator('#c-continue').click();
   await page.locator('main[data-state="awaiting"]').waitFor();
   const { payment_address: address, amount } = await detail(id);
-  // It is said for two seconds.
+  // The confirmation is shown for two seconds.
   await stopClock(page);
   assert.equal(
     await page.evaluate("getSelection().selectAllChildren(document.getElementById('address')), getSelection().toString()"),
@@ -392,7 +392,7 @@ test('copying: what lies in the clipboard is the bare value, and it is said that
   await tab.close();
 });
 
-test('copying where the browser has no clipboard for scripts: the bare value is copied all the same', async () => {
+test('copying works in browsers without the clipboard API', async () => {
   const { url } = await create();
   const tab = await openTab(browser, 'about:blank');
   const { page } = tab;
@@ -413,13 +413,13 @@ test('copying where the browser has no clipboard for scripts: the bare value is 
   await tab.close();
 });
 
-test('a screen on a counter stays on while a code shows, where the merchant wants it, and no longer', async () => {
+test('if the merchant wants it, the screen stays on while a QR code is shown, and no longer', async () => {
   const { merchantId } = app.merchant;
   const locks = "window.locks.map(({ released }) => (released ? 'let go' : 'held')).join()";
   const openAt = async () => {
     const { id, url } = await create();
     const tab = await openTab(browser, 'about:blank');
-    // Without windows nothing is granted unasked.
+    // Without windows nothing is granted without a request.
     await tab.page.context().grantPermissions(['screen-wake-lock']);
     await tab.page.addInitScript(
       'window.locks = []; window.asked = 0; const { request } = WakeLock.prototype; WakeLock.prototype.request = async function (kind) { window.asked++; const lock = await request.call(this, kind); window.locks.push(lock); return lock; };',
@@ -443,12 +443,12 @@ test('a screen on a counter stays on while a code shows, where the merchant want
     await setBranding(app.app.ctx, { merchantId, branding: { kiosk: false } });
   }
   const { tab } = await openAt();
-  // Asked for in the moment in which the code is shown, if at all.
+  // Requested when the QR code is shown, or never.
   assert.equal(await tab.page.evaluate('window.asked'), 0);
   await tab.close();
 });
 
-test('a wallet that does not open: the payer is told what to do instead, not before', async () => {
+test('if a wallet does not open, the customer sees what to do instead, but not before', async () => {
   const tab = await openTab(browser, (await create()).url);
   const { page } = tab;
   await page.locator('#c-DOGE').check();
@@ -461,7 +461,7 @@ test('a wallet that does not open: the payer is told what to do instead, not bef
   await tab.close();
 });
 
-test('a network that lets no stream through: the page asks by itself', async () => {
+test('on a network that blocks streams, the page polls', async () => {
   const { id, url } = await create();
   const tab = await openTab(browser, 'about:blank');
   await tab.page.route('**/pay/events*', (route) => route.abort());
@@ -471,12 +471,12 @@ test('a network that lets no stream through: the page asks by itself', async () 
   await tab.close();
 });
 
-test('the way back: by itself only when the merchant wants it, with a way to stay', async () => {
+test('returning to the shop: automatic only if the merchant wants it, with a way to stay', async () => {
   const { merchantId } = app.merchant;
   await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: true } });
   try {
     const { id, url } = await create('test', { payment_address: 'test_btc_success' });
-    // It is simulated once the page was asked for.
+    // The simulation starts when the page is opened.
     await fetch(url);
     await eventually(
       () => detail(id, 'test'),
@@ -504,7 +504,7 @@ test('the way back: by itself only when the merchant wants it, with a way to sta
   }
 });
 
-test('the status for polling: version, state and status, and nothing again while the version stands', async () => {
+test('the status for polling: version, state and status, and an empty response while the version is unchanged', async () => {
   const { id, url } = await create();
   const first = await fetch(new URL(`/pay/status?id=${id}`, url));
   assert.deepEqual(await first.json(), { version: '1', state: 'choose', status: 'pending' });

@@ -1,4 +1,4 @@
-/** The interactive reference in a real browser: under its policy, asking this service alone, with a test key of whoever is signed in. */
+/** The interactive reference in a real browser: under its policy, calling only this service, with a test key of the signed-in member. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
@@ -14,7 +14,7 @@ let browser: Browser;
 let tab: Tab;
 let page: Page;
 const password = 'correct horse battery';
-/** Hosts that the tab asked, whatever came of it. */
+/** Hosts that the tab called, with any result. */
 const hosts = new Set<string>();
 before(async () => {
   const port = await freePort();
@@ -32,7 +32,7 @@ after(async () => {
   await app?.stop();
 });
 
-/** Scalar draws what is near the screen; its list of operations is whole. */
+/** Scalar draws only what is near the screen; its list of operations is complete. */
 const listed = (summary: string) => page.locator('#reference').getByRole('link', { name: summary }).first();
 const openReference = async () => {
   await page.goto(`${app.config.publicUrl}/docs/api`);
@@ -41,14 +41,14 @@ const openReference = async () => {
 const noFaults = () => assert.deepEqual(tab.faults.splice(0), []);
 const bearer = () => page.locator('#reference').getByPlaceholder('Token').first();
 
-test('the reference shows every operation, breaks no rule of its policy and asks this service alone', async () => {
+test('the reference shows every operation, keeps to its policy and calls only this service', async () => {
   const reply = await app.anonymous.get('/docs/api');
   const policy = reply.headers.get('content-security-policy')!;
   assert.match(policy, /script-src 'self';/);
   assert.match(policy, /connect-src 'self';/);
   assert.ok(!policy.includes('unsafe-eval'));
   await openReference();
-  // The search of the documents leads to the same anchors.
+  // The documentation search leads to the same anchors.
   const operations = ROUTES.map((route) => `#${operationAnchor(route)}`);
   assert.ok(operations.length > 25);
   await eventually(
@@ -64,12 +64,12 @@ test('the reference shows every operation, breaks no rule of its policy and asks
   noFaults();
 });
 
-test('the address of the reference while there were two leads here', async () => {
+test('the old address of the second reference redirects here', async () => {
   const reply = await app.anonymous.get('/docs/reference');
   assert.deepEqual([reply.status, reply.headers.get('location')], [308, '/docs/api']);
 });
 
-test('its bundle comes small and is kept for a year', async () => {
+test('its bundle is compressed and cached for a year', async () => {
   const { text } = await app.anonymous.get('/docs/api');
   const [, bundle] = /<script defer src="([^"]+)"/.exec(text)!;
   const reply = await app.anonymous.get(bundle!, { 'accept-encoding': 'br' });
@@ -77,7 +77,7 @@ test('its bundle comes small and is kept for a year', async () => {
   assert.equal(reply.headers.get('cache-control'), 'public, max-age=31536000, immutable');
 });
 
-test('without scripts the reader comes to the reference that needs none', async () => {
+test('without scripts the reader gets the static reference', async () => {
   const plain = await openTab(browser, `${app.config.publicUrl}/docs/api`, { scripts: false });
   await plain.page.waitForURL('**/docs/api.md');
   await plain.page.getByText('# API reference').waitFor();
@@ -89,11 +89,11 @@ test('readers who are not signed in get a link to sign in', async () => {
   await page.getByRole('link', { name: 'Sign in' }).waitFor();
   assert.equal((await app.app.ctx.db.sql`select 1 from keys where name = 'API reference'`).length, 0);
   assert.deepEqual(await auditAccessibility(page, { within: '#bar' }), []);
-  // The refusal is what was asked for.
+  // The refusal is expected.
   assert.ok(tab.faults.splice(0).every((fault) => fault.includes('401')));
 });
 
-test('signed in, a test key of a day is made after a confirmation, filled in, and pays for a request', async () => {
+test('when signed in, a one-day test key is created after a confirmation, filled in, and works for a request', async () => {
   await page.goto(app.merchant.setupUrl);
   await page.getByLabel('Name').fill('Olga Owner');
   await page.getByLabel('Email').fill('olga@shop.example');
@@ -143,7 +143,7 @@ test('signed in, a test key of a day is made after a confirmation, filled in, an
   noFaults();
 });
 
-test('the key is there when the page is loaded anew, nowhere on the disk, and ends on request', async () => {
+test('the key is still there after a reload, is never on disk, and is revoked on request', async () => {
   await openReference();
   await page.getByText(/^Requests use the test key sk_test_/).waitFor();
   // It is filled in when the reference is drawn again.
@@ -171,6 +171,6 @@ test('the key is there when the page is loaded anew, nowhere on the disk, and en
   noFaults();
 });
 
-test('nothing of all this asked another host', () => {
+test('none of this called another host', () => {
   assert.deepEqual([...hosts], [new URL(app.config.publicUrl).host]);
 });

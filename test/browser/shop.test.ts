@@ -21,7 +21,7 @@ let browser: Browser;
 let folder: string;
 before(async () => {
   const port = await freePort();
-  // The page's links are made of the public name, so it must be the real one.
+  // The page's links use the public name, so it must be the real one.
   const own = await freePort();
   app = await startTestApp({ PORT: String(own), PUBLIC_URL: `http://localhost:${own}` });
   folder = mkdtempSync(join(tmpdir(), 'florin-shop-'));
@@ -61,14 +61,14 @@ after(async () => {
 });
 
 const payments = async (): Promise<any[]> => (await app.test.get('/api/payments?limit=1')).json.data;
-/** Buys on the page; the payment that was made for it. */
+/** Buys on the page. Returns the payment that was created. */
 const buy = async (page: Page, name: string): Promise<any> => {
   await page.getByRole('button', { name }).click();
   await page.waitForURL(/\/order\//);
   return (await payments())[0];
 };
 
-test('an order is paid on the payment page and shipped because of the webhook, seen without a reload by hand', async () => {
+test('an order is paid on the payment page and shipped because of the webhook, without a manual reload', async () => {
   const { page, faults, close } = await openTab(browser, url);
   assert.deepEqual(await auditAccessibility(page), []);
   const payment = await buy(page, 'Buy mug');
@@ -83,7 +83,7 @@ test('an order is paid on the payment page and shipped because of the webhook, s
   await close();
 });
 
-test('pressing the button twice makes one order and one payment', async () => {
+test('pressing the button twice creates one order and one payment', async () => {
   const order = /name="product" value="mug"><input type="hidden" name="order" value="([^"]+)"/.exec(await (await fetch(url)).text())![1]!;
   const before = (await app.test.get('/api/payments?limit=1')).json.total_count;
   const press = () =>
@@ -98,7 +98,7 @@ test('pressing the button twice makes one order and one payment', async () => {
   assert.equal((await app.test.get(`/api/payment/${id}`)).json.metadata.order, order);
 });
 
-test('the payer goes to the payment page and comes back to the order, without scripts too', async () => {
+test('the customer goes to the payment page and returns to the order, without scripts too', async () => {
   for (const scripts of [true, false]) {
     const { page, close } = await openTab(browser, url, { scripts });
     await buy(page, 'Buy shirt');
@@ -115,7 +115,7 @@ test('the payer goes to the payment page and comes back to the order, without sc
   }
 });
 
-test('what is not paid is released, and what is paid short or late is looked at; returning proves nothing', async () => {
+test('unpaid orders are released, and short or late payments are reviewed; returning to the shop proves nothing', async () => {
   for (const [scenario, text] of [
     ['expired', 'Not paid in time. Nothing was sent.'],
     ['failed', 'Something about the payment needs a look.'],
@@ -126,14 +126,14 @@ test('what is not paid is released, and what is paid short or late is looked at;
     await page.goto(`${page.url()}?transaction_id=${payment.id}&status=completed`);
     assert.equal(await page.getByRole('status').textContent(), 'Waiting for the payment.');
     await app.test.post(`/v1/test/payments/${payment.id}/simulate`, { scenario });
-    // The end of the window frees the goods; what comes late is told afterwards.
+    // The end of the window releases the goods; late money is reported afterwards.
     await eventually(
       async () => {
         try {
           await page.reload();
           return (await page.getByRole('status').textContent()) ?? '';
         } catch (error) {
-          // The page loads itself anew when the order has changed.
+          // The page reloads automatically when the order has changed.
           return String(error);
         }
       },
@@ -154,14 +154,14 @@ test('a forged event changes nothing', async () => {
   await close();
 });
 
-test('on a wide screen the payment page opens over the shop whose origin is named, and otherwise takes its place', async () => {
+test('on a wide screen the payment page opens over a shop whose origin is listed, and otherwise replaces it', async () => {
   const pay = async (): Promise<{ page: Page; close: () => Promise<void>; id: string; faults: string[] }> => {
     const { page, close, faults } = await openTab(browser, url, { width: 1200 });
     const { id } = await buy(page, 'Buy mug');
     await page.getByRole('link', { name: 'Pay 12.50 USD' }).click();
     return { page, close, id, faults };
   };
-  // As the README starts it: the shop's origin is not named yet, and no refused frame is opened.
+  // As the README starts it: the shop's origin is not listed yet, and no refused frame is opened.
   const replaced = await pay();
   await replaced.page.waitForURL(/\/pay\?id=pay_/);
   assert.deepEqual(replaced.faults, []);
@@ -172,7 +172,7 @@ test('on a wide screen the payment page opens over the shop whose origin is name
   const order = over.page.url();
   await over.page.frameLocator('iframe').getByText('12.50').first().waitFor();
   await app.test.post(`/v1/test/payments/${over.id}/simulate`, { scenario: 'success' });
-  // The shop under it sees its order change and shows that.
+  // The shop behind it shows the change of its order.
   await over.page.getByText('Paid. It is on its way.').waitFor();
   assert.equal(over.page.url(), order);
   await over.close();

@@ -1,4 +1,4 @@
-/** Every state, both themes, four widths, and every language once: accessible, nothing cut off, no complaint of the browser. */
+/** Every state, both themes, four widths, and every language once: accessible, nothing cut off, no browser errors. */
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { fixturesAt } from '../../src/web/checkout/states.ts';

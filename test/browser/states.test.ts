@@ -1,4 +1,4 @@
-/** Every state of the page in a real browser: once for accessibility, policy and sizes; the widths, themes and languages in turn. */
+/** Every state of the page in a real browser: once for accessibility, policy and sizes; widths, themes and languages in turn. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
@@ -26,10 +26,10 @@ const FIXTURES = fixturesAt(new Date());
 const fixture = (name: string): Fixture => FIXTURES.find((one) => one.name === name)!;
 
 for (const [index, one] of FIXTURES.entries()) {
-  // In turn, so that every theme and width is seen; all of them together are for the long run.
+  // In turn, so that every theme and width is covered; the long run covers all combinations.
   const dark = index % 2 === 1;
   const width = [360, 1280][Math.floor(index / 2) % 2]!;
-  test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px: accessible, nothing cut off, no complaint of the browser`, () =>
+  test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px: accessible, nothing cut off, no browser errors`, () =>
     inspector.inspect(one, { dark, width }));
 }
 test('the receipt: accessible, nothing cut off', () => inspector.inspect(fixture('overpaid'), { more: '&receipt' }));
@@ -49,7 +49,7 @@ test('every state: HTML with its style sheet is at most 14 kB on the wire, in th
   t.diagnostic(`largest ${largest} bytes`);
 });
 
-test('scripts on the wire: what runs on the page is at most 8 kB, what merchants load at most 3 kB', async (t) => {
+test('scripts on the wire: those of the page are at most 8 kB, those that merchants load at most 3 kB', async (t) => {
   for (const [path, most] of [
     [SCRIPT_PATH, 8_000],
     [EMBED_PATH, 3_000],
@@ -63,7 +63,7 @@ test('scripts on the wire: what runs on the page is at most 8 kB, what merchants
   }
 });
 
-test('what a browser does not take is not sent: no encoding without a wish for it, and every answer says what it depends on', async () => {
+test('a browser gets only encodings that it accepts, and every answer says what it depends on', async () => {
   const url = stateUrl(app.url, fixture('choose'));
   for (const [accept, encoding] of [
     ['gzip, deflate, br, zstd', 'br'],
@@ -97,7 +97,7 @@ test('a page is usable after one request, its script is the only other one, and 
 });
 
 for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const) {
-  test(`${coin}: the code on the screen is the link, and its address and amount are those in the text, light and dark, small and large`, async () => {
+  test(`${coin}: the code on the screen is the link, with the address and amount of the text, light and dark, small and large`, async () => {
     const one = fixture(`awaiting ${coin}`);
     for (const { width, dark } of [
       { width: 320, dark: false },
@@ -120,20 +120,20 @@ for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const) {
   });
 }
 
-test('right-to-left: the page turns around, amounts and addresses do not', async () => {
+test('right-to-left: the page is mirrored, amounts and addresses are not', async () => {
   for (const lang of ['ar', 'he']) {
     const tab = await openTab(browser, stateUrl(app.url, fixture('awaiting BTC'), `&lang=${lang}`));
     const { page } = tab;
     assert.equal(await page.evaluate('getComputedStyle(document.querySelector("main")).direction'), 'rtl');
     assert.equal(await page.evaluate('getComputedStyle(document.querySelector("#address").parentElement).direction'), 'ltr');
     const [amount, whole] = [await page.locator('#amount').boundingBox(), await page.locator('bdi:has(#amount)').boundingBox()];
-    assert.ok(amount!.x - whole!.x < 1 && amount!.width < whole!.width, 'the coin stands at the right of its amount');
+    assert.ok(amount!.x - whole!.x < 1 && amount!.width < whole!.width, 'the coin is to the right of its amount');
     const spans = page.locator('#address span');
     const [first, second] = [await spans.nth(0).boundingBox(), await spans.nth(1).boundingBox()];
     assert.ok(first!.x < second!.x, 'the parts of the address stand from left to right');
     const heading = await page.locator('h1').boundingBox();
     const logo = await page.locator('.logo').boundingBox();
-    assert.ok(logo!.x > heading!.x, 'the logo stands at the right');
+    assert.ok(logo!.x > heading!.x, 'the logo is on the right');
     assert.deepEqual(await findClipped(page), []);
     await tab.close();
     await inspector.inspect(fixture('overpaid, wrong address'), { more: `&lang=${lang}`, width: 360 });
@@ -153,7 +153,7 @@ test('320 px: nothing is wider than the screen in the languages with the longest
   await tab.close();
 });
 
-test('text of twice the size: everything can still be read without scrolling sideways', async () => {
+test('text at twice the size: everything can still be read without scrolling sideways', async () => {
   for (const width of [640, 1280]) {
     const tab = await openTab(browser, 'about:blank', { width });
     for (const name of ['choose', 'awaiting BTC', 'underpaid', 'processing', 'overpaid, wrong address', 'late']) {
@@ -165,7 +165,7 @@ test('text of twice the size: everything can still be read without scrolling sid
   }
 });
 
-test('reduced motion: nothing is animated; otherwise only marks of waiting are', async () => {
+test('reduced motion: nothing is animated; otherwise only waiting indicators are', async () => {
   const count = 'document.getAnimations().length';
   for (const name of ['processing', 'awaiting BTC']) {
     const calm = await openTab(browser, stateUrl(app.url, fixture(name)), { reducedMotion: true });
@@ -177,7 +177,7 @@ test('reduced motion: nothing is animated; otherwise only marks of waiting are',
   }
 });
 
-test('the countdown is silent but for five minutes and one minute left', async () => {
+test('the countdown is announced only at five minutes and one minute left', async () => {
   const tab = await openTab(browser, 'about:blank');
   const { page } = tab;
   await page.clock.install();
@@ -193,7 +193,7 @@ test('the countdown is silent but for five minutes and one minute left', async (
   await tab.close();
 });
 
-test('forced colors: the code stays black on white, the chosen coin and the main button keep an edge', async () => {
+test('forced colors: the QR code stays black on white, the chosen coin and the main button keep an outline', async () => {
   const tab = await openTab(browser, stateUrl(app.url, fixture('awaiting BTC')), { forcedColors: true, dark: true });
   assert.equal(await readQr(tab.page.locator('#qr-request svg')), await tab.page.locator('#wallet').getAttribute('href'));
   assert.equal(await tab.page.evaluate('parseFloat(getComputedStyle(document.querySelector("#wallet")).borderTopWidth) >= 1'), true);
@@ -217,7 +217,7 @@ test('targets are at least 24 px high and wide, the main ones 44 px', async () =
   }
 });
 
-test('the states are shown on loopback only', async () => {
+test('the states are available on loopback only', async () => {
   const outside = await startTestApp({ PUBLIC_URL: 'https://pay.example' });
   try {
     assert.equal((await fetch(`${outside.url}/_states`)).status, 404);

@@ -1,4 +1,4 @@
-/** Looks at states of the page as a payer would: accessible, nothing refused by its security policy, nothing cut off. */
+/** Inspects states of the page as a customer sees them: accessible, no violation of the security policy, nothing cut off. */
 import assert from 'node:assert/strict';
 import type { Browser } from 'playwright-core';
 import type { Fixture } from '../../src/web/checkout/states.ts';
@@ -8,12 +8,12 @@ export const stateUrl = (url: string, { name }: Fixture, more = ''): string => `
 
 type How = { dark?: boolean; width?: number; forcedColors?: boolean };
 export type Inspector = {
-  /** Opens the state and checks everything that must hold of each. */
+  /** Opens the state and checks everything that must hold for each. */
   inspect(fixture: Fixture, how?: How & { more?: string }): Promise<void>;
   close(): Promise<void>;
 };
 
-/** One tab a theme and width, used again for each state: opening tabs takes longer than looking. */
+/** One tab per theme and width, reused for each state: opening tabs takes longer than inspecting. */
 export function createInspector(browser: Browser, url: string): Inspector {
   const tabs = new Map<string, Tab>();
   return {
@@ -27,7 +27,7 @@ export function createInspector(browser: Browser, url: string): Inspector {
       await page.goto(stateUrl(url, fixture, more));
       await page.locator(`main[data-state="${more.includes('receipt') ? 'receipt' : fixture.state}"]`).waitFor();
       if (more === '') await assertStill(page, where);
-      // What is folded is a part of the page too.
+      // Collapsed content is a part of the page too.
       await page.evaluate('document.querySelectorAll("details").forEach((fold) => { fold.open = true; })');
       assert.deepEqual(await auditAccessibility(page), [], where);
       assert.deepEqual(await findClipped(page), [], where);

@@ -1,4 +1,4 @@
-/** The states with times in them, in the time zones furthest apart: nothing moves when the payer's own time takes the place of UTC. */
+/** The states with times in them, in the most distant time zones: nothing moves when the customer's own time replaces UTC. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
@@ -19,7 +19,7 @@ after(async () => {
 
 const TIMED = ['choose, priced in euros', 'awaiting BTC', 'awaiting, until tomorrow', 'underpaid'];
 for (const timeZone of ['Pacific/Kiritimati', 'Etc/GMT+12']) {
-  test(`${timeZone}: no state with a time in it moves at 360 and 390 px, in languages that write times short and long`, async () => {
+  test(`${timeZone}: no state with a time moves at 360 and 390 px, in languages with short and long times`, async () => {
     for (const width of [360, 390]) {
       const tab = await openTab(browser, 'about:blank', { timeZone, width });
       for (const name of TIMED) {

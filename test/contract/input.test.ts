@@ -1,4 +1,4 @@
-/** Hostile input: whatever is sent, the answer is a documented 4xx naming the parameter, and nothing is stored. */
+/** Hostile input: whatever is sent, the answer is a documented 4xx that names the parameter, and nothing is stored. */
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => app?.stop());
 
-/** All that a request could leave behind, counted. */
+/** Counts everything that a request could leave behind. */
 const countRows = async (): Promise<string> =>
   JSON.stringify(
     await app.app.ctx.db.sql`
@@ -41,7 +41,7 @@ afterEach(async () => {
   if (keeps) assert.equal(await countRows(), stored, 'something was stored');
 });
 
-/** The documented error body, with the status and the parameter. `param` may be a test of it. */
+/** The documented error body, with the status and the parameter. `param` may be a function that checks it. */
 function refused(reply: Reply, status: number, param: string | null | ((param: string | null) => boolean), what: string): void {
   assert.equal(reply.status, status, `${what}: ${reply.text.slice(0, 500)}`);
   assert.match(String(reply.headers.get('content-type')), /^application\/json/, what);
@@ -57,7 +57,7 @@ function refused(reply: Reply, status: number, param: string | null | ((param: s
 
 const RETURN_URL = 'https://shop.example/thanks';
 const line = { product_id: 'mug', name: 'Mug', quantity: 2, unit_price: 12.5 };
-/** Every POST endpoint with a body that works; `amounts` are read as decimals. */
+/** Every POST endpoint with a valid body; `amounts` are read as decimals. */
 const ENDPOINTS: readonly { path: () => string; body: any; amounts: readonly string[]; optional: object }[] = (() => {
   const common = {
     description: 'Two mugs',
@@ -99,7 +99,7 @@ const ENDPOINTS: readonly { path: () => string; body: any; amounts: readonly str
   ];
 })();
 
-/** The body as JSON text with the source text `raw` in place of the value at `path`. */
+/** The body as JSON text with `raw` in place of the value at `path`. */
 function bodyWith(body: any, path: string, raw: string): string {
   const copy = structuredClone(body);
   const parts = path.split(/[.[\]]+/).filter(Boolean);
@@ -119,7 +119,7 @@ function pathsOf(value: any, path = ''): string[] {
 const within = (path: string) => (param: string | null) =>
   param !== null && (param === path || param.startsWith(`${path}.`) || param.startsWith(`${path}[`));
 
-test('amounts that are none are refused under their own name', async () => {
+test('invalid amounts are refused under their own name', async () => {
   const texts = [
     '1,000',
     ' 1',
@@ -176,7 +176,7 @@ test('amounts that are none are refused under their own name', async () => {
   }
 });
 
-test('numbers that JSON does not know are no JSON', async () => {
+test('number formats that JSON does not have are refused', async () => {
   for (const { path, body, amounts } of ENDPOINTS) {
     for (const amount of amounts) {
       for (const value of [
@@ -202,7 +202,7 @@ test('numbers that JSON does not know are no JSON', async () => {
   }
 });
 
-test('a key that spells the path of an amount does not change it', async () => {
+test('a key that imitates the path of an amount does not change it', async () => {
   const advanced = JSON.stringify(ENDPOINTS[1]!.body);
   for (const more of ['"items[0].unit_price":0.01', '"":{"tax":0.01}', '"items[0]":{"unit_price":0.01}']) {
     for (const body of [advanced.replace('{', `{${more},`), advanced.replace(/}$/, `,${more}}`)])
@@ -210,7 +210,7 @@ test('a key that spells the path of an amount does not change it', async () => {
   }
 });
 
-test('zero and bounds', async () => {
+test('zero and limits', async () => {
   const simple = ENDPOINTS[0]!.body;
   for (const zero of ['0', '0.00', '"0"', '"0.0"'])
     refused(await shop.post('/api/payment/create/simple', bodyWith(simple, 'amount_usd', zero)), 400, 'amount_usd', zero);
@@ -291,7 +291,7 @@ test('metadata beyond its limits', async () => {
   }
 });
 
-test('every field of every POST refuses values of another type', async () => {
+test('every field of every POST refuses values of other types', async () => {
   let asked = 0;
   for (const { path, body, optional } of ENDPOINTS) {
     const full = { ...body, ...optional };
@@ -306,7 +306,7 @@ test('every field of every POST refuses values of another type', async () => {
         object: ['null', 'true', '7', '"x"', '[7]', '[null]'],
       };
       for (const raw of others[kind]!) {
-        // Amounts may be numbers or text; metadata is unset by null in an update.
+        // Amounts may be numbers or strings; null removes metadata in an update.
         if (raw === '7' && field === 'amount' && path() === '/payments') continue;
         if (raw === 'null' && field.startsWith('metadata.') && path().startsWith('/v1/payments/')) continue;
         refused(await shop.post(path(), bodyWith(full, field, raw)), 400, within(field), `${path()} ${field} ${raw}`);
@@ -378,7 +378,7 @@ test('text that cannot be stored is refused in every text field', async () => {
     refused(await shop.get(query), 400, param, query);
 });
 
-test('bodies that are not one JSON object', async () => {
+test('bodies that are not a single JSON object', async () => {
   const good = JSON.stringify({ amount_usd: 25, return_url: RETURN_URL });
   const path = '/api/payment/create/simple';
   const bad: Record<string, string> = {
@@ -442,7 +442,7 @@ test('bodies that are not one JSON object', async () => {
   }
 });
 
-test('keys named like members of every object are plain data', async () => {
+test('keys named like members of Object are plain data', async () => {
   keeps = false;
   const names = ['constructor', 'prototype', 'toString', 'hasOwnProperty', 'valueOf', 'then', '__defineGetter__'];
   const metadata = Object.fromEntries(names.map((name) => [name, 'x']));
@@ -470,7 +470,7 @@ async function send(path: string, body: Uint8Array | string, type: string | null
   return { status: reply.status, headers: reply.headers, text, json };
 }
 
-test('other content types are 415', async () => {
+test('other content types get 415', async () => {
   const good = JSON.stringify({ amount_usd: 25, return_url: RETURN_URL });
   for (const type of [
     null,
@@ -489,7 +489,7 @@ test('other content types are 415', async () => {
   refused(await send('/api/payment/create/simple', good, 'application/json', { 'content-encoding': 'gzip' }), 415, null, 'gzip');
 });
 
-/** One raw exchange over a socket; resolves with all that came back. */
+/** One raw exchange over a socket. Resolves with the whole reply. */
 const exchange = (text: string): Promise<string> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(app.url);
@@ -505,7 +505,7 @@ const exchange = (text: string): Promise<string> =>
 const head = (path: string, lines: string[]) =>
   `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${app.merchant.keys.testSecret}\r\nContent-Type: application/json\r\nConnection: close\r\n${lines.join('\r\n')}\r\n\r\n`;
 
-test('bodies of 10 MB are 413, announced or in pieces', async () => {
+test('bodies of 10 MB get 413, announced or in chunks', async () => {
   const announced = await exchange(`${head('/api/payment/create/simple', ['Content-Length: 10485760'])}{"amount_usd":`);
   assert.match(announced, /^HTTP\/1\.1 413 /);
   assert.match(announced, /"code":"body_too_large"/);
@@ -517,7 +517,7 @@ test('bodies of 10 MB are 413, announced or in pieces', async () => {
   refused(await shop.post('/api/payment/create/simple', { description: 'x'.repeat(65_536) }), 413, null, 'just over 64 kB');
 });
 
-test('requests that are no HTTP get the documented error body', async () => {
+test('requests that are not HTTP get the documented error body', async () => {
   for (const text of [
     'GARBAGE\r\n\r\n',
     'GET /api/payments HTTP/9.9\r\n\r\n',
@@ -534,7 +534,7 @@ test('requests that are no HTTP get the documented error body', async () => {
   }
 });
 
-test('unknown routes are 404, other methods 405 with Allow', async () => {
+test('unknown routes get 404, other methods 405 with Allow', async () => {
   for (const path of [
     '/',
     '/nothing',
@@ -591,7 +591,7 @@ test('unknown routes are 404, other methods 405 with Allow', async () => {
   ];
   for (const [path, allow] of routes) {
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'PROPFIND']) {
-      // A creation answers OPTIONS: the preflight of browsers.
+      // Creating answers OPTIONS: the preflight of browsers.
       const creation = path.includes('/create/');
       if (allow.split(', ').includes(method) || (method === 'OPTIONS' && creation)) continue;
       const reply = await ask(method, path);
@@ -601,7 +601,7 @@ test('unknown routes are 404, other methods 405 with Allow', async () => {
     }
   }
 });
-/** Any method, by node's own client. */
+/** Any method, with Node's own client. */
 const ask = (method: string, path: string): Promise<Reply> =>
   new Promise((resolve, reject) => {
     const request = httpRequest(
@@ -621,7 +621,7 @@ const ask = (method: string, path: string): Promise<Reply> =>
     request.end();
   });
 
-test('queries that are none are refused under their own name', async () => {
+test('invalid queries are refused under their own name', async () => {
   const cases: [path: string, param: string][] = [
     ...['0', '101', 'abc', '1.5', '-1', '', '1e1', '+5', '010', '0x5', ' 5', '99999999999999999999', 'null', '5;drop'].flatMap(
       (limit): [string, string][] => [
@@ -677,16 +677,16 @@ test('queries that are none are refused under their own name', async () => {
   ];
   for (const [path, param] of cases) refused(await shop.get(path), 400, param, path);
   const live = await app.live.get('/api/crypto/balance?currency=BTC&address=nonsense');
-  refused(live, 400, 'address', 'a live address that is none');
+  refused(live, 400, 'address', 'an invalid live address');
 });
 
-test('an Idempotency-Key that is none', async () => {
+test('an invalid Idempotency-Key', async () => {
   const body = { amount_usd: 25, return_url: RETURN_URL };
   for (const key of ['', '""', 'x'.repeat(256), 'a\tb', 'ü'])
     refused(await shop.post('/api/payment/create/simple', body, { 'idempotency-key': key }), 400, null, `key ${key.slice(0, 20)}`);
 });
 
-test('forms of the page with text that cannot be stored', async () => {
+test('page forms with text that cannot be stored', async () => {
   keeps = false;
   const { id } = (await shop.post('/api/payment/create/simple', { amount_usd: 25, return_url: RETURN_URL })).json;
   const token = /name="token" value="([^"]+)"/.exec((await app.anonymous.get(`/pay?id=${id}`)).text)![1]!;

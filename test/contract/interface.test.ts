@@ -1,4 +1,4 @@
-/** Every row of the documented interface, asserted against the running service; at the end the table row -> assertion. */
+/** Every row of the documented interface, asserted against the running service; at the end the table of rows and assertions. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -17,7 +17,7 @@ import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { FIELDS, FORMS, type Form, ROWS, type RowOf, type Section } from './rows.ts';
 
 const proven = new Map<string, string[]>();
-/** Runs an assertion and notes the row it proves. */
+/** Runs an assertion and records the row that it proves. */
 function proves<S extends Section>(section: S, row: RowOf<S>, assertion: string, check: () => void): void {
   try {
     check();
@@ -28,7 +28,7 @@ function proves<S extends Section>(section: S, row: RowOf<S>, assertion: string,
   const key = `${section} / ${row}`;
   proven.set(key, [...(proven.get(key) ?? []), assertion]);
 }
-/** Every field of the section is present in `value` and of its form. */
+/** Every field of the section is present in `value` and has its format. */
 function provesFields<S extends keyof typeof FIELDS>(section: S, value: any, { but = [] }: { but?: readonly string[] } = {}): void {
   for (const [field, form] of Object.entries(FIELDS[section] as Record<string, Form>)) {
     if (but.includes(field)) continue;
@@ -39,7 +39,7 @@ function provesFields<S extends keyof typeof FIELDS>(section: S, value: any, { b
   }
 }
 
-/** A receiver that keeps every request and answers the nth with what it is told; null: never. */
+/** A receiver that records every request and answers the nth as configured; null: never. */
 type Hook = { url: string; requests: { method: string; headers: IncomingHttpHeaders; body: string }[]; stop(): Promise<void> };
 async function startHook(answer: (nth: number) => number | null): Promise<Hook> {
   const requests: Hook['requests'] = [];
@@ -75,7 +75,7 @@ const advanced = { return_url: SHOP, items, tax: 3.51 };
 let node: TestNode;
 let receiver: Receiver;
 let app: TestApp;
-/** Behind TLS, with a page host of its own, without exceptions for private webhook URLs. */
+/** Behind TLS, with its own page host, without exceptions for private webhook URLs. */
 let strict: TestApp;
 let shop: Client;
 let secret: string;
@@ -141,7 +141,7 @@ const refused = (reply: Reply, status: number, type: string, param: string | nul
   assert.equal(reply.json.error.param, param, reply.text);
   assert.ok(reply.json.error.message.length > 0);
 };
-/** A test payment that went through a scenario to its end. */
+/** A test payment that ran through a scenario to its end. */
 const finished = async (scenario: string, currency: string, status: string, body: object = {}): Promise<any> => {
   const { transaction_id } = made(await shop.post('/api/payment/create/simple', { ...simple, ...body }));
   found(await shop.post(`/v1/test/payments/${transaction_id}/simulate`, { scenario, currency }));
@@ -150,7 +150,7 @@ const finished = async (scenario: string, currency: string, status: string, body
     (d) => d.status === status,
   );
 };
-/** An account key of a merchant's wallet, in the spelling of test networks. */
+/** An account key of a merchant's wallet, with the prefix of test networks. */
 const accountKey = (seed: number): string =>
   base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/1'/0'").publicExtendedKey, 0x043587cf);
 const without = (body: object, field: string): object => Object.fromEntries(Object.entries(body).filter(([name]) => name !== field));
@@ -161,7 +161,7 @@ const received = (id: string, type: string) =>
     (r) => r !== null,
   ).then((r) => r!);
 
-/** Runs `ask` while prices come from two exchanges that tell these, instead of being fixed. */
+/** Runs `ask` with prices from two exchanges that return these, instead of fixed prices. */
 async function withExchanges<T>(told: Record<string, { last: string; open: string }>, ask: () => Promise<T>): Promise<T> {
   const exchanges = createServer((request, reply) => {
     const [, coin] = /^\/products\/(\w+)-USD\/stats$/.exec(request.url!) ?? [];
@@ -192,7 +192,7 @@ async function withExchanges<T>(told: Record<string, { last: string; open: strin
   }
 }
 
-test('simple creation', async () => {
+test('creating simple payments', async () => {
   const section = 'POST /api/payment/create/simple';
   const reply = await shop.post('/api/payment/create/simple', simple);
   provesFields('Payment creation result', made(reply), { but: ['items_count'] });
@@ -225,7 +225,7 @@ test('simple creation', async () => {
   proves('Errors', 'resource created: 201', 'a creation answers 201', () => assert.equal(reply.status, 201));
 });
 
-test('advanced creation', async () => {
+test('creating advanced payments', async () => {
   const section = 'POST /api/payment/create/advanced';
   const path = '/api/payment/create/advanced';
   const reply = await shop.post(path, { ...advanced, invoice_id: 'INV-7' });
@@ -280,7 +280,7 @@ test('advanced creation', async () => {
   );
 });
 
-test('legacy creation', async () => {
+test('creating legacy payments', async () => {
   const section = 'POST /payments';
   const reply = await shop.post('/payments', { amount: '0.5', description: 'Two mugs', redirect_url: SHOP });
   provesFields('Legacy payment creation result', made(reply));
@@ -424,7 +424,7 @@ test('the list', async () => {
   );
 });
 
-test('look-ups of prices, balances and fees', async () => {
+test('lookups of prices, balances and fees', async () => {
   const prices = found(await shop.get('/api/crypto/prices?currencies=BTC,LTC'));
   provesFields('Price envelope', prices);
   provesFields('Price entry', prices.prices.BTC);
@@ -438,7 +438,7 @@ test('look-ups of prices, balances and fees', async () => {
     { BTC: { last: '97000.5', open: '100000' }, LTC: { last: '99.97', open: '100.00' }, DOGE: { last: '0.25', open: '0.2' } },
     () => app.live.get('/api/crypto/prices?currencies=BTC,LTC,DOGE'),
   );
-  proves('Price entry, rules', 'change_24h may be negative and is percent', 'down 3 %, down 0.03 %, up 25 %', () => {
+  proves('Price entry, rules', 'change_24h may be negative and is percent', 'down 3%, down 0.03%, up 25%', () => {
     const { BTC, LTC, DOGE } = found(moved).prices;
     assert.deepEqual([BTC.change_24h, LTC.change_24h, DOGE.change_24h], [-2.99, -0.03, 25]);
     assert.deepEqual([BTC.usd, LTC.usd, DOGE.usd], [97_000.5, 99.97, 0.25]);
@@ -496,7 +496,7 @@ test('look-ups of prices, balances and fees', async () => {
   }
 });
 
-test('look-up of a transaction on a real chain', async () => {
+test('lookup of a transaction on a real chain', async () => {
   const section = 'GET /api/crypto/transaction/{txid}';
   const txid = await node.pay(await node.newAddress(), '0.5');
   const [block] = await node.mine(1);
@@ -534,7 +534,7 @@ test('look-up of a transaction on a real chain', async () => {
   );
 });
 
-test('look-up of the transaction of a test payment', async () => {
+test('lookup of the transaction of a test payment', async () => {
   const section = 'GET /api/crypto/transaction/{txid}';
   for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE']) {
     const done = await finished('success', coin, 'completed');
@@ -589,7 +589,7 @@ test('POST /v1/transactions/create', async () => {
   });
   const bare = await app.live.post('/v1/transactions/create', body);
   await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'LTC', accountKey: accountKey(7), script: 'p2wpkh' });
-  // The merchant is known as of at most a second ago.
+  // The merchant is cached for up to a second.
   const live = await eventually(
     () => app.live.post('/v1/transactions/create', body),
     (reply) => reply.status === 201,
@@ -715,7 +715,7 @@ test('states and their events', async () => {
   proves('What the service does', '6 test mode simulates the lifecycle without real funds', 'no wallet, no node, every end', () =>
     assert.deepEqual([pending.status, ...Object.keys(ends)].sort(), ['cancelled', 'completed', 'expired', 'failed', 'pending']),
   );
-  proves('Authentication', '7 payments auto-confirm', 'completed by itself', () => assert.equal(ends.completed.status, 'completed'));
+  proves('Authentication', '7 payments auto-confirm', 'completed automatically', () => assert.equal(ends.completed.status, 'completed'));
   proves('Authentication', '7 webhooks fire', 'payment.completed arrived', () => assert.ok(types.includes('payment.completed')));
 });
 
@@ -747,7 +747,7 @@ test('test identifiers', async () => {
   );
 });
 
-test('keys and what they may do', async () => {
+test('keys and their permissions', async () => {
   const { keys } = app.merchant;
   const bodies = { '/api/payment/create/simple': simple, '/api/payment/create/advanced': advanced } as const;
   for (const path of ['/api/payment/create/simple', '/api/payment/create/advanced'] as const) {
@@ -912,7 +912,7 @@ test('HTTPS, page host, versions', async () => {
     if (reply.status < 400) continue;
     provesFields('Error object', reply.json.error);
     proves('Errors', 'param is always present', reply.json.error.code, () => assert.ok('param' in reply.json.error));
-    proves('Exact forms', 'code, doc_url and request_id stand beside the documented error fields', reply.json.error.code, () => {
+    proves('Exact forms', 'code, doc_url and request_id are added to the documented error fields', reply.json.error.code, () => {
       const { code, doc_url, request_id } = reply.json.error;
       assert.match(doc_url, new RegExp(`#${code}$`));
       assert.equal(request_id, reply.headers.get('x-request-id'));
@@ -926,7 +926,7 @@ test('error statuses', async () => {
   proves('Errors', 'invalid request parameters: 400 invalid_request with param', 'amount_usd 0', () =>
     refused(bad, 400, 'invalid_request', 'amount_usd'),
   );
-  // A table that is not there is a fault of ours.
+  // A missing table is an internal error.
   const { sql } = strict.app.ctx.db;
   await sql`alter table events rename to misplaced`;
   const broken = await https(strict.merchant.keys.testSecret).get('/v1/events');
@@ -969,7 +969,7 @@ test('limits of the plans', async () => {
   ] as const) {
     const merchant = await createMerchant(ctx, { name: 'Month shop', plan });
     const create = (key: string) => https(key).post('/api/payment/create/simple', simple);
-    // Up to two below the limit the month is filled directly.
+    // Up to two below the limit, the month is filled directly.
     await ctx.db.sql`
       insert into live_usage (merchant_id, month, payments)
       values (${merchant.merchantId}, date_trunc('month', clock_timestamp() at time zone 'UTC')::date, ${limit - 2})`;
@@ -1008,7 +1008,7 @@ test('endpoints: plans, URLs, both modes', async () => {
         () => 'made',
         (problem: { code: string }) => problem.code,
       );
-  // 192.0.2.1 and its kin are no public addresses; 1.1.1.1 is one and needs no name server.
+  // 192.0.2.1 and similar ones are not public addresses; 1.1.1.1 is one and needs no name server.
   const plans = [
     await attempt('starter', 'https://1.1.1.1/hook'),
     await attempt('professional', 'https://1.1.1.1/hook'),
@@ -1059,7 +1059,7 @@ test('endpoints: plans, URLs, both modes', async () => {
   });
 });
 
-test('a failed delivery is made again', async () => {
+test('a failed delivery is retried', async () => {
   const { merchant, hook } = flaky;
   const own = app.as(merchant.keys.testSecret);
   made(await own.post('/api/payment/create/simple', simple));
@@ -1084,7 +1084,7 @@ test('a failed delivery is made again', async () => {
   });
 });
 
-test('an endpoint that does not answer is given ten seconds', async () => {
+test('an endpoint that does not answer gets ten seconds', async () => {
   const { sql } = app.app.ctx.db;
   const [attempt] = await eventually(
     () => sql<{ failure: string; ms: number }[]>`

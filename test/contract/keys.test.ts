@@ -1,4 +1,4 @@
-/** Who may do what, how often, and once: keys, tenancy, limits, Idempotency-Key, CORS and request ids. */
+/** Who may do what, how often, and once: keys, tenancy, limits, Idempotency-Key, CORS and request IDs. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -42,7 +42,7 @@ const createdEvent = async (own: Client, paymentId: string): Promise<any> => {
 const paymentsOf = async (merchantId: string): Promise<number> =>
   (await app.app.ctx.db.sql`select count(*)::int as n from payments where merchant_id = ${merchantId}`)[0]!.n;
 
-/** An endpoint where nobody listens, with one delivery and a recovery that is done. */
+/** An endpoint without a listener, with one delivery and a finished recovery. */
 async function makeHook(own: Client): Promise<{ endpoint: string; delivery: string; recovery: string }> {
   const endpoint = made(await own.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/hook' })).id;
   const delivery = made(await own.post(`/v1/webhook_endpoints/${endpoint}/test`)).id;
@@ -54,7 +54,7 @@ async function makeHook(own: Client): Promise<{ endpoint: string; delivery: stri
   return { endpoint, delivery, recovery };
 }
 
-/** Statuses by key; a public key never gets past a secret endpoint, a live key never into test mode. */
+/** Statuses by key; a public key never passes a secret endpoint, and a live key never enters test mode. */
 const TABLE = `
 method | path                             | body                                              | test secret | live secret | test public | live public
 POST   | /payments                        | {"amount":"0.5"}                                  | 201 | 400 | 403 | 403
@@ -91,7 +91,7 @@ DELETE | /v1/webhook_endpoints/HOOK       |                                     
 POST   | /v1/test/clock/advance           | {"seconds":1}                                     | 200 | 403 | 403 | 403
 `;
 
-test('every endpoint with every key, in both spellings', async () => {
+test('every endpoint with every key, in both notations', async () => {
   const { keys, merchantId } = app.merchant;
   const { ctx } = app.app;
   const revoked = await Promise.all(
@@ -112,7 +112,7 @@ test('every endpoint with every key, in both spellings', async () => {
     `Bearer ${testSecret}x`,
     `Bearer ${testSecret} ${testSecret}`,
     `Bearer ${testSecret.toUpperCase()}`,
-    // The same characters under another prefix are another key.
+    // The same characters with another prefix are another key.
     `Bearer ${testSecret.replace('sk_test_', 'sk_live_')}`,
     `Bearer ${testPublic.replace('pk_', 'sk_')}`,
     `Bearer sk_test_${'x'.repeat(5_000)}`,
@@ -148,7 +148,7 @@ test('every endpoint with every key, in both spellings', async () => {
       return reply;
     };
     for (const [i, key] of [testSecret, liveSecret, testPublic, livePublic].entries()) {
-      // A public key creates ten a minute from one address: a fresh one each time.
+      // A public key creates ten a minute from one address: a new one each time.
       const kind = i < 2 ? null : (['test', 'live'] as const)[i - 2]!;
       const usable = kind === null ? key : (await createKey(ctx, { merchantId, mode: kind, kind: 'public' })).key;
       for (const spelling of [usable, respelled(usable)]) {
@@ -158,7 +158,7 @@ test('every endpoint with every key, in both spellings', async () => {
         if (i === 1 && reply.status === 403) assert.equal(reply.json.error.code, 'test_key_required');
       }
     }
-    // Few of the strangers for each endpoint: their answers are counted by address.
+    // Few foreign keys for each endpoint, because their replies are counted by address.
     for (const stranger of [null, ...strangers.filter((_, nth) => nth % 6 === asked % 6)]) {
       const reply = await ask(stranger);
       refused(reply, 401, 'invalid_api_key');
@@ -245,7 +245,7 @@ test('a merchant and a mode see nothing of another', async () => {
     const list = (await own.get('/api/payments?limit=100')).json;
     assert.ok(list.data.length > 0 && list.data.every((row: any) => row.mode === mode));
   }
-  // A name that exists and one that does not are refused alike.
+  // An existing name and an unknown one are refused with the same reply.
   const unknown = `pay_${'0'.repeat(24)}`;
   const [foreign, missing] = [
     await app.as(other.keys.testSecret).get(`/api/payment/${ours.test.id}`),
@@ -261,7 +261,7 @@ const limitsOf = (reply: Reply) => ({
   reset: Number(reply.headers.get('x-ratelimit-reset') ?? Number.NaN),
 });
 
-test('a Starter merchant has sixty requests a minute, in each mode', async () => {
+test('a Starter merchant has sixty requests a minute in each mode', async () => {
   const { merchantId, keys } = await createMerchant(app.app.ctx, { name: 'Starter shop', plan: 'starter' });
   const paths = ['/api/payments', '/v1/api/payments', '/api/payment/unknown', '/api/crypto/prices', '/api/payments?limit=0'];
   const started = Math.floor(Date.now() / 1000);
@@ -271,7 +271,7 @@ test('a Starter merchant has sixty requests a minute, in each mode', async () =>
     assert.ok([200, 400, 404].includes(reply.status), reply.text);
     const shown = limitsOf(reply);
     assert.deepEqual([shown.limit, shown.remaining], [60, 60 - nth]);
-    // One fixed window: it ends a minute after the first request, whatever comes in between.
+    // A fixed window: it ends a minute after the first request, whatever happens in between.
     if (nth === 1) reset = shown.reset;
     assert.ok(Math.abs(shown.reset - reset) <= 1, `${shown.reset} ${reset}`);
     assert.match(reply.headers.get('ratelimit')!, new RegExp(`^"default";r=${60 - nth};t=\\d+$`));
@@ -286,7 +286,7 @@ test('a Starter merchant has sixty requests a minute, in each mode', async () =>
     assert.ok(wait >= 1 && wait <= 60, `${wait}`);
   }
   assert.equal(await paymentsOf(merchantId), 0);
-  // The other mode and the public key have buckets of their own.
+  // The other mode and the public key have their own limits.
   assert.equal((await app.as(keys.testSecret).get('/api/payments')).status, 200);
   assert.equal((await app.as(keys.livePublic).post(CREATE, simple)).status, 201);
 });
@@ -303,7 +303,7 @@ test('a public key creates ten payments a minute from one address', async () => 
   assert.equal((await app.test.post(CREATE, simple)).status, 201, 'the secret key is not held up');
 });
 
-test('every reply carries the limit headers and a request id of its own', async () => {
+test('every reply has the limit headers and a unique request ID', async () => {
   const { id } = made(await app.test.post(CREATE, simple));
   const key = { 'idempotency-key': randomUUID() };
   made(await app.test.post(CREATE, simple, key));
@@ -345,7 +345,7 @@ test('every reply carries the limit headers and a request id of its own', async 
   assert.match(told.headers.get('x-request-id')!, /^req_[0-9A-Za-z]{24}$/);
 });
 
-test('the month: concurrent creates are admitted exactly to the limit', async () => {
+test('the monthly limit: concurrent creates are accepted exactly up to it', async () => {
   const { ctx } = app.app;
   const shop = async () => {
     const merchant = await createMerchant(ctx, { name: 'Month shop', plan: 'professional' });
@@ -355,7 +355,7 @@ test('the month: concurrent creates are admitted exactly to the limit', async ()
   for (const keyed of [false, true]) {
     const { merchantId, live, far } = await shop();
     const headers = () => (keyed ? { 'idempotency-key': randomUUID() } : {});
-    // Over both processes at once, bad requests among them.
+    // Over both processes at once, with invalid requests among them.
     const replies = await Promise.all(
       Array.from({ length: 24 }, (_, i) =>
         (i % 2 === 0 ? live : far).post(CREATE, i % 6 === 5 ? { ...simple, amount_usd: 0 } : simple, headers()),
@@ -389,7 +389,7 @@ test('the month: concurrent creates are admitted exactly to the limit', async ()
   assert.equal(await paymentsOf(merchantId), PER_MONTH + 2);
 });
 
-test('an Idempotency-Key gives the first reply again, byte by byte', async () => {
+test('an Idempotency-Key returns the first reply again, byte for byte', async () => {
   const { keys } = app.merchant;
   const key = randomUUID();
   const first = await app.test.post(CREATE, simple, { 'idempotency-key': key });
@@ -419,7 +419,7 @@ test('an Idempotency-Key gives the first reply again, byte by byte', async () =>
   ]) {
     refused(await app.test.post(CREATE, body, { 'idempotency-key': key }), 422, 'idempotency_mismatch');
   }
-  // Other merchant, mode, kind of key and route: other keys.
+  // Another merchant, mode, type of key or route is another key.
   const others = await Promise.all([
     app.as(other.keys.testSecret).post(CREATE, simple, { 'idempotency-key': key }),
     app.live.post(CREATE, simple, { 'idempotency-key': key }),
@@ -474,7 +474,7 @@ test('concurrent requests with one key create one payment, over two processes', 
   }
 });
 
-test('a repeated decision or advance acts once', async () => {
+test('a repeated decision or clock advance takes effect once', async () => {
   const { id } = made(await app.test.post(CREATE, simple));
   const twice = async (path: string, body: object) => {
     const headers = { 'idempotency-key': randomUUID() };
@@ -491,7 +491,7 @@ test('a repeated decision or advance acts once', async () => {
   await twice(`/v1/payments/${id}/cancel`, {});
   const [decisions] = await app.app.ctx.db.sql`select count(*)::int as n from decisions where payment_id = ${id}`;
   assert.equal(decisions!.n, 1);
-  // Another payment is another route: the same key is free there.
+  // Another payment is another route, so the same key is free there.
   const next = made(await app.test.post(CREATE, simple)).id;
   const headers = { 'idempotency-key': 'cancel it' };
   for (const payment of [next, made(await app.test.post(CREATE, simple)).id]) {
@@ -500,7 +500,7 @@ test('a repeated decision or advance acts once', async () => {
   }
 });
 
-test('browsers: preflight and creation from allowed and other origins', async () => {
+test('browsers: preflight and create from allowed and other origins', async () => {
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const [ours, theirs] = ['https://shop.example', 'https://second.example'];
@@ -516,7 +516,7 @@ test('browsers: preflight and creation from allowed and other origins', async ()
       },
     });
   for (const path of [CREATE, '/api/payment/create/advanced', `/v1${CREATE}`]) {
-    // Every origin: the POST checks its key, and the page can read a refusal.
+    // Every origin: the POST checks its key, and the page can read an error.
     for (const origin of [ours, theirs, 'https://evil.example', 'http://shop.example', 'null']) {
       const reply = await preflight(path, origin);
       assert.equal(reply.status, 204);
@@ -545,7 +545,7 @@ test('browsers: preflight and creation from allowed and other origins', async ()
   assert.match(good.headers.get('vary')!, /origin/i);
   const bad = await post(ours, mine.key, { ...simple, amount_usd: 0 });
   assert.deepEqual([bad.status, bad.headers.get('access-control-allow-origin')], [400, ours], 'the shop can read why');
-  // The creation checks its own key, and the page can read why it is refused.
+  // The create checks its own key, and the page can read why it is refused.
   for (const origin of [
     theirs,
     'https://evil.example',
@@ -559,7 +559,7 @@ test('browsers: preflight and creation from allowed and other origins', async ()
     assert.equal(reply.headers.get('access-control-allow-origin'), origin);
     assert.ok(reply.json.error.message.includes(origin), reply.text);
   }
-  // Keys that name no origins are for pages of listed origins too: a browser says which page asks.
+  // Keys without listed origins also work on pages of listed ones: a browser names its page.
   for (const client of [app.test, app.testPublic]) {
     const reply = await client.post(CREATE, simple, { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' });
     refused(reply, 403, 'origin_not_allowed');
@@ -578,7 +578,7 @@ test('browsers: preflight and creation from allowed and other origins', async ()
   assert.equal(revoked.headers.get('access-control-allow-origin'), null, 'a revoked key allows no origin');
 });
 
-test('a page can read that it is limited, and that its key is not valid', async () => {
+test('a page can read that it is limited, or that its key is invalid', async () => {
   const { ctx } = app.app;
   const origin = 'https://busy.example';
   const { key } = await createKey(ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
@@ -599,9 +599,9 @@ test('a page can read that it is limited, and that its key is not valid', async 
   assert.deepEqual([elsewhere.status, elsewhere.headers.get('access-control-allow-origin')], [401, null]);
 });
 
-test('callers without a key share a bucket by address; keys are not held up by it', async () => {
+test('callers without a key share a limit by address, which does not affect keys', async () => {
   const replies: Reply[] = [];
-  // The bucket holds 300; what earlier requests of this file used is already gone, and once in between its minute may end.
+  // The limit is 300; earlier requests in this file have used some of it, and its minute may end once in between.
   for (let i = 0; i <= 600; i++) {
     replies.push(await app.anonymous.get(i % 2 === 0 ? '/api/payments' : '/nothing'));
     if (replies.at(-1)!.status === 429) break;

@@ -30,7 +30,7 @@ after(async () => {
   await node?.destroy();
 });
 
-/** The document with every $ref replaced by what it names. */
+/** The document with every $ref replaced by its target. */
 function inlined(value: any, root: any): any {
   if (Array.isArray(value)) return value.map((entry) => inlined(entry, root));
   if (typeof value !== 'object' || value === null) return value;
@@ -48,14 +48,14 @@ function inlined(value: any, root: any): any {
 const assertForm = (schema: any, value: unknown, what: string) =>
   assert.ok(Check(schema, value), `${what}: ${JSON.stringify(Errors(schema, value)[1])} in ${JSON.stringify(value)}`);
 
-/** A schema whose parts, or whose option for this type of event, are put together. */
+/** A schema with its parts, or its option for this event type, combined. */
 function resolved(schema: any, value: any): any {
   if (schema.oneOf) return resolved(schema.oneOf.find((option: any) => option.properties.type.const === value.type) ?? {}, value);
   if (!schema.allOf) return schema;
   return { properties: Object.assign({}, ...schema.allOf.map((part: any) => part.properties)) };
 }
 
-/** Fields of `value` that the schema does not name. */
+/** Fields of `value` that are not in the schema. */
 function undocumented(whole: any, value: any, path = ''): string[] {
   const schema = typeof value === 'object' && value !== null ? resolved(whole, value) : whole;
   if (Array.isArray(value)) {
@@ -110,7 +110,7 @@ test('every operation has an example for each request, parameter, reply and erro
   }
 });
 
-test('every example is of its own documented form', () => {
+test('every example has its documented form', () => {
   let checked = 0;
   const check = (content: any, what: string) => {
     for (const [name, { value }] of Object.entries<any>(content.examples)) {
@@ -384,7 +384,7 @@ test('a request without parameters or with wrong ones answers a documented error
   }
 });
 
-test('delivered events are of the documented form', async () => {
+test('delivered events have the documented form', async () => {
   const told = ['payment.created', 'payment.processing', 'payment.completed', 'payment.expired', 'payment.cancelled', 'payment.updated'];
   const page = await eventually(
     () => app.test.get('/v1/events?limit=100'),

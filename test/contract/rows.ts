@@ -1,6 +1,6 @@
-/** The documented interface as rows: every field of every resource with its form, and every rule in words. */
+/** The documented interface as rows: every field of every resource with its format, and every rule in words. */
 
-/** The form a field's value must have, byte by byte. */
+/** The format of a field's value, byte for byte. */
 export const FORMS = {
   true: (value: unknown) => value === true,
   boolean: (value: unknown) => typeof value === 'boolean',
@@ -310,7 +310,7 @@ export const RULES = {
     'coins have 8 decimals',
     'ETH has more than 8 decimals only when the value has more',
     'never an exponent',
-    'code, doc_url and request_id stand beside the documented error fields',
+    'code, doc_url and request_id are added to the documented error fields',
   ],
 } as const satisfies Record<string, readonly string[]>;
 

@@ -1,4 +1,4 @@
-/** What pasted texts, files and codes before a camera are taken for, before anything is sent. */
+/** How pasted texts, files and camera codes are recognized before anything is sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
@@ -12,7 +12,7 @@ const xpub = account.publicExtendedKey;
 const other = account.deriveChild(1).publicExtendedKey;
 const phrase = 'legal winner thank year wave sausage worth useful legal winner thank yellow';
 
-test('keys and descriptors are taken as they stand; files and codes of wallets for the one key in them', async () => {
+test('keys and descriptors are accepted as they are; wallet files and codes for the one key in them', async () => {
   for (const text of [
     xpub,
     ` ${xpub}\n`,
@@ -25,14 +25,14 @@ test('keys and descriptors are taken as they stand; files and codes of wallets f
   assert.equal(readGiven('not finished ye').kind, 'key', 'what is typed stays until it is sent');
 });
 
-test('what can spend is refused wherever it stands', async () => {
+test('anything that can spend is refused, wherever it appears', async () => {
   for (const text of [
     account.privateExtendedKey,
     phrase,
     '5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ',
-    // The example of BIP-38.
+    // The example from BIP-38.
     '6PRVWUbkzzsbcVac2qwfssoUJAN1Xhrg6bNk8J7Nzm5H7kxEbn2Nh2ZoGg',
-    // SeedQR, test vector 1 of its text.
+    // SeedQR test vector 1 as text.
     '011513251154012711900771041507421289190620080870026613431420201617920614089619290300152408010643',
     JSON.stringify({ keystore: { xpub, seed: phrase } }),
     JSON.stringify({ keystore: { xpub, xprv: account.privateExtendedKey } }),
@@ -41,8 +41,8 @@ test('what can spend is refused wherever it stands', async () => {
   assert.deepEqual(await readCode('UR:CRYPTO-SEED/OEADGDSTASLTLAKSLUGHLYLSGW'), { kind: 'private' });
 });
 
-test('a Uniform Resource of one part gives its public key with what its path says, and a private one is refused', async () => {
-  // The examples of BCR-2020-007.
+test('a Uniform Resource of one part gives its public key with its path, and a private one is refused', async () => {
+  // The examples from BCR-2020-007.
   const body =
     'onaxhdclaojlvoechgferkdpqdiabdrflawshlhdmdcemtfnlrctghchbdolvwsednvdztbgolaahdcxtottgostdkhfdahdlykkecbbweskrymwflvdylgerkloswtbrpfdbsticmwylklpahtaadehoyaoadamtaaddyoyadlecsdwykadykadykaewkadwkaycywlcscewfihbdaehn';
   const text = 'tpubDHW3GtnVrTatx38EcygoSf9UhUd9Dx1rht7FAL8unrMo8r2NWhJuYNqDFS7cZFVbDaxJkV94MLZAr86XFPsAPYcoHWJ7sWYsrmHDw5sKQ2K';
@@ -56,7 +56,7 @@ test('a Uniform Resource of one part gives its public key with what its path say
   assert.deepEqual(await readCode(`ur:crypto-hdkey/${master}`), { kind: 'private' });
 });
 
-test('the accounts that wallets show as Uniform Resources are those that the service reads', async () => {
+test('the browser reads the same accounts from Uniform Resources as the service', async () => {
   const seed = HDKey.fromMasterSeed(new Uint8Array(32).fill(5));
   for (const [purpose, coinType, coin, prefix] of [
     [84, 0, 'BTC', 'zpub'],
@@ -83,7 +83,7 @@ test('the accounts that wallets show as Uniform Resources are those that the ser
   }
 });
 
-test('codes that are no key are named, and never taken for one', async () => {
+test('codes that do not contain a key are named, and never accepted as one', async () => {
   for (const [code, says] of [
     ['ur:crypto-hdkey/onaxhdclaojlvoechgferkdpqd', /UR crypto-hdkey/],
     ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', /UR crypto-account/],
@@ -92,7 +92,7 @@ test('codes that are no key are named, and never taken for one', async () => {
     ['p1of3 cHNidP8B', /Animated/],
     ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu?amount=1', /single address/],
     ['https://wallet.example/x', /doesn’t contain an account key/],
-    // Sixteen bytes of a recovery phrase (CompactSeedQR), as a reader of text sees them.
+    // Sixteen bytes of a recovery phrase (CompactSeedQR), as a text scanner returns them.
     ['[\u00bd\u009dq\u00a8\u00eciB\u0011\u00f3l\u008b\u00a6\u0001', /doesn’t contain an account key/],
   ] as const) {
     const given = await readCode(code);

@@ -1,4 +1,4 @@
-/** One's own account and what one is told, over HTTP and a real mail server: sign-ins, password, address, notices, alerts. */
+/** Your account and its notifications, over HTTP and a real mail server: sign-ins, password, address, notices, alerts. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { alertUsage } from '../../src/merchants/usage.ts';
@@ -32,7 +32,7 @@ before(async () => {
 });
 after(() => shop?.close());
 
-test('signing in and out, a wrong code and a confirmation stand in the log with their address', async () => {
+test('sign-in, sign-out, a wrong code and a confirmation are logged with their IP address', async () => {
   const begun = await owner.post('/test/second-factor', { password: owner.password });
   const secret = new URL(begun.json.uri).searchParams.get('secret')!;
   assert.equal((await owner.post('/test/second-factor/finish', { code: totp(secret) })).status, 200);
@@ -54,7 +54,7 @@ test('signing in and out, a wrong code and a confirmation stand in the log with 
   assert.equal((await audited('second_factor.set')).length, 1);
 });
 
-test('new backup codes replace the old ones, with the password', async () => {
+test('new backup codes replace the old ones, and require the password', async () => {
   assert.equal((await owner.post('/test/backup-codes', { password: 'not the password' })).json.error.code, 'password_wrong');
   const { backup_codes: first } = (await owner.post('/test/backup-codes', { password: owner.password })).json;
   const { backup_codes: codes } = (await owner.post('/test/backup-codes', { password: owner.password })).json;
@@ -67,7 +67,7 @@ test('new backup codes replace the old ones, with the password', async () => {
   assert.equal((await audited('second_factor.removed')).length, 1);
 });
 
-test('a sign-in that is used goes on for another week, in the browser too; one that is not ends', async () => {
+test('a sign-in in use is extended by a week, in the browser too; an unused one ends', async () => {
   await sql()`update sessions set expires_at = clock_timestamp() + interval '5 days'`;
   const used = await owner.get('/test/me');
   assert.match(used.headers.get('set-cookie') ?? '', /florin\.session_token=[^;]+;.*Max-Age=604800/i);
@@ -81,12 +81,12 @@ test('a sign-in that is used goes on for another week, in the browser too; one t
   await owner.post('/sign-in', { email: OLD, password: owner.password });
 });
 
-test('a sign-in ends 30 days after it began, however much it is used', async () => {
+test('a sign-in ends 30 days after it began, no matter how much it is used', async () => {
   await sql()`delete from sessions where token not in (select token from sessions order by created_at desc limit 1)`;
   await sql()`update sessions set created_at = clock_timestamp() - interval '29 days 23 hours'`;
   assert.equal((await owner.get('/test/me')).status, 200);
   assert.equal((await owner.get('/test/security')).json.sessions.length, 1);
-  // Sign-ins of an address are limited.
+  // Sign-ins per IP address are limited.
   const other = Object.assign(new Person(app.url), { address: '203.0.113.9' });
   await other.post('/sign-in', { email: OLD, password: owner.password });
   await sql()`update sessions set created_at = clock_timestamp() - interval '30 days' where created_at < clock_timestamp() - interval '1 day'`;
@@ -98,7 +98,7 @@ test('a sign-in ends 30 days after it began, however much it is used', async () 
   await sql()`delete from notices`;
 });
 
-test('sign-ins are listed and ended one by one or all but this; nobody ends those of others', async () => {
+test('sign-ins are listed and can be ended one by one or all but this one; nobody can end those of others', async () => {
   const [one, two] = [new Person(app.url), new Person(app.url)];
   for (const person of [one, two]) await person.post('/sign-in', { email: OLD, password: owner.password });
   const { sessions } = (await owner.get('/test/security')).json;
@@ -117,7 +117,7 @@ test('sign-ins are listed and ended one by one or all but this; nobody ends thos
   assert.equal((await sql()`select 1 from sessions where id = 'ses_x'`).length, 1);
 });
 
-test('a new password needs the old one, ends all other sign-ins, and works', async () => {
+test('a new password requires the old one, ends all other sign-ins, and works', async () => {
   const other = new Person(app.url);
   await other.post('/sign-in', { email: OLD, password: owner.password });
   const change = (password: string, next: string) => owner.post('/test/password', { password, new_password: next });
@@ -131,7 +131,7 @@ test('a new password needs the old one, ends all other sign-ins, and works', asy
   assert.equal((await audited('password.changed')).length, 1);
 });
 
-test('an address changes once both the old and the new one agreed, and each link is told to its own mailbox', async () => {
+test('an address changes once both the old and the new one agreed, and each link goes only to its own mailbox', async () => {
   const asked = await owner.post('/test/email', { new_email: NEW, password: 'a better long password' });
   assert.equal(asked.status, 200, asked.text);
   await eventually(
@@ -154,14 +154,14 @@ test('an address changes once both the old and the new one agreed, and each link
   assert.ok((await sql()`select 1 from mails where kind = 'email_change'`).length > 0, 'links are not kept once they were sent');
 });
 
-test('the operator changes an address by command, and never to one that is taken', async () => {
+test('the operator changes an address by command, but never to one that is in use', async () => {
   await setEmail(app.app.ctx, { email: NEW, to: 'OLGA@shop.example' });
   assert.equal((await owner.get('/test/me')).json.user.email, OLD);
   await assert.rejects(setEmail(app.app.ctx, { email: OLD, to: 'x@shop.example' }), /Another account/);
   await assert.rejects(setEmail(app.app.ctx, { email: 'nobody@shop.example', to: 'y@shop.example' }), /No such user/);
 });
 
-test('invitations are sent, and a server that refuses is tried again', async () => {
+test('invitations are sent, and retried if the mail server refuses', async () => {
   mail.refuse = 'try later';
   const invited = await owner.post('/test/team/invites', { email: 'ivy@shop.example', role: 'viewer' });
   assert.equal(invited.json.mailed, true);
@@ -179,7 +179,7 @@ test('invitations are sent, and a server that refuses is tried again', async () 
   assert.deepEqual(await sendDueMails(app.app.ctx), 0, 'it is not sent again');
 });
 
-test('a payment that needs attention, a changed wallet and a new sign-in are told at the bell, and by mail to who wants it', async () => {
+test('a payment that needs attention, a changed wallet and a new sign-in are notified in the bell, and by email to members who want it', async () => {
   mail.mails.splice(0);
   const before = await notices();
   await owner.post('/test/notices/read', { through: before.data[0]?.id ?? '0' });
@@ -234,7 +234,7 @@ test('a payment that needs attention, a changed wallet and a new sign-in are tol
   assert.equal((await owner.get('/test/notice-settings')).json.settings.find((s: any) => s.kind === 'payment_attention').in_app, false);
 });
 
-test('a webhook endpoint that is switched off is told at once, with the reason', async () => {
+test('a webhook endpoint that is turned off is reported at once, with the reason', async () => {
   const receiver = await startReceiver();
   receiver.answer(410);
   const { ctx } = app.app;
@@ -250,7 +250,7 @@ test('a webhook endpoint that is switched off is told at once, with the reason',
   await receiver.stop();
 });
 
-test('at 80 and at 100 % of the plan members are told once, however often it is looked at', async () => {
+test('members are notified once at 80% and once at 100% of the plan, no matter how often it is checked', async () => {
   const { merchantId } = app.merchant;
   await sql()`update merchants set plan = 'starter' where id = ${merchantId}`;
   const use = (payments: number) => sql()`

@@ -1,4 +1,6 @@
-/** Whose account an address is: invitations that only the mailbox gets, addresses that are verified, and the operator's ways to give an account back. */
+/**
+ * Who owns an email address: invitations that only the mailbox receives, verified addresses, and how the operator restores an account.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -29,7 +31,7 @@ const proofIn = async (email: string): Promise<string> => {
 };
 const resetLinksTo = (email: string): string[] =>
   mail.mails.filter(({ to }) => to.includes(email)).flatMap(({ text }) => /reset-password#(\w{32})/.exec(text)?.[1] ?? []);
-/** No mail leaves while a test reads links out of those that wait. */
+/** No mail is sent while a test reads links from the waiting ones. */
 const hold = () => sql()`update mails set due_at = clock_timestamp() + interval '1 hour' where due_at is not null`;
 const florin = async (...args: string[]): Promise<any> => {
   const { databaseUrl, dataFolder } = app.config as unknown as { databaseUrl: string; dataFolder: string };
@@ -58,7 +60,7 @@ before(async () => {
 });
 after(() => shop?.close());
 
-test('with a mail server whoever invites never sees the link, and cannot take the account of the address in advance', async () => {
+test('with a mail server the inviter never sees the link, and cannot take the account of the address in advance', async () => {
   const made = await owner.post('/test/team/invites', { email: 'vera@shop.example', role: 'admin' });
   assert.deepEqual([made.status, made.json.url, made.json.mailed], [200, null, true]);
   const token = await invitationToken(app, mail, 'vera@shop.example');
@@ -78,8 +80,8 @@ test('with a mail server whoever invites never sees the link, and cannot take th
   );
 });
 
-test('an account made from a link that was handed over is not verified; a mailed invitation or link verifies it', async () => {
-  // As an install without a mail server made it.
+test('an account from a link that was handed over is not verified; a mailed invitation or link verifies it', async () => {
+  // As an install without a mail server created it.
   await ok(owner.post('/test/team/invites', { email: 'walt@shop.example', role: 'viewer' }));
   await sql()`update invites set mailed = false where email = 'walt@shop.example'`;
   const walt = somebody();
@@ -93,7 +95,7 @@ test('an account made from a link that was handed over is not verified; a mailed
   await ok(walt.post('/test/email/proof'));
   await hold();
   const second = await proofIn('walt@shop.example');
-  // Somebody else who opens the link, such as the owner of an address that was taken in advance, verifies nothing.
+  // Someone else who opens the link, such as a person who took the address in advance, verifies nothing.
   assert.equal((await somebody().post('/verify-email', { token: second })).json.error.code, 'not_signed_in');
   assert.equal((await owner.post('/verify-email', { token: second })).json.error.code, 'email_link_invalid');
   assert.equal((await walt.post('/verify-email', { token: first })).json.error.code, 'email_link_invalid', 'an older link');
@@ -111,7 +113,7 @@ test('an account made from a link that was handed over is not verified; a mailed
   assert.equal((await ok(walt.get('/test/security'))).email_verified, true);
 });
 
-test('without a mail server the link is shown, the address is not verified, and nothing can be sent to verify it', async () => {
+test('without a mail server the link is shown, the address is not verified, and no verification can be sent', async () => {
   const apart = await startTestApp({ LOG_LEVEL: 'silent' });
   try {
     const first = await setUpPerson(apart);
@@ -128,7 +130,7 @@ test('without a mail server the link is shown, the address is not verified, and 
   }
 });
 
-/** Somebody with every way in: password, authenticator, passkey, a trusted device. */
+/** A person with every way to sign in: password, authenticator, passkey, a trusted device. */
 async function withEverything(name: string) {
   const person = await member(`${name}@shop.example`);
   const key = new SoftwareKey();
@@ -162,7 +164,7 @@ const told = async (email: string): Promise<string[]> =>
     ({ subject }) => subject,
   );
 
-test('a password that the operator resets ends passkeys, the second factor, trusted devices, sign-ins and an address change, and the person is told', async () => {
+test('a password reset by the operator ends passkeys, two-factor authentication, trusted devices, sign-ins and an address change, and the person is notified', async () => {
   const yann = await withEverything('yann');
   const reset = await florin('user', 'password', '--email', 'YANN@shop.example');
   assert.deepEqual([reset.email, reset.factors], ['YANN@shop.example', 'removed']);
@@ -179,7 +181,7 @@ test('a password that the operator resets ends passkeys, the second factor, trus
   assert.deepEqual({ ...entry }, { actor_name: 'operator command', after: { factors: 'removed' } });
 });
 
-test('with --keep-factors a reset password leaves passkeys and the second factor, and still ends trusted devices and sign-ins', async () => {
+test('with --keep-factors a password reset keeps passkeys and two-factor authentication, but still ends trusted devices and sign-ins', async () => {
   const zoe = await withEverything('zoe');
   const reset = await florin('user', 'password', '--email', zoe.email, '--keep-factors');
   assert.equal(reset.factors, 'kept');
@@ -189,7 +191,7 @@ test('with --keep-factors a reset password leaves passkeys and the second factor
   assert.match((await told(zoe.email)).at(-1)!, /^The operator of this service reset your password and signed you out everywhere/);
 });
 
-test('user reset-factors: a lost authenticator is no lock-out: the password alone signs in again, everything else ends, and the person is told', async () => {
+test('user reset-factors: after losing an authenticator the person signs in with the password alone, everything else ends, and the person is notified', async () => {
   const abe = await withEverything('abe');
   assert.equal(await abe.byPassword(abe.person.password), 'needs a code');
   const reset = await florin('user', 'reset-factors', '--email', abe.email);
@@ -206,12 +208,12 @@ test('user reset-factors: a lost authenticator is no lock-out: the password alon
   await assert.rejects(florin('user', 'reset-factors', '--email', 'nobody@shop.example'), /No such user/);
 });
 
-test('a forgotten password is reset by a link that works once, expires, and leaves the second factor in place', async () => {
+test('a forgotten password is reset by a link that works once, expires, and keeps two-factor authentication', async () => {
   const rhea = await withEverything('rhea');
   await sql()`update mails set due_at = clock_timestamp() where due_at is not null`;
   const ask = (address: string) => somebody().post('/forgot-password', { address });
   const reset = (token: string, password: string) => somebody().post('/reset-password', { token, password });
-  // The same reply for an address with an account, without one, and with one that was never verified.
+  // The same reply for an address with an account, without one, and with an unverified one.
   await sql()`update users set email_verified = false where email = 'walt@shop.example'`;
   const replies = await Promise.all(['RHEA@shop.example', 'nobody@shop.example', 'walt@shop.example'].map(ask));
   for (const { status, text } of replies) assert.deepEqual([status, text], [200, '{"success":true,"by_mail":true}']);
@@ -232,7 +234,7 @@ test('a forgotten password is reset by a link that works once, expires, and leav
   const [stored] = await sql()`select token_hash from password_resets p join users u on u.id = p.user_id where u.email = ${rhea.email}`;
   assert.ok(!stored!.token_hash.toString('latin1').includes(links[1]!), 'only the hash is stored');
 
-  const password = 'a password chosen anew';
+  const password = 'a newly chosen password';
   assert.equal((await reset(first!, password)).json.error.code, 'reset_link_invalid', 'replaced by the newer one');
   assert.equal((await reset(links[1]!, 'short')).json.error.param, 'password');
   await sql()`update password_resets set expires_at = expires_at - interval '61 minutes'`;
@@ -254,7 +256,7 @@ test('a forgotten password is reset by a link that works once, expires, and leav
   assert.match((await told(rhea.email)).at(-1)!, /^Your password was reset from 203\.0\.113\.\d+ with a link sent to this address/);
   const [entry] = await sql()`select actor_name, ip from audit_log where action = 'password.reset_by_mail' order by id desc`;
   assert.equal(entry!.actor_name, 'rhea');
-  // A changed password ends a link that is under way.
+  // Changing the password ends a pending link.
   await sql()`update password_resets set asked_at = asked_at - interval '6 minutes'`;
   await ok(ask(rhea.email));
   await eventually(
@@ -265,14 +267,14 @@ test('a forgotten password is reset by a link that works once, expires, and leav
   assert.equal((await reset(resetLinksTo(rhea.email)[2]!, password)).status, 404);
 });
 
-test('asking for reset links is slowed down per address of the network', async () => {
+test('requests for reset links are limited per IP address', async () => {
   const person = somebody();
   const statuses: number[] = [];
   for (let i = 0; i < 7; i++) statuses.push((await person.post('/forgot-password', { address: `x${i}@shop.example` })).status);
   assert.deepEqual([statuses.slice(0, 5), statuses.includes(429)], [[200, 200, 200, 200, 200], true]);
 });
 
-test('user list: who has an account, as what, and with which factors; page by page and by merchant', async () => {
+test('user list: accounts with their roles and factors, page by page and by merchant', async () => {
   const all = await florin('user', 'list');
   const zoe = all.users.find((one: any) => one.email === 'zoe@shop.example');
   const { merchantId } = app.merchant;
@@ -291,7 +293,7 @@ test('user list: who has an account, as what, and with which factors; page by pa
   assert.deepEqual((await florin('user', 'list', '--merchant', 'mer_none')).users, []);
 });
 
-test('an address that the operator changes is not verified, and both mailboxes are told', async () => {
+test('an address changed by the operator is not verified, and both mailboxes are notified', async () => {
   await florin('user', 'email', '--email', 'vera@shop.example', '--to', 'vera@new.example');
   const [user] = await sql()`select email_verified from users where email = 'vera@new.example'`;
   assert.equal(user!.email_verified, false);

@@ -1,4 +1,4 @@
-/** How the dashboard writes and adds amounts: exactly, whatever their size. */
+/** How the dashboard formats and adds amounts: exactly, whatever their size. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -23,7 +23,7 @@ test('coin amounts show their significant decimals, dollars always show two', ()
   assert.equal(withUsd('27.23000000', 'DASH', null), '27.23 DASH');
 });
 
-test('amounts of several coins are one text with one value', () => {
+test('amounts of several coins become one text with one value', () => {
   const dash = { currency: 'DASH', amount: '27.23000000', amount_usd: '816.95' };
   const half = { currency: 'DASH', amount: '0.50000000', amount_usd: '15.00' };
   const bitcoin = { currency: 'BTC', amount: '0.10000000', amount_usd: '9700.05' };
@@ -39,7 +39,7 @@ test('sums and differences are exact for amounts of any size', () => {
       const text = (value: bigint) => formatDecimal(value, places);
       assert.equal(sumOf([text(a), text(b)]), text(a + b));
       assert.equal(lessOf(text(a), text(b)), text(a - b));
-      // What is shown is never more than what is there.
+      // The amount shown is never more than the actual one.
       assert.ok(!lessOf(text(a), significant(text(a))).startsWith('-'));
     }),
   );

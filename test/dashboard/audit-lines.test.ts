@@ -1,4 +1,4 @@
-/** What each line of the audit log says and where it leads, by a table. */
+/** What each line of the audit log says and where it links to, as a table. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['something.new', 'made-up', null],
 ];
 
-test('a line leads to the screen of what it names, and that screen is there', () => {
+test('a line links to the screen of its object, and that screen exists', () => {
   for (const [action, object, place, after] of ROWS) {
     assert.equal(placeOf({ action, object, ...(after && { after }) }, ME), place, action);
     if (place === null) continue;
@@ -51,18 +51,18 @@ test('a line leads to the screen of what it names, and that screen is there', ()
   }
 });
 
-/** Acts about one's own account, whose object is a user. */
+/** Actions on one's own account, whose object is a user. */
 const OWN = ['session', 'second_factor', 'passkey', 'password', 'device', 'backup_codes', 'email', 'operator'];
 
-/** Composed where they are written: what is done with a payment. */
+/** Actions on a payment, whose names are composed in the code. */
 const COMPOSED = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'].map(
   (decision) => `payment.${decision}`,
 );
 
-test('every act that the service writes down has words and a place', () => {
+test('every action that the service logs has a text and a place', () => {
   const src = join(ROOT, 'src');
   const acts = new Set(COMPOSED);
-  // What a role may do is named in the same way, and is not written down.
+  // Permissions of roles use the same names, but are not logged.
   for (const name of readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((one) => /\.ts$/.test(one)))
     for (const [, given] of readFileSync(join(src, name), 'utf8').matchAll(/action: ([^,}]*)/g))
       for (const [, action] of given!.matchAll(/'([a-z_]+\.[a-z_]+)'/g)) if (!(action! in ACTIONS)) acts.add(action!);
@@ -78,7 +78,7 @@ test('every act that the service writes down has words and a place', () => {
   );
 });
 
-test('a change is shown in words, without nulls, braces and what stayed empty', () => {
+test('a change is shown in words, without nulls, braces and unchanged empty values', () => {
   const rows: [before: Record<string, unknown> | null, after: Record<string, unknown> | null, shown: string[]][] = [
     [null, { amount_usd: '25.50', invoice_id: null }, ['Amount (USD): - > 25.50']],
     [{ status: 'pending' }, { status: 'cancelled', decision: 'cancel', number: 1 }, ['Status: pending > cancelled']],
@@ -95,7 +95,7 @@ test('a change is shown in words, without nulls, braces and what stayed empty', 
     );
 });
 
-test('every action on a payment that the dashboard composes has words', () => {
+test('every payment action that the dashboard composes has a text', () => {
   const composed = readdirSync(join(ROOT, 'src/web/dashboard')).flatMap((name) =>
     [...readFileSync(join(ROOT, 'src/web/dashboard', name), 'utf8').matchAll(/deciding\(call, (?:archived \? )?'(\w+)'/g)].map(
       ([, one]) => one!,

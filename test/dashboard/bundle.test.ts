@@ -1,4 +1,4 @@
-/** What a browser loads for the dashboard: sizes as they are sent to one that takes gzip alone, and that nothing comes from elsewhere. */
+/** What a browser loads for the dashboard: gzip sizes, and nothing from other hosts. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ before(async () => {
 });
 
 const kB = (file: string): number => sizes.get(file)!;
-/** All files that loading a chunk needs. */
+/** All files that loading a chunk requires. */
 function filesOf(key: string, seen = new Set<string>()): Set<string> {
   const chunk = manifest[key]!;
   if (seen.has(chunk.file)) return seen;
@@ -31,7 +31,7 @@ function filesOf(key: string, seen = new Set<string>()): Set<string> {
 }
 const total = (files: Iterable<string>): number => [...files].reduce((sum, file) => sum + kB(file), 0);
 
-test('the entry is at most 120 kB, each screen with the frame at most 60 kB more, the style at most 20 kB', (t) => {
+test('the entry is at most 120 kB, each screen adds at most 60 kB, the style is at most 20 kB', (t) => {
   const first = filesOf('index.html');
   assert.ok(total(first) <= 120, `the entry is ${total(first)} kB`);
   const frame = filesOf('shell/shell.tsx');
@@ -39,7 +39,7 @@ test('the entry is at most 120 kB, each screen with the frame at most 60 kB more
   assert.ok(screens.length >= 5);
   for (const screen of screens) {
     const outside = screen === 'screens/sign-in.tsx' || screen === 'screens/set-up.tsx';
-    // Home asks for its charts by itself.
+    // Home loads its charts separately.
     const later = screen === 'screens/home/home.tsx' ? filesOf('ui/charts.tsx') : [];
     const more = new Set([...filesOf(screen), ...later, ...(outside ? [] : frame)].filter((file) => !first.has(file)));
     t.diagnostic(`${screen}: ${total(more).toFixed(1)} kB`);
@@ -50,7 +50,7 @@ test('the entry is at most 120 kB, each screen with the frame at most 60 kB more
   t.diagnostic(`entry ${total(first).toFixed(1)} kB`);
 });
 
-test('the pages load own files alone and hold no script or style of their own', () => {
+test('the pages load only their own files and have no inline script or style', () => {
   for (const name of ['index.html', 'reference.html']) {
     const page = readFileSync(join(folder, name), 'utf8');
     for (const [, url] of page.matchAll(/(?:src|<link[^>]* href)="([^"]+)"/g)) assert.match(url!, /^(\/dashboard\/assets\/|data:,$)/);

@@ -1,4 +1,4 @@
-/** API keys, events and the log of requests through the dashboard's API and the public one. */
+/** API keys, events and the request log through the dashboard's API and the public one. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createKey } from '../../src/keys/keys.ts';
@@ -26,7 +26,7 @@ const ok = (reply: Reply): any => {
 const refused = (reply: Reply, status: number, code: string) => assert.deepEqual([reply.status, reply.json.error?.code], [status, code]);
 const make = async (more: object = {}, mode = 'test') =>
   ok(await owner.post(`/${mode}/keys`, { kind: 'secret', name: 'Shop', expires_in_days: null, origins: [], ...more }));
-/** Answers of a key until it is refused everywhere: the documented bound is a second. */
+/** Waits until a key is refused everywhere: the documented limit is one second. */
 const ends = (key: string) =>
   eventually(
     () => app.as(key).get('/api/payments?limit=1'),
@@ -35,7 +35,7 @@ const ends = (key: string) =>
 const logged = (filter: string, done: (rows: any[]) => boolean = (rows) => rows.length > 0) =>
   eventually(async () => ok(await owner.get(`/test/requests?${filter}`)).data as any[], done);
 
-test('a key is shown once, works at once, and is stored as a hash alone', async () => {
+test('a key is shown once, works at once, and is stored only as a hash', async () => {
   const { key, text } = await make({ name: 'Warehouse' });
   assert.match(text, /^sk_test_[0-9A-Za-z]{38}$/);
   assert.equal(key.hint, `${text.slice(0, 8)}…${text.slice(-4)}`);
@@ -50,7 +50,7 @@ test('a key is shown once, works at once, and is stored as a hash alone', async 
   for (const { row } of everything) assert.ok(!row.includes(text.slice(8, 40)), 'the text of a key is stored nowhere');
 });
 
-test('a key that only reads changes nothing, and one for known addresses works from those alone; rolled they stay so', async () => {
+test('a read-only key changes nothing, a key limited to IP addresses works only from those, and both stay so when rolled', async () => {
   const reader = await make({ name: 'Books', read_only: true });
   assert.deepEqual([reader.key.read_only, reader.key.allowed_ips], [true, []]);
   assert.equal((await app.as(reader.text).get('/api/payments')).status, 200);
@@ -86,7 +86,7 @@ test('a rolled key: the new one works at once, the old one until its end and not
   const left = new Date(old.expires_at).getTime() - app.app.ctx.clock.now().getTime();
   assert.ok(left > 3_500_000 && left <= 3_601_000, `${left} ms`);
   const days = (new Date(rolled.key.expires_at).getTime() - app.app.ctx.clock.now().getTime()) / 86_400_000;
-  assert.ok(days > 29.9 && days < 30.001, `the new key has its days anew: ${days}`);
+  assert.ok(days > 29.9 && days < 30.001, `the new key gets its full number of days: ${days}`);
   refused(await owner.post(`/test/keys/${first.key.id}/roll`, { ends: 'now' }), 409, 'key_ended');
   await app.app.ctx.db.sql`update keys set expires_at = clock_timestamp() where id = ${first.key.id}`;
   await ends(first.text);
@@ -97,13 +97,13 @@ test('a rolled key: the new one works at once, the old one until its end and not
   assert.ok(ended.includes(first.key.id) && ended.includes(rolled.key.id) && !ended.includes(again.key.id));
 });
 
-test('a key is revoked by its name, and its calls of the last day are told before', async () => {
+test('a key is revoked by its name, after showing its requests of the last day', async () => {
   const { key, text } = await make({ name: 'Old shop' });
   for (let i = 0; i < 3; i++) await app.as(text).get('/api/payments');
   await app.as(text).get('/api/payment/pay_none');
   const used = await eventually(
     async () => ok(await owner.get(`/test/keys/${key.id}`)),
-    // The log of requests and the last use of a key are written each in its own second.
+    // The request log and the last use of a key are each written once a second.
     ({ calls, key: { last_used_at } }) => calls > 0 && last_used_at !== null,
   );
   assert.match(used.key.last_used_path, /^GET \/api\/payment/);
@@ -115,7 +115,7 @@ test('a key is revoked by its name, and its calls of the last day are told befor
   refused(await owner.post(`/test/keys/${key.id}/revoke`, { name: 'Old shop' }), 409, 'key_ended');
 });
 
-test('every change of a key stands in the log of acts, without its text', async () => {
+test('every change of a key is in the audit log, without its text', async () => {
   const { key, text } = await make({ name: 'Logged', kind: 'public', origins: ['https://shop.example'] });
   const rolled = ok(await owner.post(`/test/keys/${key.id}/roll`, { ends: 'week' }));
   ok(await owner.post(`/test/keys/${rolled.key.id}/revoke`, { name: 'Logged' }));
@@ -132,7 +132,7 @@ test('every change of a key stands in the log of acts, without its text', async 
   for (const row of rows) for (const secret of [text, rolled.text]) assert.ok(!row.text.includes(secret.slice(8, 40)));
 });
 
-test('which key made a payment is told to members who may read keys, however it was made', async () => {
+test('members who may read keys see which key created a payment, however it was created', async () => {
   const { ctx } = app.app;
   const { merchantId, keys } = app.merchant;
   const hint = (text: string) => `${text.slice(0, 8)}…${text.slice(-4)}`;
@@ -147,7 +147,7 @@ test('which key made a payment is told to members who may read keys, however it 
   const madeWith = async (id: string) =>
     ok(await owner.get(`/test/payments/${id}`)).timeline.find((entry: { kind: string }) => entry.kind === 'created').key;
   for (const [path, body] of ways) {
-    // At once: one statement may write several.
+    // At the same time, because one statement may write several.
     const made = await Promise.all(
       [till, keys.testSecret, till].map(async (key) => [hint(key), (await app.as(key).post(path, body)).json] as const),
     );
@@ -169,7 +169,7 @@ test('which key made a payment is told to members who may read keys, however it 
   }
 });
 
-test('keys with faults are refused by name, and there are at most 100 at a time', async () => {
+test('invalid keys are refused by field name, and there are at most 100 at a time', async () => {
   const body = { kind: 'secret', name: 'Shop', expires_in_days: null, origins: [] };
   for (const [change, param] of [
     [{ name: '' }, 'name'],
@@ -190,7 +190,7 @@ test('keys with faults are refused by name, and there are at most 100 at a time'
   await make({}, 'live');
 });
 
-test('keys, events and requests of another merchant, and of the other mode, do not exist here', async () => {
+test('keys, events and requests of another merchant or mode are not found', async () => {
   const other = await createMerchant(app.app.ctx, { name: 'Other shop' });
   await app.as(other.keys.testSecret).post(CREATE, simple);
   const { sql } = app.app.ctx.db;
@@ -216,7 +216,7 @@ test('keys, events and requests of another merchant, and of the other mode, do n
   assert.equal((await app.test.get(`/v1/requests?starting_after=${theirs!.request_id}`)).json.error.code, 'cursor_invalid');
 });
 
-test('requests stand in the log with what they asked and what came of it', async () => {
+test('the log shows each request and its response', async () => {
   const { text, key } = await make({ name: 'Logs' });
   const asker = app.as(text);
   const made = await asker.post(CREATE, { ...simple, description: 'Two mugs' }, { 'idempotency-key': 'order-1' });
@@ -271,7 +271,7 @@ test('requests stand in the log with what they asked and what came of it', async
   );
 });
 
-test('the public list tells the same of its own mode, and does not follow itself', async () => {
+test('the public list shows the requests of its own mode, but not those that read the list', async () => {
   await app.live.get('/api/payments');
   const { json } = await eventually(
     () => app.live.get('/v1/requests'),
@@ -292,7 +292,7 @@ test('the public list tells the same of its own mode, and does not follow itself
   }
 });
 
-test('of a burst, ten a second are kept and the others are counted; every failure class has its own ten', async () => {
+test('of a burst, ten requests a second are kept and the others are counted; every class of failures has its own ten', async () => {
   const { key, text } = await make({ name: 'Burst' });
   const replies = await Promise.all(Array.from({ length: 200 }, () => app.as(text).get('/api/payments?limit=1')));
   assert.ok(replies.every((reply) => reply.status === 200));
@@ -301,9 +301,9 @@ test('of a burst, ten a second are kept and the others are counted; every failur
   assert.ok(requestLogCounts(app.app.ctx).omitted > 0);
 });
 
-test('what waits for the database has a bound; the rest is dropped and counted', () => {
+test('the queue for the database is limited; the rest is dropped and counted', () => {
   const before = requestLogCounts(app.app.ctx).dropped;
-  // A service whose database does not take anything: nothing writes for this context.
+  // A service whose database accepts nothing: nothing is written for this context.
   const stuck = { clock: app.app.ctx.clock } as typeof app.app.ctx;
   for (let i = 0; i < 3_000; i++) {
     noteRequest(stuck, {
@@ -325,11 +325,11 @@ test('what waits for the database has a bound; the rest is dropped and counted',
   assert.equal(requestLogCounts(app.app.ctx).dropped, before);
 });
 
-test('the log forgets after 30 days', async () => {
+test('requests are deleted after 30 days', async () => {
   const { sql } = app.app.ctx.db;
   const rows = await logged('limit=5');
   const oldest = rows.at(-1);
-  // Rows are in the order of their writing: all up to this one are a month older.
+  // Rows are in the order in which they were written: all up to this one are a month older.
   await sql`update requests set at = at - interval '31 days' where id <= (select id from requests where request_id = ${oldest.id})`;
   while (await forgetRequests(app.app.ctx));
   refused(await owner.get(`/test/requests/${oldest.id}`), 404, 'request_not_found');
@@ -337,7 +337,7 @@ test('the log forgets after 30 days', async () => {
   ok(await owner.get(`/test/requests/${rows[0].id}`));
 });
 
-test('of one merchant and mode the newest 200,000 requests are kept, of others nothing goes', async () => {
+test('the newest 200,000 requests of a merchant and mode are kept, and those of others are not affected', async () => {
   const { sql } = app.app.ctx.db;
   const busy = await createMerchant(app.app.ctx, { name: 'Busy shop' });
   const [{ before }] = (await sql`select count(*)::int as before from requests`) as unknown as [{ before: number }];
@@ -345,7 +345,7 @@ test('of one merchant and mode the newest 200,000 requests are kept, of others n
     insert into requests (request_id, merchant_id, mode, key_id, at, method, path, status, duration_ms, has_idempotency_key, ip, omitted)
     select 'req_busy' || n, ${busy.merchantId}, 'test', (select id from keys where merchant_id = ${busy.merchantId} limit 1), now(), 'GET', '/', 200, 1, false, '', 0
     from generate_series(1, 203000) n`;
-  // The service forgets by itself too: it is asked until all merchants were visited.
+  // The service deletes automatically too: wait until it has visited all merchants.
   await eventually(
     async () => {
       await forgetRequests(app.app.ctx);
@@ -362,7 +362,7 @@ test('of one merchant and mode the newest 200,000 requests are kept, of others n
   assert.ok(others >= before, `${others} of ${before}`);
 });
 
-test('secrets do not reach the log, in whatever part of a request they stand', () => {
+test('secrets do not reach the log, wherever in a request they are', () => {
   const secrets = ['sk_live_0123456789abcdefghijABCDEFGHIJ01xyzXYZ', 'live_sk_0123456789abcdef', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'];
   for (const secret of secrets) {
     assert.ok(!redactBody(JSON.stringify({ metadata: { note: `use ${secret} now` } })).includes(secret.slice(8)), secret);
@@ -380,7 +380,7 @@ test('secrets do not reach the log, in whatever part of a request they stand', (
     redactBody('{"url":"https://me:pw@host.example/hook?token=abc&a=1"}'),
     '{"url":"https://[redacted]@host.example/hook?token=[redacted]&a=1"}',
   );
-  // A value that is cut in two, and one in a body too long to be read again.
+  // A value that is cut in two, and one in a body that is too long to parse again.
   assert.ok(!redactBody(`{"pad":"${'x'.repeat(2_000)}","secret":"${'s'.repeat(5_000)}`).includes('sss'));
   assert.ok(!redactBody(`{"api_key":"hush",${'"pad":1,'.repeat(4_000)}"end":1}`).includes('hush'));
   assert.equal(redactBody(`{"pad":"${'x'.repeat(9_000)}"}`).length, 2_048);

@@ -1,4 +1,4 @@
-/** E-mails once a day and quiet hours, over a real database and a real mail server: nothing lost, nothing twice, nothing urgent held. */
+/** Daily digests and quiet hours, over a real database and a real mail server: nothing lost, nothing sent twice, nothing urgent held. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
@@ -16,7 +16,7 @@ let owner: Person;
 let mail: MailServer;
 let userId = '';
 const sql = () => app.app.ctx.db.sql;
-/** The service at a moment of its own; the worker beside it goes by the real clock. */
+/** The service at a chosen time; its worker uses the real clock. */
 const at = (now: Date): Context => ({ ...app.app.ctx, clock: { ...app.app.ctx.clock, now: () => now } });
 const hours = (n: number, from = new Date()) => new Date(from.getTime() + n * 3_600_000);
 const wall = (date: Date) => date.toISOString().slice(11, 16);
@@ -36,7 +36,7 @@ const arrived = (subject: RegExp, n: number) =>
     (found) => found.length === n,
   );
 const timing = (body: object) => owner.post('/test/mail-timing', { time_zone: 'UTC', daily_hour: null, quiet: null, ...body });
-/** Quiet from an hour ago for six hours. */
+/** Quiet hours that began an hour ago and last six hours. */
 const quietNow = (now = new Date()) => ({ from: wall(hours(-1, now)), to: wall(hours(5, now)) });
 
 before(async () => {
@@ -47,7 +47,7 @@ before(async () => {
 });
 after(() => shop?.close());
 
-test('the timing is of the person, read back as it was set, and refused by name', async () => {
+test('each person sets the timing, reads it back as set, and gets invalid values refused by name', async () => {
   assert.equal((await owner.get('/test/notice-settings')).json.timing, null);
   const body = { time_zone: 'Europe/Berlin', daily_hour: 7, quiet: { from: '22:00', to: '06:30' } };
   assert.equal((await owner.post('/test/mail-timing', body)).status, 200);
@@ -59,7 +59,7 @@ test('the timing is of the person, read back as it was set, and refused by name'
   assert.deepEqual((await owner.get('/live/notice-settings')).json.timing, body);
 });
 
-test('in the quiet hours e-mails about events are kept and come as one when they end; the bell has them at once', async () => {
+test('during quiet hours event emails are held and sent as one when they end; the bell shows them at once', async () => {
   await timing({ quiet: quietNow() });
   for (let i = 0; i < 3; i++) await tell(app.app.ctx, [attention(i, i === 2 ? { mode: 'test' } : {})]);
   assert.equal(await held(), 3);
@@ -78,7 +78,7 @@ test('in the quiet hours e-mails about events are kept and come as one when they
   assert.equal(await sendHeldMails(at(hours(6))), 0, 'once');
 });
 
-test('once a day: what happens comes as one e-mail at the hour of the person, in the time zone of the person', async () => {
+test("daily: events arrive as one email at the person's hour, in the person's time zone", async () => {
   mail.mails.splice(0);
   await timing({ time_zone: 'America/New_York', daily_hour: 7 });
   const morning = new Date('2099-03-08T10:30:00Z');
@@ -86,7 +86,7 @@ test('once a day: what happens comes as one e-mail at the hour of the person, in
   await tell(at(hours(0.25, morning)), [attention(2)]);
   await tell(at(hours(0.75, morning)), [attention(3)]);
   const due = await sql()`select distinct due_at from held_mails order by due_at`;
-  // The clock goes forward on that day: its seven o'clock is 11:00 UTC, as on the next.
+  // The clocks go forward that day: seven o'clock is 11:00 UTC, as on the next day.
   assert.deepEqual(
     due.map((row) => row.due_at.toISOString()),
     ['2099-03-08T11:00:00.000Z', '2099-03-09T11:00:00.000Z'],
@@ -99,7 +99,7 @@ test('once a day: what happens comes as one e-mail at the hour of the person, in
   await arrived(/^A payment needs your attention: underpaid\.$/, 1);
 });
 
-test('what is about security, or asks for an act soon, never waits', async () => {
+test('security emails, and emails that need action soon, are never held', async () => {
   mail.mails.splice(0);
   await timing({ daily_hour: 7, quiet: quietNow() });
   const { merchantId } = app.merchant;
@@ -114,7 +114,7 @@ test('what is about security, or asks for an act soon, never waits', async () =>
   const stranger = new Person(app.url);
   await sql()`update known_browsers set hash = '\\x00' where user_id = ${userId}`;
   assert.equal((await stranger.post('/sign-in', { email: 'olga@shop.example', password: owner.password })).status, 200);
-  // One change does not hide the other; the same one is told once.
+  // One change does not hide the other; the same change is notified once.
   for (const subject of [
     /Mallory asked to change the LTC wallet. The new wallet starts receiving payments on 2027-01-02 03:04 UTC/,
     /webhook endpoint was disabled/,
@@ -131,7 +131,7 @@ test('what is about security, or asks for an act soon, never waits', async () =>
   await sql()`delete from held_mails`;
 });
 
-test('a digest of ten thousand says so and lists the first fifty, oldest first', async () => {
+test('a digest of ten thousand events says so and lists the first fifty, oldest first', async () => {
   mail.mails.splice(0);
   await timing({ daily_hour: 7 });
   await sql()`
@@ -151,7 +151,7 @@ test('a digest of ten thousand says so and lists the first fifty, oldest first',
   assert.equal(await held(), 0);
 });
 
-test('a worker killed while it writes the e-mail has done nothing; of two at once one writes it', async () => {
+test('a worker killed while writing the email leaves nothing behind; of two concurrent workers, one writes it', async () => {
   mail.mails.splice(0);
   await timing({ quiet: quietNow() });
   for (let i = 0; i < 4; i++) await tell(app.app.ctx, [attention(i)]);
@@ -180,7 +180,7 @@ test('a worker killed while it writes the e-mail has done nothing; of two at onc
   assert.equal(await held(), 0);
 });
 
-test('who wants e-mails at once again gets what was held at once; another timing moves it', async () => {
+test('switching back to immediate emails sends held ones at once; another schedule moves them', async () => {
   mail.mails.splice(0);
   await timing({ daily_hour: 7 });
   await tell(app.app.ctx, [attention(1), attention(2)]);
@@ -195,7 +195,7 @@ test('who wants e-mails at once again gets what was held at once; another timing
   assert.equal(await held(), 0);
 });
 
-test('who works for two merchants gets one e-mail that names both; of a merchant left nothing is told', async () => {
+test('a member of two merchants gets one email that names both, and nothing about a merchant they left', async () => {
   mail.mails.splice(0);
   await timing({ quiet: quietNow() });
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });

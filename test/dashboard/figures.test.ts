@@ -1,4 +1,6 @@
-/** Home, the queue of what waits, payments made and exported at the dashboard: that figures equal a recount and files reconcile to the last unit. */
+/**
+ * Home, Needs attention, payments created and exported in the dashboard: totals equal a recount, and files reconcile to the last unit.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { COIN, type Coin } from '../../src/core/coin.ts';
@@ -51,7 +53,7 @@ const wide = (): { from: string; until: string } => {
   return { from: day(-2), until: day(3) };
 };
 
-test('totals a day equal a full recount of the payments, folded or not', async () => {
+test('daily totals equal a full recount of the payments, folded or not', async () => {
   const { sql } = app.app.ctx.db;
   await until(await play('success'), 'completed');
   await until(await play('overpaid', 'eth'), 'completed');
@@ -59,7 +61,7 @@ test('totals a day equal a full recount of the payments, folded or not', async (
   const cancelled = await make();
   await owner.post(`/test/payments/${cancelled}/cancel`);
   const looked = await make();
-  // The page's script asks for news; a bot's GET alone opens nothing.
+  // The page's script requests updates; a bot's GET alone opens nothing.
   const bot = await make();
   await app.anonymous.get(`/pay?id=${bot}`);
   const stream = await fetch(`${app.url}/pay/events?id=${looked}`);
@@ -114,13 +116,13 @@ test('totals a day equal a full recount of the payments, folded or not', async (
   assert.equal(home.before.completed, 0);
 });
 
-test('a range that is none is refused, and one of a year is answered', async () => {
+test('an invalid range is refused, and one of a year is answered', async () => {
   for (const range of ['from=2026-02-30&until=2026-03-01', 'from=2026-03-02&until=2026-03-01', 'from=2024-01-01&until=2026-01-01'])
     assert.equal((await owner.get(`/test/home?${range}`)).status, 400, range);
   assert.equal((await owner.get('/test/home?from=2026-01-01&until=2026-12-31')).json.days.length, 365);
 });
 
-test('the export and the tax report reconcile with the facts of the chain to the last unit', async () => {
+test('the export and the tax report reconcile with the chain to the last unit', async () => {
   const { sql } = app.app.ctx.db;
   const facts = new Map(
     (
@@ -148,7 +150,7 @@ test('the export and the tax report reconcile with the facts of the chain to the
       fact.units,
       `export, ${coin}`,
     );
-  // What the simulated payers sent too late to one coin is on hold, in the file as in the API.
+  // Money that the simulated payers sent too late to one coin is on hold, in the file as in the API.
   const onHold = rows.filter((row) => /[1-9]/.test(row.amount_held!));
   assert.ok(onHold.length > 0);
   for (const row of onHold) {
@@ -188,7 +190,7 @@ test('the export and the tax report reconcile with the facts of the chain to the
   assert.equal(logged!.count, 4n);
 });
 
-test('pages of an export join without a gap or a repetition', async () => {
+test('the pages of an export have no gaps and no repetitions', async () => {
   const { sql } = app.app.ctx.db;
   await sql`insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, created_at, expires_at)
     select 'pay_bulk' || n, ${app.merchant.merchantId}, 'live', n, 'expired', n, (select min(id) from rule_sets), 'secret', now(), now()
@@ -230,14 +232,14 @@ test('no cell of an export is ever read as a formula', async () => {
   assert.deepEqual([csvCell('-5.00'), csvCell('-5.00+1'), csvCell(null), csvCell('a,b')], ['-5.00', "'-5.00+1", '', '"a,b"']);
 });
 
-test('the queue holds what nobody decided over, and each decision takes it out', async () => {
+test('the queue lists undecided payments, and each decision removes one', async () => {
   const before = (await owner.get('/test/attention')).json.data as { id: string }[];
   await owner.post('/test/attention/resolve', { ids: before.map((row) => row.id), action: 'reviewed' });
   assert.equal((await owner.get('/test/attention/count')).json.count, 0);
   const [under, late, over, plain] = [await play('underpaid'), await play('late'), await play('overpaid'), await play('success')];
   await until(over, 'completed');
   await until(plain, 'completed');
-  // While the payer may still send the rest it is not the merchant's.
+  // While the customer may still send the rest, the merchant has nothing to decide.
   assert.ok(!((await owner.get('/test/attention')).json.data as { id: string }[]).some((row) => row.id === under));
   await app.test.post('/v1/test/clock/advance', { seconds: 2 * 86_400 });
   await until(under, 'failed');
@@ -281,7 +283,7 @@ test('the queue holds what nobody decided over, and each decision takes it out',
     [['refund_sent', 'ab'.repeat(32), 'Olga Owner']],
   );
   assert.equal(told.attention, false);
-  // A payer who asks for money back brings it into the queue.
+  // A customer's refund request adds a payment to the queue.
   await app.app.ctx.db.begin(async (tx) => {
     await tx`update payments set refund_requested_at = null, reviewed = '{}' where id = ${plain}`;
   });
@@ -292,7 +294,7 @@ test('the queue holds what nobody decided over, and each decision takes it out',
   assert.equal((await owner.get('/test/payments?refund=requested')).json.data.length, 1);
 });
 
-test('a payment put away leaves the list and its file, is found by name, stays in the books, and comes back with news', async () => {
+test('an archived payment leaves the list and its file, is found by name, stays in all totals, and returns when it changes', async () => {
   const [paid, waits, under] = [await play('success', 'btc', { invoice_id: 'INV-away' }), await make(), await play('underpaid')];
   await until(paid, 'completed');
   await app.test.post('/v1/test/clock/advance', { payment_id: under, seconds: 2 * 86_400 });
@@ -325,7 +327,7 @@ test('a payment put away leaves the list and its file, is found by name, stays i
   assert.equal((await archive(paid, false)).status, 200);
   assert.ok((await listed()).includes(paid));
   assert.equal((await archive(paid)).status, 200);
-  // Its payer asks for money back.
+  // Its customer requests a refund.
   const { leaveRefundAddress } = await import('../../src/payments/payments.ts');
   await leaveRefundAddress(app.app.ctx, { paymentId: paid, coin: 'BTC', address: 'test_btc_payer', email: null });
   assert.deepEqual([(await listed()).includes(paid), await listed('archived=only')], [true, []]);
@@ -337,10 +339,10 @@ test('a payment put away leaves the list and its file, is found by name, stays i
   );
   await owner.post(`/test/payments/${paid}/resolve`, { action: 'reviewed' });
   await owner.post(`/test/payments/${under}/resolve`, { action: 'reject' });
-  assert.equal((await archive(under)).status, 200, 'once decided over');
+  assert.equal((await archive(under)).status, 200, 'once decided');
 });
 
-test('a payment is made with an amount or items, in the name of who made it', async () => {
+test('a payment is created with an amount or items, in the name of the member', async () => {
   const made = await owner.post('/test/payments', { amount_usd: '12.30', invoice_id: 'D-1', metadata: { a: 'b' }, expires_in: 1800 });
   assert.equal(made.status, 201, made.text);
   assert.match(made.json.qr, /^data:image\/svg\+xml;base64,/);
@@ -374,7 +376,7 @@ test('a payment is made with an amount or items, in the name of who made it', as
   assert.deepEqual((await owner.get(`/test/payments/${made.json.id}`)).json.payment.metadata, { c: 'd' });
 });
 
-test('nothing of another merchant is counted, listed, exported or decided over', async () => {
+test('nothing of another merchant is counted, listed, exported or decided', async () => {
   const other = await createMerchant(app.app.ctx, { name: 'Other shop' });
   const theirs = (await app.as(other.keys.testSecret).post('/api/payment/create/simple', { amount_usd: 777, return_url: RETURN })).json.id;
   await app.app.ctx.db.sql`update payments set attention = true, exceptions = '{late}', status = 'expired' where id = ${theirs}`;
@@ -390,7 +392,7 @@ test('nothing of another merchant is counted, listed, exported or decided over',
   assert.equal(result.done, false);
 });
 
-test('views and columns are the member’s own; the checklist follows what was done', async () => {
+test('views and columns belong to the member; the checklist follows their actions', async () => {
   await owner.post('/test/preferences', { views: [{ name: 'Late ones', query: 'exception=late' }], columns: ['amount', 'id'] });
   const kept = (await owner.get('/live/preferences')).json;
   assert.deepEqual([kept.views, kept.columns], [[{ name: 'Late ones', query: 'exception=late' }], ['amount', 'id']]);
@@ -414,7 +416,7 @@ test('the checklist is true: an endpoint counts once its last delivery succeeded
     const { steps, webhook, payable, sources } = (await owner.get(`/${mode}/home/onboarding`)).json;
     return { done: steps.filter((one: any) => one.done).map((one: any) => one.step as string), webhook, payable, sources };
   };
-  // Live payments that nobody could pay, and an endpoint that fails: neither is a step done.
+  // Live payments that nobody could pay and an endpoint that fails complete no step.
   await sql`insert into payment_counters values (${merchantId}, 'live', 1000) on conflict do nothing`;
   await sql`insert into endpoints (id, merchant_id, mode, url, events, secret, state, failures)
     values ('we_truth', ${merchantId}, 'live', 'https://shop.example/hook', '{*}', '\\x00', 'enabled', 1)`;
@@ -436,7 +438,7 @@ test('the checklist is true: an endpoint counts once its last delivery succeeded
   await sql`delete from endpoints where id = 'we_truth'`;
 });
 
-test('a filter by dates finds exactly its days, and one by amount says how far it looked', async () => {
+test('a date filter finds exactly its days, and an amount filter says how far back it searched', async () => {
   const { sql } = app.app.ctx.db;
   const other = await createMerchant(app.app.ctx, { name: 'Long shop' });
   await sql`insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, created_at, expires_at)
@@ -458,7 +460,7 @@ test('a filter by dates finds exactly its days, and one by amount says how far i
     [first.items.length, first.lookedBackTo?.at.toISOString()],
     [0, new Date(Date.parse('2026-01-01') + 50_001 * 60_000).toISOString()],
   );
-  // Further back it looks as far as there is anything, and finds what is there.
+  // Further back it searches to the first payment, and finds it.
   await sql`update payments set amount_usd_cents = 500 where id in ('pay_long7', 'pay_long50000', 'pay_long50001')`;
   const rest = await findPayments(app.app.ctx, { ...of, filter: dear, startingAfter: first.lookedBackTo!.id });
   assert.deepEqual([rest.items.map(({ id }) => id), rest.hasMore, rest.lookedBackTo], [['pay_long50000', 'pay_long7'], false, null]);

@@ -1,4 +1,4 @@
-/** Payment links: made and archived by members, opened and paid by anybody, within limits. */
+/** Payment links: created and archived by members, opened and paid by anyone, within limits. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -37,7 +37,7 @@ const start = async (id: string, fields: Record<string, string>, address?: strin
 const OWN = '203.0.113.9';
 const count = async () => Number((await app.app.ctx.db.sql`select count(*) as n from payments`)[0]!.n);
 
-test('a link of a fixed amount: looking makes nothing, the form makes a payment of that amount, again and again', async () => {
+test('a link with a fixed amount: opening it creates nothing, the form creates a payment of that amount every time', async () => {
   const link = await make({ return_url: 'https://shop.example/thanks' });
   const before = await count();
   const page = await open(link.id);
@@ -57,7 +57,7 @@ test('a link of a fixed amount: looking makes nothing, the form makes a payment 
   assert.deepEqual([(await shown(link.id)).payments, (await shown(link.id)).payment_id], [2, second.payment]);
 });
 
-test('an open amount is the payer’s, within what a payment can be; a comma is understood', async () => {
+test('with an open amount the customer enters it, within the limits of a payment; a decimal comma is accepted', async () => {
   const link = await make({ amount_usd: '' });
   assert.equal(link.amount_usd, null);
   const { token } = await open(link.id);
@@ -67,7 +67,7 @@ test('an open amount is the payer’s, within what a payment can be; a comma is 
   assert.equal((await app.test.get(`/api/payment/${made.payment}`)).json.amount_usd, '12.50');
 });
 
-test('a link for one payment gives everybody the same one; when that ends without money the link makes another', async () => {
+test('a single-use link gives everyone the same payment; when that ends without money, the link creates another', async () => {
   const link = await make({ reusable: false });
   const { token } = await open(link.id);
   const all = await Promise.all(Array.from({ length: 5 }, () => start(link.id, { token })));
@@ -79,7 +79,7 @@ test('a link for one payment gives everybody the same one; when that ends withou
   assert.equal((await open(link.id)).status, 200);
   const next = await start(link.id, { token });
   assert.ok(next.payment && next.payment !== id);
-  // Once it was paid it leads to the payment for ever.
+  // Once it is paid, the link always leads to that payment.
   await app.test.post(`/v1/test/payments/${next.payment}/simulate`, { scenario: 'success' });
   await app.test.post('/v1/test/clock/advance', { seconds: 86_400 });
   assert.equal((await app.test.get(`/api/payment/${next.payment}`)).json.status, 'completed');
@@ -87,7 +87,7 @@ test('a link for one payment gives everybody the same one; when that ends withou
   assert.equal((await shown(link.id)).payments, 2);
 });
 
-test('paying again goes through the link: one for one payment never has two that can be paid', async () => {
+test('paying again uses the link: a single-use link never has two payable payments', async () => {
   await owner.post('/test/settings/checkout', { payer_cancel: true });
   const act = async (verb: string, id: string, token: string) => {
     const reply = await fetch(`${app.url}/pay/${verb}`, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ id, token }) });
@@ -105,7 +105,7 @@ test('paying again goes through the link: one for one payment never has two that
     assert.equal((await act('again', first, paying)).payment, next, 'however often it is asked');
     assert.deepEqual([(await shown(link.id)).payments, (await shown(link.id)).payment_id], [2, next]);
     if (!reusable) assert.equal((await start(link.id, { token })).payment, next, 'the link leads to the same one');
-    // A link that was put away makes none.
+    // An archived link creates no payment.
     await act('cancel', next, await tokenOf(next));
     await owner.post(`/test/links/${link.id}/state`, { archived: true });
     const before = await count();
@@ -124,7 +124,7 @@ test('paying again goes through the link: one for one payment never has two that
   await owner.post('/test/settings/checkout', { payer_cancel: false });
 });
 
-test('an archived link, another merchant’s and a made-up one do not exist; each mode has its own', async () => {
+test('an archived link, another merchant’s and an unknown one are not found; each mode has its own', async () => {
   const link = await make();
   const { token } = await open(link.id);
   assert.equal((await owner.post(`/test/links/${link.id}/state`, { archived: true })).json.link.state, 'archived');
@@ -149,7 +149,7 @@ test('an archived link, another merchant’s and a made-up one do not exist; eac
   );
 });
 
-test('the list goes page by page, newest first, and can be narrowed to a state', async () => {
+test('the list is paged, newest first, and can be filtered by state', async () => {
   const made: string[] = [];
   for (let i = 0; i < 3; i++) made.unshift((await make({ name: `Link ${i}` })).id);
   const first = (await owner.get('/test/links?limit=2')).json;
@@ -167,7 +167,7 @@ test('the list goes page by page, newest first, and can be narrowed to a state',
   );
 });
 
-test('a link in another currency shows its price in it, and each payment has the rate of its own moment', async () => {
+test('a link in another currency shows its price in it, and each payment uses the rate of its own time', async () => {
   const { sql } = app.app.ctx.db;
   const link = await make({ amount_usd: undefined, amount: '20.00', currency: 'EUR' });
   assert.deepEqual(link, { ...link, amount_usd: null, amount: '20.00', currency: 'EUR' });
@@ -189,7 +189,7 @@ test('a link in another currency shows its price in it, and each payment has the
   assert.equal((await shown(older.id)).amount, '25.00', 'as an older version of the service writes it');
 });
 
-test('a link is edited: its next payments have the new terms, those made keep theirs, and the log has both', async () => {
+test('editing a link changes its next payments, not existing ones, and the log has both versions', async () => {
   const link = await make({ return_url: 'https://shop.example/thanks' });
   const { token } = await open(link.id);
   const first = await start(link.id, { token }, OWN);
@@ -218,7 +218,7 @@ test('a link is edited: its next payments have the new terms, those made keep th
   assert.equal((await owner.get(`/live/links/${link.id}/qr`)).status, 404);
 });
 
-test('what cannot be a link is refused with its field', async () => {
+test('an invalid link is refused under the name of its field', async () => {
   for (const [body, param] of [
     [{ amount_usd: '0' }, 'amount_usd'],
     [{ amount_usd: '1.001' }, 'amount_usd'],
@@ -237,11 +237,11 @@ test('what cannot be a link is refused with its field', async () => {
   );
 });
 
-test('one address starts a bounded number of payments a minute', async () => {
+test('one address starts a limited number of payments a minute', async () => {
   const link = await make();
   const { token } = await open(link.id);
   const replies: number[] = [];
-  // Twenty, and twenty more where its minute ends in between.
+  // Twenty, and twenty more if its minute ends in between.
   while (replies.length < 45 && replies.at(-1) !== 429) replies.push((await start(link.id, { token })).status);
   assert.equal(replies.at(-1), 429, replies.join(' '));
 });

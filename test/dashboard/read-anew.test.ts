@@ -1,4 +1,7 @@
-/** Reading anew and reading on beside one another, with the dashboard's own cache: what was pressed comes, and so does the news. */
+/**
+ * Refreshing a list and loading more of it at the same time, with the dashboard's own cache: both the requested page and the updates
+ * arrive.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,7 +9,7 @@ import { InfiniteQueryObserver, QueryClient, QueryObserver } from '@tanstack/rea
 import { endReading, readAnew, whenIdle } from '../../dashboard/lib/read-anew.ts';
 import { eventually } from '../kit/app.ts';
 
-/** A list of numbers by pages of one, whose answers wait to be let go; each is what stood there when it was asked for. */
+/** A list of numbers with one per page, whose answers wait until released. Each is what was current when it was requested. */
 function startList() {
   const client = new QueryClient();
   const asked: { page: number; answer: () => void }[] = [];
@@ -45,7 +48,7 @@ function startList() {
   };
 }
 
-test('news while a page is fetched neither takes the page back nor gets lost, however many come', async () => {
+test('updates while a page is loading neither cancel it nor get lost, however many arrive', async () => {
   const { client, next, change, pages, more, asked, end } = startList();
   await next(1);
   await eventually(
@@ -67,7 +70,7 @@ test('news while a page is fetched neither takes the page back nor gets lost, ho
   end();
 });
 
-test('a page that is asked for while news is read comes after it', async () => {
+test('a page requested during a refresh is loaded after it', async () => {
   const { client, next, change, pages, more, end } = startList();
   await next(1);
   await eventually(
@@ -85,7 +88,7 @@ test('a page that is asked for while news is read comes after it', async () => {
   end();
 });
 
-test('news that comes while something is read for the first time is read too', async () => {
+test('an update during the first load is loaded too', async () => {
   const { client, next, change, pages, end } = startList();
   change();
   const told = readAnew(client, ['test']);
@@ -96,7 +99,7 @@ test('news that comes while something is read for the first time is read too', a
   end();
 });
 
-test('what nobody looks at is read when it is seen again; what was thrown away is not waited for', async () => {
+test('a list that is out of view is refreshed when it is seen again, and a discarded one is not awaited', async () => {
   const client = new QueryClient();
   const options = { queryKey: ['test', 'home'], queryFn: async () => performance.now(), staleTime: 60_000 };
   await client.prefetchQuery(options);
@@ -122,7 +125,7 @@ test('what nobody looks at is read when it is seen again; what was thrown away i
   list.end();
 });
 
-test('what was deleted here is not asked for again, unless that is taken back', async () => {
+test('an object deleted here is not requested again, unless the deletion is undone', async () => {
   const client = new QueryClient();
   let asked = 0;
   const stop = new QueryObserver(client, { queryKey: ['test', 'webhooks', 'we_1'], queryFn: async () => ++asked }).subscribe(() => {});

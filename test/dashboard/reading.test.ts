@@ -1,4 +1,4 @@
-/** Lists and filters of the dashboard touch about the same pages of the database however much there is. */
+/** Lists and filters of the dashboard read about the same number of database pages, however much data there is. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
@@ -20,7 +20,7 @@ before(async () => {
   app = await startTestApp();
   few = await open(FEW);
   many = await open(MANY);
-  // In turns, as merchants of one install write.
+  // Alternately, as merchants of one install write.
   for (let round = 1; round <= 8; round++) for (const shop of [few, many]) await fill(shop, round / 8);
   for (const table of ['payments', 'payment_metadata', 'requests', 'audit_log', 'notices'])
     await app.app.ctx.db.sql.unsafe(`vacuum analyze ${table}`);
@@ -35,11 +35,11 @@ async function open(count: number): Promise<Shop> {
   const userId = `usr_of_${count}`;
   await ctx.db.sql`insert into users (id, name, email) values (${userId}, 'Olga', ${`${count}@shop.example`})`;
   await ctx.db.sql`insert into payment_counters values (${merchantId}, 'live', ${count})`;
-  // As if their texts were there: writing those is the work of another test.
+  // As if their texts were indexed: another test covers that.
   await ctx.db.sql`insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', ${count})`;
   return { merchantId, userId, keys: [keys[0]!.id, keys[1]!.id], count, filled: 0 };
 }
-/** A year of payments and acts, a month of requests and notices (they are kept no longer), all at even distances. */
+/** A year of payments and actions, a month of requests and notices (they are not kept longer), evenly spaced. */
 async function fill(shop: Shop, share: number): Promise<void> {
   const { ctx } = app.app;
   const { merchantId, keys, count, filled } = shop;
@@ -75,7 +75,7 @@ async function fill(shop: Shop, share: number): Promise<void> {
   });
 }
 
-/** The same question of both shops; once before, so that no first look at a table counts. */
+/** The same query for both shops, after a first one that does not count. */
 async function costs(read: (ctx: Context, shop: Shop) => Promise<unknown>): Promise<{ few: number; many: number }> {
   const pages = async (shop: Shop) => {
     await read(app.app.ctx, shop);

@@ -1,4 +1,4 @@
-/** Every route of the dashboard against every role, from the registry itself; and the wall between merchants and between modes. */
+/** Every route of the dashboard with every role, from the registry itself, and the separation of merchants and modes. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Fastify from 'fastify';
@@ -18,19 +18,19 @@ before(async () => {
   owner = await setUpPerson(app);
 });
 after(() => app?.stop());
-/** From an address nobody came from yet: so many routes are more requests than one address may make in a minute. */
+/** From a new IP address: so many routes exceed the requests per minute of one address. */
 let addresses = 0;
 const fromElsewhere = (person: Person): Person => Object.assign(person, { address: `203.0.113.${++addresses}` });
 const setRole = (role: string) => app.app.ctx.db.sql`update members set role = ${role} where merchant_id = ${app.merchant.merchantId}`;
 
-test('each role reaches exactly the routes whose action the table gives it, in both modes', async () => {
+test('each role reaches exactly the routes whose action the table allows, in both modes', async () => {
   const wrong: string[] = [];
   for (const role of ROLES) {
     await setRole(role);
     fromElsewhere(owner);
     for (const route of MEMBER_ROUTES) {
       for (const { url } of pathsOf(route)) {
-        // The second factor and confirming are about oneself; what they answer has tests of its own.
+        // Two-factor authentication and confirming concern one's own account and have tests of their own.
         if (route.attempts !== undefined) continue;
         const path = url.replace('/dashboard/api', '').replace(/:\w+/g, 'made-up');
         const reply = await owner.send(route.method, path, route.method === 'GET' ? undefined : {});
@@ -68,7 +68,7 @@ test('nobody reaches a route for members without signing in', async () => {
   }
 });
 
-test('every write without the header of the dashboard, or from another origin, is refused', async () => {
+test("a write without the dashboard's header, or from another origin, is refused", async () => {
   for (const route of DASHBOARD_ROUTES) {
     if (route.method === 'GET') continue;
     for (const { url } of pathsOf(route)) {
@@ -90,7 +90,7 @@ test('every write without the header of the dashboard, or from another origin, i
   }
 });
 
-test('a route that asks for recent authentication refuses ten minutes later, until it is confirmed', async () => {
+test('a route that requires recent authentication refuses after ten minutes, until the person confirms', async () => {
   fromElsewhere(owner);
   const recent = MEMBER_ROUTES.filter((route) => !route.open && route.recent);
   assert.ok(recent.length > 0);
@@ -106,7 +106,7 @@ test('a route that asks for recent authentication refuses ten minutes later, unt
   assert.equal((await owner.post('/test/second-factor/remove')).status, 200);
 });
 
-test('acts that move money or data ask for recent authentication, by what they change; the same acts ask nothing where they change nothing risky', async () => {
+test('actions that move money or data require recent authentication, depending on what they change; the same actions without risk do not', async () => {
   fromElsewhere(owner);
   const { sql } = app.app.ctx.db;
   const endpoint = (await owner.post('/test/webhooks', { url: 'https://127.0.0.1:9/hook', events: ['*'] })).json.endpoint;
@@ -160,9 +160,9 @@ test('acts that move money or data ask for recent authentication, by what they c
   await sql`update merchants set settings = '{}'`;
 });
 
-test('payments of another merchant, and of the other mode, do not exist here', async () => {
+test('payments of another merchant or mode are not found', async () => {
   const { ctx } = app.app;
-  // A person of their own: the owner above has asked for more than one person may in a minute.
+  // A separate person: the owner above has made more requests than one person may in a minute.
   const other = await createMerchant(ctx, { name: 'Other shop' });
   const owner = fromElsewhere(await setUpPerson(app, other, 'oscar@other.example'));
   const draft = { amount_usd: 5, return_url: 'https://a.example/' };
@@ -185,7 +185,7 @@ test('payments of another merchant, and of the other mode, do not exist here', a
   );
 });
 
-test('the log of what members did cannot be changed', async () => {
+test('the audit log cannot be changed', async () => {
   const { sql } = app.app.ctx.db;
   assert.ok((await sql`select 1 from audit_log`).length > 0);
   await assert.rejects(sql`update audit_log set actor_name = 'somebody else'`, /never changed/);

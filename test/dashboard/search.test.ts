@@ -1,4 +1,4 @@
-/** Search: any part of any text of a payment, in any case, soon after it was written, and bounded whatever is searched for. */
+/** Search: any part of any text of a payment, in any case, soon after it was written, with a limited cost for any query. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -27,7 +27,7 @@ const make = async (body: object): Promise<string> => {
   assert.equal(reply.status, 201, reply.text);
   return reply.json.id;
 };
-/** The texts of everything that was written so far are in the index. */
+/** Waits until all texts written so far are indexed. */
 const indexed = () =>
   eventually(
     () => app.app.ctx.db.sql`
@@ -36,10 +36,10 @@ const indexed = () =>
     (rows) => rows.length === 0,
   );
 
-test('a payment is found by any part of each of its texts, in any case, and shows where', async () => {
+test('a payment is found by any part of each of its texts, in any case, and the match is shown', async () => {
   const id = await make({
     invoice_id: 'INV-2026-13',
-    description: 'Order #10836: 50 % off_all Größe M, 東京',
+    description: 'Order #10836: 50% off_all Größe M, 東京',
     metadata: { customer: 'Anna.Schmidt@Mail.example', 'cart id': 'C\\77' },
     payment_address: 'test_btc_success',
   });
@@ -52,7 +52,7 @@ test('a payment is found by any part of each of its texts, in any case, and show
     ['v-2026-13', 'invoice_id'],
     ['  order   #10836 ', 'description'],
     ['#10836', 'description'],
-    ['50 % OFF_ALL', 'description'],
+    ['50% OFF_ALL', 'description'],
     ['GRÖSSE m'.replace('SS', 'ß'), 'description'],
     ['東京', 'description'],
     ['schmidt@MAIL', 'metadata.customer'],
@@ -66,7 +66,7 @@ test('a payment is found by any part of each of its texts, in any case, and show
     [detail.transaction_hash.slice(10, 40).toUpperCase(), 'transaction_id'],
     ['btc_payer', 'refund_address'],
   ];
-  // At once, before the index has it, and from the index.
+  // At once, before it is indexed, and later from the index.
   for (const when of ['new', 'indexed']) {
     if (when === 'indexed') await indexed();
     for (const [text, field] of rows)
@@ -87,7 +87,7 @@ test('a payment is found by any part of each of its texts, in any case, and show
       const found = (await search(none)).filter((one) => one.id !== id);
       assert.deepEqual(found, [], none);
     }
-    // Everything has one of these.
+    // Every payment has one of these.
     for (const short of ['p', 'PA']) assert.equal((await search(short)).length, 2);
   }
 
@@ -108,7 +108,7 @@ test('a search finds nothing of another merchant or the other mode', async () =>
   assert.equal((await owner.get('/live/payments?search=secret-1')).json.data.length, 1);
 });
 
-test('old payments are found far behind the newest ones, in order and page by page, at a cost that has a bound', async () => {
+test('old payments are found far behind the newest ones, in order and page by page, at a limited cost', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;
   const { merchantId } = await createMerchant(ctx, { name: 'Long shop' });
@@ -151,7 +151,7 @@ test('old payments are found far behind the newest ones, in order and page by pa
   assert.deepEqual((await find('rose number 31112')).items, []);
   assert.equal((await walk('daisy', {}, 100)).length, 1200);
   assert.deepEqual(await walk('daisy', { status: 'failed' }), []);
-  // Two characters are looked for among the newest, and further back when asked.
+  // Two characters are searched in the newest payments, and further back on request.
   assert.deepEqual(await walk('ro'), roses);
   for (const text of ['rose', 'daisy', 'nothing at all', 'x', 'pay_'])
     assert.ok(

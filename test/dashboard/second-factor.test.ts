@@ -1,4 +1,7 @@
-/** No way around the second factor: every route against somebody who showed only the password, and against members who lack what their merchant asks for. */
+/**
+ * No way around two-factor authentication: every route with only the password shown, and with members who lack the factor that their
+ * merchant requires.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
@@ -25,7 +28,7 @@ const halfSignedIn = async () => {
   return half;
 };
 
-test('a code of the authenticator works once, also to turn it on, and an older one no longer', async () => {
+test('an authenticator code works once, also for turning it on, and an older one no longer works', async () => {
   const begun = await owner.post('/test/second-factor', { password: owner.password });
   secret = new URL(begun.json.uri).searchParams.get('secret')!;
   const first = totp(secret);
@@ -43,14 +46,14 @@ test('a code of the authenticator works once, also to turn it on, and an older o
   assert.equal((await again.get('/test/me')).status, 401);
 });
 
-test('one code, shown twice at the same moment, signs in once', async () => {
+test('one code, used twice at the same moment, signs in once', async () => {
   const [one, two] = [await halfSignedIn(), await halfSignedIn()];
   const code = await freshTotp(app, secret);
   const replies = await Promise.all([one, two].map((half) => half.post('/sign-in/code', { kind: 'totp', code })));
   assert.deepEqual(replies.map((reply) => reply.status).sort(), [200, 401]);
 });
 
-test('ten wrong codes lock the second factor, the right one too, until a quarter of an hour has passed', async () => {
+test('ten wrong codes lock two-factor sign-in for a quarter of an hour, even for the right code', async () => {
   const { sql } = app.app.ctx.db;
   const half = await halfSignedIn();
   await sql`update second_factors set failed_verification_count = 9`;
@@ -64,7 +67,7 @@ test('ten wrong codes lock the second factor, the right one too, until a quarter
   assert.equal((await half.post('/sign-in/code', { kind: 'totp', code: await freshTotp(app, secret) })).status, 200);
 });
 
-test('who has shown the password alone reaches no route for members, and no open route lets them in', async () => {
+test('the password alone reaches no route for members, and no open route signs in', async () => {
   const half = await halfSignedIn();
   const reached: string[] = [];
   for (const route of DASHBOARD_ROUTES) {
@@ -81,7 +84,7 @@ test('who has shown the password alone reaches no route for members, and no open
   assert.equal((await half.get('/test/stream')).status, 401);
 });
 
-test('with the password alone neither the set-up link nor an invitation signs in to the account', async () => {
+test('with the password alone, neither the set-up link nor an invitation signs in to the account', async () => {
   const { sql } = app.app.ctx.db;
   const { createMerchant } = await import('../../src/merchants/merchants.ts');
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
@@ -99,7 +102,7 @@ test('with the password alone neither the set-up link nor an invitation signs in
   await sql`delete from invites`;
 });
 
-test('members who lack the second factor that is asked for reach their own account alone, until they set it', async () => {
+test('members without the required two-factor authentication reach only their own account until they set it up', async () => {
   const { sql } = app.app.ctx.db;
   await sql`update sessions set confirmed_at = clock_timestamp()`;
   const invited = await owner.post('/test/team/invites', { email: 'dana@shop.example', role: 'admin' });

@@ -1,4 +1,4 @@
-/** Settings of the business and the payment page: what each changes, what is refused, what is written down; payers' own acts; erasing their data. */
+/** Settings of the business and the payment page: what each changes, refuses and logs; actions of customers; erasing customer data. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { erasePayerData } from '../../src/payments/retention.ts';
@@ -27,7 +27,7 @@ const LOGO = Buffer.from(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 4"><rect width="4" height="4" fill="#0a7440"/></svg>',
 ).toString('base64');
 
-test('what is saved is what is read again, acts on the page at once, and is written down with before and after', async () => {
+test('a saved setting is read back, affects the page at once, and is logged with its old and new value', async () => {
   const before = (await owner.get('/test/settings/checkout')).json;
   assert.deepEqual([before.settings.window_minutes, before.settings.payer_cancel, before.settings.tolerance_percent], [60, false, '1.00']);
   const change = {
@@ -67,13 +67,13 @@ test('a coin that is not offered cannot be chosen by a request either', async ()
   assert.notEqual((await post('select', { ...fields, currency: 'DOGE' })).status, 303);
   assert.equal((await app.test.get(`/api/payment/${made.id}`)).json.currency, null);
   assert.equal((await post('select', { ...fields, currency: 'BTC', scenario: 'underpaid' })).status, 303);
-  // What was chosen before it was taken out can still be paid.
+  // A coin that was chosen before it was removed can still be paid.
   await owner.post('/test/settings/checkout', { currencies: ['DOGE'] });
   assert.equal((await post('requote', fields)).status, 303);
   await owner.post('/test/settings/checkout', { currencies: null });
 });
 
-test('confirmations can be raised for one tier and not lowered; the others follow the table', async () => {
+test('confirmations can be raised for one tier but not lowered; the other tiers follow the table', async () => {
   const low = await owner.post('/test/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [null, 1, null, null] }] });
   assert.deepEqual([low.status, low.json.error.param], [400, 'confirmations']);
   assert.equal(
@@ -102,7 +102,7 @@ test('confirmations can be raised for one tier and not lowered; the others follo
   );
 });
 
-test('what cannot be a setting is refused with its field, and nothing of the request is saved', async () => {
+test('an invalid setting is refused under its field, and nothing of the request is saved', async () => {
   for (const [body, param] of [
     [{ accent: 'red' }, 'accent'],
     [{ origins: ['https://shop.example/path'] }, 'origins'],
@@ -128,7 +128,7 @@ test('what cannot be a setting is refused with its field, and nothing of the req
     assert.equal((await owner.post('/test/settings/business', body)).json.error.param, param);
 });
 
-test('the business: the name on the page, the website on links', async () => {
+test('the business: its name on the page, its website on links', async () => {
   assert.equal((await owner.post('/test/settings/business', { name: 'Corner Coffee', website: 'https://corner.example' })).status, 200);
   const { name, website } = (await owner.get('/test/settings/business')).json;
   assert.deepEqual([name, website], ['Corner Coffee', 'https://corner.example']);
@@ -137,7 +137,7 @@ test('the business: the name on the page, the website on links', async () => {
   assert.match(await (await fetch(`${app.url}/link/${link.id}`)).text(), /href="https:\/\/corner\.example"/);
 });
 
-test('the preview is the real page with what is not saved yet, for members alone', async () => {
+test('the preview is the real page with unsaved settings, for members only', async () => {
   const ask = (query: string, cookie = owner.cookie) =>
     fetch(`${app.url}/dashboard/api/test/settings/checkout/preview?${query}`, { headers: { cookie } });
   const reply = await ask('state=awaiting+BTC&theme=light&support=%2B49+30+1234567&currencies=BTC');
@@ -150,7 +150,7 @@ test('the preview is the real page with what is not saved yet, for members alone
   assert.equal((await ask('state=choose', '')).status, 401);
 });
 
-test('a payer cancels only where it is allowed and nothing came', async () => {
+test('a customer can cancel only where it is allowed and before any money arrives', async () => {
   await owner.post('/test/settings/checkout', { payer_cancel: false });
   const made = await create();
   const closed = await page(made.id);
@@ -173,7 +173,7 @@ test('a payer cancels only where it is allowed and nothing came', async () => {
   assert.equal((await post('cancel', { id: partly.id, token })).status, 409);
 });
 
-test('a payment that ended without money is started again as one new payment, however often it is asked', async () => {
+test('a payment that ended without money is started again as one new payment, however often it is requested', async () => {
   const made = await create({ invoice_id: 'INV-5', description: 'Five roses', metadata: { order: '5' } });
   const fields = { id: made.id, token: tokenOf(await page(made.id)) };
   assert.equal((await post('again', fields)).status, 409, 'while it can be paid there is no other');
@@ -195,7 +195,7 @@ test('a payment that ended without money is started again as one new payment, ho
   assert.doesNotMatch(await page(made.id), /\/pay\/again/);
 });
 
-test('what the merchant ended a payer does not start again, nor what ended more than a day ago', async () => {
+test('a customer cannot restart a payment that the merchant ended, or one that ended more than a day ago', async () => {
   await owner.post('/test/settings/checkout', { payer_cancel: true });
   const again = async (id: string, token: string) => {
     const offered = /\/pay\/again/.test(await page(id));
@@ -204,7 +204,7 @@ test('what the merchant ended a payer does not start again, nor what ended more 
   const cancelled = await create();
   const token = tokenOf(await page(cancelled.id));
   assert.equal((await app.test.post(`/v1/payments/${cancelled.id}/cancel`)).status, 200);
-  assert.deepEqual(await again(cancelled.id, token), [false, 409], 'the merchant cancelled it');
+  assert.deepEqual(await again(cancelled.id, token), [false, 409], 'the merchant canceled it');
 
   const expired = await create();
   const late = tokenOf(await page(expired.id));
@@ -216,7 +216,7 @@ test('what the merchant ended a payer does not start again, nor what ended more 
   assert.deepEqual(await again(other.id, tooLate), [false, 409], 'a day after its end');
 });
 
-test('erasing: off by default; then payers’ data of what ended long ago is gone, and every fact of money stays as it was', async () => {
+test('erasing: off by default; then customer data of payments that ended long ago is deleted, and every record of money stays unchanged', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;
   const advanced = (
@@ -244,7 +244,7 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
     const { description, metadata, return_url, items, items_count, ...rest } = (await app.test.get(`/api/payment/${id}`)).json;
     return { rest, erased: [description, metadata, return_url] };
   };
-  // What was created before is older still, as it is wherever time passes.
+  // Earlier payments are older still, as when time passes.
   await sql`
     update payments set created_at = created_at - interval '200 days', expires_at = expires_at - interval '200 days',
       completed_at = completed_at - interval '200 days', extended_until = extended_until - interval '200 days'
@@ -257,11 +257,11 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
   const [entry] = await sql`select before, after from audit_log where action = 'settings.changed' order by id desc limit 1`;
   assert.deepEqual([entry!.before, entry!.after], [{ retentionDays: null }, { retentionDays: 30 }]);
-  // The worker of the service does the same meanwhile.
+  // The worker of the service does the same in the meantime.
   for (let round = 0; round < 5; round++) await erasePayerData(ctx);
   const after = await money(advanced.id);
   assert.deepEqual(after.erased, [null, {}, null]);
-  // The tax stands beside items in a reply; it is kept without them.
+  // In a reply, tax is shown beside the items; stored items do not include it.
   const { tax, ...rest } = before.rest;
   assert.equal(tax, '1.50');
   assert.deepEqual(after.rest, rest);
@@ -287,12 +287,12 @@ test('erasing: off by default; then payers’ data of what ended long ago is gon
   );
   assert.deepEqual((await money(young.id)).erased[0], 'Ended yesterday');
   assert.deepEqual((await money(open.id)).erased[0], 'Still open', 'what has not ended keeps its data');
-  // It waits for its end, however far the others are.
+  // It waits for its own end, no matter how far the others are.
   await sql`update payments set created_at = created_at + interval '100 days' where id = ${open.id}`;
   assert.equal((await app.test.post(`/v1/payments/${open.id}/cancel`)).status, 200);
   await age(open.id);
   await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${open.id}`;
-  // The service erases by itself too, and what it is at is left to it.
+  // The service erases automatically too, and keeps the ones it is working on.
   await erasePayerData(ctx);
   await eventually(
     async () => (await money(open.id)).erased[0],

@@ -1,4 +1,7 @@
-/** Signing in over HTTP: the set-up link, the password, the second factor that nothing goes around, limits, and requests of other sites. */
+/**
+ * Signing in over HTTP: the set-up link, the password, two-factor authentication that cannot be bypassed, limits, and requests from other
+ * sites.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { startTestApp, type TestApp } from '../kit/app.ts';
@@ -15,7 +18,7 @@ const owner = { name: 'Olga Owner', email: 'olga@shop.example', password: PASSWO
 let secret = '';
 let backupCodes: string[] = [];
 
-test('the set-up link makes the first owner once; short passwords and made-up links make nobody', async () => {
+test('the set-up link creates the first owner once; short passwords and invented links create nobody', async () => {
   const { pathname, hash } = new URL(app.merchant.setupUrl);
   const link = await app.anonymous.get(pathname);
   assert.equal(link.status, 303);
@@ -38,7 +41,7 @@ test('the set-up link makes the first owner once; short passwords and made-up li
   );
 });
 
-test('signing in and out: a wrong password and an unknown address sound the same', async () => {
+test('signing in and out: a wrong password and an unknown address get the same reply', async () => {
   const person = new Person(app.url);
   const wrong = await person.post('/sign-in', { email: owner.email, password: 'not the password' });
   const unknown = await person.post('/sign-in', { email: 'nobody@shop.example', password: 'not the password' });
@@ -54,7 +57,7 @@ test('signing in and out: a wrong password and an unknown address sound the same
   assert.equal((await person.get('/live/me')).status, 401, 'an old cookie does not open again what was closed');
 });
 
-test('once a second factor is set a password alone reaches nothing, and sessions that began without it end', async () => {
+test('with two-factor authentication on, a password alone reaches nothing, and sessions that began without it end', async () => {
   const other = new Person(app.url);
   await other.post('/sign-in', { email: owner.email, password: PASSWORD });
   const person = new Person(app.url);
@@ -93,7 +96,7 @@ test('a backup code works once', async () => {
   assert.equal((await again.get('/test/me')).status, 401);
 });
 
-test('nothing of the sign-in library is reachable by itself', async () => {
+test('no route of the sign-in library is reachable directly', async () => {
   for (const path of [
     'unmounted/get-session',
     'unmounted/sign-up/email',
@@ -108,7 +111,7 @@ test('nothing of the sign-in library is reachable by itself', async () => {
   }
 });
 
-test('writes of other sites are refused', async () => {
+test('writes from other sites are refused', async () => {
   const headers = { 'content-type': 'application/json' };
   const body = JSON.stringify({ email: owner.email, password: PASSWORD });
   const send = (more: Record<string, string>) =>
@@ -119,9 +122,9 @@ test('writes of other sites are refused', async () => {
   assert.equal((await send({ 'x-florin-dashboard': '1', origin: 'http://localhost:3000' })).status, 200);
 });
 
-test('guessing is slowed down', async () => {
+test('password guessing is limited', async () => {
   const statuses: number[] = [];
-  // Once in between the minute may end.
+  // The minute may end once in between.
   for (let i = 0; i < 28 && statuses.at(-1) !== 429; i++)
     statuses.push((await new Person(app.url).post('/sign-in', { email: 'x@shop.example', password: 'guess guess guess' })).status);
   assert.equal(statuses.at(-1), 429);
@@ -131,7 +134,7 @@ test('guessing is slowed down', async () => {
   );
 });
 
-test('who asks without end is slowed down, colleagues at the same address are not', async () => {
+test('a person who sends too many requests is limited, colleagues at the same address are not', async () => {
   const apart = await startTestApp({ LOG_LEVEL: 'silent' });
   try {
     const person = await setUpPerson(apart);

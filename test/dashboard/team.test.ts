@@ -1,4 +1,4 @@
-/** Teams over HTTP: invitations that work once, roles within reach, the last owner, several merchants, and the operator's area. */
+/** Teams over HTTP: invitations that work once, assignable roles, the last owner, several merchants, and the operator's area. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
@@ -28,7 +28,7 @@ before(async () => {
 });
 after(() => app?.stop());
 
-test('an invitation names its merchant, address and role to whoever holds the link, and works once', async () => {
+test('an invitation shows its merchant, address and role to anyone with the link, and works once', async () => {
   const made = await owner.post('/test/team/invites', { email: 'Ada@Shop.Example', role: 'developer' });
   assert.deepEqual([made.status, made.json.mailed], [200, false]);
   link = tokenOf(made.json.url);
@@ -50,7 +50,7 @@ test('an invitation names its merchant, address and role to whoever holds the li
   assert.equal(stored.length, 0, 'the secret stands nowhere');
 });
 
-test('an invitation ends when it is taken back, replaced, or seven days old', async () => {
+test('an invitation ends when it is revoked, replaced, or seven days old', async () => {
   const one = (await owner.post('/test/team/invites', { email: 'x@shop.example', role: 'viewer' })).json;
   const two = (await owner.post('/test/team/invites', { email: 'x@shop.example', role: 'viewer' })).json;
   const person = new Person(app.url);
@@ -64,7 +64,7 @@ test('an invitation ends when it is taken back, replaced, or seven days old', as
   assert.deepEqual((await owner.get('/test/team')).json.invites, []);
 });
 
-test('an invitation is for its address alone; one to a member is refused', async () => {
+test('an invitation works only for its address; one to a member is refused', async () => {
   assert.equal((await owner.post('/test/team/invites', { email: 'ada@shop.example', role: 'viewer' })).json.error.code, 'member_exists');
   const bob = await join('Bob', 'bob@shop.example', 'support');
   const invited = (await owner.post('/test/team/invites', { email: 'carl@shop.example', role: 'viewer' })).json;
@@ -73,7 +73,7 @@ test('an invitation is for its address alone; one to a member is refused', async
   assert.equal((await bob.post('/invite', { token: tokenOf(invited.url) })).status, 200, 'and is not spent by it');
 });
 
-test('only owners make, change, invite and remove owners', async () => {
+test('only owners can create, change, invite and remove owners', async () => {
   const amy = await join('Amy', 'amy@shop.example', 'admin');
   const me = await idOf('Olga Owner');
   for (const reply of [
@@ -88,7 +88,7 @@ test('only owners make, change, invite and remove owners', async () => {
   assert.deepEqual({ ...row }, { before: { role: 'support' }, after: { role: 'finance' } });
 });
 
-test('there is always an owner, also when two step down at once', async () => {
+test('there is always an owner, even if two step down at the same time', async () => {
   const me = await idOf('Olga Owner');
   assert.equal((await owner.post(`/test/team/members/${me}/role`, { role: 'admin' })).json.error.code, 'last_owner');
   assert.equal((await owner.send('DELETE', `/test/team/members/${me}`, {})).json.error.code, 'last_owner');
@@ -105,7 +105,7 @@ test('there is always an owner, also when two step down at once', async () => {
     .sql`update members set role = case when user_id = ${me} then 'owner' else 'viewer' end where user_id in (${me}, ${amyId})`;
 });
 
-test('who is removed loses access at once; members of another merchant do not exist here', async () => {
+test('a removed member loses access at once; members of another merchant are not found', async () => {
   const bob = new Person(app.url);
   await bob.post('/sign-in', { email: 'bob@shop.example', password: bob.password });
   assert.equal((await bob.get('/test/me')).status, 200);
@@ -119,7 +119,7 @@ test('who is removed loses access at once; members of another merchant do not ex
     assert.deepEqual([reply.status, reply.json.error.code], [404, 'member_not_found']);
 });
 
-test('a person of two merchants switches between them, and sees one at a time', async () => {
+test('a member of two merchants switches between them, and sees one at a time', async () => {
   const token = setupToken(second.setupUrl);
   assert.equal((await owner.post('/set-up', { token })).status, 200);
   const both = (await owner.get('/test/me')).json;
@@ -140,7 +140,7 @@ test('a person of two merchants switches between them, and sees one at a time', 
   assert.equal((await owner.post('/test/merchant', { merchant_id: app.merchant.merchantId })).status, 200);
 });
 
-test('the audit log: filters, pages, and each merchant its own', async () => {
+test('the audit log: filters, pages, and a separate log for each merchant', async () => {
   const list = async (query: string) => (await owner.get(`/test/audit?limit=100${query}`)).json.data as any[];
   const all = await list('');
   assert.ok(all.length > 8);
@@ -170,7 +170,7 @@ test('the audit log: filters, pages, and each merchant its own', async () => {
   await owner.post('/test/merchant', { merchant_id: app.merchant.merchantId });
 });
 
-test('the operator area is for operators: the first owner of the first merchant, and who is named by command', async () => {
+test('the operator area is only for operators: the first owner of the first merchant, and people named by command', async () => {
   assert.equal((await owner.get('/test/me')).json.is_operator, true);
   const install = await owner.get('/test/operator');
   assert.equal(install.status, 200, install.text);

@@ -1,4 +1,4 @@
-/** Trusted devices: what they spare, and that nothing else follows from them, over HTTP and a real mail server. */
+/** Trusted devices: what they replace, and that they replace nothing else, over HTTP and a real mail server. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -16,12 +16,12 @@ let mail: MailServer;
 const COOKIE = 'florin.trusted_device';
 const DAY = 86_400_000;
 const sql = () => app.app.ctx.db.sql;
-/** Everybody comes from an address of their own: how often one may try is not what is asked here. */
+/** Each from a separate IP address, because the limits are not tested here. */
 let addresses = 0;
 const somebody = () => Object.assign(new Person(app.url), { address: `203.0.113.${++addresses}` });
 
 type Member = { person: Person; email: string; secret: string; backupCodes: string[] };
-/** A member with a second factor, signed in with it. */
+/** A member with two-factor authentication, signed in. */
 async function member(name: string): Promise<Member> {
   const email = `${name}@shop.example`;
   await sql()`update sessions set confirmed_at = clock_timestamp() where user_id = (select id from users where email = 'olga@shop.example')`;
@@ -36,7 +36,7 @@ async function member(name: string): Promise<Member> {
   return { person, email, secret, backupCodes: begun.json.backup_codes };
 }
 const signIn = (person: Person, { email }: Member, password = person.password) => person.post('/sign-in', { email, password });
-/** A browser that the member signs in with and trusts. */
+/** A browser in which the member signs in and trusts the device. */
 async function trusted(who: Member): Promise<Person> {
   const browser = somebody();
   assert.equal((await signIn(browser, who)).json.needs_second_factor, true);
@@ -46,7 +46,7 @@ async function trusted(who: Member): Promise<Person> {
   return browser;
 }
 const tokenIn = (person: Person): string => new RegExp(`${COOKIE}=([^;]+)`).exec(person.cookie)![1]!;
-/** The same browser without its session: what is left when it is closed and opened again. */
+/** The same browser without its session, as after closing and reopening it. */
 const comingBack = (from: Person): Person => Object.assign(somebody(), { cookie: `${COOKIE}=${tokenIn(from)}` });
 const isAsked = async (browser: Person, who: Member, password?: string): Promise<boolean> => {
   const back = comingBack(browser);
@@ -65,7 +65,7 @@ before(async () => {
 });
 after(() => shop?.close());
 
-test('a browser that was trusted with a right code is asked for the password alone, for thirty days', async () => {
+test('a browser that was trusted with a correct code is asked only for the password, for thirty days', async () => {
   const ada = await member('ada');
   const browser = somebody();
   await signIn(browser, ada);
@@ -81,7 +81,7 @@ test('a browser that was trusted with a right code is asked for the password alo
   );
 });
 
-test('its token is kept as a hash, with a fixed end that using it does not move', async () => {
+test('its token is stored as a hash, with a fixed end that using it does not move', async () => {
   const bea = await member('bea');
   const browser = await trusted(bea);
   const token = tokenIn(browser);
@@ -100,7 +100,7 @@ test('its token is kept as a hash, with a fixed end that using it does not move'
   assert.equal(await isAsked(browser, bea), true, 'after its end');
 });
 
-test('without being asked for, by a wrong code, and by a backup code no device is trusted', async () => {
+test('a device is not trusted without a request, with a wrong code, or with a backup code', async () => {
   const cleo = await member('cleo');
   const browser = somebody();
   await signIn(browser, cleo);
@@ -113,7 +113,7 @@ test('without being asked for, by a wrong code, and by a backup code no device i
   assert.equal((await devicesOf(cleo)).length, 0);
 });
 
-test('a made-up, a foreign and an expired token are answered as if there were none', async () => {
+test('an invented, a foreign and an expired token get the same reply as none', async () => {
   const [dora, eva] = [await member('dora'), await member('eva')];
   const ofDora = await trusted(dora);
   const expired = await trusted(eva);
@@ -131,7 +131,7 @@ test('a made-up, a foreign and an expired token are answered as if there were no
   assert.equal(await isAsked(ofDora, dora), false, 'it stays good for whom it belongs to');
 });
 
-test('signing in from a trusted device is not recent authentication: risky acts ask for a code, and the password does not do', async () => {
+test('signing in from a trusted device is not recent authentication: risky actions require a code, and the password is not enough', async () => {
   const fay = await member('fay');
   const back = comingBack(await trusted(fay));
   assert.equal((await signIn(back, fay)).json.needs_second_factor, false);
@@ -149,7 +149,7 @@ test('signing in from a trusted device is not recent authentication: risky acts 
   assert.equal((await risky()).status, 200);
 });
 
-test('whatever changes what a sign-in needs ends every trusted device', async () => {
+test('any change to what a sign-in requires ends every trusted device', async () => {
   const gil = await member('gil');
   const ctx = app.app.ctx;
   const confirm = async (person: Person) =>
@@ -160,7 +160,7 @@ test('whatever changes what a sign-in needs ends every trusted device', async ()
     'new backup codes': (at) => at.post('/test/backup-codes', { password }),
     'a new password': (at) => at.post('/test/password', { password, new_password: 'a better long password' }),
     'a password reset by the operator': () => resetPassword(ctx, { email: gil.email, keepFactors: true }),
-    'the second factor turned off and set anew': async (at) => {
+    'turning two-factor authentication off and on again': async (at) => {
       assert.equal((await at.post('/test/second-factor/remove')).status, 200);
       assert.equal((await devicesOf(gil)).length, 0, 'turned off');
       const begun = await at.post('/test/second-factor', { password });
@@ -197,7 +197,7 @@ test('whatever changes what a sign-in needs ends every trusted device', async ()
   );
 });
 
-test('it is listed with browser, address, times and end, and forgotten by its person alone; both stand in the log, and a mail told it', async () => {
+test('a trusted device is listed with browser, address, times and end, and only its owner can remove it; both actions are logged and sent by email', async () => {
   const [hal, ira] = [await member('hal'), await member('ira')];
   const browser = await trusted(hal);
   const listed = (await browser.get('/test/security')).json.trusted_devices;
@@ -217,7 +217,7 @@ test('it is listed with browser, address, times and end, and forgotten by its pe
   assert.equal(await isAsked(browser, hal), true);
 });
 
-test('where a second factor is required, who signs in from a trusted device has one', async () => {
+test('where two-factor authentication is required, signing in from a trusted device satisfies it', async () => {
   const jan = await member('jan');
   await sql()`update merchants set second_factor_required = true`;
   const back = comingBack(await trusted(jan));
@@ -227,7 +227,7 @@ test('where a second factor is required, who signs in from a trusted device has 
   await sql()`update merchants set second_factor_required = false`;
 });
 
-test('attempts are limited on a trusted device as elsewhere, also for the right password', async () => {
+test('attempts are limited on a trusted device as elsewhere, also with the right password', async () => {
   const kim = await member('kim');
   const browser = await trusted(kim);
   const statuses = [];
@@ -245,7 +245,7 @@ test('attempts are limited on a trusted device as elsewhere, also for the right 
   assert.equal(statuses[10], 429);
 });
 
-test('a device is not trusted by a session that ended meanwhile, nor once the second factor is off', async () => {
+test('a device is not trusted by a session that has ended, or once two-factor authentication is off', async () => {
   const lee = await member('lee');
   const { ctx } = app.app;
   const [row] = await sql()`select u.id, s.token from sessions s join users u on u.id = s.user_id where u.email = ${lee.email} limit 1`;
@@ -258,7 +258,7 @@ test('a device is not trusted by a session that ended meanwhile, nor once the se
   assert.equal((await devicesOf(lee)).length, 1);
 });
 
-test('a sign-in waits for what is ending the trust at that moment, and is asked for a code', async () => {
+test('a sign-in waits for a concurrent change that ends the trust, and is asked for a code', async () => {
   const noa = await member('noa');
   const browser = await trusted(noa);
   const [user] = await sql()`select id from users where email = ${noa.email}`;
@@ -277,7 +277,7 @@ test('a sign-in waits for what is ending the trust at that moment, and is asked 
   assert.equal(await asked, true);
 });
 
-test('a device that is being trusted waits for what ends its session at that moment, and is not', async () => {
+test('trusting a device waits for a concurrent change that ends its session, and then fails', async () => {
   const pia = await member('pia');
   const { ctx } = app.app;
   const [row] = await sql()`select u.id, s.token from sessions s join users u on u.id = s.user_id where u.email = ${pia.email} limit 1`;
@@ -301,7 +301,7 @@ test('a device that is being trusted waits for what ends its session at that mom
   assert.equal((await devicesOf(pia)).length, 0);
 });
 
-test('over HTTPS its cookie is Secure, as that of the session; twenty are kept', async () => {
+test("over HTTPS its cookie is Secure, like the session's; twenty are kept", async () => {
   const mia = await member('mia');
   const ctx = { ...app.app.ctx, settings: { ...app.app.ctx.settings, publicUrl: 'https://pay.shop.example' } };
   const [row] = await sql()`select u.id, s.token from sessions s join users u on u.id = s.user_id where u.email = ${mia.email} limit 1`;

@@ -1,4 +1,4 @@
-/** What Plan & usage shows of requests: by the hour, of the own keys of one mode. */
+/** What Plan & usage shows about requests: per hour, for the merchant's keys in one mode. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => app?.stop());
 
-test('requests by the hour add up the keys of the mode, name the busiest, and end after 24 hours', async () => {
+test('hourly requests add up the keys of the mode, name the busiest, and end after 24 hours', async () => {
   const { sql } = app.app.ctx.db;
   await createMerchant(app.app.ctx, { name: 'Other shop' });
   const [now] = await sql<{ at: Date }[]>`select date_trunc('hour', clock_timestamp()) as at`;

@@ -1,4 +1,4 @@
-/** Wallets through the dashboard's API: private keys, the comparison of addresses, the wait before a key takes another's place, pauses, gaps. */
+/** Wallets through the dashboard's API: private keys, comparing addresses, the waiting period before a key is replaced, pauses, gaps. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -12,7 +12,7 @@ let app: TestApp;
 let owner: Person;
 let partner: Person;
 before(async () => {
-  // The node is never asked: it only makes the coin one that is followed. Nor is the mail server: what waits for it is looked at.
+  // The node is never called: it only makes the coin a configured one. Nor is the mail server: the tests read the waiting mails.
   app = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', SMTP_URL: 'smtp://127.0.0.1:9', LOG_LEVEL: 'silent' });
   await asIfFollowed(app, 'BTC');
   owner = await setUpPerson(app);
@@ -45,7 +45,7 @@ async function secondOwner(): Promise<Person> {
   return person;
 }
 
-test('private keys and recovery phrases are refused by look and by import, repeated nowhere and stored nowhere', async () => {
+test('private keys and recovery phrases are refused by preview and import, never repeated and never stored', async () => {
   const { sql } = app.app.ctx.db;
   for (const secret of [
     node(1).privateExtendedKey,
@@ -65,7 +65,7 @@ test('private keys and recovery phrases are refused by look and by import, repea
   assert.equal((await audit('wallet.set')).length, 0);
 });
 
-test('what is no key of this coin and network is a fault of its field', async () => {
+test('an invalid key for this coin and network is reported at its field', async () => {
   const tpub = 'tpubDC5FSnBiZDMmhiuCmWAYsLwgLYrrT9rAqvTySfuCCrgsWz8wxMXUS9Tb9iVMvcRbvFcAHGkMD5Kx8koh4GquNGNTfohfk7pgjhaPCdXpoba';
   for (const [currency, text, reason] of [
     ['BTC', tpub, /is a test network key and this BTC wallet is on mainnet/],
@@ -86,7 +86,7 @@ test('test mode needs no wallet: the list is empty and a key is refused', async 
   }
 });
 
-test('the first key acts at once, after the end of an address matched; the audit log holds no whole key', async () => {
+test('the first key is active at once, after the end of an address matched; the audit log contains no whole key', async () => {
   const wrong = await owner.post('/live/wallets', { currency: 'BTC', key: key(1), script: 'p2wpkh', ends: 'zzzzzz' });
   assert.deepEqual([wrong.status, wrong.json.error.code, wrong.json.error.param], [400, 'address_ends_differ', 'ends']);
   assert.equal((await card('BTC')).state, 'not_set');
@@ -106,7 +106,7 @@ test('the first key acts at once, after the end of an address matched; the audit
   });
 });
 
-test('a key in the place of another waits a day; whoever asked cannot confirm it, a second owner of more than a day can; the old key stays watched', async () => {
+test('replacing a key takes a day; the person who requested it cannot confirm it, a second owner of more than a day can; the old key stays watched', async () => {
   const { sql } = app.app.ctx.db;
   const asked = await take(key(2));
   const hours = (new Date(asked.json.due_at).getTime() - Date.now()) / 3_600_000;
@@ -124,7 +124,7 @@ test('a key in the place of another waits a day; whoever asked cannot confirm it
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
   partner = await secondOwner();
   assert.equal((await card('BTC', partner)).waiting.asked_by_me, false);
-  // Whoever took over a session could have invited this one.
+  // Someone who took over a session could have invited this one.
   const fresh = await partner.post('/live/wallets/BTC/change/confirm');
   assert.deepEqual([fresh.status, fresh.json.error.code], [409, 'second_owner_required']);
   assert.notEqual((await card('BTC')).waiting, null);
@@ -138,13 +138,13 @@ test('a key in the place of another waits a day; whoever asked cannot confirm it
   assert.equal((await partner.post('/live/wallets/BTC/change/confirm')).status, 404);
 });
 
-test('a waiting key can be dropped; when its time is over it takes effect by itself, once', async () => {
+test('a waiting key can be dropped; when its time is over it becomes active automatically, once', async () => {
   const { ctx } = app.app;
   await take(key(3));
   assert.equal((await owner.post('/live/wallets/BTC/change/drop')).status, 200);
   assert.equal((await card('BTC')).waiting, null);
   await take(key(3));
-  // Asking again for another one starts the wait anew.
+  // Requesting another one restarts the waiting period.
   await ctx.db.sql`update wallet_changes set due_at = now() + interval '1 minute'`;
   const again = await take(key(4));
   assert.ok(new Date(again.json.due_at).getTime() - Date.now() > 23 * 3_600_000);
@@ -155,7 +155,7 @@ test('a waiting key can be dropped; when its time is over it takes effect by its
   assert.equal((await audit('wallet.change_took_effect')).length, 1);
 });
 
-test('a key that another merchant took meanwhile is not taken over, and does not wait for ever', async () => {
+test('a waiting key that another merchant has registered meanwhile is not activated, and does not wait forever', async () => {
   const { ctx } = app.app;
   await take(key(5));
   const other = await createMerchant(ctx, { name: 'Other shop' });
@@ -178,7 +178,7 @@ const mailsAbout = async (words: RegExp) =>
     .filter(({ subject }) => words.test(subject))
     .map(({ recipient }) => recipient);
 
-test('turning the wait off waits a day itself: until then a changed key still waits, and all owners are told', async () => {
+test('turning the waiting period off takes a day itself: until then a changed key still waits, and all owners are notified', async () => {
   const { ctx } = app.app;
   assert.equal(await waitOff(), null);
   const asked = await owner.post('/live/wallets/wait', { waits: false });
@@ -192,10 +192,10 @@ test('turning the wait off waits a day itself: until then a changed key still wa
       /^Olga Owner asked to turn off the waiting period for wallet changes\. It ends on 20\d\d-\d\d-\d\d \d\d:\d\d UTC, unless/,
     );
   assert.deepEqual(await mailsAbout(/asked to turn off the waiting period/), ['olga@shop.example', 'pia@shop.example']);
-  // A second time changes nothing: neither when, nor who cannot confirm it.
+  // A second request changes nothing: neither the time, nor who cannot confirm it.
   assert.equal((await partner.post('/live/wallets/wait', { waits: false })).json.due_at, asked.json.due_at);
   assert.equal((await audit('wallet.wait_off_asked')).length, 1);
-  // Who became an owner anew counts from then on.
+  // An owner counts from the time they became one again.
   const { members } = (await owner.get('/live/team')).json;
   const pia = members.find((one: { email: string }) => one.email === 'pia@shop.example').id;
   for (const role of ['admin', 'owner']) assert.equal((await owner.post(`/live/team/members/${pia}/role`, { role })).status, 200);
@@ -204,12 +204,12 @@ test('turning the wait off waits a day itself: until then a changed key still wa
   const own = await owner.post('/live/wallets/wait/confirm');
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
   assert.equal(await isWaiting(key(6)), true);
-  // Only its time turns it off; no worker has to.
+  // It turns off when its time is over; no worker has to run.
   await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp() + interval '1 minute'`;
   assert.equal(await isWaiting(key(6)), true);
   await ctx.db.sql`update wallet_waits_off set due_at = clock_timestamp()`;
   assert.equal((await waitOff()).is_off, true);
-  assert.ok(key(4).endsWith((await card('BTC')).key.slice(-6)), 'what waits already goes on waiting');
+  assert.ok(key(4).endsWith((await card('BTC')).key.slice(-6)), 'a key that already waits keeps waiting');
   assert.equal(await isWaiting(key(6)), false);
   assert.ok(key(6).endsWith((await card('BTC')).key.slice(-6)));
   assert.equal((await card('BTC')).waiting, null);
@@ -218,7 +218,7 @@ test('turning the wait off waits a day itself: until then a changed key still wa
   assert.deepEqual([late.status, late.json.error.code], [409, 'nothing_to_confirm']);
 });
 
-test('turning the wait on acts at once, and takes back what was asked', async () => {
+test('turning the waiting period on takes effect at once, and withdraws the request to turn it off', async () => {
   assert.deepEqual((await partner.post('/live/wallets/wait', { waits: true })).json, { success: true, due_at: null });
   assert.equal(await waitOff(), null);
   assert.equal(await isWaiting(key(4)), true);
@@ -235,7 +235,7 @@ test('turning the wait on acts at once, and takes back what was asked', async ()
   assert.equal((await partner.post('/live/wallets/wait/confirm')).json.error.code, 'nothing_to_confirm');
 });
 
-test('a second owner lets the wait end at once; every owner is told, and no other merchant is touched', async () => {
+test('a second owner can end the waiting period at once; every owner is notified, and no other merchant is affected', async () => {
   const { ctx } = app.app;
   await owner.post('/live/wallets/wait', { waits: false });
   assert.equal((await partner.post('/live/wallets/wait/confirm')).status, 200);
@@ -250,7 +250,7 @@ test('a second owner lets the wait end at once; every owner is told, and no othe
   await owner.post('/live/wallets/wait', { waits: true });
 });
 
-test('the wait is an owner’s alone to change, with recent authentication, and there is none in test mode', async () => {
+test('only an owner can change the waiting period, with recent authentication, and test mode has none', async () => {
   const { sql } = app.app.ctx.db;
   assert.equal((await owner.post('/test/wallets/wait', { waits: false })).json.error.code, 'live_mode_only');
   assert.equal((await owner.post('/test/wallets/wait/confirm')).json.error.code, 'live_mode_only');
@@ -267,14 +267,14 @@ test('the wait is an owner’s alone to change, with recent authentication, and 
   assert.equal(await waitOff(), null);
 });
 
-test('a paused coin is not offered and comes back with the same key and counter', async () => {
+test('a paused coin is not offered, and is resumed with the same key and counter', async () => {
   assert.equal((await owner.post('/live/wallets/BTC/state', { paused: true })).status, 200);
   assert.equal((await card('BTC')).state, 'paused');
   assert.equal((await owner.post('/live/wallets/BTC/state', { paused: true })).status, 404);
   await new Promise((resolve) => setTimeout(resolve, 1_100));
   const made = await app.live.post('/payments', { amount: '0.001', currency: 'BTC' });
   assert.equal(made.json.error.code, 'coin_not_configured');
-  // A pause is no way around the wait.
+  // A pause is not a way around the waiting period.
   assert.notEqual((await take(key(6))).json.due_at, null);
   await owner.post('/live/wallets/BTC/change/drop');
   assert.equal((await owner.post('/live/wallets/BTC/state', { paused: false })).status, 200);
@@ -282,7 +282,7 @@ test('a paused coin is not offered and comes back with the same key and counter'
   assert.ok(back.state === 'active' && key(4).endsWith(back.key.slice(-6)));
 });
 
-test('the card counts what came, the last deposit and the longest run of unused addresses, over no more than the newest thousand', async () => {
+test('the card shows total received, the last deposit and the longest run of unused addresses, over at most the newest thousand', async () => {
   const { sql } = app.app.ctx.db;
   const [wallet] = await sql`select id, merchant_id from wallets where coin = 'BTC' and active`;
   const give = (from: number, to: number) => sql`
@@ -308,7 +308,7 @@ test('the card counts what came, the last deposit and the longest run of unused 
   assert.deepEqual([many.amount_received, many.amount_received_is_all, many.unused_run], ['0.00000000', false, 1_000]);
 });
 
-test('the first key of a further coin waits a day once another coin is live; on the day all are set up none waits, and the operator’s command never does', async () => {
+test('the first key of another coin waits a day once a coin is live; keys set up on the first day do not wait, and the operator’s command never does', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;
   const shop = await createMerchant(ctx, { name: 'Shop with several coins' });
@@ -331,7 +331,7 @@ test('the first key of a further coin waits a day once another coin is live; on 
   assert.equal(await add('BTC'), null, 'the first key of all');
   assert.equal((await card('LTC', sam)).first_key_waits, false);
   assert.equal(await add('LTC'), null, 'the same day, before anybody could pay');
-  // A payer is given an address.
+  // A customer gets an address.
   await sql`
     insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     select 'BTC', 'sam', 'sam', 'pay_sam', ${merchantId}, id, 0, now() from wallets where merchant_id = ${merchantId} and coin = 'BTC'`;
@@ -350,18 +350,18 @@ test('the first key of a further coin waits a day once another coin is live; on 
   assert.equal((await sql`select 1 from wallets where merchant_id = ${merchantId} and coin = 'DASH'`).length, 0, 'no payer is offered it');
   const own = await sam.post('/live/wallets/DASH/change/confirm');
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
-  // Pausing what is live does not get around it.
+  // Pausing the live coin is not a way around it.
   await sam.post('/live/wallets/BTC/state', { paused: true });
   assert.equal((await preview('DOGE')).waits, 'further_coin');
   await sql`update wallet_changes set due_at = now() - interval '1 second' where merchant_id = ${merchantId}`;
   await applyDueChanges(ctx);
   assert.equal((await card('DASH', sam)).state, 'active');
-  // A day after the set-up a coin counts as live, also without any address.
+  // A day after set-up a coin counts as live, even without any address.
   await sql`delete from deposit_addresses where merchant_id = ${merchantId}`;
   assert.equal((await preview('DOGE')).waits, null);
   await sql`update wallets set created_at = now() - interval '24 hours 1 second' where merchant_id = ${merchantId} and coin = 'LTC'`;
   assert.equal((await preview('DOGE')).waits, 'further_coin');
-  // By command at once; and at once where the merchant turned the wait off.
+  // By command at once; and at once where the merchant turned the waiting period off.
   await setWallet(ctx, { merchantId, coin: 'DOGE', accountKey: keys.DOGE, script: 'p2pkh' });
   assert.equal((await card('DOGE', sam)).state, 'active');
   await sql`

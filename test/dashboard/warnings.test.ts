@@ -1,4 +1,4 @@
-/** E-mails that tell people what was done to their account or business, from a real mail server: what only a thief would keep quiet. */
+/** Emails about changes to an account or business, from a real mail server: changes that only an attacker would want to hide. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { createKey } from '../../src/keys/keys.ts';
@@ -15,13 +15,13 @@ let app: TestApp;
 let mail: MailServer;
 let owner: Person;
 const sql = () => app.app.ctx.db.sql;
-/** A mail with these words, once it came. */
+/** A mail with these words, once it has arrived. */
 const mailed = (words: RegExp, to = OWNER): Promise<Received> =>
   eventually(
     async () => mail.mails.find((one) => words.test(one.text) && one.to[0] === to),
     (one) => one !== undefined,
   ) as Promise<Received>;
-/** Nobody has a mail with these words, and none waits. */
+/** Nobody has a mail with these words, and none is waiting. */
 const notMailed = async (words: RegExp): Promise<void> =>
   assert.deepEqual(
     (await sql()<{ subject: string }[]>`select subject from mails`).filter(({ subject }) => words.test(subject)),
@@ -42,11 +42,11 @@ let addresses = 0;
 beforeEach(async () => {
   mail.mails.splice(0);
   await sql()`delete from mails`;
-  // The limits of an address and of a person are of each minute.
+  // The limits of an address and of a person are per minute.
   owner.address = `203.0.113.${++addresses}`;
 });
 
-test('a passkey that is added or removed is told to its person by mail, with its name and the address', async () => {
+test('adding or removing a passkey is notified by email, with its name and the IP address', async () => {
   const key = new SoftwareKey();
   const { options } = await ok(owner.post('/test/passkeys/options'));
   await ok(owner.post('/test/passkeys', { name: 'Work laptop', response: key.register(options) }));
@@ -60,7 +60,7 @@ test('a passkey that is added or removed is told to its person by mail, with its
   assert.match((await owner.get('/test/notices')).json.data[0].text, /was removed from your account/);
 });
 
-test('a second factor that is added or removed, new backup codes and a new password are told to their person by mail', async () => {
+test('turning two-factor authentication on or off, new backup codes and a new password are notified by email', async () => {
   const { uri } = await ok(owner.post('/test/second-factor', { password: owner.password }));
   await notMailed(/second factor/);
   await ok(owner.post('/test/second-factor/finish', { code: totp(new URL(uri).searchParams.get('secret')!) }));
@@ -78,7 +78,7 @@ test('a second factor that is added or removed, new backup codes and a new passw
   );
 });
 
-test('the mail about how one signs in cannot be turned off, not even with recent authentication', async () => {
+test('emails about sign-in methods cannot be turned off, not even with recent authentication', async () => {
   const before = (await ok(owner.get('/test/notice-settings'))).settings;
   for (const kind of ['account_changed', 'codes_failed']) {
     assert.equal(before.find((one: any) => one.kind === kind).email_always, true);
@@ -86,7 +86,7 @@ test('the mail about how one signs in cannot be turned off, not even with recent
     assert.deepEqual([refused.status, refused.json.error.code, refused.json.error.param], [400, 'parameter_invalid', 'email']);
     await ok(owner.post('/test/notice-settings', { kind, in_app: false, email: true }));
   }
-  // A row that an older version or somebody else wrote changes nothing.
+  // A row from an older version or another source changes nothing.
   await sql()`update notice_settings set email = false where kind = 'account_changed'`;
   assert.equal((await ok(owner.get('/test/notice-settings'))).settings.find((one: any) => one.kind === 'account_changed').email, true);
   await ok(owner.post('/test/password', { password: owner.password, new_password: owner.password }));
@@ -94,7 +94,7 @@ test('the mail about how one signs in cannot be turned off, not even with recent
   await sql()`delete from notice_settings`;
 });
 
-test('a live secret key that is made or rolled is told to owners and to whoever made it; a test key and a public one to nobody', async () => {
+test('creating or rolling a live secret key is notified to owners and to the member who did it; test keys and public keys are not', async () => {
   const dev = await join('dev@shop.example', 'developer');
   const make = (mode: string, kind: string, name: string) =>
     dev.post(`/${mode}/keys`, { kind, name, expires_in_days: null, origins: [] }).then((reply) => ok(Promise.resolve(reply)));
@@ -111,7 +111,7 @@ test('a live secret key that is made or rolled is told to owners and to whoever 
   await mailed(/The operator created the live secret key “By command”/);
 });
 
-test('a live endpoint that is added or gets another URL is told to owners by its host alone, whoever did it', async () => {
+test('adding a live endpoint or changing its URL is notified to owners with its host only, whichever member did it', async () => {
   const dana = await join('dana@shop.example', 'developer');
   const add = await ok(dana.post('/live/webhooks', { url: 'https://127.0.0.1:9/hook?token=hidden', events: ['*'] }));
   const first = await mailed(/dana added a live webhook endpoint at 127\.0\.0\.1:9\./);
@@ -139,7 +139,7 @@ test('a live endpoint that is added or gets another URL is told to owners by its
   assert.equal((await sql()`select 1 from notices where kind = 'endpoint_changed'`).length, 4, 'test mode is not told');
 });
 
-/** Somebody new in the team, signed in. */
+/** A new team member, signed in. */
 async function join(email: string, role: string): Promise<Person> {
   await ok(owner.post('/test/team/invites', { email, role }));
   const token = await invitationToken(app, mail, email);
@@ -148,7 +148,7 @@ async function join(email: string, role: string): Promise<Person> {
   return person;
 }
 
-/** Somebody with a second factor, and a browser that has shown the password alone. */
+/** A person with two-factor authentication, and a browser that has shown only the password. */
 async function withCodes(name: string) {
   const person = await join(`${name}@shop.example`, 'viewer');
   const begun = await ok(person.post('/test/second-factor', { password: person.password }));
@@ -164,7 +164,7 @@ async function withCodes(name: string) {
 }
 const guess = (at: Person, kind: 'totp' | 'backup_code' = 'totp') => at.post('/sign-in/code', { kind, code: '000000' });
 
-test('the third wrong code after a right password is told by mail, once; who knows no password is told of nowhere', async () => {
+test('the third wrong code after a correct password is notified by email, once; without the password there is no email', async () => {
   const { half, email, of } = await withCodes('gus');
   const stranger = Object.assign(new Person(app.url), { address: '192.0.2.250' });
   for (let i = 0; i < 4; i++) {
@@ -183,7 +183,7 @@ test('the third wrong code after a right password is told by mail, once; who kno
   assert.equal(codes, 1);
 });
 
-test('each lock of the codes is longer than the one before, is told by mail, and a restart or a right code does not shorten it', async () => {
+test('each lock of the codes is longer than the one before, is notified by email, and is not shortened by a restart or a correct code', async () => {
   const { half, email, of, secret, person } = await withCodes('hal');
   const minutes: number[] = [];
   for (let round = 0; round < 7; round++) {
@@ -195,7 +195,7 @@ test('each lock of the codes is longer than the one before, is told by mail, and
     minutes.push(row!.minutes);
     const locked = await thief.post('/sign-in/code', { kind: 'totp', code: await freshTotp(app, secret) });
     assert.deepEqual([locked.status, locked.json.error.code], [429, 'second_factor_locked']);
-    // The time of the lock passes, and the person signs in between.
+    // The lock ends, and the person signs in before the next one.
     await sql()`update second_factors set locked_until = clock_timestamp() - interval '1 second' where id = ${(await of())[0]!.id}`;
     await ok(thief.post('/sign-in/code', { kind: 'totp', code: await freshTotp(app, secret) }));
   }
@@ -206,7 +206,7 @@ test('each lock of the codes is longer than the one before, is told by mail, and
   await sql()`update second_factors set failed_verification_count = 9, locked_until = locked_until - interval '31 days' where id = ${(await of())[0]!.id}`;
   await guess(await half());
   assert.equal((await of())[0]!.locks, 1);
-  // A new password takes from the thief what the guesses were made with, and the lock with it.
+  // A new password takes the attacker's means of guessing, and removes the lock.
   const confirmed = (await of())[0]!;
   assert.ok(confirmed.locked_until > new Date());
   await sql()`update sessions set confirmed_at = clock_timestamp() where user_id = ${confirmed.user_id}`;
@@ -214,7 +214,7 @@ test('each lock of the codes is longer than the one before, is told by mail, and
   assert.deepEqual([(await of())[0]!.locks, (await of())[0]!.locked_until], [0, null]);
 });
 
-test('while codes are locked a backup code and a passkey still sign their person in', async () => {
+test('while codes are locked, a backup code and a passkey still work', async () => {
   const { half, of, backupCodes, person } = await withCodes('ida');
   const key = new SoftwareKey();
   const made = await ok(person.post('/test/passkeys/options'));

@@ -1,4 +1,4 @@
-/** Webhooks at the dashboard's API: endpoints and their secrets, how they do, what was sent, sending again and stopping that. */
+/** Webhooks in the dashboard's API: endpoints and their secrets, health, deliveries, resending and stopping it. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { EVENT_TYPES, UPDATED_EVENT } from '../../src/core/event.ts';
@@ -49,10 +49,10 @@ const deliveries = async (query: string): Promise<any[]> => ok(await owner.get(`
 const audited = async (object: string): Promise<any[]> => [
   ...(await app.app.ctx.db.sql`select action, before, after, actor_name from audit_log where object = ${object} order by id`),
 ];
-/** Rests, so that nothing is sent to it while a test looks at what waits. */
+/** Paused, so that nothing is sent to it while a test looks at waiting deliveries. */
 const rest = (id: string) => app.app.ctx.db.sql`update endpoints set rests_until = now() + interval '1 day', failures = 9 where id = ${id}`;
 
-test('an endpoint is made, read, changed, paused, resumed and deleted; each act is in the log, no secret is', async () => {
+test('an endpoint is created, read, changed, paused, resumed and deleted; each action is logged, but no secret', async () => {
   const made = await add({ events: ['payment.completed', 'payment.updated'], description: 'Orders' });
   assert.match(made.secret, /^whsec_/);
   const listed = ok(await owner.get('/test/webhooks'));
@@ -84,7 +84,7 @@ test('an endpoint is made, read, changed, paused, resumed and deleted; each act 
   assert.equal(JSON.stringify(log).includes('whsec_'), false);
 });
 
-test('what belongs to another merchant or to the other mode does not exist', async () => {
+test('objects of another merchant or mode are not found', async () => {
   const { ctx } = app.app;
   const other = await createMerchant(ctx, { name: 'Other shop', plan: 'enterprise' });
   const theirs = app.as(other.keys.testSecret);
@@ -119,7 +119,7 @@ test('what belongs to another merchant or to the other mode does not exist', asy
   refused(await owner.get(`/test/deliveries?starting_after=${delivery.id}`), 400, 'cursor_invalid', 'starting_after');
 });
 
-test('in test mode an event of any type can be tried, about a payment that does not exist; live mode signs webhook.test alone', async () => {
+test('in test mode an event of any type can be sent, about a payment that does not exist; live mode sends only webhook.test', async () => {
   const { id } = await add({ events: ['payment.failed'] });
   const types = [...EVENT_TYPES, UPDATED_EVENT, 'webhook.test'];
   for (const type of types) {
@@ -147,7 +147,7 @@ test('in test mode an event of any type can be tried, about a payment that does 
   ok(await owner.send('DELETE', `/live/webhooks/${live.id}`, {}));
 });
 
-test('what an endpoint took and refused is counted to the attempt, by the hour', async () => {
+test('successful and failed attempts of an endpoint are counted exactly, per hour', async () => {
   const { id } = await add({ events: ['payment.created'] });
   await pay();
   await pay();
@@ -181,7 +181,7 @@ test('what an endpoint took and refused is counted to the attempt, by the hour',
   ]);
 });
 
-test('counts older than a week are forgotten, those of an endpoint go with it', async () => {
+test('counts older than a week are deleted, and those of an endpoint are deleted with it', async () => {
   const { ctx } = app.app;
   const { id } = await add();
   await pay();
@@ -209,7 +209,7 @@ test('counts older than a week are forgotten, those of an endpoint go with it', 
   await eventually(forgotten, (rows) => rows.length === 0, PATIENT);
 });
 
-test('an endpoint that answers 410 says since when it is off, until it is turned on', async () => {
+test('an endpoint that answers 410 shows since when it is off, until it is turned on', async () => {
   const { id } = await add();
   hook.answer(410);
   await pay();
@@ -224,7 +224,7 @@ test('an endpoint that answers 410 says since when it is off, until it is turned
   assert.deepEqual([on.enabled, on.disabled_reason, on.health.off_since], [true, null, null]);
 });
 
-test('deliveries are found by state, type and payment, each page once', async () => {
+test('deliveries are filtered by state, type and payment, each page once', async () => {
   const { id } = await add();
   const [first, second] = [await pay(), await pay()];
   await app.test.post(`/v1/test/payments/${first}/simulate`, { scenario: 'success' });
@@ -254,7 +254,7 @@ test('deliveries are found by state, type and payment, each page once', async ()
   refused(await owner.get('/test/deliveries?state=lost'), 400, 'parameter_invalid', 'state');
 });
 
-test('one delivery, and all events of a payment, are sent again with the same bytes and in order', async () => {
+test('one delivery, and all events of a payment, are resent with the same bytes and in order', async () => {
   const { id } = await add();
   const payment = await pay();
   await app.test.post(`/v1/test/payments/${payment}/simulate`, { scenario: 'success' });
@@ -274,7 +274,7 @@ test('one delivery, and all events of a payment, are sent again with the same by
     hook.received.map((hit) => hit.body),
     before,
   );
-  // An attempt under way is not doubled.
+  // A running attempt is not started a second time.
   await eventually(
     () => deliveries(`endpoint_id=${id}&state=delivered`),
     (all) => all.length === 3,
@@ -297,7 +297,7 @@ test('one delivery, and all events of a payment, are sent again with the same by
   refused(await owner.post(`/test/deliveries/${newest.id}/resend`), 409, 'endpoint_disabled');
 });
 
-test('the timeline of a payment tells what came of each delivery: taken, tried again, given up; and links to what still exists', async () => {
+test('the timeline of a payment shows the result of each delivery: delivered, retrying or failed, with links to what still exists', async () => {
   const strict = await startReceiver();
   try {
     const good = await add({ description: 'Orders' });
@@ -326,7 +326,7 @@ test('the timeline of a payment tells what came of each delivery: taken, tried a
     assert.equal(taken.at, sent.delivered_at);
     assert.deepEqual([tried.delivery.endpoint_id, tried.delivery.failure], [bad.id, 'status_503']);
     assert.ok(tried.delivery.attempt_count >= 1);
-    // What waits and was not tried yet is no line.
+    // A waiting delivery without an attempt is not shown.
     await rest(good.id);
     ok(await owner.post(`/test/payments/${id}/resend`));
     assert.deepEqual(await lines(good), [taken], 'sent again, it stays delivered meanwhile');
@@ -350,7 +350,7 @@ test('the timeline of a payment tells what came of each delivery: taken, tried a
     assert.deepEqual([ended.delivery.failure, ended.delivery.endpoint_id], ['status_410', bad.id]);
     ok(await owner.send('DELETE', `/test/webhooks/${bad.id}`, {}));
     assert.equal((await lines(bad))[0].delivery.endpoint_id, null, 'a deleted endpoint has no screen to link to');
-    // A test clock that is ahead dates events later than the attempts that tell of them.
+    // A test clock that is ahead dates events later than the attempts to deliver them.
     await app.test.post('/v1/test/clock/advance', { seconds: 86_400, payment_id: id });
     const all = await told();
     assert.deepEqual(
@@ -366,7 +366,7 @@ test('the timeline of a payment tells what came of each delivery: taken, tried a
   }
 });
 
-test('a recovery that is stopped puts back what it moved and was not sent', async () => {
+test('stopping a recovery restores the deliveries that it moved but did not send', async () => {
   const { sql } = app.app.ctx.db;
   const { id } = await add({ events: ['payment.created'] });
   for (let i = 0; i < 5; i++) await pay();
@@ -401,7 +401,7 @@ test('a recovery that is stopped puts back what it moved and was not sent', asyn
   assert.deepEqual(await stateOf(), before);
   assert.equal(ok(await owner.post(`/test/recoveries/${recovery.id}/cancel`)).recovery.status, 'cancelled', 'stopping twice is no fault');
   assert.equal(hook.received.length, 5, 'nothing was sent');
-  // Another one can begin, and now runs to its end.
+  // Another one can start, and now runs to its end.
   await eventually(
     async () => [...(await sql`select 1 from recoveries where endpoint_id = ${id} and queued_at is null`)],
     (r) => r.length === 0,
@@ -414,7 +414,7 @@ test('a recovery that is stopped puts back what it moved and was not sent', asyn
   assert.equal(ok(await owner.post(`/test/recoveries/${(await latest()).id}/cancel`)).recovery.status, 'done', 'what is done stays done');
 });
 
-test('a plan without webhooks is told; secrets and deleting are not asked of it', async () => {
+test('a plan without webhooks is reported; revealing secrets and deleting still work', async () => {
   const { id } = await add();
   await setPlan(app.app.ctx, { merchantId: app.merchant.merchantId, plan: 'starter' });
   try {
@@ -428,7 +428,7 @@ test('a plan without webhooks is told; secrets and deleting are not asked of it'
   }
 });
 
-test('reading costs the same however many deliveries an endpoint has', async () => {
+test('reading costs the same, however many deliveries an endpoint has', async () => {
   const { ctx } = app.app;
   const { id } = await add();
   await rest(id);
@@ -443,7 +443,7 @@ test('reading costs the same however many deliveries an endpoint has', async () 
         case when n % 3 = 0 then now() + interval '1 day' end from generate_series(1, 30000) n`;
   });
   await ctx.db.sql`analyze deliveries, events`;
-  /** Rows of deliveries and events that a reading touches, counted by the server in a transaction of its own. */
+  /** Rows of deliveries and events that a read touches, counted by the server in its own transaction. */
   const touched = (read: (own: typeof ctx) => Promise<unknown>): Promise<number> =>
     ctx.db.begin(async (tx) => {
       const own = { ...ctx, db: { ...ctx.db, sql: tx as unknown as typeof ctx.db.sql } };

@@ -1,6 +1,6 @@
 /**
- * Deliveries when things end: the worker killed at any moment, a recovery killed between its steps, a receiver down for hours
- * across a restart of the service. Every event arrives, in order, and nothing counts as delivered that was not taken.
+ * Deliveries when processes end: the worker killed at any moment, a recovery killed between its steps, a receiver down for hours across a
+ * restart of the service. Every event arrives, in order, and only accepted deliveries count as delivered.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -22,7 +22,7 @@ const DELIVERIES = process.env.FLORIN_LONG ? 10_000 : 500;
 const PLANS = '{"enterprise":{"per_minute":0}}';
 
 let database: TestDatabase;
-/** Answers requests; the workers are processes of their own. */
+/** Answers requests; the workers are separate processes. */
 let app: App;
 before(async () => {
   database = await testDatabase();
@@ -34,11 +34,11 @@ after(async () => {
   await database?.drop();
 });
 
-/** Requests as they came: by event, in order, with the most that were under way at a time. */
+/** Requests as they arrived: by event, in order, with the highest number at the same time. */
 type Receiver = {
   url: string;
   requests: { id: string; payment: string; type: string; taken: boolean }[];
-  /** Events that were answered 200. */
+  /** Events that were answered with 200. */
   taken: Set<string>;
   most: number;
   answer(next: (nth: number) => number): void;
@@ -70,7 +70,7 @@ async function startReceiver(t: TestContext, delayMs: number): Promise<Receiver>
       if (status === 200) receiver.taken.add(event.id);
       reply.writeHead(status).end();
     } catch {
-      // The sender was killed in the middle of its request: nothing was taken.
+      // The sender was killed in the middle of its request: nothing was accepted.
     } finally {
       open--;
     }
@@ -118,14 +118,14 @@ const createPayments = async (shop: Client, count: number): Promise<string[]> =>
   return ids;
 };
 type Row = { event: string; payment: string; state: string; good: boolean };
-/** Deliveries of an endpoint as recorded, and whether an attempt with a 2xx stands in the log. */
+/** Deliveries of an endpoint as recorded, and whether the log has an attempt with a 2xx. */
 const recorded = (endpoint: string): Promise<Row[]> =>
   app.ctx.db.sql<Row[]>`
     select d.event_id as event, d.payment_id as payment, d.state,
       exists (select 1 from attempts a where a.delivery_id = d.id and a.status between 200 and 299 and a.failure is null) as good
     from deliveries d where d.endpoint_id = ${endpoint}`;
 
-test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event arrives, none counts as delivered that was not taken`, async (t) => {
+test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event arrives, and only accepted ones count as delivered`, async (t) => {
   const receiver = await startReceiver(t, 40);
   // Every tenth is refused at first.
   let asked = 0;
@@ -136,7 +136,7 @@ test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event 
     payments.push(...(await createPayments(shop, DELIVERIES / KILLS)));
     const before = receiver.requests.length;
     const worker = spawnWorker(t);
-    // Anywhere in the batch; what earlier kills cut off comes again when its leases end.
+    // Anywhere in the batch; deliveries cut off by earlier kills are repeated when their leases end.
     const kept = Math.floor((Math.random() * DELIVERIES * 0.9) / KILLS);
     await eventually(
       async () => receiver.requests.length,
@@ -144,7 +144,7 @@ test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event 
       60_000,
     );
     await kill(worker);
-    // At every moment: what counts as delivered was taken.
+    // At every moment, everything that counts as delivered was accepted.
     for (const row of await recorded(endpoint))
       if (row.state === 'delivered') assert.ok(receiver.taken.has(row.event) && row.good, row.event);
   }
@@ -162,7 +162,7 @@ test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event 
   t.diagnostic(`${cut} were left after the last kill, ${twice} arrived more than once`);
 });
 
-test('a recovery goes on after each kill and sends everything', async (t) => {
+test('a recovery continues after each kill and sends everything', async (t) => {
   const receiver = await startReceiver(t, 10);
   const { shop, endpoint } = await openShop(receiver.url);
   const payments = await createPayments(shop, 1_200);

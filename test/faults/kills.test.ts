@@ -1,6 +1,6 @@
 /**
- * A killed process loses nothing: the service is killed with -9 at random moments while payments are created, chosen, paid,
- * confirmed and reported. What was acknowledged is there afterwards, once; what was paid completes; every event arrives.
+ * A killed process loses nothing: the service is killed with -9 at random moments while payments are created, paid, confirmed and
+ * reported. Everything acknowledged exists afterwards, once; everything paid completes; every event arrives.
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -12,9 +12,9 @@ import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
 const KILLS = process.env.FLORIN_LONG ? 300 : 50;
-/** Paid by this many at a time, so that every kill meets payments in each phase. */
+/** So many customers pay at a time, so that every kill hits payments in each phase. */
 const PAYERS = 6;
-/** At least so many are paid meanwhile: where they take longer, there are more kills, up to twice as many. */
+/** At least so many payments are paid meanwhile. If they take longer, there are more kills, up to twice as many. */
 const PAID = KILLS / 5;
 
 let node: TestNode;
@@ -35,14 +35,14 @@ after(async () => {
   await node?.destroy();
 });
 
-/** How many answers came, from whichever process, and when the last one did. */
+/** How many answers arrived, from any process, and when the last one did. */
 let answers = 0;
 let answeredAt = performance.now();
 let killing = true;
 
 /**
- * Asks again until the service answers well: a client of a service that is being killed all the time. While that goes on, any answer
- * to anybody is reason to go on; how long the kills take is a matter of the machine.
+ * Repeats a request until it succeeds, like a client of a service that is killed again and again. Any answer to any client counts as
+ * progress, because the time that the kills take depends on the machine.
  */
 async function insist<T>(ask: () => Promise<T>, good: (answer: T) => boolean): Promise<T> {
   let from = performance.now();
@@ -72,7 +72,7 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
     for (let turn = 0; !done.signal.aborted; turn++) {
       const key = `payer-${number}-${turn}`;
       const id = await createOnce(live, key);
-      // A choice whose answer was lost stands: then the page no longer asks.
+      // A choice whose answer was lost is still valid: the page then no longer asks.
       const address = await insist(
         async () => {
           const before = (await live.get(`/api/payment/${id}`)).json.payment_address;
@@ -98,7 +98,7 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
   };
   const killer = async () => {
     for (; kills < KILLS || (paid < PAID && kills < 2 * KILLS); kills++) {
-      // A moment counted in answers, so that a slow machine gets as far between two kills as a fast one.
+      // Time is counted in answers, so that a slow machine gets as far between two kills as a fast one.
       const until = answers + Math.random() * 40;
       while (answers < until && !done.signal.aborted) await sleep(5);
       await sleep(Math.random() * 100);
@@ -111,7 +111,7 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
     killing = false;
   });
   const parts = [killer(), miner(), ...Array.from({ length: PAYERS }, (_, i) => payer(i))];
-  // Whatever fails first ends the others.
+  // The first failure ends the others.
   await Promise.all(parts.map((part) => part.finally(() => done.abort()))).finally(() => Promise.allSettled(parts));
 
   await node.mine(2);
@@ -134,7 +134,7 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
   const list = (await live.get('/api/payments?limit=1')).json;
   assert.equal(list.total_count, acknowledged.size, 'nothing is there twice, nothing is missing');
   const { sql } = service.database.db;
-  // What arrived but was not recorded any more is sent again when the lease of the dead worker ends.
+  // A delivery that arrived but was not recorded is repeated when the lease of the dead worker ends.
   await eventually(
     async () => (await sql<{ count: bigint }[]>`select count(*) from deliveries where state <> 'delivered'`)[0]!.count,
     (count) => count === 0n,
@@ -145,7 +145,7 @@ test(`${KILLS} kills at random moments between creation and completion lose noth
   t.diagnostic(`${kills} kills, ${paid} payments paid and completed, ${service.receiver.received.length} deliveries`);
 });
 
-/** Creates with an idempotency key, again and again until an answer comes: one payment whatever happens in between. */
+/** Creates with an idempotency key, again and again until there is an answer: one payment, whatever happens in between. */
 async function createOnce(live: Client, key: string): Promise<string> {
   const reply = await insist(
     () => live.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' }, { 'idempotency-key': key }),

@@ -1,4 +1,4 @@
-/** A lost reply of the database never creates twice: what was committed without anyone hearing of it is found under its id. */
+/** A lost reply of the database never creates twice: a commit whose reply was lost is found by its ID. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';
@@ -40,7 +40,7 @@ for (const { name, key, at, headers } of [
     const before = (await as.get('/api/payments?limit=1')).json.total_count as number;
     const lost = proxy.lost();
     proxy.loseReply({ text: marker, at });
-    // Neighbors in the same batch are spared too; with a key there is one request alone.
+    // Other requests in the same batch are not affected either; with a key the request is alone.
     const count = 'idempotency-key' in headers ? 1 : 5;
     const replies = await Promise.all(Array.from({ length: count }, () => create(as, marker, headers)));
     assert.equal(proxy.lost(), lost + 1, 'a reply was lost');
@@ -67,7 +67,7 @@ for (const { name, key, at, headers } of [
   });
 }
 
-test('the connection ends while the statement is still under way, and commits after all', async () => {
+test('the connection ends while the statement is still running, and it commits after all', async () => {
   const as = client(app.url!, merchant.keys.liveSecret);
   const before = (await as.get('/api/payments?limit=1')).json.total_count as number;
   const waiting = (count: number) =>

@@ -1,4 +1,7 @@
-/** A name that leads elsewhere a moment later: what was checked is what is connected to, whatever the DNS server says next. */
+/**
+ * A name that resolves differently a moment later: the service connects to the address that it checked, whatever the DNS server says
+ * next.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +12,7 @@ import { test } from 'node:test';
 const APART = ['--mount', '--net', '--propagation', 'private'];
 const possible = process.getuid?.() === 0 && spawnSync('unshare', [...APART, 'true']).status === 0;
 
-test('a DNS server that names another address each time leads nowhere inside', {
+test('a DNS server that returns another address each time leads nowhere inside', {
   skip: !possible && 'needs root and namespaces',
 }, (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'florin-dns-'));
@@ -25,7 +28,7 @@ test('a DNS server that names another address each time leads nowhere inside', {
   assert.equal(child.status, 0, child.stderr);
   const { outcomes, questions, arrived } = JSON.parse(child.stdout);
   assert.deepEqual(outcomes, ['200', 'refused_address', '200', 'refused_address', 'refused_address', '200']);
-  // One question an attempt: a second, between the check and the connection, would have led inside.
+  // One question per attempt: a second one, between the check and the connection, would have led inside.
   assert.equal(questions, outcomes.length);
   assert.deepEqual(arrived, ['11.11.11.11', '11.11.11.11', '11.11.11.11']);
 });

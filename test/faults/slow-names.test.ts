@@ -1,4 +1,4 @@
-/** Name servers of one merchant that answer late or never: everything else of the service goes on as if they were not there. */
+/** One merchant's name servers that answer late or never: everything else in the service continues normally. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,13 +9,13 @@ import { test } from 'node:test';
 const APART = ['--mount', '--net', '--propagation', 'private'];
 const possible = process.getuid?.() === 0 && spawnSync('unshare', [...APART, 'true']).status === 0;
 
-test('slow name servers of one merchant hold up no other look-up and no other merchant’s deliveries', {
+test('slow name servers of one merchant delay no other lookup and no other merchant’s deliveries', {
   skip: !possible && 'needs root and namespaces',
 }, (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'florin-dns-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const resolver = join(folder, 'resolv.conf');
-  // The system's look-up waits for as long as it can: whatever waits for it, too, is not done in time.
+  // The system's lookup waits as long as it can: anything that waits for it, too, is not done in time.
   writeFileSync(resolver, 'nameserver 127.0.0.1\noptions timeout:30 attempts:5\n');
   const setUp = `ip link set lo up && mount --bind "$0" /etc/resolv.conf && exec "$@"`;
   const child = spawnSync(

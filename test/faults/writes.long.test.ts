@@ -1,6 +1,6 @@
 /**
- * Each write of the process is a moment at which it may die: the same payment is made again and again, and the process is killed
- * as it enters its first, second, third ... write to a socket or file, until the payment is through without a kill.
+ * The process may die at each of its writes: the same payment is made again and again, and the process is killed at its first, second,
+ * third ... write to a socket or file, until the payment completes without a kill.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -12,7 +12,7 @@ import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
 const WRITES = 'write,writev,pwrite64,pwritev,sendto,sendmsg';
-/** The address keys of the merchant: a public test vector of BIP-84. */
+/** The merchant's account keys: a public test vector of BIP-84. */
 const ACCOUNT = 'vpub5Y6cjg78GGuNLsaPhmYsiw4gYX3HoQiRBiSwDaBXKUafCt9bNwWQiitDk5VZ5BVxYnQdwoTyXSs2JHRPAgjAvtbBrf8ZhDYe2jWAqvZVnsc';
 
 let node: TestNode;
@@ -44,7 +44,7 @@ test('a kill at every write between choice and completion loses nothing', async 
       },
     );
     await sleep(300);
-    // The answer may be lost with the process; the choice stands or it does not.
+    // The answer may be lost with the process; the choice was made or it was not.
     await service.choose(id, 'BTC').catch(() => undefined);
     let killed = false;
     const revive = async () => {
@@ -93,7 +93,7 @@ test('a kill at every write between choice and completion loses nothing', async 
   t.diagnostic(`${kills} kills, one at each write`);
 });
 
-/** Whether the process runs; a killed one that nobody waited for yet does not. */
+/** Whether the process runs. A killed one that nobody has waited for does not. */
 function alive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,4 +1,7 @@
-/** Backup and restore: made beside a running service under load, read into a fresh install, refused where it would lose or mix data. */
+/**
+ * Backup and restore: taken beside a running service under load, restored into a fresh install, refused where data would be lost or
+ * mixed.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -80,7 +83,7 @@ async function install(dataFolder: string) {
     live: client(url, keys.live),
     test: client(url, keys.test),
     florin: async (...args: string[]) => {
-      // `doctor` answers with 1 and its JSON when something needs the operator.
+      // `doctor` exits with 1 and prints its JSON when the operator has to act.
       const { stdout, stderr } = await run(process.execPath, ['src/main.ts', ...args, '--json'], { env }).catch(
         (error: { stdout: string; stderr: string }) => error,
       );
@@ -138,7 +141,7 @@ async function choose(url: string, id: string): Promise<void> {
   assert.ok(reply.ok, await reply.text());
 }
 
-test('a fresh install goes on from a backup made beside a service under load', async (t) => {
+test('a fresh install continues from a backup made beside a service under load', async (t) => {
   keys.live = (await source.florin('key', 'create', '--merchant', source.merchantId, '--mode', 'live', '--type', 'secret')).key;
   keys.test = (await source.florin('key', 'create', '--merchant', source.merchantId, '--mode', 'test', '--type', 'secret')).key;
   const simulated = await create(source.test);
@@ -148,7 +151,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
     (reply) => reply.json.status === 'completed',
   );
 
-  // Four callers create, and every third payment gets an address, until told to stop.
+  // Four callers create payments until stopped; every third payment gets an address.
   const acknowledged: string[] = [];
   const withAddress: string[] = [];
   let loaded = true;
@@ -174,7 +177,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
   const sureWithAddress = [...withAddress];
   const made = await source.florin('backup', '--file', file);
   const during = acknowledged.length - sure.length;
-  // What is issued after the backup is unknown to it.
+  // The backup does not contain what is issued after it.
   const whenMade = withAddress.length;
   await eventually(
     async () => withAddress.length,
@@ -210,7 +213,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
 
   source.receiver.answer(200);
   await restored.start();
-  await t.test('payments, lists, exact totals and events are those of the moment of the backup', async () => {
+  await t.test('payments, lists, exact totals and events are as they were when the backup was made', async () => {
     const live = await payments(restored.live);
     const ids = live.rows.map((row) => row.transaction_id);
     assert.deepEqual(ids, there.live.rows.map((row) => row.transaction_id).slice(-ids.length));
@@ -231,17 +234,17 @@ test('a fresh install goes on from a backup made beside a service under load', a
     const createdIn = new Set(told.filter((row) => row.type === 'payment.created').map((row) => row.data.id));
     for (const id of ids) assert.ok(createdIn.has(id), `the creation of ${id} has its event`);
   });
-  await t.test('webhooks that were not delivered go on', async () => {
+  await t.test('webhooks that were not delivered are delivered after the restore', async () => {
     for (const id of undelivered) {
       await eventually(
         async () => source.eventsOf(id),
         (seen) => seen.join() === 'created',
-        // The endpoint may rest for up to a minute, as it did when the backup was made.
+        // The endpoint may be paused for up to a minute, as it was when the backup was made.
         90_000,
       );
     }
   });
-  await t.test('no address is ever given again, although the backup does not know them all', async () => {
+  await t.test('no address is issued twice, although the backup does not contain them all', async () => {
     const held = new Set((await payments(restored.live)).rows.map((row) => row.transaction_id));
     const lost = [...everIssued.values()].filter((id) => !held.has(id));
     assert.ok(lost.length > 20, `only ${lost.length} addresses were given since, the reserve would do`);
@@ -252,7 +255,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
     }
     assert.equal((await restored.florin('verify')).ok, true);
   });
-  await t.test('a payment of the backup completes, and a deposit to an address given since is named until it is claimed', async () => {
+  await t.test('a payment in the backup completes, and a deposit to an address issued later is reported until it is claimed', async () => {
     const known = sureWithAddress[0]!;
     const held = new Set((await payments(restored.live)).rows.map((row) => row.transaction_id));
     const [lostAddress] = [...everIssued].find(([, id]) => !held.has(id))!;
@@ -280,7 +283,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
     );
     await assert.rejects(restored.florin('deposit', 'claim', '--coin', 'LTC', '--ref', `${txid}:77`), /this deposit does not exist/);
   });
-  await t.test('a restore over a running service, or over data, is refused', async () => {
+  await t.test('a restore over a running service or over existing data is refused', async () => {
     const before = (await payments(restored.live)).rows;
     await assert.rejects(restored.florin('restore', '--file', file), /Florin is running on this database/);
     await restored.end();
@@ -293,7 +296,7 @@ test('a fresh install goes on from a backup made beside a service under load', a
   );
 });
 
-/** Two installs for what needs no service: one with a few rows, and an empty one. */
+/** Two installs for the cases that need no service: one with a few rows, and an empty one. */
 async function pair(t: { after(fn: () => Promise<void>): void }): Promise<{ full: TestDatabase; empty: TestDatabase; path: string }> {
   const full = await testDatabase();
   const empty = await testDatabase();
@@ -327,7 +330,7 @@ const unpacked = (bytes: Uint8Array): Buffer | null => {
   }
 };
 
-test('cut, altered and foreign files are refused and leave nothing; the whole file is then taken', async (t) => {
+test('truncated, altered and foreign files are refused and leave nothing behind; the complete file is then restored', async (t) => {
   const { full, empty, path } = await pair(t);
   writeFileSync(join(full.folder, 'secret.key'), 'the key\n');
   await backup(full, path);
@@ -349,15 +352,15 @@ test('cut, altered and foreign files are refused and leave nothing; the whole fi
   await refuses(whole.subarray(0, -1), /is damaged or cut off/, 'cut by one byte');
   const content = gunzipSync(whole);
   for (let i = 0; i < 40; i++) {
-    // Beyond the ten bytes in which a compressed file tells its maker and time.
+    // After the ten bytes of the gzip header.
     const at = 10 + Math.floor(((whole.length - 11) * i) / 39);
     const altered = Buffer.from(whole);
     altered[at]! ^= 1 << (i % 8);
-    // Compression has bits of its own that nobody reads.
+    // Some bits of a gzip file are never read.
     if (unpacked(altered)?.equals(content)) continue;
     await refuses(altered, /is damaged or cut off|is not a backup/, `bit ${i % 8} of byte ${at} of ${whole.length}`);
   }
-  // Altered before it was compressed: the checksums of compression hold, those of the tables do not.
+  // Altered before it was compressed: the gzip checksums match, but those of the tables do not.
   const plain = gunzipSync(whole).toString('latin1');
   const rewrite = (text: string) => gzipSync(Buffer.from(text, 'latin1'));
   const changed = plain.replace('\tpending\txx\t', '\tpending\txy\t');
@@ -391,7 +394,7 @@ test('cut, altered and foreign files are refused and leave nothing; the whole fi
   await assert.rejects(restore(empty, path), refused(/This install is not empty/));
 });
 
-test('each wallet jumps beyond the reserve, and beyond what the file in the data folder says may have been issued', async (t) => {
+test('each wallet skips the reserve, and the addresses that the file in the data folder says may have been issued', async (t) => {
   const { full, empty, path } = await pair(t);
   await backup(full, path);
   writeFileSync(join(empty.folder, 'wallet-indexes.json'), '{"wal_2": 60}');
@@ -411,7 +414,7 @@ test('each wallet jumps beyond the reserve, and beyond what the file in the data
   );
 });
 
-test('a backup without its key is refused at the restore, not found unreadable afterwards', async (t) => {
+test('a backup without its key is refused during the restore, not found unreadable afterwards', async (t) => {
   const { full, empty, path } = await pair(t);
   await backup(full, path, 'the right key');
   assert.ok(!gunzipSync(readFileSync(path)).includes('the right key'), 'a key that was given is not in the file');
@@ -420,7 +423,7 @@ test('a backup without its key is refused at the restore, not found unreadable a
   await restore(empty, path, 'the right key');
 });
 
-test('a key that is in the backup takes the place of one nothing was sealed with, which is kept', async (t) => {
+test('the key in a backup replaces a key that never sealed anything, and the old key is kept', async (t) => {
   const { full, empty, path } = await pair(t);
   writeFileSync(join(full.folder, 'secret.key'), 'the right key\n');
   await backup(full, path);
@@ -432,7 +435,7 @@ test('a key that is in the backup takes the place of one nothing was sealed with
   assert.equal(readFileSync(join(empty.folder, old!), 'utf8'), 'another key\n');
 });
 
-test('an older backup is brought up to date, one of a newer database is not made, one of no database neither', async (t) => {
+test('an older backup is upgraded; a database that is newer or not ours is not backed up', async (t) => {
   const { full, empty, path } = await pair(t);
   const { sql } = full.db;
   const database = `${full.connection.database}_older`;
@@ -460,7 +463,7 @@ test('an older backup is brought up to date, one of a newer database is not made
   await assert.rejects(backup(full, path), refused(/newer Florin .*9999_later\.sql/));
 });
 
-test('a service on an own database keeps a restore away as long as it runs, and a restore the service', async (t) => {
+test('a service with its own database blocks a restore while it runs, and a restore blocks the service', async (t) => {
   const { full, empty, path } = await pair(t);
   await backup(full, path);
   const leave = await claimServe(empty.db, { alone: false });
@@ -478,13 +481,13 @@ test('a service on an own database keeps a restore away as long as it runs, and 
   });
 });
 
-test('a backup that cannot be written to its end leaves no file, and the one of before stays', async (t) => {
+test('a backup that cannot be completed leaves no file, and keeps the previous backup', async (t) => {
   const { full, path } = await pair(t);
   await full.db.sql`
     insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
     select 'evt_' || i, 'mer_1', 'live', 'pay_' || i, 'payment.created', 1, sha512(i::text::bytea), clock_timestamp() from generate_series(1, 40000) i`;
   writeFileSync(path, 'the backup of yesterday');
-  // As on a full disk: the file may not grow beyond 64 blocks.
+  // Like a full disk: the file may not grow beyond 64 blocks.
   const env = { PATH: process.env.PATH ?? '', ...testEnvironment(full.url, full.folder) };
   const limited = run('sh', ['-c', 'ulimit -f 64; exec "$@"', 'sh', process.execPath, 'src/main.ts', 'backup', '--file', path], {
     env,

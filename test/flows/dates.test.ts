@@ -1,4 +1,4 @@
-/** The tests that look at dates, at other dates; `npm run test:long` runs all of them there. */
+/** Runs the tests that depend on dates, at other dates; `npm run test:long` runs all tests at them. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +20,7 @@ const OF_DATES = [
 
 if (shiftMs() === 0) {
   for (const [index, { name }] of DATES.entries()) {
-    test(`${name}: the tests that look at dates pass`, async () => {
+    test(`${name}: the tests that depend on dates pass`, async () => {
       const { NODE_TEST_CONTEXT: _, FLORIN_TEST_DATABASE: __, ...env } = process.env;
       const child = spawn(process.execPath, ['test/kit/run.ts', `--date=${index + 1}`, ...OF_DATES], {
         env,
@@ -32,7 +32,7 @@ if (shiftMs() === 0) {
     });
   }
 } else {
-  test('the tests, what they start, the database and the pages have one date, and it is not today’s', async () => {
+  test('the tests, the processes they start, the database and the pages share one date, which is not today’s', async () => {
     const { at } = DATES.find(({ timeZone }) => timeZone === process.env.TZ)!;
     const [database, browser] = await Promise.all([testDatabase(), startBrowser()]);
     const tab = await openTab(browser, 'about:blank');

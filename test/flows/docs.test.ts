@@ -1,4 +1,4 @@
-/** The documentation that an install serves: what errors link to is there, and so is what the pages link to. */
+/** The documentation that an install serves: every link in errors and pages leads somewhere. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
@@ -18,13 +18,13 @@ before(async () => {
 });
 after(() => app.stop());
 
-/** The path and anchor of a link as this server, whatever its public name, is asked for it. */
+/** The path and anchor of a link, to be requested from this server whatever its public name is. */
 const local = (link: string): { path: string; anchor: string } => {
   const { pathname, hash } = new URL(link, app.config.publicUrl);
   return { path: pathname, anchor: hash.slice(1) };
 };
 
-test('the address of the service leads browsers to the dashboard; programs get a 404 as JSON', async () => {
+test('the root address redirects browsers to the dashboard; programs get a 404 as JSON', async () => {
   const get = (accept: string, path = '/') => fetch(app.url + path, { redirect: 'manual', headers: { accept } });
   const browser = await get('text/html,application/xhtml+xml,*/*;q=0.8', '/?utm=1');
   assert.deepEqual([browser.status, browser.headers.get('location'), browser.headers.get('vary')], [302, '/dashboard', 'accept']);
@@ -56,7 +56,7 @@ test('the doc_url of an error leads to the anchor of its code', async () => {
   }
 });
 
-test('every code of the catalogue has one anchor, with its status and type', async () => {
+test('every error code has one anchor, with its status and type', async () => {
   const page = await app.anonymous.get('/docs/errors');
   assert.equal(page.status, 200);
   for (const [code, { status, type }] of Object.entries(PROBLEMS)) {
@@ -66,7 +66,7 @@ test('every code of the catalogue has one anchor, with its status and type', asy
   }
 });
 
-test('the sidebar has every document once, and the front page leads to all but the recipes', async () => {
+test('the sidebar lists every document once, and the front page links to all but the recipes', async () => {
   const page = await app.anonymous.get('/docs');
   assert.equal(page.status, 200);
   const [, side] = /<nav class="side"[^>]*>(.*?)<\/nav>/s.exec(page.text)!;
@@ -82,7 +82,7 @@ test('the sidebar has every document once, and the front page leads to all but t
   assert.ok(side!.includes('href="/docs/api"'));
 });
 
-test('the search finds sections, operations and errors, also by the beginning of a word or with a slip', async () => {
+test('search finds sections, operations and errors, also by the beginning of a word or with a typo', async () => {
   const first = async (question: string) => {
     const page = await app.anonymous.get(`/docs/search?q=${encodeURIComponent(question)}`);
     assert.equal(page.status, 200);
@@ -103,7 +103,7 @@ test('the search finds sections, operations and errors, also by the beginning of
   assert.ok(!page.text.includes('<b>x'));
 });
 
-test('every link of every page leads somewhere, to its anchor too', async () => {
+test('every link on every page leads somewhere, including its anchor', async () => {
   const pages = new Map<string, string>();
   const open = async (path: string, from: string): Promise<string> => {
     if (!pages.has(path)) {
@@ -127,7 +127,7 @@ test('every link of every page leads somewhere, to its anchor too', async () => 
   assert.ok(pages.size > 20, String(pages.size));
 });
 
-test('the reference as Markdown has every route: its fields, a request and what comes back', async () => {
+test('the reference as Markdown has every route, with its fields, a request and a response', async () => {
   const page = await app.anonymous.get('/docs/api.md');
   for (const { summary, method, path, query, body } of ROUTES) {
     const section = page.text.split(/^### /m).find((text) => text.startsWith(`${summary}\n`)) ?? assert.fail(summary);
@@ -207,7 +207,7 @@ test('Markdown becomes the page it describes, and HTML in it stays text', () => 
   for (const id of ['a-b-1', 'a-b-2', 'own']) assert.ok(page.includes(`<h2 id="${id}">`), page);
 });
 
-test('the pages are readable on a phone and by everybody', async () => {
+test('the pages are readable on a phone and accessible', async () => {
   const browser = await startBrowser();
   try {
     for (const path of ['/docs', '/docs/search?q=webhook', '/docs/guides/webhooks', '/docs/errors']) {
@@ -259,7 +259,7 @@ test('search, tabs and copy buttons work in a browser, and the sidebar is there 
   }
 });
 
-test('the pages run under a policy that allows files of this service and nothing else', async () => {
+test('the pages run under a policy that allows only files of this service', async () => {
   for (const path of ['/docs', '/docs/guides/webhooks', '/docs/errors', '/docs/search?q=key']) {
     const page = await app.anonymous.get(path);
     const policy = page.headers.get('content-security-policy')!;
@@ -274,13 +274,13 @@ test('the pages run under a policy that allows files of this service and nothing
   assert.ok(!/<script/i.test(plain.text));
 });
 
-test('a set-up link leads into the dashboard, its token where no server is told it; looking spends nothing', async () => {
+test('a set-up link opens the dashboard without sending its token to any server; opening it does not use it up', async () => {
   const { pathname, search, hash } = new URL(app.merchant.setupUrl);
   assert.equal(search, '', 'neither a log nor the history of a proxy keeps it');
   const token = /^#token=([\w-]{20,})$/.exec(hash)![1];
   for (const [path, location] of [
     [pathname, '/dashboard/set-up'],
-    // As links were printed before.
+    // The format of older links.
     [`${pathname}?token=${token}`, `/dashboard/set-up#${token}`],
   ] as const) {
     const page = await app.anonymous.get(path);

@@ -1,4 +1,4 @@
-/** Small doors: what they let through, and what not. */
+/** Small entrances: what they let through and what they refuse. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request } from 'node:http';
@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { startTestApp } from '../kit/app.ts';
 
-/** A proxy on this machine that says nothing of whom it asks for; `host`: whether it hands on the name that was asked. */
+/** A proxy on this machine that does not forward the client's address; `host`: whether it forwards the requested name. */
 async function silentProxy(t: TestContext, url: string, { host }: { host: boolean }): Promise<string> {
   const proxy = createServer((incoming, reply) => {
     const headers = { ...incoming.headers, host: host ? 'pay.example' : new URL(url).host };
@@ -25,7 +25,7 @@ const statusOf = async (url: string, headers: Record<string, string> = {}): Prom
   return reply.statusCode!;
 };
 
-test('the figures of an install stay within it, also behind a proxy on the same machine that names nobody', async (t) => {
+test('metrics stay inside the install, also behind a local proxy that does not forward client addresses', async (t) => {
   const outside = await startTestApp({ PUBLIC_URL: 'https://pay.example', TRUSTED_PROXIES: '127.0.0.1', METRICS_TOKEN: 'figures' });
   t.after(() => outside.stop());
   for (const host of [true, false]) {
@@ -41,7 +41,7 @@ test('the figures of an install stay within it, also behind a proxy on the same 
     assert.equal(await statusOf(`${inside.url}/metrics`, { [name]: '1' }), 401, name);
 });
 
-test('a test payment returns to https, or by http to this machine alone', async (t) => {
+test('a test payment returns to https, or over http only to this machine', async (t) => {
   const app = await startTestApp();
   t.after(() => app.stop());
   const create = (return_url: string) => app.test.post('/api/payment/create/simple', { amount_usd: 25, return_url });

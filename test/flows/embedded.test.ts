@@ -1,4 +1,4 @@
-/** The service on its own database: one at a time, and gone when it is stopped. */
+/** The service with its own database: only one at a time, and the database stops with it. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,14 +11,14 @@ const folder = mkdtempSync(join(tmpdir(), 'florin-embedded-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const config = readConfig({ PORT: '0', FLORIN_DATA: join(folder, 'data'), LOG_LEVEL: 'silent', PRICES: 'static:BTC=97000.00' });
 
-test('a second service on the same folder is refused, the first goes on, and its stop takes the database along at once', async () => {
+test('a second service on the same folder is refused, the first continues, and stopping it stops the database at once', async () => {
   const first = await startApp(config);
   await assert.rejects(startApp(config), /Florin already runs on this data folder/);
   assert.equal((await fetch(`${first.url}/readyz`)).status, 200);
   const began = performance.now();
   await first.stop();
   const took = performance.now() - began;
-  // A connection that rests is not waited for: neither the ten seconds that an answer under way has, nor until it times out.
+  // An idle connection does not delay the stop: neither by the ten seconds that running requests get, nor until it times out.
   assert.ok(took < 9_000, `stopping took ${Math.round(took)} ms`);
   assert.ok(!existsSync(join(config.dataFolder, 'postgres/postmaster.pid')), 'the database still runs');
 });

@@ -29,9 +29,9 @@ const refused = (reply: Reply, status: number, code: string, param: string) => {
 };
 const pageOf = async (id: string) => (await app.anonymous.get(`/pay?id=${id}`)).text;
 
-test('a price in euros is turned into dollars at the rate of the moment, which stays with the payment', async () => {
+test('a price in euros is converted to dollars at the current rate, which is stored with the payment', async () => {
   const reply = ok(await ask(app.test, '20.00', 'EUR'));
-  // 20.00 / 0.92165 = 21.70021…: rounded up to a cent; at 100.00 USD for an LTC.
+  // 20.00 / 0.92165 = 21.70021…, rounded up to a cent, at 100.00 USD per LTC.
   const { amount_fiat, currency_fiat, fiat_rate, fiat_rate_source, amount_usd, amount } = reply;
   assert.deepEqual(
     { amount_fiat, currency_fiat, fiat_rate, fiat_rate_source, amount_usd, amount },
@@ -57,7 +57,7 @@ test('a price in euros is turned into dollars at the rate of the moment, which s
   assert.match(page, /<title>TEST .* – €20\.00<\/title>/);
 });
 
-test('simple and advanced payments take other currencies too, and the payer chooses the coin', async () => {
+test('simple and advanced payments accept other currencies too, and the customer chooses the coin', async () => {
   const RETURN = 'https://shop.example/thanks';
   const create = (kind: string, body: object, client = app.test) =>
     client.post(`/api/payment/create/${kind}`, { return_url: RETURN, ...body });
@@ -74,7 +74,7 @@ test('simple and advanced payments take other currencies too, and the payer choo
   const plain = ok(await create('simple', { amount: 20.5, currency_fiat: 'USD' }));
   assert.deepEqual([plain.amount_usd, (await app.test.get(`/api/payment/${plain.id}`)).json.amount_fiat], ['20.50', undefined]);
 
-  // 3 x 3.33 + 1 x 0.005 + 0.5 = 10.495 KWD, turned into dollars once: 34.1857… at 0.307.
+  // 3 x 3.33 + 1 x 0.005 + 0.5 = 10.495 KWD, converted to dollars once: 34.1857… at 0.307.
   const items = [
     { product_id: 'mug', name: 'Mug', quantity: 3, unit_price: '3.33' },
     { product_id: 'bag', name: 'Bag', quantity: 1, unit_price: 0.005 },
@@ -117,7 +117,7 @@ test('amounts have the decimals of their currency: none in yen, three in dinars'
   for (const amount of ['1e3', '1,000', '٣', ' 1', '']) refused(await ask(app.test, amount, 'JPY'), 400, 'parameter_invalid', 'amount');
 });
 
-test('the largest amount is what a million dollars are worth, to the unit', async () => {
+test('the largest amount is worth exactly a million dollars', async () => {
   assert.equal(ok(await ask(app.test, '155000000', 'JPY')).amount_usd, '1000000.00');
   const over = refused(await ask(app.test, '155000001', 'JPY'), 400, 'amount_too_large', 'amount');
   assert.equal(over.json.error.message, 'amount must be at most the worth of 1000000.00 USD.');
@@ -136,14 +136,14 @@ test('a price in dollars has no rate', async () => {
   assert.match(await pageOf(reply.id), /<bdi>\$25\.00<\/bdi><\/p>/);
 });
 
-test('a currency that is not known is refused with those that are', async () => {
+test('an unknown currency is refused with a list of the known ones', async () => {
   for (const currency of ['XXX', 'BTC', 'RUB', 'eur', 'EU ']) {
     const { json } = refused(await ask(app.test, 20, currency), 400, 'fiat_unsupported', 'currency_fiat');
     assert.match(json.error.message, /^currency_fiat is not supported. Use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /);
   }
 });
 
-test('without a rate live payments wait and test payments take a labelled sample', async () => {
+test('without a rate, live payments are refused and test payments use a sample rate that is labeled as such', async () => {
   const reply = refused(await ask(offline.live, 20, 'EUR'), 503, 'price_unavailable', 'currency_fiat');
   assert.ok(Number(reply.headers.get('retry-after')) > 0);
   assert.equal(reply.json.error.type, 'service_unavailable');
@@ -154,7 +154,7 @@ test('without a rate live payments wait and test payments take a labelled sample
   assert.match(page, /1 USD = [\d.]+ \w+<\/bdi> \(sample rate, /);
 });
 
-test('a repeated request with one Idempotency-Key keeps the first rate', async () => {
+test('a repeated request with the same Idempotency-Key keeps the first rate', async () => {
   const key = { 'idempotency-key': 'euro-1' };
   const body = { crypto: 'LTC', amount: '20.00', currency_fiat: 'EUR' };
   const first = ok(await app.test.post('/v1/transactions/create', body, key));
@@ -169,7 +169,7 @@ test('a repeated request with one Idempotency-Key keeps the first rate', async (
   assert.equal((await app.test.get(`/api/payment/${first.id}`)).json.fiat_rate, '0.92165000');
 });
 
-test('rates that have become too old price no live payment', async () => {
+test('live payments are not priced with rates that are too old', async () => {
   const server = createServer((request, reply) => {
     const answer = request.url!.startsWith('/v2/exchange-rates')
       ? '{"data":{"currency":"USD","rates":{"EUR":"0.92","SEK":"10.5"}}}'
@@ -185,7 +185,7 @@ test('rates that have become too old price no live payment', async () => {
   ctx.fiat = createFiatRates({ ...ctx, clock, sources: 'coinbase,coingecko', hosts: { coinbase: host, coingecko: host } });
   try {
     await ctx.fiat.check();
-    // A live payment gets as far as its wallet; the sources are named on a test payment.
+    // A live payment fails only at its missing wallet; the sources are named on a test payment.
     refused(await ask(app.live, 20, 'EUR'), 400, 'coin_not_configured', 'crypto');
     const { fiat_rate, fiat_rate_source } = ok(await ask(app.test, 20, 'EUR'));
     assert.deepEqual([fiat_rate, fiat_rate_source], ['0.92100000', 'coinbase, coingecko']);

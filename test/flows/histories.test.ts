@@ -1,7 +1,7 @@
 /**
- * Adversarial histories: blocks, reorganizations, double-spends, lost and repeated news, failing nodes and killed followers, told
- * to the real follower on the real database. A chain is shared by several payments; each payment's life on it is one history.
- * What must stand in the books is computed from the chain that the test made, never by the code under test.
+ * Adversarial histories: blocks, reorganizations, double-spends, lost and repeated messages, failing nodes and killed followers, given to
+ * the real follower on the real database. Several payments share a chain; the life of each payment on it is one history. The expected
+ * records are computed from the chain that the test made, never by the code under test.
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -18,15 +18,15 @@ import { testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 
 /**
- * Payments that share a chain. Each is a history of its own: its transfers, double-spends and confirmations, under blocks and
- * reorganizations that it shares with the others. 2,000 histories are 80 chains of 10 to 40 happenings each.
+ * Payments that share a chain. Each has its own history: its transfers, double-spends and confirmations, under blocks and reorganizations
+ * that it shares with the others. 2,000 histories are 80 chains with 10 to 40 events each.
  */
 const PAYMENTS = 25;
 const HISTORIES = process.env.FLORIN_LONG ? 100_000 : 2_000;
 const START = new Date('2026-01-01T00:00:00Z').getTime();
 const MINUTE = 60_000;
 const WINDOW_SECONDS = 86_400;
-/** The last instant of what happens by chance: all of it is inside the windows. */
+/** The last moment at which random events happen: all of them are inside the windows. */
 const LAST = START + 20 * 60 * MINUTE;
 /** The deepest fork below the highest block so far; followers walk back 144 blocks of BTC. */
 const DEEPEST = 140;
@@ -35,7 +35,7 @@ const FIRST_HEIGHT = 150;
 type Coin = 'BTC' | 'LTC';
 const PRICE: Readonly<Record<Coin, bigint>> = { BTC: 97_000n, LTC: 100n };
 const DUST: Readonly<Record<Coin, bigint>> = { BTC: 546n, LTC: 5_460n };
-/** Confirmations wanted below 100, 1,000 and 10,000 USD, and from there: the documented table. */
+/** Required confirmations below 100, 1,000 and 10,000 USD, and above: the documented table. */
 const DEPTHS: Readonly<Record<Coin, readonly number[]>> = { BTC: [1, 2, 3, 6], LTC: [6, 12, 24, 40] };
 const TARGETS_CENTS = [5_000n, 9_000n, 40_000n, 250_000n] as const;
 
@@ -49,16 +49,16 @@ type ChainFact =
   | { do: 'replace'; pick: number; mined: boolean; percent: number }
   | { do: 'vanish' | 'return'; mask: number };
 type Fact = ChainFact | { do: 'pass'; minutes: number } | { do: 'restart' | 'repeat' | 'sync' | 'nothing' };
-/** What goes wrong while the follower looks, before the answer to one of its calls. */
+/** Failures while the follower looks, before the answer to one of its calls. */
 type Fault =
   | { at: number; is: 'down' | 'kill' }
   | { at: number; is: ChainFact }
   /** A block is mined, and another follower reads it first. */
   | { at: number; is: 'overtaken' }
-  /** Another machine answers the next calls: one that has not heard of the blocks made last. */
+  /** Another machine answers the next calls. It has not seen the newest blocks. */
   | { at: number; is: 'elsewhere'; calls: number; blocksAgo: number }
   | null;
-/** `works`: whether the worker settles what is due after the looks, or beside them. */
+/** `works`: whether the worker settles due payments after the looks or at the same time. */
 type Moment = { fact: Fact; fault: Fault; looks: 0 | 1 | 2; race: boolean; works: false | 'after' | 'beside' };
 
 const mask = fc.nat(0xffff);
@@ -83,7 +83,8 @@ const mined: fc.Arbitrary<ChainFact> = fc.record({
 const reorganized: fc.Arbitrary<ChainFact> = fc.record({
   do: fc.constant('reorganize' as const),
   depth: fc.oneof({ weight: 20, arbitrary: fc.integer({ min: 1, max: 6 }) }, { weight: 1, arbitrary: fc.integer({ min: 7, max: 120 }) }),
-  // As many blocks as were taken and these. Fewer is a node that fell back, which takes nothing back: test/nodes/guard.test.ts.
+  // As many new blocks as were removed, plus these. With fewer, the node has fallen behind, which reverses nothing:
+  // test/nodes/guard.test.ts.
   blocks: fc.constantFrom(0, 1, 1, 1, 2),
   back: mask,
   mask,
@@ -146,11 +147,11 @@ const history: fc.Arbitrary<History> = fc.record({
 class Killed extends Error {}
 type Install = { ctx: Context; database: TestDatabase; merchantId: string; core: Core; setTime(at: number): Promise<void> };
 
-/** A service without roles on a database whose clock, and that of the process, shows what the test says. */
+/** A service without roles. The test sets its clock and that of its database. */
 async function install(): Promise<Install> {
   const database = await testDatabase();
   const { sql } = database.db;
-  // Named before the system's own functions, so that every statement asks this clock.
+  // Found before the system's own functions, so that every statement uses this clock.
   await sql.unsafe(`
     create schema told; create table told.time (at timestamptz not null); insert into told.time values ('${new Date(START).toISOString()}');
     create function told.clock_timestamp() returns timestamptz language sql volatile as 'select at from told.time';`);
@@ -181,7 +182,7 @@ const COUNTS = ['payment_counts', 'payment_count_deltas', 'payment_counters', 'l
 
 type Owed = { id: string; key: string; targetCents: bigint; quoteUnits: bigint; given: boolean };
 
-/** Lives one history to its end and holds the books against what the chain shows. */
+/** Runs one history to its end and compares the records with the chain. */
 async function live({ ctx, merchantId, setTime }: Install, { coin, targets, recorded, moments }: History): Promise<void> {
   const { sql } = ctx.db;
   await sql.unsafe([...TABLES, ...COUNTS].map((table) => `delete from ${table}`).join('; '));
@@ -192,7 +193,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   let highest = chain.tip().height;
   let syncing = false;
   let unique = 0n;
-  /** Two followers at once may each miss what the other one is writing: a double-spend is then noticed by absence. */
+  /** Two followers at once may each miss what the other is writing. A double-spend is then noticed by its absence. */
   let raced = false;
 
   // Payments
@@ -227,7 +228,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   );
   const byKey = new Map(owed.map((payment) => [payment.key, payment]));
 
-  /** The payers choose the coin: as the service does, but for the address, whose derivation is proven elsewhere. */
+  /** The payers choose the coin as in the service, except for the address, whose derivation is tested elsewhere. */
   const giveAddresses = async (payments: readonly Owed[], meanwhile?: () => Promise<void>): Promise<void> => {
     const fresh = [...new Set(payments)].filter((payment) => !payment.given);
     if (fresh.length === 0) return;
@@ -261,7 +262,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   const partsOf = (parts: readonly Part[], kind: OnChain['kind']): Payout[] =>
     parts.map(({ payment, percent }) => {
       const { key, quoteUnits } = owed[payment]!;
-      // Peg-outs are told apart by their amounts alone; halves are not.
+      // Peg-outs differ only in their amounts; halves do not.
       const apart = kind === 'pegout' && percent !== 50 ? ++unique : 0n;
       return { key, units: percent === 0 ? DUST[coin] - 1n - apart : (quoteUnits * BigInt(percent)) / 100n + apart };
     });
@@ -273,7 +274,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
       case 'pay': {
         const kind = coin === 'LTC' ? given.kind : 'output';
         const payments = given.parts.map(({ payment }) => owed[payment]!);
-        // A transaction that commits slowly: the follower looks while it is open.
+        // A transaction that commits slowly: the follower reads while it is open.
         await giveAddresses(payments, given.slow && !nested ? () => look(null, false) : undefined);
         const groups = given.joint ? [given.parts] : given.parts.map((one) => [one]);
         const sent = groups.map((parts): OnChain => {
@@ -333,13 +334,13 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
 
   // The follower and the worker
   /**
-   * Blocks that the node named as standing on its chain at some height, since completions were last judged, and the cursor of then.
-   * No more can be known: a block is downloaded by its hash, which a node answers although it left the chain a moment before.
+   * Blocks that the node reported on its chain at some height since completions were last checked, and the cursor at that time. More
+   * cannot be known: a block is downloaded by its hash, and a node returns it even if it left the chain a moment ago.
    */
   let named = new Set<string>();
   let waiting: Fault = null;
   let calls = 0;
-  /** A connection to the chain, and who reads it. */
+  /** A connection to the chain, and its readers. */
   const connect = () => {
     let elsewhere: { shown: readonly Block[]; calls: number } | null = null;
     const interrupt = async (call: string): Promise<void> => {
@@ -397,7 +398,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     mine.comeBack();
   };
 
-  // Judgement from the chain alone
+  // What the chain alone says
   const completed = new Set<string>();
   const usdE8 = (units: bigint): bigint => units * PRICE[coin];
   const centsHalfEven = (e8: bigint): bigint => {
@@ -426,7 +427,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
         return payment ? [{ payment, units, kind: tx.kind, ref: shownAs(tx, i, null).ref }] : [];
       }),
     );
-  /** As the books have them: outputs of one transaction to one payment are one transfer, and those that are dust another one. */
+  /** As recorded: the outputs of one transaction to one payment are one transfer, and its dust outputs are another one. */
   const transfersOf = <T extends { payment: Owed; units: bigint; ref: string; kind: OnChain['kind'] }>(outputs: readonly T[]): T[] => {
     const name = ({ payment, units, ref, kind }: T) =>
       kind === 'pegout' ? ref : `${payment.id} ${ref.split(':')[0]} ${kind} ${units < DUST[coin]}`;
@@ -435,8 +436,8 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   const total = (of: readonly { units: bigint }[]): bigint => of.reduce((sum, { units }) => sum + (units < DUST[coin] ? 0n : units), 0n);
   const covers = ({ quoteUnits }: Owed, units: bigint): boolean => units * 100n >= quoteUnits * 99n;
   /**
-   * Whether what the chain holds completes the payment, where `more` units beside it may raise the depth that is wanted, and `beside`
-   * units of other payments of the merchant do by a quarter.
+   * Whether the money on the chain completes the payment. `more` units in addition may raise the required depth; `beside` units of other
+   * payments to the merchant count for a quarter.
    */
   const isPaid = (
     payment: Owed,
@@ -456,7 +457,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     return covers(payment, total(deep));
   };
 
-  /** Whatever was completed since this was last asked was confirmed enough on a chain that the node showed meanwhile. */
+  /** Every payment completed since the last check had enough confirmations on a chain that the node showed in the meantime. */
   const judgeCompletions = async (): Promise<void> => {
     const [cursor] = await sql<{ hash: string }[]>`select hash from tips`;
     const done = await sql<{ id: string }[]>`
@@ -504,7 +505,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     if (looks > 0 || works) await judgeCompletions();
   }
 
-  // The network goes on from where it was, whatever a node fell back to; then the chain rests and the follower catches up.
+  // The network continues from its own height, even if a node fell behind. Then the chain rests and the follower catches up.
   syncing = false;
   while (chain.tip().height <= highest) chain.mine();
   highest = chain.tip().height;
@@ -529,7 +530,8 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   const rows = await sql<Row[]>`
     select payment_id as "paymentId", ref, txid, units, output_count::bigint as outputs, block_hash as hash, absent_since is not null as absent,
       conflict_txid is not null as contested from transfers`;
-  // Of equal peg-outs to one payment, one mined and one waiting, the latter is not told apart: it counts once it is mined.
+  // If one of two equal peg-outs to one payment is mined and the other waits, they cannot be distinguished: the second counts once it is
+  // mined.
   const waits = rows.filter((row) => row.hash === null && !row.absent && !row.contested);
   const alike = (one: { units: bigint; kind: OnChain['kind']; payment: Owed }) => `${one.kind} ${one.payment.id} ${one.units}`;
   const hidden = [...Map.groupBy(inMempool, alike)].flatMap(([name, all]) => {
@@ -584,7 +586,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   for (const payment of owed) {
     const { status, received } = books.get(payment.id)!;
     const sure = sureOf(payment);
-    // What is out of sight for less than a day may still come, but not when a block spends its coins otherwise.
+    // A transfer that has been missing for less than a day may still arrive, unless a block spends its coins elsewhere.
     const unsure = total([...mayCome, ...hidden].filter((one) => one.payment === payment));
     assert.ok(received >= sure && received <= sure + unsure, `${payment.id} received ${received}, not ${sure} to ${sure + unsure}`);
     const all = { more: sure + unsure, beside: total(rows) };
@@ -594,7 +596,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     else assert.ok(status === 'processing' || status === 'pending', payment.id);
   }
 
-  // What completed payments lost is told at once: the follower is at the tip.
+  // When a completed payment loses money, this is reported at once: the follower is at the tip.
   for (const payment of owed) {
     const { status, exceptions } = books.get(payment.id)!;
     const inBlocks = total(landed.filter((one) => one.payment === payment));
@@ -602,7 +604,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
       assert.ok(exceptions.includes('reorged'), `${payment.id} lost its block, and says ${exceptions.join() || 'nothing'}`);
   }
 
-  // A day later nothing is unsure any more, and the windows are over
+  // A day later nothing is uncertain and all windows have ended
   now += 26 * 60 * MINUTE;
   await setTime(now);
   await rest(1);
@@ -632,7 +634,7 @@ const LEGAL = new Set([
   'pending failed',
   'pending expired',
 ]);
-/** The events of every payment: without a gap, each news, along allowed moves, ending where the payment stands. */
+/** The events of every payment: no gaps, one per change, only allowed transitions, ending in the current state. */
 async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: string; received: bigint; events: bigint }>, coin: Coin) {
   const { sql } = ctx.db;
   const told = await sql<{ id: string; sequence: bigint; type: string; body: string }[]>`
@@ -652,8 +654,8 @@ async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: st
         assert.ok(LEGAL.has(`${at} ${data.status}`), `${id}: ${at} to ${data.status}`);
         assert.equal(type, data.status === 'pending' ? 'payment.updated' : `payment.${data.status}`);
       } else if (at === 'completed' && data.exceptions.includes('reorged') && !reversed) {
-        assert.equal(type, 'payment.reversed', `${id}: what a completed payment lost is told`);
-      } else assert.equal(type, 'payment.updated', `${id}: ${at} is told once`);
+        assert.equal(type, 'payment.reversed', `${id}: lost money of a completed payment is reported`);
+      } else assert.equal(type, 'payment.updated', `${id}: ${at} is reported once`);
       reversed = data.status === 'completed' && data.exceptions.includes('reorged');
       at = data.status;
       const news = JSON.stringify([data.status, data.amount_received, data.exceptions, data.expires_at, data.currency]);
@@ -673,7 +675,7 @@ async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: st
   assert.equal(wrong!.rows, 0n, `the counts of ${coin} payments are right`);
 }
 
-/** Installs that live their histories beside one another: while the database of one works, the process works for the other. */
+/** Installs that run their histories in parallel: while one waits for its database, the process works on another. */
 const worlds: Install[] = [];
 before(async () => {
   for (let i = 0; i < 2; i++) worlds.push(await install());
@@ -690,7 +692,7 @@ const SEED = process.env.FLORIN_SEED ? Number(process.env.FLORIN_SEED) : null;
 test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, missed, or completed without its confirmations`, async (t) => {
   const told = SEED === null ? worlds : worlds.slice(0, 1);
   const numRuns = HISTORIES / PAYMENTS / worlds.length;
-  // A slow machine tells fewer: what it has no time for is left out, not broken off in the middle.
+  // A slow machine runs fewer histories: those that do not fit are left out, not interrupted.
   const end = performance.now() + HISTORIES * (process.env.FLORIN_LONG ? 65 : 200);
   let lived = 0;
   const runs = await Promise.allSettled(
@@ -703,7 +705,7 @@ test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, mis
         }),
         {
           numRuns,
-          // A failure prints its seed; FLORIN_SEED tells that seed's histories again and looks for the shortest that fails.
+          // A failure prints its seed. FLORIN_SEED repeats that seed's histories and looks for the shortest one that fails.
           endOnFailure: SEED === null,
           ...(SEED !== null && { seed: SEED }),
         },
@@ -716,7 +718,7 @@ test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, mis
   assert.ok(lived >= all / 2, `there was time for ${lived} of ${all} chains alone`);
 });
 
-/** One payment of 50 USD in BTC; each happening is looked at, and the worker runs. */
+/** One payment of 50 USD in BTC. The follower looks after each event, and the worker runs. */
 const story = (recorded: number, ...facts: Fact[]): History => ({
   coin: 'BTC',
   targets: [0],
@@ -731,13 +733,13 @@ const pay = (percent: number, to: 'mempool' | 'block'): Fact => ({
   to,
   slow: false,
 });
-/** Of half the amount, in LTC: all of them are equal. */
+/** Half of the amount, in LTC: all of them are equal. */
 const pegOut = (to: 'mempool' | 'block'): Fact => ({ ...pay(50, to), kind: 'pegout' }) as Fact;
 const inLitecoin = (history: History): History => ({ ...history, coin: 'LTC' });
 const mine = (blocks = 1): Fact => ({ do: 'mine', blocks, mask: 0xffff, coinbase: null });
 const reorganize = (depth: number, picked: number): Fact => ({ do: 'reorganize', depth, blocks: 1, back: picked, mask: picked });
 
-test('a reorganization of the block that an install began with is followed, and what is paid in it counts', async () => {
+test('a reorganization of the first block of an install is followed, and payments in it count', async () => {
   await live(worlds[0]!, story(0, reorganize(3, 0), pay(100, 'mempool'), mine()));
   await live(worlds[0]!, story(0, pay(100, 'mempool'), reorganize(5, 0xffff), mine()));
 });
@@ -745,32 +747,32 @@ test('a reorganization of the block that an install began with is followed, and 
 test('a peg-out read from its block counts once, also when a machine that lacks the block still shows it as waiting', async () => {
   const happens = inLitecoin(story(8, pegOut('mempool'), mine(), { do: 'nothing' }));
   const [paid, mined, looked] = happens.moments as [Moment, Moment, Moment];
-  // The calls of a look at a known tip are: tip, health, mempool. Only the third is answered by another machine.
+  // At a known tip, a look makes these calls: tip, health, mempool. Another machine answers only the third.
   const lagging: Fault = { at: 2, is: 'elsewhere', calls: 1, blocksAgo: 1 };
   await live(worlds[0]!, { ...happens, moments: [{ ...paid, looks: 0 }, mined, { ...looked, fault: lagging }] });
 });
 
-test('a peg-out seen as waiting, whose block another follower reads before that is written, counts once', async () => {
+test('a waiting peg-out counts once when another follower reads its block before it is written', async () => {
   const happens = inLitecoin(story(8, pegOut('mempool')));
-  // The calls of a look at a known tip are: tip, health, mempool, and the scan of what came.
+  // At a known tip, a look makes these calls: tip, health, mempool, and the scan of new transactions.
   await live(worlds[0]!, { ...happens, moments: [{ ...happens.moments[0]!, fault: { at: 3, is: 'overtaken' } }] });
 });
 
-test('of two equal peg-outs one lost its block and the other is mined: whichever name each goes by, they are two', async () => {
+test('of two equal peg-outs, one lost its block and the other is mined: they count as two, whatever their transaction IDs', async () => {
   const swapped = [pegOut('block'), pegOut('mempool'), { ...reorganize(1, 0), mask: 0xffff } as Fact];
   await live(worlds[0]!, inLitecoin(story(8, ...swapped, { do: 'return', mask: 0xffff })));
 });
 
-test('a peg-out whose place an equal one took while it was away comes back beside it, and they are two', async () => {
+test('a peg-out that returns after an equal one took its place counts as a second one', async () => {
   const away = [pegOut('mempool'), mine(), reorganize(1, 0), pegOut('mempool')];
   await live(worlds[0]!, inLitecoin(story(8, ...away, { do: 'return', mask: 0xffff })));
 });
 
-test('a peg-out that waits while an equal one is mined unseen counts at the latest in its own block', async () => {
+test('a peg-out that waits while an equal one is mined unseen counts in its own block at the latest', async () => {
   await live(worlds[0]!, inLitecoin(story(8, pegOut('mempool'), pegOut('block'), { do: 'nothing' })));
   await live(worlds[0]!, inLitecoin(story(8, pegOut('mempool'), pegOut('block'), { do: 'nothing' }, mine())));
 });
 
-test('what a completed payment received beside leaves its books a day after it left the mempool', async () => {
+test('what a completed payment received in addition is removed from its records a day after it left the mempool', async () => {
   await live(worlds[0]!, story(8, pay(100, 'block'), pay(50, 'mempool'), { do: 'vanish', mask: 0xffff }, { do: 'nothing' }));
 });

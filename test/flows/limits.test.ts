@@ -1,4 +1,6 @@
-/** Several api processes count requests as one, through a real Redis; without it each counts by itself and payments go on. */
+/**
+ * Several api processes share one request count, through a real Redis; without it each process counts separately and payments still work.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -52,7 +54,7 @@ async function stopRedis(): Promise<void> {
   await ended;
 }
 
-/** Asked by a merchant that nothing else counts for. */
+/** Requests by a merchant that nothing else counts against. */
 async function shared(): Promise<void> {
   const { keys } = await createMerchant(apps[0]!.ctx, { name: 'Enterprise' });
   const [one, other] = apps.map((app) => client(app.url!, keys.testSecret));
@@ -62,14 +64,14 @@ async function shared(): Promise<void> {
   );
 }
 
-/** Asks both processes in turns; how many of the replies were let through. */
+/** Sends requests to both processes in turn. Returns how many were let through. */
 async function ask(key: string, count: number): Promise<{ allowed: number; replies: Reply[] }> {
   const replies = await Promise.all(Array.from({ length: count }, (_, i) => client(apps[i % 2]!.url!, key).get('/api/payments?limit=1')));
   for (const reply of replies) assert.ok(reply.status === 200 || reply.status === 429, reply.text);
   return { allowed: replies.filter((reply) => reply.status === 200).length, replies };
 }
 
-test('two api processes let a Starter merchant through sixty times a minute, not sixty times each', async () => {
+test('two api processes let a Starter merchant make sixty requests a minute in total, not sixty each', async () => {
   const { keys } = await createMerchant(apps[0]!.ctx, { name: 'Small shop', plan: 'starter' });
   const { allowed, replies } = await ask(keys.testSecret, 100);
   assert.equal(allowed, 60);
@@ -83,7 +85,7 @@ test('two api processes let a Starter merchant through sixty times a minute, not
   assert.ok(Number(refused.headers.get('retry-after')) >= 1);
 });
 
-test('without the shared store each process counts by itself; with it again they count as one', async () => {
+test('without the shared store each process counts separately; with it again they share one count', async () => {
   await stopRedis();
   const first = await createMerchant(apps[0]!.ctx, { name: 'Small shop', plan: 'starter' });
   assert.equal((await ask(first.keys.testSecret, 200)).allowed, 120);

@@ -1,4 +1,4 @@
-/** Look-ups of balances, fees and transactions: exact, or the reason why not; for every coin, in both modes. */
+/** Lookups of balances, fees and transactions: exact, or with the reason why not; for every coin, in both modes. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sha256 } from '@noble/hashes/sha2.js';
@@ -67,7 +67,7 @@ for (const coin of UTXO) {
   });
 }
 
-test('ETH: the balance of an address whose history adds up, and 501 for one where it does not', async () => {
+test('ETH: the balance of an address whose history is consistent, and 501 for one whose history is not', async () => {
   const { chain } = servers.ETH;
   chain.send({ from: addressOf('ETH', 3), to: addressOf('ETH', 2), units: 1_500_000_000_000_000_001n });
   chain.send({
@@ -87,7 +87,7 @@ test('ETH: the balance of an address whose history adds up, and 501 for one wher
 });
 
 for (const coin of COINS) {
-  test(`${coin}: a transaction, field by field, waiting and mined`, async () => {
+  test(`${coin}: a transaction, field by field, pending and mined`, async () => {
     const { chain } = servers[coin];
     const to = addressOf(coin, 7);
     const txid = coin === 'ETH' ? chain.send({ from: addressOf('ETH', 3), to, units: 2n * 10n ** 18n }) : chain.pay([[to, 200_000_000n]]);
@@ -146,7 +146,7 @@ test('ETH: a failed transaction moved nothing and says so', async () => {
   assert.deepEqual([json.status, json.amount, json.fee, json.outputs[0].amount], ['failed', '0.00000000', '0.00004200', '0.00000000']);
 });
 
-test('an address that is none of the coin is refused with what it is', async () => {
+test('an address of another coin is refused, and the error says what it is', async () => {
   const rows: readonly (readonly [Coin, string, RegExp])[] = [
     ['BTC', addressOf('LTC', 2), /it is a Litecoin address/],
     ['BTC', addressOf('DASH', 2), /it is a Dash address/],
@@ -170,11 +170,11 @@ test('an address that is none of the coin is refused with what it is', async () 
     refused(reply, 400, 'address_invalid', message);
     assert.equal(reply.json.error.param, 'address');
   }
-  // Litecoin's old form begins like Bitcoin's and is taken.
+  // Litecoin's old address format looks like Bitcoin's and is accepted.
   assert.equal((await lookUp('balance', '?currency=LTC&address=3P14159f73E4gFr7JterCCQh9QjiTjiZrG')).status, 200);
 });
 
-test('a source that is down, overrun, broken or syncing answers 503 with Retry-After and why', async () => {
+test('a source that is down, overloaded, broken or syncing answers 503 with Retry-After and the reason', async () => {
   const query = `?currency=DOGE&address=${addressOf('DOGE', 5)}`;
   const rows = [
     ['down', /does not answer/],
@@ -187,7 +187,7 @@ test('a source that is down, overrun, broken or syncing answers 503 with Retry-A
     const reply = await eventually(
       () => lookUp('balance', query),
       (r) => r.status === 503 && message.test(r.json.error.message),
-      // What was found well before is believed for a while.
+      // A recent healthy answer remains valid for a while.
       60_000,
     );
     refused(reply, 503, 'chain_unavailable', message);
@@ -211,7 +211,7 @@ test('a source that is down, overrun, broken or syncing answers 503 with Retry-A
   }
 });
 
-test('without a source 501 names what is missing; nothing is made up', async () => {
+test('without a source, 501 names what is missing; nothing is invented', async () => {
   const bare = await startTestApp();
   try {
     for (const coin of COINS) {
@@ -228,7 +228,7 @@ test('without a source 501 names what is missing; nothing is made up', async () 
   }
 });
 
-test('the payments of test addresses are their balance', async () => {
+test('the balance of a test address is the sum of its payments', async () => {
   const identifier = 'test_ltc_success';
   const read = async () => (await app.test.get(`/api/crypto/balance?currency=LTC&address=${identifier}`)).json;
   assert.deepEqual(await read(), {
@@ -254,13 +254,13 @@ test('the payments of test addresses are their balance', async () => {
     [found.balance, found.balance_usd, found.total_received, found.total_sent, found.transaction_count, found.simulated],
     ['1.50000000', '150.00', '1.50000000', '0.00000000', 2, true],
   );
-  // Another merchant's test payments are not among them.
+  // Another merchant's test payments are not included.
   const other = await createMerchant(app.app.ctx, { name: 'Another shop' });
   const seen = await app.as(other.keys.testSecret).get(`/api/crypto/balance?currency=LTC&address=${identifier}`);
   assert.equal(seen.json.transaction_count, 0);
 });
 
-test('a deposit address of the merchant is answered from the ledger, without an index, until money is sent on from it', async () => {
+test("the balance of a merchant's deposit address comes from the ledger, without an index, until money is sent on from it", async () => {
   const node: TestNode = await startBitcoind();
   const shop = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest' });
   try {
@@ -289,11 +289,11 @@ test('a deposit address of the merchant is answered from the ledger, without an 
     await reach(shop, id, (d) => d.amount_received === '0.00100000');
     assert.deepEqual(told(await read()), [200, '0.00060000', '0.00040000', '0.00060000', '0.00000000', 1]);
 
-    // The ledger is the merchant's own: to anybody else it is an address like any other.
+    // The ledger is used only for the merchant itself: for anyone else it is an ordinary address.
     const other = await createMerchant(shop.app.ctx, { name: 'Another shop' });
     refused(await read(shop.as(other.keys.liveSecret)), 501, 'not_supported', /BTC_BLOCKBOOK_URL/);
 
-    // The merchant sends on what came: first that leaves, then how often it was sent on is not known here.
+    // The merchant sends the money on. First the balance is known to have left, then the number of transactions is unknown.
     const child = account('BTC').deriveChild(0).deriveChild(0);
     const vout = (await node.rpc('getrawtransaction', paid, 1)).vout.findIndex((o: any) => o.scriptPubKey.address === address);
     const raw = await node.rpc('createrawtransaction', [{ txid: paid, vout }], [{ [await node.newAddress()]: '0.00050000' }]);
@@ -311,7 +311,7 @@ test('a deposit address of the merchant is answered from the ledger, without an 
   }
 });
 
-/** A private key as regtest nodes take it. */
+/** A private key in the format of regtest nodes. */
 function wif(key: Uint8Array): string {
   return createBase58check(sha256).encode(Uint8Array.of(0xef, ...key, 1));
 }

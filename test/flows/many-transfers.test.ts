@@ -1,4 +1,4 @@
-/** Payments to which very much is sent, in very small parts: what they show, what they tell, and how the rest is read. */
+/** Payments that receive very many small transfers: what they show, what their events contain, and how to read the rest. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Transfer } from '../../src/core/payment.ts';
@@ -28,7 +28,7 @@ const ok = (reply: Reply, status = 200): any => {
 const createInBtc = async (): Promise<string> =>
   ok(await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '97.00', currency_fiat: 'USD' }), 201).transaction_id;
 
-/** Records transfers of these amounts as a follower does, in the one block of the payment's chain. */
+/** Records transfers of these amounts, as a follower does, in the one block of the payment's chain. */
 async function receive(paymentId: string, units: readonly number[], first = 0): Promise<string[]> {
   const { ctx } = app.app;
   const rows = units.map((amount, at) => {
@@ -55,7 +55,7 @@ async function receive(paymentId: string, units: readonly number[], first = 0): 
 test('a payment of many transfers shows the largest of them, and its events stay small enough for every receiver', async () => {
   ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['payment.completed'] }), 201);
   const id = await createInBtc();
-  // 120 crumbs, and among the last of them what matters.
+  // 120 tiny transfers, with the important ones among the last.
   const refs = await receive(id, [...Array.from({ length: 120 }, () => 550), 30_000, ...Array.from({ length: 10 }, () => 551)]);
   const detail = ok(await app.test.get(`/api/payment/${id}`));
   assert.equal(detail.status, 'completed');
@@ -74,7 +74,7 @@ test('a payment of many transfers shows the largest of them, and its events stay
   assert.ok(body.length < 40_000, `${body.length} bytes`);
 });
 
-test('the page of a payment of many transfers lists a few and says how many more there are; what changes shows at once', async () => {
+test('the page of a payment with many transfers lists a few and counts the rest; changes show at once', async () => {
   const page = async (id: string) => {
     const text = await (await fetch(`${app.url}/pay?id=${id}`)).text();
     return { text, state: /data-state="(\w+)"/.exec(text)![1], listed: text.match(/<p class="tx">/g)?.length ?? 0 };
@@ -92,7 +92,7 @@ test('the page of a payment of many transfers lists a few and says how many more
   const receipt = await (await fetch(`${app.url}/pay/receipt?id=${id}`)).text();
   assert.match(receipt, /\+ 175 ·/);
 
-  // So many that their page is kept for a moment: not past news.
+  // So many that the page is cached for a moment, but never past a change.
   const open = await createInBtc();
   await receive(
     open,
@@ -104,7 +104,7 @@ test('the page of a payment of many transfers lists a few and says how many more
   assert.match((await page(open)).text, /\+ 591 ·/);
 });
 
-test('the transfers of a payment are listed page by page, to its merchant alone', async () => {
+test('the transfers of a payment are listed page by page, only to its merchant', async () => {
   const id = await createInBtc();
   const refs = await receive(
     id,
@@ -132,7 +132,7 @@ test('the transfers of a payment are listed page by page, to its merchant alone'
     block_hash: 'b',
     replaced_by: null,
   });
-  // An empty payment has an empty list; a strange ref begins no page.
+  // An empty payment has an empty list; an unknown ref starts no page.
   assert.deepEqual(ok(await app.test.get(`/v1/payments/${await createInBtc()}/transfers`)), { success: true, data: [], has_more: false });
   const wrong = await app.test.get(`/v1/payments/${await createInBtc()}/transfers?starting_after=${refs[0]}`);
   assert.deepEqual([wrong.status, wrong.json.error.code, wrong.json.error.param], [400, 'cursor_invalid', 'starting_after']);
@@ -143,7 +143,7 @@ test('the transfers of a payment are listed page by page, to its merchant alone'
   }
 });
 
-test('2,500 transfers read the same from the database, from memory and page by page; memory never hides a change', async () => {
+test('2,500 transfers read the same from the database, from memory and page by page; the cache never hides a change', async () => {
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const { sql } = ctx.db;
@@ -152,7 +152,7 @@ test('2,500 transfers read the same from the database, from memory and page by p
     id,
     Array.from({ length: 2_500 }, (_, i) => 600 + (i % 7)),
   );
-  // Rows of every kind among them.
+  // Rows of every kind are included.
   await sql`update transfers set txid = null, output_count = 3, lock = 'instantsend' where payment_id = ${id} and ref = ${refs[3]!}`;
   await sql`
     update transfers set block_height = null, block_hash = null, block_time = null, absent_since = first_seen_at, unmined_since = first_seen_at,
@@ -180,7 +180,7 @@ test('2,500 transfers read the same from the database, from memory and page by p
   assert.equal(second[0], first[0], 'from memory');
   assert.deepEqual(second, first);
 
-  // A caller may change its list, but not what others read.
+  // A caller may change its list without changing what others read.
   second.length = 0;
   assert.equal((await read()).length, 2_500);
 

@@ -1,4 +1,4 @@
-/** Payments made by older versions are read by this one: the API, the page and what follows from them. */
+/** Payments from older versions can be read by this one: the API, the page and everything that follows. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -15,12 +15,12 @@ const ok = (reply: Reply, status = 200): any => {
   return reply.json;
 };
 
-/** A payment with rules as an older version wrote them; `rules` takes away what that version did not know. */
+/** A payment with rules as an older version wrote them; `rules` removes what that version did not know. */
 async function createOlder(rules: string): Promise<string> {
   const { sql } = app.app.ctx.db;
   const body = { amount_usd: '97.00', return_url: 'https://shop.example/thanks', description: 'Older' };
   const id: string = ok(await app.test.post('/api/payment/create/simple', body), 201).transaction_id;
-  // Under an id that no process has read yet.
+  // Under an ID that no process has read yet.
   await sql`
     with old as (
       insert into rule_sets (hash, rules)
@@ -37,14 +37,14 @@ for (const [what, rules] of [
   ['stored rules had a version', "r.rules - 'v'"],
   ['a coin was taken out', `jsonb_set(r.rules, '{confirmations,XMR}', '[[null, 10, "confirmations"]]')`],
 ] as const) {
-  test(`a payment of before ${what} can be read and paid`, async () => {
+  test(`a payment from before ${what} can be read and paid`, async () => {
     const id = await createOlder(rules);
     const detail = ok(await app.test.get(`/api/payment/${id}`));
     assert.deepEqual([detail.status, detail.description], ['pending', 'Older']);
     const page = await fetch(`${app.url}/pay?id=${id}`);
     assert.equal(page.status, 200);
     assert.match(await page.text(), /Litecoin/);
-    // In the coin that its rules did not know, with the confirmations of the table.
+    // In the coin that its rules did not know, with the confirmations from the table.
     const chosen = ok(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow', currency: 'LTC' }));
     assert.deepEqual([chosen.currency, chosen.confirmations_required], ['LTC', 6]);
     assert.equal((await fetch(`${app.url}/pay?id=${id}`)).status, 200);

@@ -1,4 +1,4 @@
-/** Parameters that a request does not take, over HTTP: slips are refused, the rest is ignored and said to be. */
+/** Unknown request parameters, over HTTP: misspellings are refused, the rest is ignored and reported. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createClient } from '../../sdk/src/index.ts';
@@ -23,7 +23,7 @@ const isRefused = (reply: Reply, param: string, message: RegExp): void => {
   assert.match(error.message, message);
 };
 
-test('a misspelled parameter is refused with the name that was meant, and creates nothing', async () => {
+test('a misspelled parameter is refused with a suggestion, and creates nothing', async () => {
   const before = await count();
   isRefused(await app.test.post('/payments', { amount: '0.01', curency: 'LTC' }), 'curency', /Did you mean currency\?/);
   isRefused(await app.test.post('/v1/payments', { amount: '0.01', Currency: 'LTC' }), 'Currency', /Did you mean currency\?/);
@@ -44,7 +44,7 @@ test('a misspelled parameter is refused with the name that was meant, and create
   );
 });
 
-test('a filter that is misspelled or not there is refused and returns nothing', async () => {
+test('a misspelled or unknown filter is refused and returns nothing', async () => {
   isRefused(await app.test.get('/api/payments?stauts=completed'), 'stauts', /Did you mean status\?/);
   isRefused(await app.test.get('/api/payments?description=nope'), 'description', /cannot be filtered/);
   isRefused(await app.test.get('/v1/events?paymentId=pay_1'), 'paymentId', /Did you mean payment_id\?/);
@@ -52,7 +52,7 @@ test('a filter that is misspelled or not there is refused and returns nothing', 
   isRefused(await app.test.get('/api/crypto/prices?currency=BTC'), 'currency', /does not take it/);
 });
 
-test('other parameters are ignored and named in the reply, in the log, and by the SDK once', async (t) => {
+test('other parameters are ignored and named in the reply, in the log, and once by the SDK', async (t) => {
   const reply = await app.test.post(`${SIMPLE}?utm=mail`, { ...PAYMENT, color: 'red', größe: 'M', metadata: { curency: 'mine' } });
   assert.equal(reply.status, 201, reply.text);
   assert.equal(reply.headers.get('x-ignored-parameters'), 'utm, color, gr%C3%B6%C3%9Fe');
@@ -83,7 +83,7 @@ test('other parameters are ignored and named in the reply, in the log, and by th
   assert.equal(warned.mock.callCount(), 2);
 });
 
-test('strict_parameters refuses them all in both modes, stands in the audit log, and leaves repeats their answers', async () => {
+test('strict_parameters refuses all of them in both modes, appears in the audit log, and leaves repeated requests their replies', async () => {
   const key = { 'idempotency-key': 'order-1' };
   const first = await app.test.post(SIMPLE, { ...PAYMENT, color: 'red' }, key);
   assert.equal(first.status, 201);

@@ -1,4 +1,4 @@
-/** Stories of payments in test mode, told over HTTP: the merchant decides, describes, lists and reads; the payer leaves an address. */
+/** Payments in test mode over HTTP: the merchant resolves, describes, lists and reads; the customer leaves a refund address. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { formatUnits } from '../../src/core/money.ts';
@@ -34,7 +34,9 @@ const resolve = (id: string, action: string, transfers?: string[]): Promise<Repl
   app.test.post(`/v1/payments/${id}/resolve`, { action, ...(transfers && { transfers }) });
 const simulate = async (id: string, scenario: string, currency: string): Promise<any> =>
   ok(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency }));
-/** Starts a scenario whose first step is told. Half a second later comes the next one, and whoever stands still for that long misses it. */
+/**
+ * Starts a scenario and waits for its first event. The next step comes half a second later, so a test that waits that long misses it.
+ */
 const simulateFromStart = async (
   scenario: string,
   currency: string,
@@ -56,7 +58,7 @@ const reaches = (id: string, status: string): Promise<any> =>
     () => detail(id),
     (d) => d.status === status,
   );
-/** The payment's events are these types, in order of their sequence, which has no gap. */
+/** The payment's events have these types, in order of their sequence, which has no gap. */
 async function tells(id: string, types: string): Promise<void> {
   const events = ok(await app.test.get(`/v1/events?payment_id=${id}&limit=100`)).data.toReversed();
   assert.equal(events.map((e: any) => e.type.replace('payment.', '')).join(' '), types);
@@ -65,10 +67,10 @@ async function tells(id: string, types: string): Promise<void> {
     events.map((_: unknown, i: number) => i + 1),
   );
 }
-/** A payment of 97 USD, 0.00100000 BTC at 97,000, whose coin is chosen; no money comes by itself. */
+/** A payment of 97 USD, 0.00100000 BTC at 97,000, with the coin chosen; no money arrives automatically. */
 const createInBitcoin = (): Promise<string> => create({ payment_address: 'test_btc_success' });
 
-/** Records a transfer as the follower would: `block` 0 is the tip of a test payment's quiet chain, so it has one confirmation. */
+/** Records a transfer as the follower would. `block` 0 is the tip of a test payment's quiet chain, so it has one confirmation. */
 async function receive(id: string, units: bigint, { name = 'a', mined = true } = {}): Promise<string> {
   const ref = `${name.repeat(64)}:0`;
   await app.app.ctx.db.begin((tx) =>
@@ -86,9 +88,9 @@ const endWindow = async (id: string): Promise<void> => {
   ok(await app.test.post('/v1/test/clock/advance', { seconds: 3_700, payment_id: id }));
 };
 
-// Cancelling
+// Canceling
 
-test('a payment nobody paid is cancelled, once', async () => {
+test('an unpaid payment is canceled, once', async () => {
   const id = await create();
   const reply = ok(await cancel(id));
   assert.deepEqual([reply.id, reply.status, reply.exception, reply.completed_at], [id, 'cancelled', null, null]);
@@ -97,7 +99,7 @@ test('a payment nobody paid is cancelled, once', async () => {
   await tells(id, 'created cancelled');
 });
 
-test('a payment is cancelled with part of the money in hand, which is held for the merchant', async () => {
+test('a payment that received part of the money is canceled, and the money is held for the merchant', async () => {
   const id = await createInBitcoin();
   const ref = await receive(id, 40_000n);
   const partial = await detail(id);
@@ -112,7 +114,7 @@ test('a payment is cancelled with part of the money in hand, which is held for t
   await tells(id, 'created updated cancelled');
 });
 
-test('what arrives after the cancel leaves the payment cancelled and is told to the merchant, who may accept it', async () => {
+test('money that arrives after the cancel leaves the payment canceled and is reported to the merchant, who may accept it', async () => {
   const id = await createInBitcoin();
   ok(await cancel(id));
   await receive(id, 100_000n);
@@ -126,7 +128,7 @@ test('what arrives after the cancel leaves the payment cancelled and is told to 
   await tells(id, 'created cancelled updated processing completed');
 });
 
-test('a payment in progress or completed is not cancelled', async () => {
+test('a payment that is processing or completed cannot be canceled', async () => {
   const id = await createInBitcoin();
   await receive(id, 100_000n, { mined: false });
   assert.equal((await detail(id)).status, 'processing');
@@ -138,14 +140,14 @@ test('a payment in progress or completed is not cancelled', async () => {
   assert.equal((await detail(done)).status, 'completed');
 });
 
-test('a cancel after the end is too late, although nobody has looked since', async () => {
+test('a cancel after the deadline is too late, even if nobody has read the payment since', async () => {
   const id = await create();
-  // The clock moves without anything being settled, as while the service is down.
+  // The clock advances without settling anything, as while the service is down.
   await app.app.ctx.db.sql`insert into clock_advances (merchant_id, payment_id, seconds) values (${app.merchant.merchantId}, ${id}, 3700)`;
   refused(await cancel(id), 409, 'payment_status_conflict');
 });
 
-test('of a cancel and a full payment at the same moment exactly one wins', async () => {
+test('when a cancel and the full amount arrive at the same moment, exactly one wins', async () => {
   for (let i = 0; i < 10; i++) {
     const id = await createInBitcoin();
     const [reply] = await Promise.all([cancel(id), receive(id, 100_000n)]);
@@ -156,7 +158,7 @@ test('of a cancel and a full payment at the same moment exactly one wins', async
   }
 });
 
-test("another account's payment cannot be cancelled, resolved or described, nor with the other mode's key", async () => {
+test("another account's payment cannot be canceled, resolved or described, nor with a key of the other mode", async () => {
   const id = await create();
   refused(await cancel(id, app.live), 404, 'payment_not_found');
   refused(await app.live.post(`/v1/payments/${id}/resolve`, { action: 'accept' }), 404, 'payment_not_found');
@@ -169,7 +171,7 @@ test("another account's payment cannot be cancelled, resolved or described, nor 
 
 // Resolving
 
-test('accept, reject and refund_sent wait for the end: before it, and once completed, they are refused', async () => {
+test('accept, reject and refund_sent are refused before the payment ends and after it completes', async () => {
   const pending = await createInBitcoin();
   await receive(pending, 40_000n);
   const completed = await createInBitcoin();
@@ -180,14 +182,14 @@ test('accept, reject and refund_sent wait for the end: before it, and once compl
   refused(await app.test.post(`/v1/payments/${pending}/resolve`, {}), 400, 'parameter_missing', 'action');
 });
 
-test('with nothing received there is nothing to accept', async () => {
+test('there is nothing to accept if nothing was received', async () => {
   const id = await create();
   await endWindow(id);
   assert.equal((await detail(id)).status, 'expired');
   for (const action of ['accept', 'reject', 'refund_sent']) refused(await resolve(id, action), 409, 'nothing_received');
 });
 
-test('a payment whose money was replaced by another spend has nothing to accept', async () => {
+test('there is nothing to accept if the money was replaced by another spend', async () => {
   const id = await simulateFromStart('replaced', 'BTC', { status: 'processing', exception: null });
   await eventually(
     () => detail(id),
@@ -200,7 +202,7 @@ test('a payment whose money was replaced by another spend has nothing to accept'
   await tells(id, 'created processing updated failed');
 });
 
-test('accepting too little completes the failed payment with what arrived', async () => {
+test('accepting too little completes the failed payment with the amount that arrived', async () => {
   const id = await simulateFromStart('failed', 'LTC', { status: 'pending', exception: 'underpaid' });
   const failed = await reaches(id, 'failed');
   assert.equal(failed.exception, 'underpaid');
@@ -230,7 +232,7 @@ test('an accepted late transfer completes only with its confirmation', async () 
   await tells(id, 'created expired updated processing completed');
 });
 
-test('only the named transfers are accepted', async () => {
+test('only the listed transfers are accepted', async () => {
   const id = await createInBitcoin();
   await endWindow(id);
   const ref = await receive(id, 30_000n);
@@ -244,7 +246,7 @@ test('only the named transfers are accepted', async () => {
 });
 
 for (const action of ['reject', 'refund_sent']) {
-  test(`${action} leaves the status, settles what is held, and what comes later is reported again`, async () => {
+  test(`${action} keeps the status, settles the held money, and reports later transfers again`, async () => {
     const id = await createInBitcoin();
     await endWindow(id);
     await receive(id, 100_000n);
@@ -257,7 +259,7 @@ for (const action of ['reject', 'refund_sent']) {
   });
 }
 
-test('an accept after an end that nobody had noticed still tells of the end first', async () => {
+test('accepting an ended payment whose end was not recorded yet reports the end first', async () => {
   const id = await createInBitcoin();
   await receive(id, 40_000n);
   await app.app.ctx.db.sql`insert into clock_advances (merchant_id, payment_id, seconds) values (${app.merchant.merchantId}, ${id}, 7300)`;
@@ -265,7 +267,7 @@ test('an accept after an end that nobody had noticed still tells of the end firs
   await tells(id, 'created updated failed processing completed');
 });
 
-test('a decision repeated with its Idempotency-Key is answered with the same bytes and taken once', async () => {
+test('a decision repeated with its Idempotency-Key gets the same bytes and takes effect once', async () => {
   const id = await createInBitcoin();
   const again = { 'idempotency-key': `cancel ${id}` };
   const first = await app.test.post(`/v1/payments/${id}/cancel`, {}, again);
@@ -279,7 +281,7 @@ test('a decision repeated with its Idempotency-Key is answered with the same byt
 
 // Describing
 
-test('metadata is set at creation and merged later; null or an empty text removes a pair', async () => {
+test('metadata is set at creation and merged later; null or an empty string removes a pair', async () => {
   const odd = { order: 'A-1001', 'クリスマス 🎄': 'مرحبا', constructor: 'x', zero: '0' };
   const id = await create({ metadata: odd });
   assert.deepEqual((await detail(id)).metadata, odd);
@@ -289,20 +291,20 @@ test('metadata is set at creation and merged later; null or an empty text remove
   const wanted = { order: 'A-1002', 'クリスマス 🎄': 'مرحبا', customer: 'c-1' };
   assert.deepEqual(merged.metadata, wanted);
   assert.deepEqual((await detail(id)).metadata, wanted);
-  // Also when the payment has ended; and describing is no event.
+  // Also after the payment has ended; describing a payment sends no event.
   ok(await cancel(id));
   assert.deepEqual(ok(await app.test.post(`/v1/payments/${id}`, { metadata: {} })).metadata, wanted);
   await tells(id, 'created cancelled');
 });
 
-test('a metadata key that parsers read differently is refused, and nothing is stored', async () => {
+test('a metadata key that parsers read differently is refused and not stored', async () => {
   const before = (await list('')).total_count;
   const body = `{"amount_usd":5,"return_url":"${RETURN}","metadata":{"__proto__":"x"}}`;
   refused(await app.test.post('/api/payment/create/simple', body), 400, 'invalid_json');
   assert.equal((await list('')).total_count, before);
 });
 
-test('metadata keeps to 50 pairs, keys of 40, values of 500 and 8 kB together, at creation and after a merge', async () => {
+test('metadata is limited to 50 pairs, keys of 40, values of 500 and 8 kB in total, at creation and after a merge', async () => {
   const pairs = (count: number, value = 'v') => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, value]));
   const refusedAt = async (metadata: object, code = 'metadata_invalid') =>
     refused(await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: RETURN, metadata }), 400, code);
@@ -326,7 +328,7 @@ test('metadata keeps to 50 pairs, keys of 40, values of 500 and 8 kB together, a
   );
 });
 
-test('two merges at once lose neither', async () => {
+test('two concurrent merges both take effect', async () => {
   const id = await create();
   await Promise.all(Array.from({ length: 10 }, (_, i) => app.test.post(`/v1/payments/${id}`, { metadata: { [`k${i}`]: String(i) } })));
   assert.equal(Object.keys((await detail(id)).metadata).length, 10);
@@ -337,7 +339,7 @@ test('two merges at once lose neither', async () => {
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const REFUND_FORM = /id="refund"/;
 
-test('a refund address left on the page is kept as first written; what is none is refused and may be tried again', async () => {
+test('a refund address left on the page is kept as first written; an invalid one is refused and can be corrected', async () => {
   const id = await createInBitcoin();
   ok(await cancel(id));
   await receive(id, 100_000n);
@@ -365,7 +367,7 @@ test('a refund address left on the page is kept as first written; what is none i
   assert.equal(await leave({ email: 'payer@example.com' }), 303);
   assert.match(await page(), /test_btc_payer/);
   assert.doesNotMatch(await page(), REFUND_FORM);
-  // An address of a test network, which is not kept because there is one already.
+  // An address of a test network. It is not stored, because there already is one.
   const thief = 'tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx';
   assert.equal(await leave({ address: thief }), 303);
   assert.match(await page(), /test_btc_payer/);
@@ -374,7 +376,7 @@ test('a refund address left on the page is kept as first written; what is none i
 
 // Events
 
-test('events are paged newest first: each once, whole as it was sent, filtered by payment and type', async () => {
+test('events are paged newest first, each exactly once, as sent, and can be filtered by payment and type', async () => {
   const ids = await Promise.all(Array.from({ length: 5 }, () => create()));
   for (const id of ids) ok(await cancel(id));
   const [recorded] = await app.app.ctx.db.sql<{ count: number }[]>`select count(*)::int as count from events where mode = 'test'`;
@@ -411,7 +413,7 @@ test('events are paged newest first: each once, whole as it was sent, filtered b
   );
 });
 
-test('the events of one payment stand there at once; a reader of all passes nothing that an older transaction may still write', async () => {
+test('the events of one payment appear at once; a reader of all events skips nothing that an older transaction may still write', async () => {
   const id = await create();
   const ofAll = async () => ok(await app.test.get('/v1/events?limit=100')).data.filter((e: any) => e.data.id === id).length;
   await app.app.ctx.db.begin(async (tx) => {
@@ -426,7 +428,7 @@ test('the events of one payment stand there at once; a reader of all passes noth
   await eventually(ofAll, (count) => count === 2);
 });
 
-test('a long transaction of another database on the same server holds up no list of events', async () => {
+test('a long transaction in another database on the same server does not delay the list of events', async () => {
   const other = await testDatabase();
   try {
     await other.db.begin(async (tx) => {
@@ -446,7 +448,7 @@ test('a long transaction of another database on the same server holds up no list
   }
 });
 
-test('an events page refuses what it does not know, and shows another mode nothing', async () => {
+test('the list of events refuses unknown parameters and shows nothing of the other mode', async () => {
   const [event] = ok(await app.test.get('/v1/events?limit=1')).data;
   assert.deepEqual(ok(await app.live.get('/v1/events')), { success: true, data: [], has_more: false });
   refused(await app.live.get(`/v1/events/${event.id}`), 404, 'event_not_found');
@@ -462,7 +464,7 @@ test('an events page refuses what it does not know, and shows another mode nothi
 // Lists
 
 const list = async (query: string): Promise<any> => ok(await app.test.get(`/api/payments?${query}`));
-/** Walks all pages of a filter; every page carries the same exact total. */
+/** Reads all pages of a filter; every page has the same exact total. */
 async function walk(filter: string, limit: number): Promise<string[]> {
   const ids: string[] = [];
   let cursor = '';
@@ -478,14 +480,14 @@ async function walk(filter: string, limit: number): Promise<string[]> {
   }
 }
 
-test('starting_after walks all payments, newest first, each once, whatever the page size', async () => {
+test('starting_after lists all payments, newest first, each once, with any page size', async () => {
   const made: string[] = [];
   for (let i = 0; i < 12; i++) made.unshift(await create());
   const whole = await walk('', 100);
   assert.deepEqual(whole.slice(0, 12), made);
   for (const limit of [1, 3, 10, whole.length]) assert.deepEqual(await walk('', Math.min(limit, 100)), whole);
   assert.equal((await list('')).data.length, 10);
-  // Back again from the oldest.
+  // Back again from the oldest one.
   const back = await list(`limit=100&ending_before=${whole.at(-1)}`);
   assert.deepEqual(
     back.data.map((p: any) => p.transaction_id),
@@ -493,7 +495,7 @@ test('starting_after walks all payments, newest first, each once, whatever the p
   );
 });
 
-test('filters by status and coin give exactly their payments and exact totals, which follow every change', async () => {
+test('filters by status and coin return exactly their payments with exact totals, which follow every change', async () => {
   const marked = await createInBitcoin();
   const everything = await Promise.all((await walk('', 100)).map(detail));
   for (const status of ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'])
@@ -515,7 +517,7 @@ test('filters by status and coin give exactly their payments and exact totals, w
   assert.equal(after.data[0].transaction_id, marked);
 });
 
-test('payments are found by invoice, metadata, amount and time, alone and together, and after metadata changed', async () => {
+test('payments are found by invoice, metadata, amount and time, separately and combined, and after the metadata changed', async () => {
   const make = async (body: object): Promise<string> =>
     ok(await app.test.post('/api/payment/create/simple', { amount_usd: '77.31', return_url: RETURN, ...body }), 201).id;
   const order = { order: 'A=1001', source: 'shop' };
@@ -544,11 +546,11 @@ test('payments are found by invoice, metadata, amount and time, alone and togeth
   ok(await app.test.post(`/v1/payments/${first}`, { metadata: { order: null, source: 'app' } }));
   assert.deepEqual(await walk('&metadata[order]=A%3D1001', 1), [second]);
   assert.deepEqual(await walk('&metadata[source]=app', 1), [first]);
-  // Another merchant and the other mode have none of them.
+  // They return nothing to another merchant or in the other mode.
   assert.equal(ok(await app.live.get('/api/payments?invoice_id=INV-2026-13')).total_count, 0);
 });
 
-test('total_count is exact while payments are created at the same time, and no page skips or repeats one', async () => {
+test('total_count is exact while payments are being created, and no page skips or repeats one', async () => {
   const before = await walk('', 100);
   const created: string[] = [];
   const makers = Array.from({ length: 8 }, async () => {
@@ -562,9 +564,9 @@ test('total_count is exact while payments are created at the same time, and no p
     while (busy) {
       const known = created.length;
       const { total_count } = await list('limit=1');
-      // At least what was answered before the question, at most what can have been begun by the answer.
+      // At least as many as were acknowledged before the question, at most as many as had been started by the answer.
       assert.ok(total_count >= before.length + known && total_count <= before.length + created.length + makers.length);
-      // A walk from the newest payment of before meets exactly those of before.
+      // Paging from what was the newest payment returns exactly the payments from before.
       const page = await list(`limit=100&starting_after=${before[0]}`);
       assert.deepEqual(
         page.data.map((p: any) => p.transaction_id),
@@ -579,7 +581,7 @@ test('total_count is exact while payments are created at the same time, and no p
   assert.deepEqual(all.slice(120), before);
 });
 
-test('a list refuses what it does not know', async () => {
+test('a list refuses unknown parameters', async () => {
   const id = await create();
   for (const limit of ['0', '101', '-1', '1.5', 'abc', '1e1', ''])
     refused(await app.test.get(`/api/payments?limit=${limit}`), 400, 'parameter_invalid', 'limit');
@@ -615,9 +617,9 @@ test('a list refuses what it does not know', async () => {
   assert.deepEqual(empty, { success: true, data: [], has_more: false, total_count: 0 });
 });
 
-// Other creations
+// Other ways to create
 
-test('a legacy payment asks for the fixed amount of its coin, to the last place, whatever the price', async () => {
+test('a legacy payment requests the fixed amount of its coin, to the last digit, whatever the price', async () => {
   const reply = ok(
     await app.test.post('/payments', { amount: '0.12345678', currency: 'LTC', description: 'Mug', redirect_url: RETURN }),
     201,
@@ -633,7 +635,7 @@ test('a legacy payment asks for the fixed amount of its coin, to the last place,
   assert.deepEqual([done.amount_received, done.amount_remaining, done.exception], ['0.12345678', '0.00000000', null]);
 });
 
-test('a legacy payment is in the default coin when none is named, and its coin cannot be changed', async () => {
+test('a legacy payment uses the default coin when none is named, and its coin cannot be changed', async () => {
   const { id, currency, amount } = ok(await app.test.post('/payments', { amount: '0.001' }), 201);
   assert.deepEqual([currency, amount], ['BTC', '0.00100000']);
   refused(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'ETH' }), 409, 'coin_fixed');
@@ -641,7 +643,7 @@ test('a legacy payment is in the default coin when none is named, and its coin c
   assert.equal(ether.amount, formatUnits('ETH', 123_456_789_012_345_678n));
 });
 
-test('a legacy amount that is no amount of its coin is refused', async () => {
+test('a legacy amount that is not valid for its coin is refused', async () => {
   const legacy = (body: object | string) => app.test.post('/payments', body);
   const zero = await legacy({ amount: '0' });
   refused(zero, 400, 'amount_invalid', 'amount');
@@ -659,7 +661,7 @@ test('a legacy amount that is no amount of its coin is refused', async () => {
   refused(await app.testPublic.post('/payments', { amount: '1' }), 403, 'secret_key_required');
 });
 
-test('a fiat creation names its coin: the amount is quoted at once, and the visit of the page pays it', async () => {
+test('a fiat payment names its coin: the amount is quoted at once, and opening the page starts the payment', async () => {
   const reply = ok(
     await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: 97, currency_fiat: 'USD', return_url: RETURN }),
     201,
@@ -677,7 +679,7 @@ test('a fiat creation names its coin: the amount is quoted at once, and the visi
   await tells(reply.id, 'created processing completed');
 });
 
-test('a fiat creation refuses other currencies, coins and contradictions, by the names of its own fields', async () => {
+test('a fiat payment with other currencies, coins or contradictions is refused under the names of its own fields', async () => {
   const fiat = (body: object) => app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: 10, currency_fiat: 'USD', ...body });
   for (const currency_fiat of ['XXX', 'eur', 'BTC', 'RUB'])
     refused(await fiat({ currency_fiat }), 400, 'fiat_unsupported', 'currency_fiat');
@@ -706,7 +708,7 @@ test('a fiat creation refuses other currencies, coins and contradictions, by the
   );
 });
 
-test('expires_in sets the window from ten minutes to a day; locale and description are kept with the payment', async () => {
+test('expires_in sets the window from ten minutes to a day; locale and description are stored with the payment', async () => {
   for (const expires_in of [600, 86_400]) {
     const { created_at, expires_at } = await detail(await create({ expires_in, locale: 'pt-BR', description: 'Zwei Tassen ☕' }));
     assert.equal(Date.parse(expires_at) - Date.parse(created_at), expires_in * 1000);

@@ -1,4 +1,4 @@
-/** What one client can take of a shop whose public key and pages are for everybody: never what others need. */
+/** What one client can use up of a shop whose public key and pages anyone can reach: never what other customers need. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -20,21 +20,21 @@ const CREATE = '/api/payment/create/simple';
 const simple = { amount_usd: 25, return_url: 'https://shop.example/thanks' };
 const from = (ip: string) => ({ 'x-forwarded-for': ip });
 const starter = () => createMerchant(app.app.ctx, { name: 'Small shop', plan: 'starter' });
-/** As often as that, from one address. */
+/** That many requests, from one address. */
 async function repeat(times: number, ask: () => Promise<Reply>): Promise<number[]> {
   const statuses: number[] = [];
   for (let i = 0; i < times; i++) statuses.push((await ask()).status);
   return statuses;
 }
 
-test('one address with the public key does not silence the shop: what it is refused counts for nobody else', async () => {
+test('one address with the public key does not block the shop: its refused requests count against nobody else', async () => {
   const { keys } = await starter();
   const shop = app.as(keys.testPublic);
   const greedy = await repeat(70, () => shop.post(CREATE, simple, from('198.51.100.1')));
   assert.deepEqual(greedy.slice(0, 11), [...Array(10).fill(201), 429]);
   assert.equal((await shop.post(CREATE, simple, from('198.51.100.2'))).status, 201, 'another shopper');
 
-  // What a public key may not do at all, and what comes from a page that is not the shop's, takes nothing of the shop either.
+  // Requests that a public key may not make, and requests from other origins, do not use up the shop's limits either.
   const { merchantId, keys: others } = await starter();
   assert.ok((await repeat(70, () => app.as(others.testPublic).get('/api/payments', from('198.51.100.1')))).every((code) => code === 403));
   const { key } = await createKey(app.app.ctx, { merchantId, mode: 'test', kind: 'public', origins: ['https://shop.example'] });
@@ -45,7 +45,7 @@ test('one address with the public key does not silence the shop: what it is refu
   assert.equal((await app.as(key).post(CREATE, simple, { ...from('198.51.100.2'), origin: 'https://shop.example' })).status, 201);
 });
 
-test('the addresses of one IPv6 network are one client', async () => {
+test('the addresses of one IPv6 network count as one client', async () => {
   const { keys } = await starter();
   const shop = app.as(keys.testPublic);
   const ask = (ip: string) => shop.post(CREATE, simple, from(ip));
@@ -54,7 +54,7 @@ test('the addresses of one IPv6 network are one client', async () => {
   assert.equal((await ask('2001:db8:1:3::1')).status, 201);
 });
 
-test('the month binds public keys: their payments count when money comes, and are refused once the month is used up', async () => {
+test('the monthly limit covers public keys: their payments count when money arrives, and are refused once the limit is reached', async () => {
   const { keys } = await createMerchant(app.app.ctx, { name: 'Month shop', plan: 'professional' });
   const shop = app.as(keys.livePublic);
   for (let i = 1; i <= 4; i++) assert.equal((await shop.post(CREATE, simple, from(`203.0.113.${i}`))).status, 201, 'nothing was paid yet');
@@ -66,7 +66,7 @@ test('the month binds public keys: their payments count when money comes, and ar
   assert.equal((await app.as(keys.testPublic).post(CREATE, simple, from('203.0.113.9'))).status, 201, 'test payments never count');
 });
 
-test('an Idempotency-Key with a public key gives nobody another caller’s payment', async () => {
+test('an Idempotency-Key sent with a public key never returns another caller’s payment', async () => {
   const { keys } = await starter();
   const shop = app.as(keys.testPublic);
   const key = { 'idempotency-key': 'order-1' };
@@ -79,11 +79,11 @@ test('an Idempotency-Key with a public key gives nobody another caller’s payme
   assert.equal(stranger.headers.get('idempotent-replayed'), null);
 });
 
-test('payment pages, their news and their streams: one client has a number of them a minute, others do not notice', async () => {
+test('payment pages, their updates and their streams: each client has a limit per minute, and others are not affected', async () => {
   const { id } = (await app.test.post(CREATE, simple)).json;
   const ask = async (path: string, ip: string) => {
     const reply = await fetch(app.url + path, { headers: from(ip), redirect: 'manual' });
-    // A stream has no end: that it began is enough.
+    // A stream has no end: it is enough that it began.
     const isStream = reply.headers.get('content-type')?.includes('event-stream');
     if (isStream) await reply.body!.cancel();
     const text = isStream ? '' : await reply.text();
@@ -93,7 +93,7 @@ test('payment pages, their news and their streams: one client has a number of th
     [[`/pay?id=${id}`, `/pay/receipt?id=${id}`], 600],
     [[`/pay/status?id=${id}`, `/pay/events?id=${id}`], 1_200],
   ] as const) {
-    // One network, an address a request; asked until it is refused, because a slow machine may see its minute end in between.
+    // One network with a new address per request, repeated until it is refused, because the minute may end in between on a slow machine.
     const replies: Awaited<ReturnType<typeof ask>>[] = [];
     while (replies.every(({ status }) => status !== 429) && replies.length < 4 * points) {
       const part = Array.from({ length: 50 }, (_, i) => ask(paths[i % 2]!, `2001:db8:1:2::${replies.length + i}`));
@@ -110,7 +110,7 @@ test('payment pages, their news and their streams: one client has a number of th
   assert.deepEqual([receipt.status, receipt.headers.get('cache-control')], [303, 'no-store'], 'where it leads changes: nobody keeps it');
 });
 
-test('one client takes a part of the addresses that a wallet gives in an hour, and leaves the rest to others', async (t) => {
+test('one client gets only a part of the addresses that a wallet issues in an hour, and leaves the rest to others', async (t) => {
   const node: TestNode = await startBitcoind();
   t.after(() => node.destroy());
   const service: Service = await startService({
@@ -133,7 +133,7 @@ test('one client takes a part of the addresses that a wallet gives in an hour, a
   const { key } = await service.florin('key', 'create', '--merchant', merchantId, '--mode', 'live', '--type', 'public');
   const shop = client(service.url, key);
   const tokens = new Map<string, string>();
-  /** Chooses the coin of a payment; what the page shows then. */
+  /** Chooses the coin of a payment. Returns what the page shows then. */
   const choose = async (id: string, ip: string): Promise<string> => {
     const page = await (await fetch(`${service.url}/pay?id=${id}`, { headers: from(ip) })).text();
     const token = tokens.get(id) ?? /name="token" value="([^"]+)"/.exec(page)![1]!;

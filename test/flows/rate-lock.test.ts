@@ -1,4 +1,4 @@
-/** How long a rate holds, told over HTTP: neither a crumb nor a turn to another coin and back makes an option of it. */
+/** How long a rate is locked, over HTTP: neither a tiny transfer nor switching coins back and forth turns it into an option. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { lockAndSettle } from '../../src/payments/payments.ts';
@@ -48,7 +48,7 @@ test('546 satoshi do not hold a rate for longer', async () => {
   assert.ok(minutesBetween(made.created_at, detail.quote_expires_at) <= 15.1);
 });
 
-test('half of the amount holds the rate for as long again, and not to the end of a long window', async () => {
+test('half of the amount holds the rate once more for the same time, not until the end of a long window', async () => {
   const made = await createLong();
   const detail = await receive(made.id, 'half', 5_000_000n, 10);
   assert.equal(Math.round(minutesBetween(made.created_at, detail.quote_expires_at)), 25);
@@ -56,7 +56,7 @@ test('half of the amount holds the rate for as long again, and not to the end of
   assert.equal(detail.amount_remaining, '0.05000000');
 });
 
-test('turning to another coin and back shows the rate that stands, and fetches no new one', async () => {
+test('switching to another coin and back shows the locked rate and does not fetch a new one', async () => {
   const id: string = ok(
     await app.test.post('/api/payment/create/simple', { amount_usd: '97.00', return_url: 'https://shop.example/' }),
     201,

@@ -8,7 +8,7 @@ import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app
 
 let app: TestApp;
 before(async () => {
-  // The node is never asked: it only makes Bitcoin a coin that is followed. What a follower would write, the tests do.
+  // The node is never called. It only makes Bitcoin a configured coin; the tests write what a follower would write.
   app = await startTestApp(
     { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', PRICES: 'static:BTC=97000.00,LTC=100.00', LOG_LEVEL: 'silent' },
     { roles: ['api', 'worker'] },
@@ -36,7 +36,7 @@ const importKey = () => {
   return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey, script: 'p2wpkh' });
 };
 
-test('a create that nobody could pay succeeds as documented, with a warning that leads to the guide', async () => {
+test('a create that nobody could pay succeeds as documented, with a warning that links to the guide', async () => {
   const { warnings } = await create();
   assert.equal(warnings!.length, 1);
   assert.equal(warnings![0]!.code, 'no_payable_currency');
@@ -48,7 +48,7 @@ test('a create that nobody could pay succeeds as documented, with a warning that
   assert.equal('warnings' in (await app.test.post('/api/payment/create/simple', PAYMENT)).json, false, 'test mode needs nothing');
 });
 
-test('members get one notice, however many creates and customers meet it; each page says that nothing was charged', async () => {
+test('members get one notice, no matter how many creates and customers are affected; each page says that nothing was charged', async () => {
   const { id } = await create();
   for (let i = 0; i < 3; i++) assert.match(await page(id), /data-state="unavailable"[\s\S]*Nothing was charged/);
   assert.deepEqual(
@@ -57,7 +57,7 @@ test('members get one notice, however many creates and customers meet it; each p
   );
 });
 
-test('what is missing is named one by one, each with what to do and where to read more', async () => {
+test('everything that is missing is listed, each with what to do and where to read more', async () => {
   assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['wallet_missing', 'source_starting'] });
   assert.deepEqual(await codesOf('LTC'), { payable: false, codes: ['wallet_missing', 'source_missing'] });
   assert.deepEqual(await codesOf('DOGE'), { payable: false, codes: ['wallet_missing', 'source_missing', 'price_missing'] });
@@ -71,7 +71,7 @@ test('what is missing is named one by one, each with what to do and where to rea
     }
 });
 
-test('with wallet, source and price a page that is open goes on, creates warn no more, and the outage ends', async () => {
+test('once wallet, source and price are there, an open page continues, creates no longer warn, and the outage ends', async () => {
   const { id } = await create();
   await importKey();
   assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['source_starting'] });
@@ -93,7 +93,7 @@ test('with wallet, source and price a page that is open goes on, creates warn no
   assert.equal(outage!.over, true);
 });
 
-test('an outage soon after another one is not notified again, a later one is', async () => {
+test('an outage soon after another one is not reported again, a later one is', async () => {
   const { sql } = app.app.ctx.db;
   const stop = () => sql`update wallets set active = false, paused_at = clock_timestamp()`;
   const warned = () =>
@@ -119,7 +119,7 @@ test('an outage soon after another one is not notified again, a later one is', a
   await sql`update wallets set active = true, paused_at = null`;
 });
 
-test('a plan that is used up, a coin that is turned off and a key for another network are told', async () => {
+test('a used-up plan, a disabled coin and a key for another network are reported', async () => {
   const { sql } = app.app.ctx.db;
   await sql`update wallets set network = 'testnet'`;
   await sql`update merchants set settings = settings || '{"coins": ["LTC"]}', plan = 'starter'`;

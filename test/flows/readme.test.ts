@@ -19,7 +19,7 @@ before(async () => {
   database = await testDatabase();
   copySource(folder, { linked: true });
   const settings = { ...testEnvironment(database.url, database.folder) };
-  // Read by ./florin: nothing else tells the commands which database they work on.
+  // Read by ./florin: the only thing that tells the commands which database to use.
   writeFileSync(
     join(folder, '.env'),
     Object.entries(settings)
@@ -60,7 +60,7 @@ test('the commands under Operate work in the printed order, for the merchant tha
       .replace('https://shop.example/hook', 'http://127.0.0.1:9/hook');
     const { code, out, err } = await run(typed);
     const name = line.split(' ').slice(1, 3).join(' ');
-    // Without a Bitcoin node the doctor has something to fix, and says so with its exit code.
+    // Without a Bitcoin node, the doctor reports a problem and exits with its code.
     assert.deepEqual([code, err], [name === 'doctor' ? 1 : 0, ''], `${line}\n${out}`);
     said.set(name, out);
     merchant = /^merchant_id: (mer_\w+)$/m.exec(out)?.[1] ?? merchant;

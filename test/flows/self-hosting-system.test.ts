@@ -1,4 +1,4 @@
-/** The guide of self-hosting on a system of its own: user, unit, operator commands, backup, restore and upgrade as they are printed. */
+/** The self-hosting guide on a separate system: user, unit, operator commands, backup, restore and upgrade as printed. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +20,7 @@ const printed = (about: string): string =>
 const canMount = process.getuid?.() === 0 && spawnSync('unshare', ['--mount', 'true']).status === 0;
 const missing = canMount ? false : 'folders of its own in place of /etc, /opt and /var need root and mounts';
 
-/** What systemd does with the guide's units, as far as they ask for it. */
+/** What systemd does with the units of the guide, as far as they use it. */
 const SYSTEMCTL = `#!/bin/bash
 set -e
 act=$1; [ "$act" = daemon-reload ] && exit 0
@@ -52,7 +52,7 @@ let folder: string;
 let shell: ChildProcess;
 let output = '';
 let port: number;
-/** Runs a text in the shell of that system; what it printed. */
+/** Runs a script in the shell of that system. Returns what it printed. */
 async function type(text: string): Promise<string> {
   const from = output.length;
   const mark = `done-${performance.now()}`;
@@ -90,7 +90,7 @@ before(async () => {
   chmodSync(folder, 0o755);
   for (const name of ['opt/florin', 'lib', 'backups', 'bin', 'run', 'postgres']) mkdirSync(place(name), { recursive: true });
   chmodSync(place('run'), 0o777);
-  // As whoever maintains the code has it, and as it was cloned from there.
+  // As the maintainer of the code has it, and as it is cloned from there.
   copySource(place('upstream'), { linked: false });
   for (const args of [
     ['init', '-q', '-b', 'main'],
@@ -103,7 +103,7 @@ before(async () => {
     assert.equal(status, 0, String(stderr));
   }
   assert.equal(spawnSync('git', ['clone', '-q', place('upstream'), place('opt/florin')]).status, 0);
-  // The app of these sources alone: what others build beside it comes and goes.
+  // The app of these sources alone: files that others build beside it come and go.
   const built = await findApp();
   cpSync(built!, place(join('opt/florin/dist/dashboard', basename(built!))), { recursive: true });
   mkdirSync(place('opt/florin/node_modules'));
@@ -150,7 +150,7 @@ const made = (reply: Reply): string => {
   return reply.json.id;
 };
 
-test('the service runs as a user of its own, as the guide sets it up, with its dashboard', { skip: missing }, async () => {
+test('the service runs as its own user, as the guide sets it up, with its dashboard', { skip: missing }, async () => {
   await type(printed('useradd --system'));
   for (const { text } of blocks.filter(({ text }) => text.startsWith('# /etc/'))) {
     for (const unit of text.split(/^(?=# \/etc\/)/m)) {
@@ -182,13 +182,13 @@ test('the service runs as a user of its own, as the guide sets it up, with its d
   assert.deepEqual(owner, ['florin', 'root']);
 });
 
-test('operator commands run beside it', { skip: missing }, async () => {
+test('operator commands run beside the service', { skip: missing }, async () => {
   const said = await type(`cd /opt/florin\n${printed('-- doctor')}`);
   assert.match(said, /ok +database/);
   assert.match(said, /No problems found/);
 });
 
-test('the backup of the timer is restored, and what was made since is gone', { skip: missing }, async () => {
+test('the backup of the timer is restored, and later changes are gone', { skip: missing }, async () => {
   const today = async () => (await type('date +%F')).trim();
   const from = await today();
   await type('systemctl start florin-backup');
@@ -198,7 +198,7 @@ test('the backup of the timer is restored, and what was made since is gone', { s
   assert.ok([from, await today()].includes(day!), `${name} between ${from} and ${await today()}`);
   assert.equal((await type('stat -c "%U %a" /var/backups/florin/*')).trim(), 'florin 600');
   const later = made(await shop.post('/api/payment/create/simple', ORDER));
-  // The file is written with the first live address; this install has none.
+  // The file is written with the first live address. This install has none.
   await type(
     'sudo -u florin sh -c \'[ -e /var/lib/florin/data/wallet-indexes.json ] || echo "{}" > /var/lib/florin/data/wallet-indexes.json\'',
   );
@@ -209,7 +209,7 @@ test('the backup of the timer is restored, and what was made since is gone', { s
   made(await shop.post('/api/payment/create/simple', ORDER));
 });
 
-test('an upgrade brings the new code, and what was there is there', { skip: missing }, async () => {
+test('an upgrade brings the new code and keeps all data', { skip: missing }, async () => {
   writeFileSync(place('upstream/NEWS.md'), 'A newer version.\n');
   spawnSync('git', ['add', '-A'], { cwd: place('upstream') });
   spawnSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@shop.example', 'commit', '-qm', 'Second'], { cwd: place('upstream') });

@@ -1,4 +1,4 @@
-/** The guide of self-hosting: its container files, proxies, figures and commands as they are printed, around real processes. */
+/** The self-hosting guide: its container files, proxies, metrics and commands as printed, with real processes. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -74,7 +74,7 @@ const composed = async (variables: Record<string, string>): Promise<Compose> => 
   return JSON.parse(stdout);
 };
 
-/** What the processes of compose.yaml are here: the same commands and variables, other addresses. */
+/** The processes of compose.yaml as they run here: the same commands and variables, with other addresses. */
 const ports = { 'api-1': 0, 'api-2': 0 };
 const processes: Record<string, { child: ChildProcess; output: () => string }> = {};
 let file: Compose;
@@ -117,7 +117,7 @@ before(async () => {
   ports['api-2'] = await freePort();
   await up(redisPort);
   await serve('api-1');
-  // It makes the first merchant when it listens already; whoever starts before that would too.
+  // It creates the first merchant when it is already listening; another process that starts earlier would do so too.
   await eventually(
     async () => processes['api-1']!.output(),
     (text) => text.includes('Public test key'),
@@ -132,7 +132,7 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-test('compose.yaml is one that Compose takes, and says which variable is missing', { skip: missing }, async () => {
+test('compose.yaml is accepted by Compose, and names a missing variable', { skip: missing }, async () => {
   await Promise.all(
     ['FLORIN_DOMAIN', 'POSTGRES_PASSWORD', 'SECRET_KEY'].map((name) =>
       assert.rejects(composed({ ...GIVEN, [name]: '' }), new RegExp(`required variable ${name} is missing`)),
@@ -146,7 +146,7 @@ test('the services of compose.yaml fit each other and the image', { skip: missin
   const { services, volumes } = file;
   const { postgres, valkey, caddy } = services as { postgres: Service; valkey: Service; caddy: Service };
   const image = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
-  // What the operator may set reaches the service; the rest is decided by the file itself.
+  // The operator's settings reach the service; the file itself decides the rest.
   const decided = ['TLS_CERT', 'TLS_KEY', 'PAYMENT_PAGE_URL', 'FLORIN_DATA'];
   for (const name of ['api-1', 'api-2', 'back']) {
     const { environment, volumes: mounted } = services[name]!;
@@ -197,7 +197,7 @@ test('the health check of the image passes beside a service, and fails without o
   await assert.rejects(check(await freePort()));
 });
 
-test('the first process shows the first merchant, the others make none', { skip: missing }, async () => {
+test('the first process shows the first merchant, the others create none', { skip: missing }, async () => {
   const output = processes['api-1']!.output();
   key = /sk_test_\w+/.exec(output)![0];
   publicKey = /pk_test_\w+/.exec(output)![0];
@@ -207,7 +207,7 @@ test('the first process shows the first merchant, the others make none', { skip:
 });
 
 type Answer = { status: number; text: string; json: any; headers: Record<string, unknown> };
-/** A request through a proxy at `port`, as from another machine whose address is `from`. */
+/** A request through a proxy on `port`, as from another machine with the address `from`. */
 type Ask = (path: string, options?: { body?: string; headers?: Record<string, string>; from?: string; method?: string }) => Promise<Answer>;
 // Caddy reads the machine's clock directly, so its certificate's dates do not fit a test run at another date.
 const rejectUnauthorized = shiftMs() === 0;
@@ -237,7 +237,7 @@ const asking =
 const signed = () => ({ authorization: `Bearer ${key}` });
 const ORDER = JSON.stringify({ amount_usd: 25, return_url: 'https://shop.example/thanks' });
 
-/** News of a payment's page as they come, each with the time it took since the connection was asked for. */
+/** Updates of a payment's page as they arrive, each with the time since the connection was requested. */
 function openPage(port: number, ca: string, id: string): { news: string[]; close(): void } {
   const news: string[] = [];
   const target = { host: '127.0.0.1', port, path: `/pay/events?id=${id}`, localAddress: '127.0.0.9' };
@@ -251,7 +251,7 @@ function openPage(port: number, ca: string, id: string): { news: string[]; close
 }
 
 const fronts: { name: string; ask: Ask }[] = [];
-/** Everything that the guide promises of a proxy in front of two api processes. */
+/** Everything that the guide promises about a proxy in front of two api processes. */
 async function holdsTo({
   port,
   ca,
@@ -269,7 +269,7 @@ async function holdsTo({
   assert.equal(made.status, 201, made.text);
   assert.ok(made.json.payment_url.startsWith(`https://${NAME}/pay?id=`));
 
-  // Each page's news come while it happens, not when a buffer is full.
+  // The page's updates arrive as they happen, not when a buffer is full.
   const page = openPage(port, ca, made.json.id);
   await eventually(
     async () => page.news.join(''),
@@ -291,7 +291,7 @@ async function holdsTo({
     60_000,
   );
 
-  // The caller's address is the one that connected, whatever it says of itself: ten payments a minute for a public key.
+  // The caller's address is the one that connected, whatever its headers say: ten payments a minute for a public key.
   const [one, other] = addresses;
   const create = (from: string, claim: string) =>
     ask('/api/payment/create/simple', { body: ORDER, from, headers: { authorization: `Bearer ${publicKey}`, 'x-forwarded-for': claim } });
@@ -306,24 +306,24 @@ async function holdsTo({
   assert.deepEqual(statuses, [...Array(10).fill(201), 429]);
   assert.equal((await create(other, '198.51.100.1')).status, 201);
 
-  // The bound of a body is the service's own, and so is its answer.
+  // The service limits the body and sends the reply.
   const large = await ask('/api/payment/create/simple', { body: `{"description":"${'x'.repeat(70_000)}"}`, headers: signed() });
   assert.deepEqual([large.status, large.json?.error.code], [413, 'body_too_large']);
   const most = JSON.stringify({ ...JSON.parse(ORDER), ignored: 'x'.repeat(60_000) });
   assert.equal((await ask('/api/payment/create/simple', { body: most, headers: signed() })).status, 201);
 
-  // The figures are for those who know the token, also through the proxy.
+  // Metrics require the token, also through the proxy.
   assert.equal((await ask('/metrics')).status, 401);
   assert.equal((await ask('/metrics', { headers: { authorization: 'Bearer figures' } })).status, 200);
 }
 
-test('a process that is stopped gives the answer that is under way, and waits for nobody who asks nothing', { skip: missing }, async () => {
+test('a process that is stopped finishes the reply in progress, and does not wait for idle connections', { skip: missing }, async () => {
   const port = ports['api-1'];
   const open = () =>
     new Promise<Socket>((done) => {
       const socket = connect(port, '127.0.0.1', () => done(socket));
     });
-  /** Stops it between the two halves of a request, beside a silent connection: what was answered, and how long it took. */
+  /** Stops it between the two halves of a request, beside an idle connection. Returns the reply and how long it took. */
   const stopped = async (): Promise<{ text: string; took: number }> => {
     const [silent, asking] = [await open(), await open()];
     for (const socket of [silent, asking]) socket.on('error', () => {});
@@ -335,7 +335,7 @@ test('a process that is stopped gives the answer that is under way, and waits fo
       `POST /api/payment/create/simple HTTP/1.1\r\nhost: ${NAME}\r\nauthorization: Bearer ${key}\r\nx-forwarded-proto: https\r\n` +
         `content-type: application/json\r\nexpect: 100-continue\r\ncontent-length: ${ORDER.length}\r\n\r\n${ORDER.slice(0, 10)}`,
     );
-    // From then on the request is under way.
+    // From then on, the request is in progress.
     const goOn = 'HTTP/1.1 100 Continue\r\n\r\n';
     await eventually(
       async () => text,
@@ -356,13 +356,13 @@ test('a process that is stopped gives the answer that is under way, and waits fo
     return { text: text.slice(goOn.length), took };
   };
   let last = await stopped();
-  // A process that waits for the silent one takes ten seconds each time; a machine that stood still does not stand still again.
+  // A process that waits for the idle connection takes ten seconds every time; a machine that was slow once is not slow again.
   for (let again = 0; last.took >= 9_000 && again < 2; again++) last = await stopped();
   assert.match(last.text, /^HTTP\/1\.1 201 .*connection: close.*"success":true/is);
   assert.ok(last.took < 9_000, `stopping took ${Math.round(last.took)} ms`);
 });
 
-test('webhooks come from the process behind', { skip: missing }, async () => {
+test('webhooks are sent by the process behind the proxy', { skip: missing }, async () => {
   const reply = await fetch(`http://127.0.0.1:${ports['api-1']}/v1/webhook_endpoints`, { method: 'POST' });
   assert.equal(reply.status, 403, 'without a proxy the key would travel in the clear');
   const made = await new Promise<number>((done) => {
@@ -377,13 +377,13 @@ test('webhooks come from the process behind', { skip: missing }, async () => {
   assert.equal(made, 201);
 });
 
-/** The blocks of the guide in a language, each as printed but for what `here` says is elsewhere on this machine. */
+/** The blocks of the guide in one language, each as printed except for what `here` replaces on this machine. */
 const blocksOf = (language: string, here: Readonly<Record<string, string>> = {}): string[] =>
   codeBlocks(GUIDE)
     .filter((block) => block.language === language)
     .map(({ text }) => Object.entries(here).reduce((all, [from, to]) => all.replaceAll(from, to), text));
 
-test('nginx as in the guide carries requests, news of pages, addresses and refusals unchanged', {
+test('nginx, configured as in the guide, passes on requests, page updates, addresses and refusals unchanged', {
   skip: missing,
 }, async () => {
   const [port, plain] = [await freePort(), await freePort()];
@@ -419,7 +419,7 @@ test('nginx as in the guide carries requests, news of pages, addresses and refus
   await holdsTo({ port, ca: readFileSync(certificate, 'utf8'), addresses: ['127.0.0.30', '127.0.0.31'], name: 'nginx' });
 });
 
-test('Caddy as in compose.yaml carries them too', {
+test('Caddy, configured as in compose.yaml, passes them on too', {
   skip: missing,
 }, async (_t) => {
   const port = await freePort();
@@ -465,7 +465,7 @@ test('Caddy as in compose.yaml carries them too', {
   await holdsTo({ port, ca, addresses: ['127.0.0.20', '127.0.0.21'], name: 'Caddy' });
 });
 
-test('while one process after the other restarts, what is asked through a proxy, and again where a connection broke, is done once', {
+test('while the processes restart one by one, requests through a proxy take effect once, also when repeated after a lost connection', {
   skip: missing,
 }, async (t) => {
   let over = false;
@@ -482,7 +482,7 @@ test('while one process after the other restarts, what is asked through a proxy,
           ids.add(reply.json.id);
           break;
         }
-        // Caddy's own 503: it has not noticed yet that the one that was away is back.
+        // Caddy's own 503: it has not noticed yet that the restarted process is back.
         const isAway = reply === null || reply.status === 502 || (reply.status === 503 && reply.json === null);
         assert.ok(attempt < 100 && isAway, reply?.text);
         again[name]++;
@@ -493,7 +493,7 @@ test('while one process after the other restarts, what is asked through a proxy,
   const busy = Promise.allSettled(fronts.flatMap((front) => [worker(front, 1), worker(front, 2)]));
   await ended(processes['api-1']!.child);
   await serve('api-1');
-  // Until Caddy has seen that it is back.
+  // Until Caddy has noticed that it is back.
   await new Promise((done) => setTimeout(done, 2_200));
   await ended(processes['api-2']!.child);
   await serve('api-2');
@@ -505,7 +505,7 @@ test('while one process after the other restarts, what is asked through a proxy,
   t.diagnostic(`${ids.size} payments were made meanwhile; further attempts: ${JSON.stringify(again)}`);
 });
 
-test('the commands in containers name services of compose.yaml and commands of the service', { skip: missing }, async () => {
+test('container commands name services of compose.yaml and commands of the service', { skip: missing }, async () => {
   const { stdout: help } = await run(process.execPath, ['src/main.ts', 'help'], { cwd: ROOT });
   const text = readFileSync(join(ROOT, 'compose.yaml'), 'utf8') + blocksOf('sh').join('\n');
   const named = [...text.matchAll(/docker compose (logs|exec|run --rm|cp|stop) ([\w-]+)(.*)/g)];
@@ -517,7 +517,7 @@ test('the commands in containers name services of compose.yaml and commands of t
   }
 });
 
-test('every figure that the guide names is among those that are served', { skip: missing }, async () => {
+test('every metric that the guide names is served', { skip: missing }, async () => {
   const reply = await fetch(`http://127.0.0.1:${ports['api-1']}/metrics`, { headers: { authorization: 'Bearer figures' } });
   const text = await reply.text();
   const guide = readFileSync(join(ROOT, GUIDE), 'utf8');
@@ -526,11 +526,11 @@ test('every figure that the guide names is among those that are served', { skip:
   assert.deepEqual(
     named.sort(),
     [...text.matchAll(/^# TYPE (\w+) (?:gauge|counter)$/gm)].map(([, name]) => name).sort(),
-    'each is told what it is for',
+    'each has a description',
   );
   for (const [, name, labels] of guide.matchAll(/\b(florin_[a-z_]+)\{([a-z,]+)\}/g)) {
     const [series] = new RegExp(`^${name}\\{.*\\}`, 'm').exec(text) ?? [];
-    // Of chains there are figures once a node is set.
+    // There are chain metrics only if a node is configured.
     if (series)
       assert.deepEqual(
         [...series.matchAll(/(\w+)="/g)].map(([, label]) => label),

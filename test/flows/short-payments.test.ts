@@ -1,4 +1,4 @@
-/** What is missing, and what is too small to count, is told: by the API, in events and on the page. */
+/** Missing amounts and amounts too small to count are reported: in the API, in events and on the page. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { lockAndSettle } from '../../src/payments/payments.ts';
@@ -15,13 +15,13 @@ const ok = (reply: Reply, status = 200): any => {
   assert.equal(reply.status, status, reply.text);
   return reply.json;
 };
-/** A payment of 97 USD in BTC, which is 0.00100000 BTC, to which these transfers came, in the one block of its chain. */
+/** A payment of 97 USD in BTC, which is 0.00100000 BTC, that received these transfers in the one block of its chain. */
 async function paidWith(units: readonly number[]): Promise<any> {
   const { ctx } = app.app;
   const { id } = ok(await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '97.00', currency_fiat: 'USD' }), 201);
   await ctx.db.begin((tx) =>
     lockAndSettle(ctx, tx, [id], async () => {
-      // No scenario: a visit of the page would start one.
+      // No scenario: opening the page would start one.
       await tx`
           insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
           select id, merchant_id, 'BTC', 'nothing', 1, created_at from payments where id = ${id}`;
@@ -48,7 +48,7 @@ test('a payment that is completed although short says by how much', async () => 
   assert.deepEqual([partial.status, partial.accepted_short, partial.amount_remaining], ['pending', null, '0.00050000']);
 });
 
-test('what is too small to count is told with its sum, on the page too', async () => {
+test('the sum of transfers too small to count is reported, on the page too', async () => {
   const detail = await paidWith(Array.from({ length: 194 }, () => 516));
   assert.deepEqual([detail.status, detail.amount_received, detail.amount_dust], ['pending', '0.00000000', '0.00100104']);
   assert.equal(detail.transfers_count, 194);

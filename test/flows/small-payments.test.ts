@@ -1,4 +1,7 @@
-/** How many confirmations payments need that are paid at the same time: what one payer may have split counts together, the rest does not. */
+/**
+ * How many confirmations payments need that are paid at the same time: payments that one payer may have split count together, others do
+ * not.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createFollower } from '../../src/follow/follow.ts';
@@ -28,7 +31,7 @@ function start(coin: Coin) {
   let follower: ReturnType<typeof createFollower> | null = null;
   return {
     chain,
-    /** Looks, and has settled what waits. */
+    /** Looks and settles what is due. */
     look: async () => {
       follower ??= createFollower(app.app.ctx, source);
       await follower.step();
@@ -42,7 +45,7 @@ function start(coin: Coin) {
 
 type Owed = { id: string; key: string; units: bigint };
 let addresses = 0;
-/** A live payment whose payer chose the coin; the address is made up, as the chain is. */
+/** A live payment whose customer chose the coin. The address and the chain are made up. */
 async function owe(coin: Coin, usd: number, { merchantId, client }: { merchantId: string; client: Client }): Promise<Owed> {
   await started[coin].look();
   const { ctx } = app.app;
@@ -85,7 +88,7 @@ const shop = async (): Promise<{ merchantId: string; client: Client }> => {
   const made: NewMerchant = await createMerchant(app.app.ctx, { name: 'A shop' });
   return { merchantId: made.merchantId, client: app.as(made.keys.liveSecret) };
 };
-/** The numbers that the API and the page tell before the block and after it, of payments that are paid by these transactions. */
+/** The numbers that the API and the page show before and after the block, for payments that these transactions pay. */
 async function told(
   coin: Coin,
   client: Client,
@@ -101,7 +104,7 @@ async function told(
   return { before, after: await Promise.all(owed.map((one) => needs(client, one))) };
 }
 
-test('a small payment in the block of a large one needs what it needs alone, and says so from the start', async () => {
+test('a small payment in the block of a large one needs only its own confirmations, and says so from the start', async () => {
   const own = await shop();
   const [small, large] = [await owe('BTC', 25, own), await owe('BTC', 20_000, own)];
   const { before, after } = await told('BTC', own.client, [small, large], [pay('BTC', [large]), pay('BTC', [small])]);
@@ -111,7 +114,7 @@ test('a small payment in the block of a large one needs what it needs alone, and
   assert.equal(ok(await own.client.get(`/api/payment/${large.id}`)).status, 'processing');
 });
 
-test('six small payments of six payers in one block need what each needs alone', async () => {
+test('six small payments by six payers in one block need only their own confirmations', async () => {
   const own = await shop();
   const owed = await oweMany(6, 'LTC', 25, own);
   const { before, after } = await told(
@@ -124,7 +127,7 @@ test('six small payments of six payers in one block need what each needs alone',
   assert.deepEqual(after, before);
 });
 
-test('one transaction that pays many small payments counts as one amount, whoever they are owed to', async () => {
+test('one transaction that pays many small payments counts as one amount, no matter which merchants they belong to', async () => {
   const [one, other] = [await shop(), await shop()];
   const owed = [...(await oweMany(11, 'BTC', 99, one)), await owe('BTC', 20, other)];
   const all = pay('BTC', owed);
@@ -137,21 +140,21 @@ test('one transaction that pays many small payments counts as one amount, whoeve
   assert.equal(await needs(other.client, owed.at(-1)!), 3);
 });
 
-test('of many small payments to a merchant at the same time, those beyond four times the bound of their tier need the next one', async () => {
+test('of many small payments to a merchant at the same time, those beyond four times the limit of their tier need the next tier', async () => {
   const own = await shop();
   const elsewhere = await shop();
   const owed = await oweMany(10, 'BTC', 90, own);
   const beside = await owe('BTC', 90, elsewhere);
   const { chain, look } = started.BTC;
   const sent = owed.map((one) => pay('BTC', [one]));
-  // One after the other, as a payer does who looks at what each of them needs.
+  // One after the other, like a payer who checks what each of them needs.
   const numbers: number[] = [];
   for (const [i, tx] of sent.entries()) {
     chain.accept(tx);
     await look();
     numbers.push(await needs(own.client, owed[i]!));
   }
-  // 4 x 90 USD beside a payment are 360 USD, of which a quarter is 90; 5 x 90 come to 112.
+  // 4 x 90 USD beside a payment are 360 USD, and a quarter of that is 90; 5 x 90 come to 112.
   assert.deepEqual(numbers, [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
   const stranger = pay('BTC', [beside]);
   chain.accept(stranger);
@@ -159,14 +162,14 @@ test('of many small payments to a merchant at the same time, those beyond four t
   assert.equal(await needs(elsewhere.client, beside), 1, 'what waits for one merchant is nothing to another');
   chain.mine([...sent, stranger]);
   await look();
-  assert.deepEqual(await Promise.all(owed.map((one) => needs(own.client, one))), numbers, 'nobody is told more afterwards');
+  assert.deepEqual(await Promise.all(owed.map((one) => needs(own.client, one))), numbers, 'no number is raised afterwards');
   assert.deepEqual(await Promise.all(owed.map(async ({ id }) => ok(await own.client.get(`/api/payment/${id}`)).status)), [
     ...Array.from({ length: 5 }, () => 'completed'),
     ...Array.from({ length: 5 }, () => 'processing'),
   ]);
 });
 
-test('small payments that are double-spent in the mempool still count: a block may hold them after all', async () => {
+test('small payments that are double-spent in the mempool still count, because a block may still contain them', async () => {
   const own = await shop();
   const owed = await oweMany(6, 'BTC', 90, own);
   const { chain, look } = started.BTC;
@@ -181,7 +184,7 @@ test('small payments that are double-spent in the mempool still count: a block m
   assert.equal(await needs(own.client, owed[5]!), 2);
 });
 
-test('many small payments that are first seen in their block count together as well', async () => {
+test('many small payments that are first seen in their block also count together', async () => {
   const own = await shop();
   const owed = await oweMany(10, 'BTC', 90, own);
   const { chain, look } = started.BTC;
@@ -191,7 +194,7 @@ test('many small payments that are first seen in their block count together as w
   assert.deepEqual(numbers.sort(), [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
 });
 
-test('the peg-outs of a Litecoin block stand in one transaction and are of many payers', async () => {
+test('the peg-outs of a Litecoin block are in one transaction and belong to many payers', async () => {
   const own = await shop();
   const owed = await oweMany(11, 'LTC', 950, own);
   const { chain, look } = started.LTC;

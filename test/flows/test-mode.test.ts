@@ -1,4 +1,4 @@
-/** Stories of test mode, told over HTTP: every scenario from creation to its end, with the events the merchant receives. */
+/** Test mode over HTTP: every scenario from creation to its end, with the events the merchant receives. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -64,7 +64,7 @@ for (const line of SCENARIOS.trim().split('\n').slice(1)) {
       (events) => events.some((e) => e.data.status === status),
     );
     const seen = eventsOf(id);
-    // Exactly once each, in order, sequence without a gap.
+    // Exactly once each, in order, with a sequence without gaps.
     assert.deepEqual(
       seen.map((e) => e.data.sequence),
       seen.map((_, i) => i + 1),
@@ -74,7 +74,7 @@ for (const line of SCENARIOS.trim().split('\n').slice(1)) {
   });
 }
 
-/** What the payer can do next, once the scenario before has played out. */
+/** What the customer can do next, once the previous scenario has ended. */
 const next = (id: string) =>
   eventually(
     async () => (await getPaymentForCustomer(app.app.ctx, { paymentId: id })).nextScenarios,
@@ -105,7 +105,7 @@ for (const line of FOLLOWS.trim().split('\n').slice(1)) {
   });
 }
 
-test('after a choice on the page the API starts any scenario, once; the page adds only what can follow, and nothing to a live payment', async () => {
+test('after a choice on the page, the API can start any scenario once; the page offers only possible next ones, and none for a live payment', async () => {
   const id = await create();
   await chooseCoin(app.app.ctx, { paymentId: id, coin: 'DASH' });
   await app.anonymous.get(`/pay?id=${id}`);
@@ -124,7 +124,7 @@ test('after a choice on the page the API starts any scenario, once; the page add
   });
 });
 
-test('test_btc_success completes within two seconds of the visit', async () => {
+test('test_btc_success completes within two seconds after the page is opened', async () => {
   const reply = await app.test.post('/api/payment/create/simple', {
     amount_usd: '10.00',
     return_url: 'https://shop.example/',

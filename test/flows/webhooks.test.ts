@@ -1,4 +1,4 @@
-/** Webhooks as a merchant manages them: endpoints, secrets, test events, the log of deliveries, sending again, forgetting. */
+/** How merchants manage webhooks: endpoints, secrets, test events, the delivery log, resending, deletion. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHmac } from 'node:crypto';
@@ -26,7 +26,7 @@ const status =
   (code: number, body = '', headers: Record<string, string> = {}): Answer =>
   (reply) =>
     reply.writeHead(code, headers).end(body);
-/** Whoever refuses with this is left alone for a minute: what is to be seen before the next attempt stays to be seen. */
+/** An endpoint that refuses with this is paused for a minute, so that the state before the next attempt can be inspected. */
 const LATER = { 'retry-after': '60' };
 type Hook = { url: string; hits: Hit[]; answer(next: Answer): void };
 async function startHook(t: TestContext, first: Answer = status(200)): Promise<Hook> {
@@ -63,7 +63,7 @@ const refused = (reply: Reply, code: number, problem: string, param: string | nu
   assert.equal(reply.status, code, reply.text);
   assert.deepEqual([reply.json.error.code, reply.json.error.param], [problem, param], reply.text);
 };
-/** A merchant of its own, so that tests do not meet. */
+/** A separate merchant, so that tests do not affect each other. */
 async function openShop(plan: 'enterprise' | 'starter' = 'enterprise'): Promise<{ merchantId: string; test: Client; live: Client }> {
   const { merchantId, keys } = await createMerchant(app.app.ctx, { name: 'Shop', plan });
   return { merchantId, test: app.as(keys.testSecret), live: app.as(keys.liveSecret) };
@@ -78,7 +78,7 @@ const settled = (own: Client, endpointId: string, count: number, state: string):
     (all) => all.length === count && all.every((d) => d.state === state),
   );
 
-test('an endpoint is made, read, listed, changed and deleted, and its secret is shown once', async (t) => {
+test('an endpoint is created, read, listed, changed and deleted, and its secret is shown once', async (t) => {
   const { test: shop } = await openShop();
   const hook = await startHook(t);
   const made = ok(await shop.post(PATH, { url: hook.url, events: ['payment.created', '*', '*'], description: 'Orders' }), 201);
@@ -114,7 +114,7 @@ test('an endpoint is made, read, listed, changed and deleted, and its secret is 
   assert.equal(hook.hits.length, 1, 'a deleted endpoint receives nothing');
 });
 
-test('what cannot be an endpoint is refused under the name of the field', async () => {
+test('an invalid endpoint is refused under the name of the field', async () => {
   const { test: shop, live } = await openShop();
   const url = 'http://127.0.0.1:9/hook';
   const id = ok(await shop.post(PATH, { url }), 201).id;
@@ -156,7 +156,7 @@ test('what cannot be an endpoint is refused under the name of the field', async 
   assert.equal(ok(await live.get(PATH)).data.length, 0);
 });
 
-test('a plan without webhooks makes no endpoints and receives nothing, but may read and clean up', async (t) => {
+test('a plan without webhooks creates no endpoints and receives nothing, but allows reading and deleting', async (t) => {
   const hook = await startHook(t);
   const starter = await openShop('starter');
   refused(await starter.test.post(PATH, { url: hook.url }), 403, 'plan_required');
@@ -185,7 +185,7 @@ test('a plan without webhooks makes no endpoints and receives nothing, but may r
   ok(await shop.test.delete(`${PATH}/${id}`));
 });
 
-test('the number of endpoints has a bound in each mode, also when many are made at once', async () => {
+test('the number of endpoints is limited in each mode, also when many are created at once', async () => {
   const { test: shop, live } = await openShop();
   const url = 'http://127.0.0.1:9/hook';
   const replies = await Promise.all(Array.from({ length: 20 }, () => shop.post(PATH, { url })));
@@ -196,7 +196,7 @@ test('the number of endpoints has a bound in each mode, also when many are made 
   ok(await shop.post(PATH, { url }), 201);
 });
 
-test('test and live endpoints receive the events of their own mode alone', async (t) => {
+test('test and live endpoints receive only the events of their own mode', async (t) => {
   const [testHook, liveHook] = [await startHook(t), await startHook(t)];
   const { test: shop, live } = await openShop();
   ok(await shop.post(PATH, { url: testHook.url }), 201);
@@ -209,7 +209,7 @@ test('test and live endpoints receive the events of their own mode alone', async
   assert.deepEqual([testHook.hits[0]!.event.data.id, liveHook.hits[0]!.event.data.id], [inTest, inLive]);
 });
 
-test('a disabled endpoint gets nothing; what was missed is sent when it is enabled and recovered', async (t) => {
+test('a disabled endpoint gets nothing; missed events are sent after it is enabled and recovered', async (t) => {
   const hook = await startHook(t);
   const { test: shop } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url, enabled: false }), 201);
@@ -238,7 +238,7 @@ test('a disabled endpoint gets nothing; what was missed is sent when it is enabl
   assert.equal(hook.hits.at(-1)!.event.data.id, missed);
 });
 
-/** Each way a merchant can check a delivery, with the secret as it was displayed. */
+/** Every way in which a merchant can check a delivery, with the secret as displayed. */
 const VERIFIERS: Readonly<Record<string, (secret: string, hit: Hit) => void>> = {
   standardwebhooks: (secret, { body, headers }) => void new StandardWebhook(secret).verify(body, headers as Record<string, string>),
   svix: (secret, { body, headers }) => void new SvixWebhook(secret).verify(body, headers as Record<string, string>),
@@ -297,7 +297,7 @@ test('standardwebhooks, svix and a plain HMAC verify the same deliveries, before
   }
 });
 
-test('a repeated request makes one endpoint and shows its secret again, which is stored sealed', async () => {
+test('a repeated request creates one endpoint and shows its secret again, which is stored sealed', async () => {
   const { test: shop } = await openShop();
   const body = { url: 'http://127.0.0.1:9/hook' };
   const key = { 'idempotency-key': 'endpoint-1' };
@@ -314,11 +314,11 @@ test('a repeated request makes one endpoint and shows its secret again, which is
   for (const { secret } of [first.json, once.json])
     assert.ok(
       rows.every((row) => !Buffer.from(row.body).includes(secret.slice(6))),
-      'no secret stands in the table',
+      'no secret is in the table',
     );
 });
 
-test('a test event arrives signed, once, and is in the log but not among the events', async (t) => {
+test('a test event arrives signed, once, and is in the delivery log but not in the list of events', async (t) => {
   const hook = await startHook(t);
   const { test: shop } = await openShop();
   const { id, secret } = ok(await shop.post(PATH, { url: hook.url, events: ['payment.failed'] }), 201);
@@ -340,7 +340,7 @@ test('a test event arrives signed, once, and is in the log but not among the eve
   assert.equal(ok(await shop.get('/v1/events')).data.length, 0);
 });
 
-test('the log shows each attempt: when, where to, what was sent, what came back, how long it took', async (t) => {
+test('the log shows each attempt: time, URL, request, response and duration', async (t) => {
   const hook = await startHook(t, status(503, `down ${'x'.repeat(10_000)}`, LATER));
   const { test: shop } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url }), 201);
@@ -410,7 +410,7 @@ test('deliveries are listed newest first, by endpoint, event and state, page by 
   assert.equal(ok(await shop.get(`/v1/webhook_deliveries?limit=1&event_id=${event}&starting_after=${page.data[0].id}`)).has_more, false);
 });
 
-test('one delivery is sent again with the same bytes; an attempt out of turn takes no step of the schedule', async (t) => {
+test('a single delivery is resent with the same bytes; the extra attempt does not change its schedule', async (t) => {
   const hook = await startHook(t);
   const { test: shop } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url }), 201);
@@ -439,21 +439,21 @@ test('one delivery is sent again with the same bytes; an attempt out of turn tak
   assert.equal(after.next_attempt_at, waiting.next_attempt_at, 'the schedule stands');
 });
 
-test('all that failed since a time is sent again, with progress, and one recovery at a time', async (t) => {
+test('all deliveries that failed since a given time are resent, with progress, one recovery at a time', async (t) => {
   const hook = await startHook(t, status(500));
   const { test: shop, merchantId } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url }), 201);
   const payments: string[] = [];
   for (let i = 0; i < 30; i++) payments.push(await pay(shop));
   const { sql } = app.app.ctx.db;
-  // They failed for good, and the first ten before the time that is asked for.
+  // They failed for good, the first ten of them before the requested time.
   await eventually(
     () => deliveriesOf(shop, id),
     (all) => all.length === 30,
   );
   await eventually(
     async () => {
-      // What is under way is waited for: its outcome would be written over this.
+      // It waits for attempts in progress: their result would overwrite this.
       await sql`
         update deliveries set state = 'failed', due_at = null, leased_until = null
         where endpoint_id = ${id} and state = 'pending' and (leased_until is null or leased_until < clock_timestamp())`;
@@ -490,7 +490,7 @@ test('all that failed since a time is sent again, with progress, and one recover
   );
 });
 
-test('what is older than 30 days is forgotten, what waits is not, and ids of later events stay right', async (t) => {
+test('events older than 30 days are deleted, waiting ones are not, and IDs of later events stay correct', async (t) => {
   const hook = await startHook(t);
   const { test: shop, merchantId } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url }), 201);
@@ -519,7 +519,7 @@ test('what is older than 30 days is forgotten, what waits is not, and ids of lat
   assert.deepEqual(left, [['payment.cancelled', 2]]);
 });
 
-test('an endpoint that is switched off is noticed by the operator until it is enabled again', async (t) => {
+test('the operator sees a disabled endpoint until it is enabled again', async (t) => {
   const hook = await startHook(t, status(410));
   const { test: shop, merchantId } = await openShop();
   const { id } = ok(await shop.post(PATH, { url: hook.url }), 201);
@@ -537,7 +537,7 @@ test('an endpoint that is switched off is noticed by the operator until it is en
   assert.deepEqual(await noticed(), []);
 });
 
-/** Operator commands against the running service. */
+/** Operator commands with the service running. */
 function operator(): (...args: string[]) => Promise<any> {
   const env = { PATH: process.env.PATH ?? '', ...testEnvironment(app.config.databaseUrl!, app.config.dataFolder) };
   return async (...args) =>
@@ -550,7 +550,7 @@ function operator(): (...args: string[]) => Promise<any> {
     );
 }
 
-test('an operator does by command what a merchant does by request', async (t) => {
+test('an operator can do by command what a merchant does by request', async (t) => {
   const hook = await startHook(t);
   const { test: shop, merchantId } = await openShop();
   const florin = operator();
@@ -586,7 +586,7 @@ test('an operator does by command what a merchant does by request', async (t) =>
   assert.deepEqual(ok(await shop.get(PATH)).data, []);
 });
 
-test('metrics count what is due, in flight and tried', async (t) => {
+test('metrics count due, running and attempted deliveries', async (t) => {
   const hook = await startHook(t, () => {});
   const { test: shop, merchantId } = await openShop();
   await createEndpoint(app.app.ctx, { merchantId, mode: 'test', url: hook.url, events: ['*'], description: null });
@@ -601,7 +601,7 @@ test('metrics count what is due, in flight and tried', async (t) => {
     async () => hook.hits.length,
     (hits) => hits === 1,
   );
-  // Of the whole install: deliveries of other shops may be under way too.
+  // For the whole install: deliveries of other shops may be in progress too.
   await eventually(
     () => figure('florin_deliveries_in_flight'),
     (n) => n >= 1,

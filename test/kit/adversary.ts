@@ -1,20 +1,20 @@
-/** A chain in memory with a mempool, mined, undone and double-spent by the test, and what reads it as a Core node would be read. */
+/** A chain in memory with a mempool that the test mines, undoes and double-spends, with a reader like that of a Core node. */
 import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../../src/chains/chain.ts';
 import type { TransferKind } from '../../src/core/payment.ts';
 
 export type Payout = { key: string; units: bigint };
 export type OnChain = {
   txid: string;
-  /** `pegout`: waits under its own id and is paid by an output of its block's last transaction, under that one's id. */
+  /** `pegout`: waits under its own ID; once mined, an output of its block's last transaction pays it, under that transaction's ID. */
   kind: Extract<TransferKind, 'output' | 'pegout' | 'coinbase'>;
-  /** What it spends; of a peg-out nobody sees it. */
+  /** The coins it spends. For a peg-out they are hidden. */
   inputs: readonly string[];
   outputs: readonly Payout[];
 };
 export type Block = BlockRef & { transactions: readonly OnChain[] };
 export type AdversaryChain = ReturnType<typeof createAdversaryChain>;
 
-/** Starts with `height` empty blocks. A transaction is in the chain, in the mempool or in limbo, whence it may return. */
+/** Starts with `height` empty blocks. A transaction is in the chain, in the mempool or in limbo, from where it may return. */
 export function createAdversaryChain({ height, now }: { height: number; now(): Date }) {
   const blocks: Block[] = [];
   const byHash = new Map<string, Block>();
@@ -27,7 +27,7 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
 
   const tip = (): Block => blocks.at(-1)!;
   const nameOf = (prefix: string): string => `${prefix}${(++names).toString(16).padStart(8, '0')}`;
-  /** What spends the same coins has no place beside it. */
+  /** Transactions that spend the same coins are excluded. */
   const evictRivals = (tx: OnChain): void => {
     for (const other of [...mempool.values()])
       if (other.txid !== tx.txid && other.inputs.some((input) => tx.inputs.includes(input))) {
@@ -45,7 +45,7 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
     tip,
     nameOf,
     isSpendable,
-    /** Into the mempool, in place of what it double-spends; false when a block already spends its coins. */
+    /** Adds it to the mempool in place of what it double-spends; false if a block already spends its coins. */
     accept: (tx: OnChain): boolean => {
       if (tx.kind === 'coinbase' || !isSpendable(tx)) return false;
       evictRivals(tx);
@@ -59,7 +59,7 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
       mempool.delete(txid);
       limbo.set(txid, tx);
     },
-    /** One block with those of the transactions whose coins are unspent. */
+    /** Mines one block with those of the transactions whose coins are unspent. */
     mine: (transactions: readonly OnChain[] = []): Block => {
       const taken: OnChain[] = [];
       for (const tx of transactions) {
@@ -76,12 +76,12 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
       byHash.set(block.hash, block);
       return block;
     },
-    /** Takes the last blocks away; what they held is in limbo, oldest first. */
+    /** Removes the last blocks. Their transactions go to limbo, oldest first. */
     undo: (count: number): OnChain[] => {
       const undone = blocks.splice(Math.max(1, blocks.length - count)).flatMap((block) => block.transactions);
       for (const tx of undone) {
         for (const input of tx.inputs) spent.delete(input);
-        // A coinbase belongs to its block: it never comes back.
+        // A coinbase belongs to its block: it never returns.
         if (tx.kind === 'coinbase') dropped.push(tx);
         else limbo.set(tx.txid, tx);
       }
@@ -94,12 +94,12 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
       return path.reverse();
     },
     blockOf: (hash: string): Block | undefined => byHash.get(hash),
-    /** What a machine shows that has not heard of the blocks made last: an earlier tip, perhaps of a branch that was left since. */
+    /** What a machine shows that has not seen the newest blocks: an earlier tip, perhaps of an abandoned branch. */
     asOf: (blocksAgo: number): Block[] => {
       const made = [...byHash.keys()];
       return chain.pathTo(made[Math.max(0, made.length - 1 - blocksAgo)]!);
     },
-    /** What waits beside these blocks: also what is mined in others, but for what they spend already. */
+    /** The mempool beside these blocks. It includes transactions mined in other blocks, unless these blocks spend their coins. */
     mempoolBeside: (path: readonly Block[]): Map<string, OnChain> => {
       if (path === blocks) return mempool;
       const gone = new Set(path.flatMap((block) => block.transactions.flatMap((tx) => tx.inputs)));
@@ -112,7 +112,7 @@ export function createAdversaryChain({ height, now }: { height: number; now(): D
   return chain;
 }
 
-/** Under what reference, and by which transaction, an output is seen. */
+/** The reference and transaction under which an output is seen. */
 export function shownAs(tx: OnChain, index: number, block: Block | null): { ref: string; txid: string } {
   if (tx.kind !== 'pegout') return { ref: `${tx.txid}:${index}`, txid: tx.txid };
   if (!block) return { ref: `${tx.txid}:pegout:${index}`, txid: tx.txid };
@@ -122,8 +122,8 @@ export function shownAs(tx: OnChain, index: number, block: Block | null): { ref:
 }
 
 /**
- * One connection to the chain. `interrupt` runs before each answer: it may change the chain, throw, or let time pass.
- * The mempool is handed out once, as long as it was `done`, unless `repeat` asks for all of it again.
+ * One connection to the chain. `interrupt` runs before each answer: it may change the chain, throw, or let time pass. The mempool is
+ * returned once, as long as it was `done`, unless `repeat` requests all of it again.
  */
 export function createAdversarySource({
   chain,
@@ -136,7 +136,7 @@ export function createAdversarySource({
   coin: 'BTC' | 'LTC';
   interrupt(call: string): Promise<void>;
   isSyncing?: () => boolean;
-  /** The chain as the machine that answers now knows it. */
+  /** The chain as the answering machine knows it. */
   shown?: () => readonly Block[];
 }): ChainSource & { repeat(): void } {
   const known = new Set<string>();
@@ -189,7 +189,7 @@ export function createAdversarySource({
     fetchBlock: async (hash) => {
       await interrupt('fetchBlock');
       const block = chain.blockOf(hash);
-      // Names are given in the order of making: later ones this machine has not heard of.
+      // Names are assigned in order of creation: this machine has not seen later ones.
       if (!block || (shown() !== chain.blocks && hash > tip().hash)) throw new ChainError('not_found', hash);
       return {
         ref: ref(block),
@@ -206,7 +206,7 @@ export function createAdversarySource({
       const mempool = chain.mempoolBeside(shown());
       const present = new Set(mempool.keys());
       for (const txid of known) if (!present.has(txid)) known.delete(txid);
-      // Peg-outs at each look, as the reader of nodes shows them: one that lost its block is recorded under another transaction.
+      // Peg-outs at each look, as node readers show them: one that lost its block is recorded under another transaction.
       const fresh = [...mempool.values()].filter((tx) => tx.kind === 'pegout' || !known.has(tx.txid));
       return {
         beside: tip().hash,

@@ -1,4 +1,4 @@
-/** The whole service on a database of its own: in this process for stories, or as a real process for kills. */
+/** The whole service on its own database: in this process for stories, or as a real process that can be killed. */
 import { type App, type Role, startApp } from '../../src/app.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
@@ -13,7 +13,7 @@ export type Client = {
   delete(path: string, headers?: Record<string, string>): Promise<Reply>;
 };
 
-/** A client with one key. Bodies that are text are sent as they are. */
+/** A client with one key. String bodies are sent as they are. */
 export function client(url: string, key: string | null): Client {
   const send = async (method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Reply> => {
     const reply = await fetch(url + path, {
@@ -49,7 +49,7 @@ export type TestApp = {
   live: Client;
   testPublic: Client;
   anonymous: Client;
-  /** Another client by key. */
+  /** A client with another key. */
   as(key: string): Client;
   stop(): Promise<void>;
 };
@@ -64,7 +64,7 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
   PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20',
   WEBHOOK_ALLOW: '127.0.0.0/8',
   PUBLIC_URL: 'http://localhost:3000',
-  // For services in processes of their own: started again and again, they read their compiled code.
+  // Services in separate processes are started again and again, so they read compiled code from a cache.
   ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
   ...more,
 });
@@ -96,7 +96,7 @@ export async function startTestApp(
   };
 }
 
-/** As if the nodes of these coins had been reached and answered all day: their addresses are given, though nothing answers. */
+/** As if the nodes of these coins had been answering all day: their addresses are issued, although nothing answers. */
 export async function asIfFollowed(app: TestApp, ...coins: Coin[]): Promise<void> {
   await app.app.ctx.db.sql`
     insert into tips (coin, height, hash, scanned_through, looked_at, watched_from, watched_parent, watched_since)
@@ -104,10 +104,7 @@ export async function asIfFollowed(app: TestApp, ...coins: Coin[]): Promise<void
     from unnest(${coins}::text[]) as c (coin)`;
 }
 
-/**
- * Two api processes share the store of limits once what one counts the other sees: one that starts does not wait for the store to
- * the end.
- */
+/** Two api processes share the store of limits once each sees what the other counts. A starting process does not wait for the store. */
 export async function countingAsOne(...ask: readonly [one: () => Promise<Reply>, other: () => Promise<Reply>]): Promise<void> {
   const left = (reply: Reply) => Number(reply.headers.get('x-ratelimit-remaining') ?? Number.NaN);
   await eventually(
@@ -117,12 +114,12 @@ export async function countingAsOne(...ask: readonly [one: () => Promise<Reply>,
   );
 }
 
-/** What a service wrote beside the warning that it runs as root, which the tests may do. */
+/** What a service wrote, without the warning that it runs as root, which tests may do. */
 export const withoutRootWarning = (text: string): string => text.replace(/\nWARNING: Florin is running as root[\s\S]*?1024\.\n/, '');
 
-/** Asks until `done` says yes, at most `timeoutMs`; returns the last answer, or fails with it. */
+/** Repeats a request until `done` returns true, for at most `timeoutMs`. Returns the last answer, or fails with it. */
 export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 30_000): Promise<T> {
-  // Counted in looks: a machine that stands still for a while uses up one of them, and not all the time there is.
+  // Limited by the number of looks: a machine that stalls for a while uses up one of them, not all the time.
   for (let waited = 0; ; waited += 50) {
     const answer = await ask();
     if (done(answer)) return answer;

@@ -1,6 +1,6 @@
 /**
- * A server that speaks as Blockbook's public documentation says (docs/api.md, openapi.yaml), over real HTTP and WebSocket, with
- * its limits and the ways in which it fails. What it knows is a chain that the test mines.
+ * A server that behaves as Blockbook's public documentation says (docs/api.md, openapi.yaml), over real HTTP and WebSocket, with its
+ * limits and its failures. Its data is a chain that the test mines.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,26 +10,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
-/** How the server behaves: as it should, or as servers do on bad days. */
+/** How the server behaves: correctly, or as servers do on bad days. */
 export type Mood = 'well' | 'too_many_requests' | 'html' | 'slow' | 'down' | 'hangs' | 'cut_off' | 'node_down';
 
 export type Blockbook = {
   url: string;
   chain: TestChain;
-  /** Paths asked for, in order. */
+  /** Requested paths, in order. */
   requests: string[];
-  /** Methods asked for over WebSocket, in order. */
+  /** Methods called over WebSocket, in order. */
   messages: string[];
-  /** How many sockets are open. */
+  /** The number of open sockets. */
   sockets(): number;
   behave(mood: Mood): void;
-  /** The chain that is shown from now on. */
+  /** The chain to show from now on. */
   show(chain: TestChain): void;
-  /** Names the tip of an honest chain, and hands out the blocks of the shown one below it. */
+  /** Reports the tip of an honest chain, and serves the blocks of the shown one below it. */
   nameTipOf(honest: TestChain): void;
-  /** The sockets stay open, but nothing is answered or told any more. */
+  /** The sockets stay open, but nothing is answered or sent any more. */
   silenceSockets(): void;
-  /** Ends all sockets; new ones are refused until told otherwise. */
+  /** Closes all sockets; new ones are refused until further notice. */
   refuseSockets(refuse: boolean): void;
   close(): Promise<void>;
 };
@@ -43,7 +43,7 @@ const omitEmpty = (value: Record<string, unknown>): Record<string, unknown> =>
   );
 class PublicError extends Error {}
 
-/** Starts a server on loopback. `pageSize` makes blocks of several pages small; `rawBlocks` false is an old server. */
+/** Starts a server on loopback. A small `pageSize` splits blocks into several pages; `rawBlocks` false is an old server. */
 export async function startBlockbook(
   first: TestChain,
   {
@@ -83,7 +83,7 @@ export async function startBlockbook(
       tx.inputs.some((i) => i.txid === txid && i.vout === vout),
     );
   const total = (list: readonly { units: bigint }[]) => list.reduce((sum, one) => sum + one.units, 0n);
-  /** The full form, or the one of block pages: from the index, without scripts and without the outpoints that are spent. */
+  /** The full form, or that of block pages: from the index, without scripts and spent outpoints. */
   const showTx = (tx: ChainTx, block: ChainBlock | null, full: boolean): Record<string, unknown> => ({
     txid: tx.txid,
     vin: tx.coinbase
@@ -133,7 +133,10 @@ export async function startBlockbook(
     [...tx.inputs, ...tx.outputs].some((o) => lower(o.address) === address) ||
     (tx.internal ?? []).some(({ from, to }) => lower(from) === address || lower(to) === address);
 
-  /** What a transaction brings to and takes from an address; ETH as the index of internal transfers tells it, reverted ones too. */
+  /**
+   * What a transaction adds to and removes from an address. For ETH this comes from the index of internal transfers, including reverted
+   * ones.
+   */
   const moves = (tx: ChainTx, address: string, indexed: boolean): { in: bigint; out: bigint } => {
     const mine = (list: readonly { address: string; units: bigint }[]) => total(list.filter((o) => lower(o.address) === address));
     if (coin !== 'ETH') return { in: mine(tx.outputs), out: mine(tx.inputs) };
@@ -221,7 +224,7 @@ export async function startBlockbook(
       case 'block': {
         const block = blockBy(id);
         const pages = Math.max(1, Math.ceil(block.txs.length / pageSize));
-        // Pages out of range become the closest possible one.
+        // A page out of range is replaced by the nearest one.
         const page = Math.min(Math.max(1, Number(query.get('page')) || 1), pages);
         return omitEmpty({
           page,
@@ -309,7 +312,7 @@ export async function startBlockbook(
     }
   };
 
-  // WebSocket (RFC 6455): text frames of one piece, as clients of this interface send them.
+  // WebSocket (RFC 6455): text frames without fragments, as clients of this interface send them.
   type Peer = { socket: Socket; blocks: string | null; addresses: Set<string>; addressesId: string };
   const peers = new Set<Peer>();
   const frame = (text: string): Buffer => {
@@ -345,7 +348,7 @@ export async function startBlockbook(
       case 'subscribeAddresses': {
         const addresses = params.addresses ?? [];
         if (addresses.length > MAX_ADDRESSES) return tell(peer, id, { error: { message: 'too many addresses' } });
-        // A new list replaces the one before it.
+        // A new list replaces the previous one.
         peer.addresses = new Set(addresses.map(lower));
         peer.addressesId = id;
         return tell(peer, id, { subscribed: true });

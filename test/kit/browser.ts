@@ -1,4 +1,4 @@
-/** Debian's Chromium in an empty profile; every page reports what its security policy or its scripts complain of. */
+/** Debian's Chromium with an empty profile; every page reports violations of its security policy and errors of its scripts. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const FLAGS = [
 ];
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** The engine alone; with `windows` the whole browser, which has devices too and takes twice the processor. */
+/** Without windows, or with `windows` the whole browser, which has devices but needs twice the processor time. */
 export const startBrowser = ({ windows = false, flags = [] }: { windows?: boolean; flags?: readonly string[] } = {}): Promise<Browser> =>
   chromium.launch({ executablePath: windows ? CHROMIUM : CHROMIUM_ALONE, headless: true, args: [...FLAGS, ...flags] });
 
@@ -31,7 +31,7 @@ export type Tab = {
   close(): Promise<void>;
 };
 
-/** In a page: `Date` is as far from the machine's clock as the tests are. Timers and durations stay. */
+/** In a page: `Date` is shifted from the machine's clock by as much as the tests are. Timers and durations are not. */
 function shiftDate(ms: number): void {
   const RealDate = Date;
   const now = () => RealDate.now() + ms;
@@ -42,7 +42,7 @@ function shiftDate(ms: number): void {
   });
 }
 
-/** Opens a tab with a profile of its own. */
+/** Opens a tab with its own profile. */
 export async function openTab(
   browser: Browser,
   url: string,
@@ -69,16 +69,16 @@ export async function openTab(
     javaScriptEnabled: scripts,
     viewport: { width, height: 844 },
     colorScheme: dark ? 'dark' : 'light',
-    // A telephone's screen is finer than a desk's.
+    // A phone's screen has more pixels per inch.
     deviceScaleFactor: width < 1000 ? 2 : 1,
     locale,
     forcedColors: forcedColors ? 'active' : 'none',
     reducedMotion: reducedMotion ? 'reduce' : 'no-preference',
     ...(zone && { timezoneId: zone }),
   });
-  // Of a whole chain of processes on a machine that does other things as well.
+  // For a whole chain of processes on a busy machine.
   context.setDefaultTimeout(60_000);
-  // In a run at another date the browser is at today's: its pages are told the date of the tests.
+  // In a run at another date, the browser is at today's date, so its pages get the date of the tests.
   if (shiftMs() !== 0) await context.addInitScript(shiftDate, shiftMs());
   const page = await context.newPage();
   await page.addInitScript(() => {
@@ -108,7 +108,7 @@ export async function openTab(
   page.on('pageerror', (error) => faults.push(String(error)));
   page.on('requestfailed', (request) => {
     const error = request.failure()?.errorText;
-    // A stream that ends with its page is no fault, nor is what was under way when its page was left.
+    // A stream that ends with its page is not an error, and neither is a request that was pending when its page was left.
     if (error !== 'net::ERR_ABORTED' && !/\/pay\/events|\/dashboard\/api\/\w+\/stream/.test(request.url()))
       faults.push(`${request.url()}: ${error}`);
   });
@@ -117,21 +117,21 @@ export async function openTab(
 }
 
 /**
- * Timers of the page stand still from now on, until its clock is moved or resumed: what it shows for a few seconds stays for as long
- * as the test looks. The clock has to be installed before the page sets them.
+ * Stops the timers of the page until its clock is moved or resumed, so that something shown for a few seconds stays as long as the test
+ * needs. The clock has to be installed before the page sets them.
  */
 export const stopClock = (page: Page): Promise<void> =>
-  // Ahead of the page's own time however long the way there takes: it cannot be set back.
+  // Ahead of the page's own time, however long the call takes: the clock cannot be set back.
   page.clock.pauseAt(Date.now() + 60_000);
 
 /** The text of a QR code as a camera sees it: decoded from a screenshot of the element. */
 export async function readQr(element: Locator): Promise<string> {
   const { data, width, height } = PNG.sync.read(await element.screenshot());
-  // A busy machine has no time left when a camera's next picture would be there.
+  // A busy machine has no time to spare when a camera's next picture would arrive.
   return decodeQR({ data, width, height }, { effort: Number.POSITIVE_INFINITY, timeLimit: 10_000 });
 }
 
-/** That nothing moved while the page was put together (cumulative layout shift); else what did, and from where to where. */
+/** Checks that nothing moved while the page loaded (cumulative layout shift); otherwise says what moved, from where to where. */
 export async function assertStill(page: Page, where: string): Promise<void> {
   const shifts = (await page.evaluate('new Promise((done) => setTimeout(() => done(florinShifts), 300))')) as {
     value: number;
@@ -141,7 +141,7 @@ export async function assertStill(page: Page, where: string): Promise<void> {
   assert.ok(total <= 0.02, `${where} moves by ${total.toFixed(3)}:\n${shifts.flatMap(({ moved }) => moved).join('\n')}`);
 }
 
-/** Elements that stick out of the screen, or hide a part of their own text; empty when everything can be read. */
+/** Elements that extend beyond the screen, or hide a part of their text; empty when everything can be read. */
 export const findClipped = (page: Page): Promise<string[]> =>
   page.evaluate(`(() => {
     const bad = document.documentElement.scrollWidth > innerWidth ? ['the page is ' + document.documentElement.scrollWidth + ' px wide'] : [];
@@ -155,18 +155,18 @@ export const findClipped = (page: Page): Promise<string[]> =>
     return bad;
   })()`) as Promise<string[]>;
 
-/** WCAG 2.2 A and AA, and best practices. The levels are named, because the size of targets is not looked at otherwise. */
+/** WCAG 2.2 A and AA, and best practices. The levels are named, because otherwise target sizes are not checked. */
 const LEVELS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-/** Those of them that look at colors: all that differs between a screen's two themes. */
+/** The rules about colors: the only difference between a screen's two themes. */
 const OF_COLORS = ['color-contrast', 'link-in-text-block'];
 
 /**
- * Violations of accessibility rules, each in a line; of the part that `within` selects alone. With `colors` those of colors alone,
- * for a screen whose other theme was held to all of them.
+ * Violations of accessibility rules, one per line, only in the part that `within` selects. With `colors` only those about colors, for a
+ * screen whose other theme was fully checked.
  */
 export async function auditAccessibility(page: Page, { within = 'html', colors = false } = {}): Promise<string[]> {
   const rules = colors ? { type: 'rule', values: OF_COLORS } : { type: 'tag', values: LEVELS };
-  // Reading axe takes the browser as long as running it: once for each document is enough.
+  // The browser takes as long to parse axe as to run it: once per document is enough.
   if (!(await page.evaluate('Boolean(window.axe)'))) await page.evaluate(`${AXE};0`);
   return page.evaluate(`(async () => {
     const { violations } = await axe.run(${JSON.stringify(within)}, { runOnly: ${JSON.stringify(rules)}, resultTypes: ['violations'], iframes: false });

@@ -1,14 +1,19 @@
-/** A camera for Chromium that sees a QR code: an uncompressed film (YUV4MPEG2) that the browser plays from its first picture at each opening. */
+/**
+ * A camera for Chromium that sees a QR code: an uncompressed film (YUV4MPEG2) that the browser plays from the start each time it is
+ * opened.
+ */
 import { renameSync, writeFileSync } from 'node:fs';
 import { encode } from 'uqr';
 
 const [WIDTH, HEIGHT, MODULE] = [640, 480, 6];
 const [DARK, BRIGHT, GREY] = [16, 235, 128];
 
-/** What the browser is started with. Permission is granted, or not, by the test. */
+/** The arguments for starting the browser. The test grants or denies the permission. */
 export const cameraFlags = (film: string): string[] => ['--use-fake-device-for-media-stream', `--use-file-for-fake-video-capture=${film}`];
 
-/** From now on whoever opens the camera sees this text as a code, or with null a wall. `dark`: light modules on dark, as wallets at night. */
+/**
+ * From now on the camera sees this text as a code, or with null a wall. `dark`: light modules on dark, as some wallets show at night.
+ */
 export function showToCamera(film: string, text: string | null, { dark = false }: { dark?: boolean } = {}): void {
   const picture = Buffer.alloc(WIDTH * HEIGHT, dark ? DARK : BRIGHT);
   if (text !== null) {
@@ -21,7 +26,7 @@ export function showToCamera(film: string, text: string | null, { dark = false }
   }
   const frame = Buffer.concat([Buffer.from('FRAME\n'), picture, Buffer.alloc((WIDTH * HEIGHT) / 2, GREY)]);
   const head = Buffer.from(`YUV4MPEG2 W${WIDTH} H${HEIGHT} F10:1 Ip A1:1 C420\n`);
-  // In one move, so that nobody plays half a film.
+  // Atomically, so that nobody plays half a film.
   writeFileSync(`${film}.new`, Buffer.concat([head, ...Array.from({ length: 5 }, () => frame)]));
   renameSync(`${film}.new`, film);
 }

@@ -1,4 +1,4 @@
-/** A copy of the source as somebody has it who just cloned it, and the environment of their terminal. */
+/** A copy of the source as after a fresh clone, and the environment of a newcomer's terminal. */
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ export function copySource(folder: string, { linked }: { linked: boolean }): voi
   if (linked) symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
 }
 
-/** Nothing of this project's in it: the machine's own Node; packages from npm's cache where they are there. */
+/** Without anything of this project: the machine's own Node, and packages from npm's cache where available. */
 export const terminalEnvironment = (): Record<string, string> => ({
   HOME: process.env.HOME ?? tmpdir(),
   PATH: (process.env.PATH ?? '')

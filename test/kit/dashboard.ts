@@ -1,4 +1,4 @@
-/** The dashboard in a real browser: a service of its own, its owner signed up, and what every screen is held to. */
+/** The dashboard in a real browser: its own service, a signed-up owner, and the checks for every screen. */
 import assert from 'node:assert/strict';
 import { after, afterEach, type TestContext } from 'node:test';
 import type { Browser, CDPSession, Page } from 'playwright-core';
@@ -21,32 +21,32 @@ export type Dashboard = {
   open(path: string): Promise<void>;
   /** The same, and waits for the heading of the screen. */
   go(path: string, heading: string): Promise<void>;
-  /** Fills in the page of the set-up link, which leads home. */
+  /** Fills in the set-up page, which leads to Home. */
   signUp(): Promise<void>;
-  /** Turns the owner's second factor on, where the page Security is open; the secret of its codes. */
+  /** Turns on the owner's two-factor authentication, with the Security page open. Returns the secret of the codes. */
   setSecondFactor(): Promise<string>;
-  /** Opens a screen of the member's own from the account menu. */
+  /** Opens one of the member's own screens from the account menu. */
   openOwn(name: 'Security' | 'Notifications'): Promise<void>;
-  /** Signs the owner out by the menu and waits for the sign-in page, which is a document of its own. */
+  /** Signs the owner out from the menu and waits for the sign-in page, which is a separate document. */
   signOut(): Promise<void>;
   /** The owner at the API, with the cookies of the tab. */
   owner(): Promise<Person>;
-  /** The screen as it stands: accessible in both themes, nothing clipped on a telephone; `narrow: false` where it scrolls there. */
+  /** Checks the current screen: accessible in both themes, nothing clipped on a phone; `narrow: false` if it scrolls there. */
   audit(name: string, options?: { on?: Page; narrow?: boolean }): Promise<void>;
-  /** Nothing failed in the owner's tab since it was asked last, but for refusals that a test asks for and names. */
+  /** Checks that nothing failed in the owner's tab since the last check, except for the refusals that a test expects and names. */
   noFaults(...expected: RegExp[]): void;
-  /** Forgets what failed: the test asked for it and saw it on the screen. */
+  /** Forgets failures that the test caused and saw on the screen. */
   forgiveFaults(): void;
   /**
-   * Requests to this part of the API are answered with `req_1` and 500, and no news comes to documents opened from now on, until the
-   * returned function mends both and presses "Try again" in between.
+   * Requests to this part of the API get `req_1` and 500, and documents opened from now on get no updates, until the returned function
+   * repairs both and clicks "Try again" in between.
    */
   failRequests(api: string | RegExp): Promise<() => Promise<void>>;
-  /** Everybody signed in so long ago that risky acts ask who it is. */
+  /** Makes all sign-ins so old that risky actions require confirming the identity. */
   ageSessions(): Promise<void>;
 };
 
-/** Starts them for a test file and stops them at its end. With `signedUp: false` the set-up link was opened, and nothing more. */
+/** Starts them for a test file and stops them at its end. With `signedUp: false` only the set-up link is opened. */
 export async function startDashboard({
   environment = {},
   signedUp = true,
@@ -60,7 +60,7 @@ export async function startDashboard({
   windows?: boolean;
   /** Of the browser. */
   flags?: readonly string[];
-  /** Of the service; all of them when left out. */
+  /** Of the service; all of them by default. */
   roles?: readonly Role[];
 } = {}): Promise<Dashboard> {
   const port = await freePort();
@@ -83,7 +83,7 @@ export async function startDashboard({
     const tab = await openTab(browser, app.merchant.setupUrl, { width: 1280 });
     const dashboard = dashboardOf(app, browser, tab);
     if (signedUp) await dashboard.signUp();
-    // What stood on the screen tells more of a failure than what did not.
+    // What was on the screen explains a failure better than what was not.
     afterEach(async (t) => {
       if (!(t as TestContext & { passed: boolean }).passed)
         (t as TestContext).diagnostic(`${tab.page.url()}\n${await tab.page.locator('body').innerText()}`);
@@ -91,7 +91,7 @@ export async function startDashboard({
     after(stop);
     return dashboard;
   } catch (error) {
-    // A file that fails while it loads runs no hooks.
+    // A file that fails while loading runs no hooks.
     await stop();
     throw error;
   }
@@ -134,13 +134,13 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
     },
     signOut: async () => {
       noFaults(tab);
-      // The document that is left may show the sign-in page too, and what is typed there is lost.
+      // The previous document may show the sign-in page too, and text typed there is lost.
       await page.evaluate('window.isLeft = true');
       await page.getByRole('button', { name: 'Account' }).click();
       await page.getByRole('menuitem', { name: 'Sign out' }).click();
       await page.waitForFunction(() => !('isLeft' in window) && document.readyState === 'complete');
       await page.getByRole('heading', { name: 'Sign in', exact: true }).waitFor();
-      // What that document was still asking is refused.
+      // Pending requests of that document are refused.
       noFaults(tab, /^401 /);
     },
     owner: async () => {
@@ -168,7 +168,7 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
       const held = new Promise<void>((resolve) => {
         letThrough = resolve;
       });
-      // With news the screen reads anew, and heals before anybody presses anything.
+      // An update would make the screen load again and recover before anything is clicked.
       await page.route('**/dashboard/api/*/stream', (route) => held.then(() => route.continue()));
       await page.route(api, (route) => route.fulfill({ status: 500, json: { error } }));
       return async () => {
@@ -183,9 +183,9 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
   };
 }
 
-/** Nothing failed in a tab since it was asked last. */
+/** Checks that nothing failed in a tab since the last check. */
 export function noFaults(tab: Tab, ...expected: RegExp[]): void {
-  // What the browser itself says of a refusal names no request.
+  // The browser's own message about a refusal names no request.
   const allowed = [...expected, ...(expected.length > 0 ? [/^Failed to load resource/] : [])];
   assert.deepEqual(
     tab.faults.splice(0).filter((fault) => !allowed.some((one) => one.test(fault))),
@@ -193,7 +193,7 @@ export function noFaults(tab: Tab, ...expected: RegExp[]): void {
   );
 }
 
-/** An authenticator of the tab that verifies its user and answers at once; `WebAuthn.disable` takes it away. */
+/** A virtual authenticator for the tab that verifies its user and answers at once; `WebAuthn.disable` removes it. */
 export async function addAuthenticator(page: Page): Promise<CDPSession> {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('WebAuthn.enable');

@@ -1,4 +1,7 @@
-/** Stands between the service and its database and loses replies: the statement is carried out, the connection ends before anyone hears of it. */
+/**
+ * A proxy between the service and its database that loses replies: the statement is executed, but the connection ends before the reply
+ * arrives.
+ */
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
@@ -6,9 +9,9 @@ export type DatabaseProxy = {
   url: string;
   /** The next connection that sends `text` loses the reply to it, or to the commit that follows. */
   loseReply(to: { text: string; at: 'statement' | 'commit' }): void;
-  /** Cuts every connection without a word, as a network does. */
+  /** Cuts every connection without notice, as a network does. */
   resetAll(): void;
-  /** How many replies were lost so far. */
+  /** How many replies have been lost. */
   lost(): number;
   stop(): Promise<void>;
 };
@@ -31,7 +34,7 @@ export async function startDatabaseProxy({
   const server = createServer((client) => {
     clients.add(client);
     const upstream = connect(`${host}/.s.PGSQL.${port}`);
-    /** What this connection still waits for before its replies go nowhere. */
+    /** What this connection waits for before its replies are dropped. */
     let until: 'statement' | 'commit' | null = null;
     let losing = false;
     for (const socket of [client, upstream]) {
@@ -53,7 +56,7 @@ export async function startDatabaseProxy({
       upstream.write(bytes);
     });
     upstream.on('data', (bytes) => {
-      // The server says that it committed, and nobody hears it.
+      // The server reports the commit, and the reply is lost.
       if (until === 'commit' && bytes.includes('COMMIT\0')) losing = true;
       if (!losing) {
         client.write(bytes);

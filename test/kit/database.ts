@@ -12,12 +12,12 @@ export type TestDatabase = {
   db: Db;
   url: string;
   connection: { host: string; port: number; database: string; user: string };
-  /** A folder for a service on this database. */
+  /** A folder for a service that uses this database. */
   folder: string;
   drop(): Promise<void>;
 };
 
-/** Starts a server in a temporary folder (in memory unless told otherwise) with the migrated template `florin_template`. */
+/** Starts a server in a temporary folder (in memory by default) with the migrated template `florin_template`. */
 export async function startTestServer(parent = '/dev/shm'): Promise<TestServer> {
   const folder = mkdtempSync(`${parent}/florin-test-`);
   const embedded: Embedded = await startEmbedded({ dataFolder: folder, log });
@@ -39,7 +39,7 @@ export async function startTestServer(parent = '/dev/shm'): Promise<TestServer> 
 let own: Promise<TestServer> | null = null;
 let users = 0;
 
-/** A fresh, migrated database. `drop` it at the end; the last drop also stops a server that this process started. */
+/** A new, migrated database. `drop` it at the end; the last drop also stops a server that this process started. */
 export async function testDatabase({ parent }: { parent?: string } = {}): Promise<TestDatabase> {
   users++;
   const given = process.env.FLORIN_TEST_DATABASE;
@@ -48,7 +48,7 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
   const connection = { host, port: 5432, user: 'florin' };
   const database = `test_${randomBytes(8).toString('hex')}`;
   const admin = await openDb({ ...connection, database: 'florin', max: 1, log });
-  // Cloning locks the template for a moment; files that clone at the same time take turns. Copied as files, it takes a fifth of the time.
+  // Cloning locks the template for a moment, so files that clone at the same time take turns. A file copy takes a fifth of the time.
   await admin.sql`set lock_timeout = 0`;
   await admin.sql`select pg_advisory_lock(42)`;
   await admin.sql.unsafe(`create database ${database} template florin_template strategy file_copy`);

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '../..');
 export type Block = { language: string; tab: string; text: string; heading: string };
 
-/** The fenced blocks of a document, each with its language, the name of its tab (the text after the language) and the heading above it. */
+/**
+ * The fenced blocks of a document, each with its language, the name of its tab (the text after the language) and the heading above it.
+ */
 export function codeBlocks(path: string): Block[] {
   const blocks: Block[] = [];
   let heading = '';

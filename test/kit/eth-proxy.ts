@@ -1,17 +1,17 @@
-/** Stands between the service and an Ethereum node and answers as other providers do: methods refused, tags unknown, limits reached. */
+/** A proxy between the service and an Ethereum node that answers like other providers: methods refused, tags unknown, limits reached. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 type Call = { id: unknown; method: string; params: any[] };
 export type EthProxy = {
   url: string;
-  /** Methods that this provider does not have; `custom tracers`: it runs those of its own only. */
+  /** Methods that this provider does not have; `custom tracers`: it runs only its own. */
   refused: Set<string>;
   /** Changes the answer to one call; undefined passes it on. */
   answer: (call: Call) => unknown;
-  /** Requests still to be answered with 429 and a Retry-After of one second. */
+  /** How many of the next requests get 429 and a Retry-After of one second. */
   limited: number;
-  /** Largest batch that is taken. */
+  /** The largest accepted batch. */
   maxBatch: number;
   requests: number;
   stop(): Promise<void>;
@@ -55,7 +55,7 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
       const all = calls.map((call) => answers.get(call.id));
       say(200, Array.isArray(body) ? all : all[0]);
     } catch {
-      // The node is away: so is its provider.
+      // The node is away, and so is its provider.
       request.socket.destroy();
     }
   });

@@ -5,7 +5,7 @@ import { type Person, setUpPerson } from './person.ts';
 
 export type MailShop = { app: TestApp; mail: MailServer; owner: Person; close(): Promise<void> };
 
-/** Persons may name the address they come from: the service trusts the proxy that the test plays. */
+/** Persons may set the address they connect from: the service trusts the proxy that the test imitates. */
 export async function openMailShop(): Promise<MailShop> {
   const mail = await startMailServer();
   const app = await startTestApp({

@@ -1,4 +1,4 @@
-/** A real mail server on loopback that keeps what it is handed. */
+/** A real mail server on loopback that stores what it receives. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
@@ -13,7 +13,7 @@ export type MailServer = {
   stop(): Promise<void>;
 };
 
-/** Undoes what mails are wrapped in (RFC 2045, quoted-printable). */
+/** Decodes the transfer encoding of mails (RFC 2045, quoted-printable). */
 const unwrap = (text: string): string =>
   Buffer.from(
     text.replace(/=\r\n/g, '').replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
@@ -60,7 +60,7 @@ export async function startMailServer(): Promise<MailServer> {
   };
 }
 
-/** The token of the newest invitation that an address was sent: out of the mail while it waits, or as it was received. */
+/** The token of the latest invitation to an address: from the waiting mail, or as it was received. */
 export const invitationToken = (app: TestApp, mail: MailServer, email: string): Promise<string> =>
   eventually(
     async () => {

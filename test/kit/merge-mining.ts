@@ -1,4 +1,4 @@
-/** Makes merge-mining proofs for Dogecoin headers, correct unless one part is told to be wrong. */
+/** Makes merge-mining proofs for Dogecoin headers, correct except for the part that a test makes wrong. */
 import { slotOf } from '../../src/chains/bitcoin/auxpow.ts';
 import { sha256d } from '../../src/chains/bitcoin/header.ts';
 

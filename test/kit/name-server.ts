@@ -1,14 +1,14 @@
-/** A real DNS server (RFC 1035, over UDP) whose answers a test decides, question by question. */
+/** A real DNS server (RFC 1035, over UDP) whose answers a test decides, one question at a time. */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 
-/** IPv4 addresses; none: the name has no address; null: no answer, ever. */
+/** IPv4 addresses; none: the name has no address; null: never answers. */
 export type NameAnswer = readonly string[] | null;
 export type NameServer = {
-  /** As `dns.setServers` takes it. */
+  /** In the format of `dns.setServers`. */
   address: string;
-  /** The names asked for IPv4 addresses, in order; one that is asked again, again. */
+  /** The names whose IPv4 addresses were requested, in order, including repeats. */
   asked: string[];
   stop(): void;
 };
@@ -33,7 +33,7 @@ export async function startNameServer(
     const found = await answer(name);
     if (found === null || stopped) return;
     const addresses = asksForA ? found : [];
-    // An answer to a question that recursion was asked for; each record points to the name in the question and lives for no time.
+    // An answer to a recursive question; each record points to the name in the question and has a TTL of zero.
     const header = Buffer.from([message[0]!, message[1]!, 0x81, 0x80, 0, 1, 0, addresses.length, 0, 0, 0, 0]);
     const records = addresses.map((address) => Buffer.from([0xc0, 12, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number)]));
     socket.send(Buffer.concat([header, question, ...records]), from.port, from.address);

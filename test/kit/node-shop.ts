@@ -1,4 +1,4 @@
-/** A shop that takes a coin from real nodes on regtest, with the service in a process of its own. */
+/** A shop that accepts a coin through real nodes on regtest, with the service in a separate process. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -7,7 +7,7 @@ import { base58check } from './base58.ts';
 import type { TestNode } from './nodes.ts';
 import { type Service, startService } from './service.ts';
 
-/** What 25 USD are at the price of the test. */
+/** 25 USD at the price of the test. */
 export const AMOUNT = '0.02500000';
 const PATHS = { BTC: "m/84'/1'/0'", LTC: "m/84'/1'/1'" };
 
@@ -17,7 +17,7 @@ export type NodeShop = {
   detail(id: string): Promise<any>;
   reach(id: string, wanted: string | ((detail: any) => boolean), timeoutMs?: number): Promise<any>;
   ready(): Promise<any>;
-  /** Waits until the follower has begun. */
+  /** Waits until the follower has started. */
   begun(): Promise<unknown>;
 };
 

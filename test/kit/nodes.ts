@@ -1,4 +1,4 @@
-/** Real nodes on regtest: each with its own folder in memory and its own port, stopped by its process. */
+/** Real nodes on regtest: each with its own folder in memory and its own port, stopped through its process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
@@ -9,39 +9,39 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { anvilProgram, bitcoindCommand } from './tools.ts';
 
 export type TestNode = {
-  /** As the service is configured: http://user:pass@host:port. */
+  /** In the format of the configuration: http://user:pass@host:port. */
   url: string;
   rpc(method: string, ...params: unknown[]): Promise<any>;
-  /** Mines to a fresh address, or to the one given. */
+  /** Mines to a new address, or to the given one. */
   mine(blocks: number, address?: string): Promise<string[]>;
   newAddress(type?: string): Promise<string>;
-  /** Pays from the node's wallet, replaceable; returns the txid. */
+  /** Pays from the node's wallet, replaceable. Returns the txid. */
   pay(address: string, amount: string): Promise<string>;
-  /** One transaction with these outputs, an address may come twice. */
+  /** One transaction with these outputs; an address may occur twice. */
   payMany(outputs: readonly (readonly [address: string, amount: string])[]): Promise<string>;
-  /** Spends the same coins again with a higher fee, `amount` to `address`; returns the new txid. */
+  /** Spends the same coins again with a higher fee, `amount` to `address`. Returns the new txid. */
   replace(txid: string, address: string, amount: string): Promise<string>;
-  /** The wallet sends its unconfirmed transactions again: a node forgets them in a deep reorganization. */
+  /** The wallet sends its unconfirmed transactions again, because a node forgets them in a deep reorganization. */
   rebroadcast(): Promise<void>;
-  /** Ends the process cleanly and starts it again on the same data and port. */
+  /** Stops the process cleanly and starts it again with the same data and port. */
   stop(): Promise<void>;
-  /** `emptyMempool`: what waited is lost. */
+  /** `emptyMempool`: pending transactions are lost. */
   start(options?: { emptyMempool?: boolean }): Promise<void>;
-  /** Ends it and removes its data. */
+  /** Stops it and removes its data. */
   destroy(): Promise<void>;
 };
-/** A node that is a program on this machine: its data can be taken away, its process frozen, its peers disconnected. */
+/** A node that runs on this machine: its data can be removed, its process frozen, its peers disconnected. */
 export type RealNode = Omit<TestNode, 'start'> & {
-  /** Where other nodes reach it; null when it does not listen. */
+  /** Where other nodes reach it; null if it does not listen. */
   p2p: string | null;
   folder: string;
   pid(): number;
-  /** `flags`: for this start only. `wallet: false`: the wallet stays closed until `openWallet`. */
+  /** `flags`: only for this start. `wallet: false`: the wallet stays closed until `openWallet`. */
   start(options?: { emptyMempool?: boolean; flags?: readonly string[]; wallet?: boolean }): Promise<void>;
   openWallet(): Promise<void>;
 };
 
-/** A port that nobody listens on, out of those that systems give to nobody by themselves: it stays free until it is taken. */
+/** A free port outside the range from which systems assign ports automatically: it stays free until it is used. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_240, 32_768);
@@ -58,7 +58,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Calls a node as the service does: JSON-RPC with user `florin` and password `test`; what concerns a wallet goes to the one named. */
+/** Calls a node like the service: JSON-RPC with user `florin` and password `test`; wallet calls go to the named wallet. */
 export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
   let id = 0;
   return async (method, ...params) => {
@@ -76,9 +76,9 @@ export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
 type Company = {
   /** Other nodes may connect to it. */
   listens?: boolean;
-  /** Without a wallet and blocks of its own: it gets them from a peer. */
+  /** Without its own wallet and blocks: it gets blocks from a peer. */
   empty?: boolean;
-  /** Its clock stands at this second. */
+  /** Its clock is stopped at this second. */
   clock?: number;
 };
 
@@ -100,9 +100,9 @@ export const startLitecoind = ({
     addressType: 'bech32',
     ...how,
   });
-/** A release of Knots refuses to start some time after it came out. Core knows no such setting: in a file it is passed over. */
+/** A release of Knots refuses to start some time after its publication. Core has no such setting and ignores it in a file. */
 const NEVER_EXPIRES = { file: 'bitcoin.conf', text: 'softwareexpiry=0\n' };
-/** Bitcoin Knots, unpacked by the tests' set-up. */
+/** Bitcoin Knots, unpacked by the test set-up. */
 export const startBitcoind = ({ txindex = true, ...how }: { txindex?: boolean } & Company = {}): Promise<RealNode> =>
   startNode({
     command: bitcoindCommand(),
@@ -113,7 +113,7 @@ export const startBitcoind = ({ txindex = true, ...how }: { txindex?: boolean } 
   });
 const indexed = (txindex: boolean): string => `-txindex=${txindex ? 1 : 0}`;
 
-/** A node of its own configuration file, on an empty chain, without a wallet; the tests' flags only keep it to itself. */
+/** A node with its own configuration file, on an empty chain, without a wallet; the tests' flags only keep it isolated. */
 export async function startConfiguredNode({
   command,
   file,
@@ -125,7 +125,7 @@ export async function startConfiguredNode({
   file: string;
   configuration: string;
   flags: readonly string[];
-  /** Name and password of who is asked whether it has started. */
+  /** User and password for checking whether it has started. */
   user: string;
 }): Promise<{ origin: string; destroy(): Promise<void> }> {
   const folder = mkdtempSync('/dev/shm/florin-node-');
@@ -220,7 +220,7 @@ async function startNode({
     if (!child || child.exitCode !== null) return;
     const ended = once(child, 'exit');
     child.kill('SIGTERM');
-    // One that a test froze would not hear of it.
+    // A frozen node would not receive it.
     child.kill('SIGCONT');
     await ended;
   };
@@ -231,9 +231,9 @@ async function startNode({
     rpc('generatetoaddress', blocks, address ?? (await newAddress())) as Promise<string[]>;
   const fill = async () => {
     await mine(101);
-    // The wallet learns of blocks a moment after the node: until then the first reward cannot be spent.
+    // The wallet learns about blocks a moment after the node: until then the first reward cannot be spent.
     await rpc('syncwithvalidationinterfacequeue');
-    // More than one coin to spend, so that a replacement of one payment leaves the others alone.
+    // Several coins to spend, so that replacing one payment does not affect the others.
     const own = await newAddress();
     for (let i = 0; i < 4; i++) await rpc('sendmany', '', Object.fromEntries(await shares(newAddress)));
     await mine(1, own);
@@ -260,7 +260,7 @@ async function startNode({
     newAddress,
     pay: async (address, amount) => {
       const txid = await rpc('sendtoaddress', address, amount);
-      // A wallet keeps what its node does not take, and says so in its log alone.
+      // A wallet keeps what its node rejects, and says so only in its log.
       const taken = rpc('getmempoolentry', txid);
       // It may be in a block by now.
       await taken.catch(async (error) => {
@@ -269,7 +269,7 @@ async function startNode({
       return txid;
     },
     payMany: async (outputs) => {
-      // The node refuses one address twice: a second output gets a stand-in, whose script is exchanged before signing.
+      // The node refuses one address twice: a second output gets a placeholder, whose script is replaced before signing.
       const named: [string, string, string | null][] = [];
       for (const [address, amount] of outputs) {
         const again = named.some(([known]) => known === address);
@@ -293,7 +293,7 @@ async function startNode({
     rebroadcast: async () => {
       const { transactions } = await rpc('listsinceblock');
       const waiting = new Set<string>(transactions.filter((t: any) => t.confirmations === 0).map((t: any) => t.txid));
-      // Parents first, in whatever order they come: as long as one is taken, the rest are tried again.
+      // Parents first, whatever the order: as long as one is accepted, the rest are tried again.
       for (let before = -1; before !== waiting.size; ) {
         before = waiting.size;
         for (const txid of waiting) {
@@ -319,7 +319,7 @@ async function startNode({
   };
 }
 
-/** Ten outputs of half a coin to ourselves. */
+/** Ten outputs of half a coin to the wallet itself. */
 async function shares(newAddress: () => Promise<string>): Promise<[string, number][]> {
   const outputs: [string, number][] = [];
   for (let i = 0; i < 10; i++) outputs.push([await newAddress(), 0.5]);
@@ -331,9 +331,9 @@ export type EthNode = {
   /** Accounts whose transactions the node signs, each with plenty of ETH. */
   accounts: readonly string[];
   rpc(method: string, ...params: unknown[]): Promise<any>;
-  /** Nothing is mined by itself. Returns the height after it. */
+  /** Nothing is mined automatically. Returns the new height. */
   mine(blocks: number): Promise<number>;
-  /** Sends from the first account (or another), returns the hash at once. */
+  /** Sends from the first account (or another). Returns the hash at once. */
   send(transaction: {
     from?: string;
     to?: string;
@@ -343,14 +343,14 @@ export type EthNode = {
     gas?: number;
     gwei?: number;
   }): Promise<string>;
-  /** Mines a contract with this code and returns its address. */
+  /** Deploys a contract with this code. Returns its address. */
   deploy(code: string): Promise<string>;
   stop(): Promise<void>;
   start(): Promise<void>;
   destroy(): Promise<void>;
 };
 
-/** Foundry's anvil: a real EVM on one machine, mined on demand; a restart goes on with the same chain. */
+/** Foundry's anvil: a real EVM on one machine, mined on demand; after a restart it continues with the same chain. */
 export async function startAnvil(...flags: string[]): Promise<EthNode> {
   const folder = mkdtempSync('/dev/shm/florin-anvil-');
   const port = await freePort();
@@ -416,7 +416,7 @@ export async function startAnvil(...flags: string[]): Promise<EthNode> {
     send,
     deploy: async (code) => {
       const length = (code.length / 2).toString(16).padStart(2, '0');
-      // PUSH1 length DUP1 PUSH1 0b PUSH1 00 CODECOPY PUSH1 00 RETURN: what follows these eleven bytes becomes the code.
+      // PUSH1 length DUP1 PUSH1 0b PUSH1 00 CODECOPY PUSH1 00 RETURN: the bytes after these eleven become the code.
       const hash = await send({ data: `0x60${length}80600b6000396000f3${code}` });
       await mine(1);
       return (await rpc('eth_getTransactionReceipt', hash)).contractAddress;

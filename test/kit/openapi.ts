@@ -1,9 +1,9 @@
-/** A proxy in the client that compares every request and response with the API document. */
+/** Wraps the client's fetch and compares every request and response with the API document. */
 import { Check, Errors } from 'typebox/schema';
 
 type Json = any;
 
-/** The document with every $ref replaced by what it names. */
+/** The document with every $ref replaced by its target. */
 export function inlined(value: Json, root: Json): Json {
   if (Array.isArray(value)) return value.map((entry) => inlined(entry, root));
   if (typeof value !== 'object' || value === null) return value;
@@ -18,7 +18,7 @@ export function inlined(value: Json, root: Json): Json {
   return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, inlined(entry, root)]));
 }
 
-/** `fetch`, or another one, that adds to `violations` whatever is not as documented. */
+/** `fetch`, or another one, that adds to `violations` everything that is not as documented. */
 export function validatingFetch(document: Json, violations: string[], next: typeof fetch = fetch): typeof fetch {
   const { paths } = inlined(document, document);
   const routes = Object.entries<Json>(paths)

@@ -1,4 +1,4 @@
-/** How many pages of the database a reading function touches: all its statements are explained as they run. */
+/** How many database pages a reading function touches: all its statements are explained as they run. */
 import type { Context } from '../../src/context.ts';
 import type { Sql } from '../../src/db/db.ts';
 
@@ -10,7 +10,7 @@ export async function pagesTouched(ctx: Context, read: (ctx: Context) => Promise
   const explaining = (first: unknown, ...values: unknown[]) => {
     const build = () => (sql as unknown as (...parts: unknown[]) => ReturnType<Sql>)(first, ...values);
     const query = build();
-    // Names and parts of statements stay what they are: only what is waited for by itself is a statement.
+    // Names and parts of statements are left alone: only what is awaited directly is a statement.
     if (!Array.isArray(first) || !('raw' in first)) return query;
     const run = query.then.bind(query);
     // biome-ignore lint/suspicious/noThenProperty: this is what waiting calls

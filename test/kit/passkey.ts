@@ -6,7 +6,7 @@ const ORIGIN = 'http://localhost:3000';
 const sha256 = (data: Uint8Array): Buffer => createHash('sha256').update(data).digest();
 const b64 = (data: Uint8Array): string => Buffer.from(data).toString('base64url');
 
-/** CBOR (RFC 8949) of what an attestation holds: small integers, texts, bytes and maps. */
+/** CBOR (RFC 8949) for attestations: small integers, texts, bytes and maps. */
 function cbor(value: number | string | Uint8Array | Map<number | string, unknown>): Buffer {
   const head = (major: number, n: number): Buffer =>
     n < 24
@@ -28,14 +28,14 @@ export class SoftwareKey {
   #clientData(type: string, challenge: string): Buffer {
     return Buffer.from(JSON.stringify({ type, challenge, origin: ORIGIN, crossOrigin: false }));
   }
-  /** User present and verified; with what was made when a key is registered. */
+  /** User present and verified; with the new key when one is registered. */
   #authData(attested: Buffer | null): Buffer {
     this.#counter += 1;
     const counter = Buffer.alloc(4);
     counter.writeUInt32BE(this.#counter);
     return Buffer.concat([sha256(Buffer.from(RP)), Buffer.from([attested ? 0x45 : 0x05]), counter, ...(attested ? [attested] : [])]);
   }
-  /** The answer to the options of a registration. */
+  /** The response to the options of a registration. */
   register({ challenge }: { challenge: string }): Record<string, unknown> {
     const { x, y } = this.#key.publicKey.export({ format: 'jwk' }) as { x: string; y: string };
     const cose = cbor(
@@ -61,7 +61,7 @@ export class SoftwareKey {
       transports: ['internal'],
     });
   }
-  /** The answer to the options of a sign-in. */
+  /** The response to the options of a sign-in. */
   signIn({ challenge }: { challenge: string }): Record<string, unknown> {
     const clientData = this.#clientData('webauthn.get', challenge);
     const authData = this.#authData(null);

@@ -3,7 +3,7 @@ import type { Context } from '../../src/context.ts';
 import type { Db } from '../../src/db/db.ts';
 import { createPayment } from '../../src/payments/payments.ts';
 
-/** Creates a live payment in the service of a test and returns its id. */
+/** Creates a live payment in the service of a test. Returns its ID. */
 export async function makeLivePayment(
   ctx: Context,
   { merchantId, amountUsdCents, expiresInSeconds }: { merchantId: string; amountUsdCents: bigint; expiresInSeconds: number },
@@ -24,7 +24,7 @@ export async function makeLivePayment(
   return id;
 }
 
-/** Moves everything stored about a payment into the past, as if that much time had gone by. */
+/** Moves everything stored about a payment into the past, as if that much time had passed. */
 export async function agePayment(db: Db, paymentId: string, seconds: number): Promise<void> {
   await db.begin(async (tx) => {
     const by = `${seconds} seconds`;

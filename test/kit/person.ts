@@ -1,4 +1,4 @@
-/** Somebody at the dashboard's API, with the cookies of a browser; and the code an authenticator shows (RFC 6238). */
+/** A person at the dashboard's API, with the cookies of a browser, and the codes of an authenticator app (RFC 6238). */
 import { createHmac } from 'node:crypto';
 import type { Reply, TestApp } from './app.ts';
 
@@ -6,7 +6,7 @@ export class Person {
   cookie = '';
   readonly password = 'correct horse battery';
   url: string;
-  /** The address that a trusted proxy names as theirs; '' comes without a proxy. */
+  /** The address that a trusted proxy reports for them; '' is without a proxy. */
   address = '';
   constructor(url: string) {
     this.url = url;
@@ -43,7 +43,7 @@ export class Person {
   }
 }
 
-/** Six digits for a secret in base32, 30 seconds, SHA-1. Each code works once: `ahead` gives that of a half minute before or after. */
+/** Six digits for a secret in base32, 30 seconds, SHA-1. Each code works once: `ahead` gives the one half a minute before or after. */
 export function totp(secret: string, ahead: -1 | 0 | 1 = 0): string {
   const bits = [...secret.replace(/=+$/, '')]
     .map((char) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(char).toString(2).padStart(5, '0'))
@@ -55,16 +55,16 @@ export function totp(secret: string, ahead: -1 | 0 | 1 = 0): string {
   return String((digest.readUInt32BE(digest[19]! & 15) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }
 
-/** A code that counts as unused, as if a half minute had passed since the last one. */
+/** A code that counts as unused, as if half a minute had passed since the last one. */
 export async function freshTotp(app: TestApp, secret: string): Promise<string> {
   await app.app.ctx.db.sql`update second_factors set last_step = null`;
   return totp(secret);
 }
 
-/** The token of a set-up link; no server is sent it. */
+/** The token of a set-up link; it is never sent to a server. */
 export const setupToken = (url: string): string => new URL(url).hash.replace('#token=', '');
 
-/** The owner of a merchant, by default that of the test app, signed in by its set-up link. */
+/** The owner of a merchant, by default that of the test app, signed in through its set-up link. */
 export async function setUpPerson(
   app: TestApp,
   merchant: { setupUrl: string } = app.merchant,

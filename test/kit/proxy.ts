@@ -1,10 +1,10 @@
-/** Stands between the service and its node, so that a test can do something at the very moment of a call. */
+/** A proxy between the service and its node that lets a test act at the exact moment of a call. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export type NodeProxy = {
   url: string;
-  /** Runs `action` when a call of this method next comes, before the node hears of it; settles when it is done. */
+  /** Runs `action` at the next call of this method, before the node receives it; settles when it is done. */
   beforeNext(method: string, action: () => Promise<unknown>): Promise<void>;
   stop(): Promise<void>;
 };

@@ -1,7 +1,7 @@
 /**
- * A merchant's URL whose name is asked of a real DNS server, which answers with another address each time. Run in network and
- * mount namespaces of its own, where 11.11.11.11 is an address of this machine and /etc/resolv.conf names the server below.
- * Prints what came of the attempts as JSON.
+ * A merchant's URL whose name is resolved by a real DNS server that returns another address each time. Runs in separate network and mount
+ * namespaces, where 11.11.11.11 is an address of this machine and /etc/resolv.conf names the server below. Prints the results of the
+ * attempts as JSON.
  */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -12,12 +12,12 @@ import { createOutgoing } from '../../src/outgoing.ts';
 
 const PUBLIC = '11.11.11.11';
 const INSIDE = '127.0.0.1';
-/** What the name leads to, question by question: the first is what is checked, a second would be what is connected to. */
+/** The addresses of the name, question by question: the first is checked, and a second would be connected to. */
 const ANSWERS = [[PUBLIC], [INSIDE], [PUBLIC], [PUBLIC, INSIDE], [INSIDE, PUBLIC], [PUBLIC]];
 const A = 1;
 
 let questions = 0;
-/** What was answered, by the id of the question: one that is asked again because the machine stood still is the same question. */
+/** The answers by question ID: a question repeated because the machine stalled is the same question. */
 const answered = new Map<number, string[]>();
 const dns = createSocket('udp4');
 dns.on('message', (message, from) => {
@@ -29,7 +29,7 @@ dns.on('message', (message, from) => {
   if (asksForA && !answered.has(id)) answered.set(id, ANSWERS[questions++ % ANSWERS.length]!);
   const addresses = asksForA ? answered.get(id)! : [];
   const header = Buffer.from([message[0]!, message[1]!, 0x81, 0x80, 0, 1, 0, addresses.length, 0, 0, 0, 0]);
-  // Each record points to the name in the question, class IN, and lives for no time at all (RFC 1035, section 4).
+  // Each record points to the name in the question, class IN, with a TTL of zero (RFC 1035, section 4).
   const records = addresses.map((address) => Buffer.from([0xc0, 12, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number)]));
   dns.send(Buffer.concat([header, question, ...records]), from.port, from.address);
 });

@@ -1,4 +1,4 @@
-/** A merchant's webhook receiver: collects what arrives and answers as told. */
+/** A merchant's webhook receiver: collects what arrives and answers as configured. */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

@@ -1,4 +1,4 @@
-/** A node that only repeats what was recorded of a real one, byte for byte but for the request's id. */
+/** A node that only repeats the recorded answers of a real one, byte for byte except for the request's ID. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Recording, recordings } from './scripted-node.ts';
@@ -10,14 +10,14 @@ const UNKNOWN: Recording = {
   body: '{"result":null,"error":{"code":-32601,"message":"Method not found"},"id":1}',
 };
 
-/** `more` comes first: replies that a test makes up, by label. */
+/** `more` has priority: replies that a test makes up, by label. */
 export async function startRecordedNode(name: string, more: readonly Recording[] = []) {
   const known = [...more, ...recordings(name).values()];
   const plain = (params: readonly unknown[]) => JSON.stringify(params.map((param) => (typeof param === 'boolean' ? Number(param) : param)));
   const find = ({ method, params }: { method: string; params: unknown[] }): Recording => {
     const same = known.filter((row) => row.request.method === method);
     const exact = same.find((row) => plain(row.request.params) === plain(params));
-    // A target that was not recorded is estimated like the one that was; what else is unknown gets the recorded refusal.
+    // A target that was not recorded gets the estimate of the recorded one; everything else that is unknown gets the recorded error.
     const refusal = method === 'getrawtransaction' ? 'err-unknown-txid' : 'err-method';
     return exact ?? (method === 'estimatesmartfee' ? same[0] : undefined) ?? known.find((row) => row.label === refusal) ?? UNKNOWN;
   };

@@ -1,4 +1,4 @@
-/** A run of the tests that is ended from outside leaves nothing behind. */
+/** A test run that is stopped from outside leaves nothing behind. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from './app.ts';
 
-/** Hangs, with a program that holds its output open. */
+/** Hangs, with a program that keeps its output open. */
 const hanging = (told: string) => `
 import { spawn } from 'node:child_process';
 import { renameSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ test('hangs', async () => {
 });
 `;
 
-test('a run at another date that gets SIGTERM stops its tests, what they started and its database server, and exits', async (t) => {
+test('a run at another date that gets SIGTERM stops its tests, the processes they started and its database server, and exits', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'florin-run-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const [file, told] = [join(folder, 'hangs.test.ts'), join(folder, 'told.json')];

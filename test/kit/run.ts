@@ -1,6 +1,6 @@
 /**
- * Runs the tests: sees to the tools, starts one database server for the run, hands over to Node's own runner, whose summary comes last.
- * `--long` adds what takes long, and then runs the usual tests once at each of the dates; `--date=1` runs them at the first one alone.
+ * Runs the tests: installs the tools, starts one database server for the run, and uses Node's own runner, whose summary comes last.
+ * `--long` adds slow tests, and then runs the usual tests once at each of the dates; `--date=1` runs them only at the first one.
  */
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -28,11 +28,11 @@ if (files.length === 0) {
 }
 
 /**
- * What takes long must not begin last: the states of the page, then the largest files. Those that mostly wait, for nodes and for
- * killed services, stand between those that mostly compute: run beside one another, the former cost the latter little.
+ * Slow files must not start last: the states of the page, then the largest files. Files that mostly wait, for nodes and for killed
+ * services, alternate with files that mostly compute: running side by side, they slow each other down little.
  */
 const weight = (file: string): number => (file.endsWith('states.test.ts') ? 1e9 : statSync(file).size);
-/** In the order in which they are begun. The command line would sort them by name. */
+/** In starting order. The command line would sort them by name. */
 function inOrder(some: readonly string[]): string[] {
   const byWeight = some.toSorted((a, b) => weight(b) - weight(a));
   const waiting = byWeight.filter((file) => /^test\/(nodes|faults)\//.test(file));
@@ -44,7 +44,7 @@ function inOrder(some: readonly string[]): string[] {
 
 if (files.some((file) => file.startsWith('test/'))) await ensureTools(long ? ['strace'] : []);
 process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
-/** Ended from outside, it leaves nothing behind: the tests, what they started, and the database server are stopped. */
+/** When stopped from outside, it leaves nothing behind: the tests, the processes they started and the database server are stopped. */
 const ended = new AbortController();
 let starting: Promise<TestServer> | null = null;
 /** The database server, which is not one of the tests. */
@@ -52,23 +52,23 @@ let database: readonly number[] = [];
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void end());
 async function end(): Promise<void> {
   if (ended.signal.aborted) return;
-  // Named before the tests end: what they started has no parent afterwards, and keeps their output open.
+  // Listed before the tests end: their processes have no parent afterwards, and keep their output open.
   const started = readDescendants(process.pid, database);
   ended.abort();
   const server = await starting?.catch(() => null);
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-    // What a test froze ends once it continues.
+    // A process that a test froze ends once it continues.
     for (const pid of started) for (const name of [signal, 'SIGCONT'] as const) sendSignal(pid, name);
     for (let waited = 0; waited < 40 && started.some((pid) => sendSignal(pid, 0)); waited++) await sleep(50);
   }
   await server?.stop();
   process.exit(1);
 }
-/** The processes below one, without some and what is below those. */
+/** The processes below one, except for some and their children. */
 function readDescendants(of: number, without: readonly number[] = []): number[] {
   const parents = globSync('/proc/[0-9]*/stat').flatMap((file): [pid: number, parent: number][] => {
     try {
-      // The name, in parentheses, may hold anything.
+      // The name, in parentheses, may contain anything.
       const [, pid, parent] = /^(\d+) \(.*\) \S (\d+) /s.exec(readFileSync(file, 'utf8'))!;
       return [[Number(pid), Number(parent)]];
     } catch {
@@ -80,7 +80,7 @@ function readDescendants(of: number, without: readonly number[] = []): number[] 
     parents.flatMap(([pid, own]) => (own === parent && !without.includes(pid) ? [pid, ...below(pid)] : []));
   return below(of);
 }
-/** Whether the process is there to get it. */
+/** Whether the process exists. */
 function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal);
@@ -89,7 +89,7 @@ function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** One run of these files, with a database server of its own. */
+/** One run of these files, with its own database server. */
 async function runAll(some: readonly string[]): Promise<void> {
   if (ended.signal.aborted) return;
   starting = startTestServer();

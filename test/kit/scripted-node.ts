@@ -1,6 +1,6 @@
 /**
- * A Dogecoin or Dash node for tests: a real HTTP server over a small chain of real blocks. It answers as the recordings in
- * test/fixtures/rpc do, which are its templates; test/nodes/scripted-node.test.ts holds it to them. Scripts are not run.
+ * A Dogecoin or Dash node for tests: a real HTTP server over a small chain of real blocks. It answers like the recordings in
+ * test/fixtures/rpc, which are its templates; test/nodes/scripted-node.test.ts compares it with them. Scripts are not executed.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,21 +11,23 @@ import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
 import { freePort, rpcClient, type TestNode } from './nodes.ts';
 
 export type ScriptedNode = Omit<TestNode, 'start'> & {
-  /** `loaded`: until then it answers that it is loading its blocks; without it that takes a moment. */
+  /** `loaded`: until it resolves, the node answers that it is loading its blocks; without it that takes a moment. */
   start(options?: { emptyMempool?: boolean; loaded?: Promise<unknown> }): Promise<void>;
   /** DASH: masternodes lock a transaction (InstantSend). */
   lockTransaction(txid: string): void;
-  /** DASH: masternodes lock the tip and what is below it (ChainLock). */
+  /** DASH: masternodes lock the tip and everything below it (ChainLock). */
   lockChain(): void;
-  /** Spends the coins of a transaction once more: the bytes, not sent. */
+  /** Spends the coins of a transaction again. Returns the bytes, unsent. */
   spendAgain(txid: string, address: string, amount: string): string;
-  /** Transactions of so many inputs, which are mined first, and so many outputs of an amount to one address: the bytes, not sent. */
+  /**
+   * Transactions with so many inputs, which are mined first, and so many outputs of an amount to one address. Returns the bytes, unsent.
+   */
   flood(of: { address: string; amount: string; transactions: number; inputs: number; outputs: number }): string[];
-  /** Into the mempool; its id. */
+  /** Adds it to the mempool. Returns its ID. */
   send(transaction: string): string;
-  /** Mines a block with transactions that were never sent; what they conflict with leaves the mempool. */
+  /** Mines a block with transactions that were never sent; conflicting ones leave the mempool. */
   mineWith(transactions: readonly string[]): Promise<string>;
-  /** Mines a block without anything of the mempool; its hash. */
+  /** Mines a block without the mempool. Returns its hash. */
   mineEmpty(): string;
 };
 export type Recording = { label: string; request: { method: string; params: unknown[] }; status: number; body: string };
@@ -63,20 +65,20 @@ type Block = {
   hex: string;
 };
 
-/** What differs between the two nodes and is not code. */
+/** The differences between the two nodes that are not code. */
 const NODES = {
   DOGE: {
     recorded: ['dogecoin-1.14.9'],
     reward: 500_000n * 100_000_000n,
     premine: 1_000_000_000n * 100_000_000n,
-    /** The wallet's coins after the start: how many, of how much. */
+    /** The wallet's initial coins: how many, of how much. */
     coins: [
       [1, 200_000_000n],
       [60, 5_000n],
     ],
     maturity: 60,
     fee: 226_000n,
-    /** BIP-125: a transaction whose sequence says so may be replaced. */
+    /** BIP-125: a transaction may be replaced if its sequence says so. */
     replaceable: true,
     conflict: '258: txn-mempool-conflict',
     missing: 'Missing inputs',
@@ -123,7 +125,7 @@ const unitsOf = (amount: string): bigint => {
   return BigInt(whole + fraction.padEnd(8, '0'));
 };
 
-/** Amounts are number literals with eight decimals, as the nodes write them, whatever a double could hold. */
+/** Amounts are number literals with eight decimals, as the nodes write them, whatever a double can represent. */
 const raw = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 const coinsOf = (units: bigint): unknown => {
   const digits = units.toString().padStart(9, '0');
@@ -176,7 +178,7 @@ function merkleRootOf(transactions: readonly Tx[]): Buffer {
   return level[0]!;
 }
 
-/** DOGE: what a merge-mined block carries between its header and its transactions. */
+/** DOGE: the data of a merge-mined block between its header and its transactions. */
 function auxPow(hash: string, at: number): Buffer {
   const commitment = Buffer.concat([Buffer.from('fabe6d6d', 'hex'), Buffer.from(hash, 'hex'), u32(1), u32(0)]);
   const inputs = [{ txid: NULL_TXID, vout: 0xffffffff, sequence: 0xffffffff }];
@@ -200,9 +202,9 @@ const allowedBy = (guide: string): ReadonlySet<string> =>
   new Set(/^rpcwhitelist=florin:(.*)$/m.exec(readFileSync(join(import.meta.dirname, '../../docs/guides', guide), 'utf8'))![1]!.split(','));
 
 /**
- * Starts a node with 101 blocks and a wallet with coins. DASH: `spentIndex` tells values and addresses of inputs, as `-spentindex=1`
- * does; it is set up as the guide says, so that calls outside the guide's list, and all batches, are refused to Florin. What concerns
- * the wallet is allowed, for the tests. DOGE: without `txindex` it tells nothing of transactions in blocks.
+ * Starts a node with 101 blocks and a wallet with coins. DASH: `spentIndex` returns values and addresses of inputs, like `-spentindex=1`;
+ * the node is set up as in the guide, so that calls outside the guide's list, and all batches, are refused to Florin. Wallet calls are
+ * allowed, for the tests. DOGE: without `txindex` it returns no transactions from blocks.
  */
 export async function startScriptedNode(
   coin: 'DOGE' | 'DASH',
@@ -302,7 +304,7 @@ export async function startScriptedNode(
     }
     return block;
   };
-  /** As a node does: up to ten blocks' transactions return to the mempool, those of more are forgotten. */
+  /** Like a node: the transactions of up to ten blocks return to the mempool, those of more blocks are forgotten. */
   const invalidate = (hash: string): void => {
     const from = blocks.get(hash);
     if (!from) throw new RpcError(-5, 'Block not found');
@@ -323,7 +325,7 @@ export async function startScriptedNode(
     }
   };
 
-  /** Parents before children, whatever order the mempool has. */
+  /** Parents before children, whatever the order of the mempool. */
   const inOrder = (list: readonly Tx[]): Tx[] => {
     const left = new Set(list);
     const done: Tx[] = [];
@@ -354,7 +356,7 @@ export async function startScriptedNode(
       coinbase: true,
       at: time,
     });
-    // DASH: now and then a transaction without inputs and outputs, the commitment of a quorum.
+    // DASH: sometimes a transaction without inputs and outputs, the commitment of a quorum.
     const commitments =
       coin === 'DASH' && height % 5 === 0
         ? [makeTx({ version: 3, type: 6, inputs: [], scripts: [], outputs: [], payload: randomBytes(300).toString('hex'), at: time })]
@@ -364,7 +366,7 @@ export async function startScriptedNode(
     const version = coin === 'DASH' ? 0x20000000 : merged ? 0x00620104 : 0x00620004;
     const root = merkleRootOf(transactionsOf);
     const header = Buffer.concat([u32(version), reversed(parent?.hash ?? NULL_TXID), root, u32(time), u32(0x207fffff), u32(0)]);
-    // DASH names its blocks by X11: here too the name is not the double SHA-256 of the header.
+    // DASH hashes its blocks with X11: here too the hash is not the double SHA-256 of the header.
     const named = coin === 'DASH' ? createHash('sha512').update(header).digest().subarray(0, 32) : sha256d(header);
     const hash = height === 0 ? node.genesis : shown(named);
     const block: Block = {
@@ -388,7 +390,7 @@ export async function startScriptedNode(
     return block;
   };
 
-  // What the wallet does
+  // Wallet
   const sign = (inputs: readonly Input[], outputs: readonly Output[]): Tx => {
     const scripts = inputs.map((input) => {
       const publicKey = Buffer.from(publicKeys.get(outputOf(input).script)!, 'hex');
@@ -440,7 +442,7 @@ export async function startScriptedNode(
     ]).hex;
   };
 
-  // What it says
+  // Answers
   const flagsOf = (tx: Tx, block: Block | undefined) => ({
     // After a ChainLock the first is true for every transaction of the block.
     instantlock: instantLocked.has(tx.txid) || isChainLocked(block),
@@ -646,7 +648,7 @@ export async function startScriptedNode(
     }),
   };
 
-  // How it speaks
+  // Protocol
   let isLoaded = false;
   const answer = (request: any): { status: number; body: object } => {
     const id = request?.id ?? null;
@@ -678,7 +680,7 @@ export async function startScriptedNode(
       send(500, { result: null, error: { code: -32700, message: 'Parse error' }, id: null });
       return;
     }
-    // Dash Core looks for the method of a batch itself in the list, and finds none.
+    // Dash Core looks up the batch itself in the list of methods, and does not find it.
     const method = Array.isArray(parsed) ? '' : String((parsed as { method?: unknown })?.method);
     if (allowed && !request.url?.startsWith('/wallet/') && !allowed.has(method)) {
       reply.writeHead(403).end();

@@ -1,4 +1,4 @@
-/** The service as a real process, driven like an operator, a merchant and a payer drive it; it can be killed at any moment. */
+/** The service as a real process, used like an operator, a merchant and a customer do; it can be killed at any moment. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -17,27 +17,27 @@ export type Service = {
   test: Client;
   receiver: Receiver;
   secret: string;
-  /** An operator command; its JSON. */
+  /** Runs an operator command. Returns its JSON. */
   florin(...args: string[]): Promise<any>;
   start(): Promise<void>;
   /** The process that serves now. */
   pid(): number;
-  /** Ends the process; KILL leaves it no chance. */
+  /** Ends the process, with KILL without a chance to clean up. */
   end(signal?: NodeJS.Signals): Promise<void>;
-  /** Opens the payment's page and chooses a coin as a browser without JavaScript does; the page's text. */
+  /** Opens the payment's page and chooses a coin as a browser without JavaScript does. Returns the page's text. */
   choose(paymentId: string, coin: string): Promise<string>;
-  /** Moves everything stored about a payment into the past, as if that much time had gone by. */
+  /** Moves everything stored about a payment into the past, as if that much time had passed. */
   age(paymentId: string, seconds: number): Promise<void>;
-  /** Waits until the follower of a coin has looked at everything as it is now, and what hung on it is settled. */
+  /** Waits until the follower of a coin has read the current state of everything, and dependent payments are settled. */
   looked(coin: string): Promise<void>;
-  /** The events the merchant's receiver took for a payment, each once, in order of arrival, signatures checked. */
+  /** The events that the merchant's receiver got for a payment, each once, in order of arrival, signatures checked. */
   eventsOf(paymentId: string): string[];
   destroy(): Promise<void>;
 };
 
 const run = promisify(execFile);
 
-/** Starts a service on a database of its own, with one Enterprise merchant and an endpoint of the given mode for all events. */
+/** Starts a service on its own database, with one Enterprise merchant and an endpoint of the given mode for all events. */
 export async function startService({
   environment = {},
   mode = 'live',

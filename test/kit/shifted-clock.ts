@@ -1,12 +1,12 @@
 /**
- * Tests at another date: everything that a process starts gets Debian's libfaketime, whatever environment it is given: Node, PostgreSQL,
- * nodes of chains, shells. Monotonic clocks stay as they are: durations and pauses do not change with the date.
+ * Tests at another date: every process that this one starts runs with Debian's libfaketime, whatever its environment: Node, PostgreSQL,
+ * nodes of chains, shells. Monotonic clocks are not changed: durations and pauses do not depend on the date.
  */
 import { ChildProcess } from 'node:child_process';
 import { globSync } from 'node:fs';
 
 export type ShiftedDate = { name: string; at: string; timeZone: string };
-/** Dates on which a suite written on another day may fail. */
+/** Dates at which a suite written on another day may fail. */
 export const DATES: readonly ShiftedDate[] = [
   { name: 'the last day of February, years from now', at: '2031-02-28T12:00:00Z', timeZone: 'Asia/Kolkata' },
   { name: 'two minutes before a new year', at: '2026-12-31T23:58:00Z', timeZone: 'UTC' },
@@ -16,8 +16,8 @@ export const DATES: readonly ShiftedDate[] = [
 type Spawning = { file: string; args?: string[]; envPairs?: string[] };
 type Prototype = { spawn(options: Spawning): unknown };
 /**
- * Has all further children of this process live at the date of its own environment. Runs in other Node processes too, as text, of any
- * version: it may use nothing but its argument.
+ * Makes all further child processes use the date of their own environment. It also runs in other Node processes, as text, in any version,
+ * so it may use only its argument.
  */
 function shiftChildren(prototype: Prototype): void {
   const names = ['LD_PRELOAD', 'FAKETIME', 'FAKETIME_DONT_FAKE_MONOTONIC', 'TZ', 'NODE_OPTIONS', 'FLORIN_TEST_SHIFT_SECONDS'];
@@ -41,7 +41,7 @@ function shiftChildren(prototype: Prototype): void {
 }
 const EVERYWHERE = `import { ChildProcess } from 'node:child_process'; (${shiftChildren})(ChildProcess.prototype);`;
 
-/** From here on what this process starts lives at that date: it begins there now, and goes on as fast as any clock. */
+/** From now on, processes started by this one run at that date: it starts there now, and advances like any clock. */
 export function startAt({ at, timeZone }: ShiftedDate): void {
   const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
   if (!library) throw new Error('libfaketime is missing; npm test installs Debian’s package faketime');
@@ -56,5 +56,5 @@ export function startAt({ at, timeZone }: ShiftedDate): void {
     FLORIN_TEST_SHIFT_SECONDS: String(seconds),
   });
 }
-/** How far the clock of this process is from the machine's; 0 but in a run at another date. */
+/** How far the clock of this process is from the machine's: 0 except in a run at another date. */
 export const shiftMs = (): number => Number(process.env.FLORIN_TEST_SHIFT_SECONDS ?? 0) * 1000;

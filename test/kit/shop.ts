@@ -1,4 +1,4 @@
-/** A merchant with wallets and payments, driven as a shop does it. */
+/** A merchant with wallets and payments, used as a shop does. */
 import { HDKey } from '@scure/bip32';
 import type { Coin } from '../../src/core/coin.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
@@ -12,10 +12,10 @@ const PATHS: Readonly<Record<Coin, string>> = {
   DOGE: "m/44'/3'/0'",
   ETH: "m/44'/60'/0'",
 };
-/** The account that all test wallets belong to; its private keys exist in tests alone. */
+/** The account of all test wallets; its private keys exist only in tests. */
 export const account = (coin: Coin, seed = 7): HDKey => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(PATHS[coin]);
 
-/** Gives the merchant a wallet in the coin. */
+/** Gives the merchant a wallet for the coin. */
 export async function giveWallet(app: TestApp, coin: Coin, { merchantId = app.merchant.merchantId, seed = 7 } = {}): Promise<void> {
   const { publicExtendedKey } = account(coin, seed);
   const mainnet = app.config.networks[coin] === 'mainnet';
@@ -27,7 +27,7 @@ export async function giveWallet(app: TestApp, coin: Coin, { merchantId = app.me
   });
 }
 
-/** A live payment in a coin, with its address given out. */
+/** A live payment in a coin, with an issued address. */
 export async function openPayment(
   app: TestApp,
   coin: Coin,
@@ -40,11 +40,11 @@ export async function openPayment(
   return { id, address, amount };
 }
 
-/** Waits until the payment stands as wanted; its detail. */
+/** Waits until the payment is in the wanted state. Returns its detail. */
 export const reach = (app: TestApp, id: string, wanted: (detail: any) => boolean, timeoutMs = 60_000): Promise<any> =>
   eventually(async () => (await app.live.get(`/api/payment/${id}`)).json, wanted, timeoutMs);
 
-/** A decimal amount of eight places in base units. */
+/** A decimal amount with eight places in base units. */
 export const units = (amount: string): bigint => {
   const [whole, part = ''] = amount.split('.');
   return BigInt(whole! + part.slice(0, 8).padEnd(8, '0'));

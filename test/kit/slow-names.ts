@@ -1,6 +1,6 @@
 /**
- * A service on which one merchant's name servers answer late or never. Run in network and mount namespaces of its own, where
- * /etc/resolv.conf names the server below. Prints as JSON what came of everything else meanwhile.
+ * A service with one merchant whose name servers answer late or never. Runs in separate network and mount namespaces, where
+ * /etc/resolv.conf names the server below. Prints the results of everything else in the meantime as JSON.
  */
 import { lookup } from 'node:dns/promises';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-/** A reader of one node by itself, without a service around it. */
+/** A reader of one node, without a service around it. */
 
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../../src/chains/chain.ts';
@@ -19,7 +19,7 @@ export function openSource(coin: 'BTC' | 'LTC' | 'DASH' | 'DOGE', url: string) {
   };
 }
 
-/** Looks for one output script. */
+/** Searches for one output script. */
 export const lookFor = (script: string): Matcher => ({
   has: (key) => key === script,
   watchesSpends: false,

@@ -1,4 +1,7 @@
-/** A shop whose follower and guard are stepped by the test, over Blockbook servers on mainnet: nothing depends on how fast a machine is. */
+/**
+ * A shop whose follower and guard are stepped by the test, over Blockbook servers on mainnet: nothing depends on the speed of the
+ * machine.
+ */
 
 import type { Role } from '../../src/app.ts';
 import { ChainError } from '../../src/chains/chain.ts';
@@ -15,7 +18,7 @@ export type SteppedShop = {
   app: TestApp;
   chain: TestChain;
   servers: Blockbook[];
-  /** One look, as the watcher takes it, and the work that follows from it. */
+  /** One look, as the watcher does it, and the work that follows from it. */
   look(times?: number): Promise<void>;
   /** Opens payments of so many dollars each, and pays all of them on a chain. */
   pay(on: TestChain, ...dollars: number[]): Promise<string[]>;
@@ -23,13 +26,16 @@ export type SteppedShop = {
   statuses(ids: readonly string[]): Promise<string[]>;
 };
 
-/** Steps the follower and the guard of BTC in a service that runs without them. `binding`: as strict as on mainnet, also elsewhere. */
+/**
+ * Steps the follower and the guard of BTC in a service that runs without them. `binding`: as strict as on mainnet, also on other
+ * networks.
+ */
 export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: boolean } = {}): SteppedShop['look'] {
   const source = ctx.chains.get('BTC')!;
   const how = binding === undefined ? {} : { binding };
   const guard = createGuard(ctx, source, how);
   const follower = createFollower(ctx, source, how);
-  // What a source answered a while ago is believed for some seconds: each look is a minute after the one before.
+  // Recent answers of a source remain valid for some seconds: each look is a minute after the previous one.
   const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
   let skippedMs = 0;
   Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
@@ -40,7 +46,7 @@ export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: b
         await follower.step(undefined, await guard.check());
         await guard.agree();
       } catch (error) {
-        // A source that is away or behind: it is tried again.
+        // A source that is away or behind is tried again.
         if (!(error instanceof ChainError)) throw error;
       }
       while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
@@ -48,7 +54,7 @@ export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: b
   };
 }
 
-/** A shop that reads BTC from one server for each trust, in order of preference. */
+/** A shop that reads BTC from one server for each trust level, in order of preference. */
 export async function tellStepped(
   trusts: readonly Trust[],
   story: (told: SteppedShop) => Promise<void>,

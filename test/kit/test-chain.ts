@@ -45,21 +45,21 @@ export type TestChain = {
   readonly mempool: Map<string, ChainTx>;
   tip(): ChainBlock;
   find(txid: string): { tx: ChainTx; block: ChainBlock | null } | null;
-  /** Mines what waits; `times` in seconds since 1970, else now. */
+  /** Mines the pending transactions; `times` in seconds since 1970, by default now. */
   mine(blocks?: number, options?: { times?: number[]; empty?: boolean }): ChainBlock[];
-  /** Pays to addresses from coins of the chain's own; `spend` names the coins of another transaction to take again. */
+  /** Pays to addresses from coins of the chain; `spend` names the coins of another transaction to spend again. */
   pay(outputs: readonly (readonly [address: string, units: bigint])[], options?: { replaces?: string; from?: string }): string;
   /** ETH: one transaction of any kind. */
   send(tx: { from: string; to: string; units: bigint; status?: 0 | 1; internal?: ChainTx['internal'] }): string;
-  /** Takes the last blocks back; their payments wait again, unless they are forgotten. */
+  /** Removes the last blocks; their payments are pending again, unless they are forgotten. */
   rewind(depth: number, options?: { forget?: boolean }): void;
-  /** Another chain with the same past. */
+  /** Another chain with the same history. */
   copy(): TestChain;
-  /** Called after each change: what happened. */
+  /** Called after each change with what happened. */
   on(listener: (change: { block?: ChainBlock; tx?: ChainTx }) => void): void;
 };
 
-/** Makes a chain of `length` blocks at the coin's usual pace, the last `age` seconds old. */
+/** Makes a chain of `length` blocks at the coin's usual pace, the last one `age` seconds old. */
 export function createTestChain({
   coin,
   network = 'mainnet',

@@ -1,4 +1,4 @@
-/** The programs that tests need and npm does not bring: a browser and real nodes, from Debian's packages. */
+/** The programs that tests need and npm does not install: a browser and real nodes, from Debian's packages. */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -17,7 +17,7 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/sbin/ip', package: 'iproute2' },
   { path: '/usr/bin/faketime', package: 'faketime' },
 ];
-/** Languages of the webhook recipes, and shells that complete commands: where they cannot be installed their tests are skipped, and say so. */
+/** Languages of the webhook recipes, and shells with completion: if they cannot be installed, their tests are skipped, and say so. */
 const LANGUAGES: typeof PROGRAMS = [
   { path: '/usr/bin/php', package: 'php-cli' },
   { path: '/usr/bin/ruby', package: 'ruby' },
@@ -26,16 +26,16 @@ const LANGUAGES: typeof PROGRAMS = [
   { path: '/usr/bin/fish', package: 'fish' },
 ];
 /**
- * Unpacked aside, with their libraries and their own loader: what comes with a later Debian, and servers that their packages would start.
- * The first suite is preferred.
+ * Unpacked separately, with their libraries and their own loader: programs from a later Debian, and servers that their packages would
+ * start. The first suite is preferred.
  */
 type Aside = { home: string; packages: readonly string[]; suite: string; program: string };
 const KNOTS: Aside = { home: 'bitcoin-knots', packages: ['bitcoin-knots'], suite: 'trixie-backports', program: 'usr/bin/bitcoind' };
-/** What the guide of self-hosting is about: where they cannot be had its tests are skipped, and say so. */
+/** Programs of the self-hosting guide: if they are not available, its tests are skipped, and say so. */
 const FRONT: Aside = { home: 'front', packages: ['nginx', 'caddy', 'docker-compose'], suite: 'trixie', program: 'usr/bin/caddy' };
 const SUITES = ['trixie-backports', 'trixie'];
 const TOOLS = resolve('.cache/tools');
-/** Foundry's Ethereum node comes as an npm package of one platform: fetched aside, so that installs elsewhere do not miss it. */
+/** Foundry's Ethereum node is an npm package for one platform: downloaded separately, so that installs elsewhere do not need it. */
 const ANVIL = {
   package: `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`,
   version: '1.7.1',
@@ -43,8 +43,8 @@ const ANVIL = {
 };
 
 /**
- * Installs what is missing, `more` packages of one program each too, all at the same time; fails with the names of the packages
- * where that is not possible.
+ * Installs what is missing, including `more` packages with one program each, all at the same time. Fails with the names of the packages
+ * if that is not possible.
  */
 export async function ensureTools(more: readonly string[] = []): Promise<void> {
   const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
@@ -63,7 +63,7 @@ export async function ensureTools(more: readonly string[] = []): Promise<void> {
   await Promise.all([
     findAnvil() === null && timed('Fetching anvil', fetchAnvil),
     packages.length > 0 && timed(`Installing ${packages.join(', ')}`, () => install(packages)),
-    // With an apt state of its own: it waits for no lock of the system's.
+    // With its own apt state: it does not wait for locks of the system.
     debian && (knots || front) && timed('Unpacking servers', () => unpackAside([...(knots ? [KNOTS] : []), ...(front ? [FRONT] : [])])),
   ]);
 }
@@ -79,7 +79,7 @@ async function timed(what: string, work: () => Promise<void>): Promise<void> {
   process.stdout.write(`${what} took ${((performance.now() - started) / 1000).toFixed(0)} s\n`);
 }
 
-/** How to run bitcoind: the machine's own, or the one unpacked aside. */
+/** The command for bitcoind: the machine's own, or the unpacked one. */
 export function bitcoindCommand(): string[] {
   const command = findBitcoind();
   if (!command) throw new Error('bitcoind is missing; npm test installs it');
@@ -88,7 +88,7 @@ export function bitcoindCommand(): string[] {
 function findBitcoind(): string[] | null {
   return existsSync('/usr/bin/bitcoind') ? ['/usr/bin/bitcoind'] : findAside(KNOTS, KNOTS.program);
 }
-/** How to run a program of those in front of the service: nginx, caddy or docker-compose; null where there is none. */
+/** The command for a program in front of the service: nginx, caddy or docker-compose; null if there is none. */
 export const frontCommand = (program: 'usr/sbin/nginx' | 'usr/bin/caddy' | 'usr/bin/docker-compose'): string[] | null =>
   findAside(FRONT, program);
 
@@ -101,7 +101,7 @@ function findAside(aside: Aside, path: string): string[] | null {
   return [join(home, loader!), '--library-path', libraries.join(':'), program];
 }
 
-/** The program anvil as fetched by the tests' set-up. */
+/** The anvil program that the test set-up downloaded. */
 export function anvilProgram(): string {
   const program = findAnvil();
   if (!program) throw new Error('anvil is missing; npm test fetches it');
@@ -134,7 +134,7 @@ async function run(command: string, args: readonly string[], cwd?: string): Prom
   }
 }
 
-/** The archive that this machine is set up with, as one deb822 source of other suites. */
+/** The archive that this machine uses, as one deb822 source with other suites. */
 function debianSource(): string {
   const files = globSync(['/etc/apt/sources.list', '/etc/apt/sources.list.d/*.{sources,list}']).map((file) => readFileSync(file, 'utf8'));
   for (const stanza of files.flatMap((file) => file.split(/\n\s*\n/))) {
@@ -146,7 +146,9 @@ function debianSource(): string {
   throw new Error('no Debian archive is configured on this machine');
 }
 
-/** Downloads packages and their libraries with an apt state of its own and unpacks them into the tools' folder; the system stays as it is. */
+/**
+ * Downloads packages and their libraries with a separate apt state and unpacks them into the tools folder; the system is not changed.
+ */
 async function unpackAside(all: readonly Aside[]): Promise<void> {
   const work = join(TOOLS, 'apt');
   rmSync(work, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** What a browser really receives: the bytes of an answer as they are sent, before anything unpacks them. */
+/** What a browser really receives: the bytes of an answer as sent, before anything decompresses them. */
 import { get } from 'node:http';
 
 export const onTheWire = (

@@ -1,4 +1,4 @@
-/** Real nodes cut off from their peers, judged as on mainnet: such a node is behind, and what it does not show may have happened. */
+/** Real nodes cut off from their peers, under mainnet rules: such a node is behind, and transactions that it does not show may exist. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { readReadiness } from '../../src/http/health.ts';
@@ -11,7 +11,7 @@ import { stepByHand } from '../kit/stepped-shop.ts';
 const MINUTE = 60;
 const minutesAgo = (minutes: number) => Math.floor(Date.now() / 1000) - minutes * MINUTE;
 
-/** A node of the network, whose last block was found 50 minutes ago, and the merchant's own one, connected to it. */
+/** A node of the network that found its last block 50 minutes ago, and the merchant's own node connected to it. */
 async function startPair(t: TestContext): Promise<{ network: RealNode; own: RealNode }> {
   const network = await startBitcoind({ listens: true, clock: minutesAgo(50) });
   t.after(() => network.destroy());
@@ -36,7 +36,7 @@ async function cutOff(own: RealNode): Promise<void> {
     (connections) => connections === 0,
   );
 }
-/** A payment is paid 30 minutes ago, and the chain grows by so many blocks at that time. */
+/** Pays a payment as of 30 minutes ago, and mines so many blocks at that time. */
 async function payOn(network: RealNode, { address, amount }: { address: string; amount: string }, blocks: number): Promise<void> {
   await network.rpc('setmocktime', minutesAgo(30));
   await network.pay(address, amount);
@@ -47,7 +47,7 @@ type Shop = {
   app: TestApp;
   look(times?: number): Promise<void>;
   detail(id: string): Promise<any>;
-  /** 70 minutes pass, of which nobody looked at the chain; the windows of an hour are over. */
+  /** Lets 70 minutes pass in which nobody reads the chain; the one-hour windows end. */
   letPass(...ids: string[]): Promise<void>;
   noReorg(): Promise<void>;
 };
@@ -62,7 +62,7 @@ async function openShop(t: TestContext, nodes: readonly RealNode[]): Promise<Sho
   const step = stepByHand(app, { binding: true });
   const look = async (times = 1) => {
     for (let i = 0; i < times; i++) {
-      // As if the time had come to look at each again.
+      // As if it were time to look at each again.
       await db.sql`update payments set due_at = clock_timestamp() where status = 'pending'`;
       await step();
     }
@@ -89,7 +89,7 @@ async function openShop(t: TestContext, nodes: readonly RealNode[]): Promise<Sho
   };
 }
 
-test('a node without peers: what was paid in time beside it neither expires nor is late, and what was not paid expires afterwards', async (t) => {
+test('a node without peers: payments made in time elsewhere neither expire nor count as late, and unpaid ones expire afterwards', async (t) => {
   const { network, own } = await startPair(t);
   const { app, look, detail, letPass, noReorg } = await openShop(t, [own]);
   assert.deepEqual((await readReadiness(app.app.ctx)).reasons, []);
@@ -111,7 +111,7 @@ test('a node without peers: what was paid in time beside it neither expires nor 
   await noReorg();
 });
 
-test('of two nodes the one that is cut off takes over: it is behind, takes nothing back, completes and expires nothing', async (t) => {
+test('when the cut-off one of two nodes takes over, it is behind: it takes nothing back, completes nothing and expires nothing', async (t) => {
   const { network, own } = await startPair(t);
   const { app, look, detail, letPass, noReorg } = await openShop(t, [network, own]);
   const [paid, unpaid] = [await openPayment(app, 'BTC', 50), await openPayment(app, 'BTC', 50)];
@@ -123,7 +123,7 @@ test('of two nodes the one that is cut off takes over: it is behind, takes nothi
   assert.deepEqual([held.status, held.confirmations], ['processing', 3]);
   assert.match(held.hold_reason, /differ by more than 2 blocks/);
   await network.stop();
-  // As if what was read had been read just before.
+  // As if the last read had just happened.
   await letPass();
   await look(3);
   const after = await detail(paid.id);

@@ -1,4 +1,4 @@
-/** DASH payments decided by InstantSend and ChainLocks, on a scripted node whose masternodes lock when told to. */
+/** DASH payments decided by InstantSend and ChainLocks, on a scripted node whose masternodes lock on command. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -50,7 +50,7 @@ const locksOf = async (id: string): Promise<(string | null)[]> => {
   const rows = await service.database.db.sql<{ lock: string | null }[]>`select lock from transfers where payment_id = ${id}`;
   return rows.map((row) => row.lock);
 };
-/** Everything has been looked at, and the payment still waits. */
+/** Everything has been read, and the payment still waits. */
 const stays = async (id: string, confirmations: number) => {
   await service.looked('DASH');
   const now = await detail(id);
@@ -58,7 +58,7 @@ const stays = async (id: string, confirmations: number) => {
   assert.equal(now.confirmations, confirmations);
 };
 
-test('a node that knows of no locks: 24 confirmations decide, 23 do not', async () => {
+test('a node without locks: 24 confirmations complete, 23 do not', async () => {
   const { id, address, amount } = await open(25, 'created processing completed');
   await node.pay(address, amount);
   const seen = await reach(id, 'processing');
@@ -92,7 +92,7 @@ test('once locked, the coins cannot be spent again', async () => {
   assert.equal(done.transaction_hash, txid);
 });
 
-test('locked before the service looked: it completes as soon as it is seen', async () => {
+test('locked before the service looked: the payment completes as soon as it is seen', async () => {
   const { id, address, amount } = await open(25, 'created processing completed');
   await service.end('SIGKILL');
   node.lockTransaction(await node.pay(address, amount));
@@ -100,7 +100,7 @@ test('locked before the service looked: it completes as soon as it is seen', asy
   await reach(id, 'completed');
 });
 
-test('from 1,000 USD the InstantSend lock wants one block as well', async () => {
+test('from 1,000 USD the InstantSend lock also requires one block', async () => {
   const { id, address, amount } = await open(2_000, 'created processing completed');
   const txid = await node.pay(address, amount);
   node.lockTransaction(txid);
@@ -111,7 +111,7 @@ test('from 1,000 USD the InstantSend lock wants one block as well', async () => 
   assert.equal((await reach(id, 'completed')).confirmations, 1);
 });
 
-test('without a lock of its own, the ChainLock of its block completes it', async () => {
+test('without its own lock, the ChainLock of its block completes it', async () => {
   const { id, address, amount } = await open(2_000, 'created processing completed');
   await node.pay(address, amount);
   await node.mine(1);
@@ -125,7 +125,7 @@ test('without a lock of its own, the ChainLock of its block completes it', async
   assert.equal(tip!.chainlock_height, tip!.height);
 });
 
-test('from 10,000 USD nothing but a ChainLock does, at one confirmation', async () => {
+test('from 10,000 USD only a ChainLock completes, at one confirmation', async () => {
   const { id, address, amount } = await open(20_000, 'created processing completed');
   const txid = await node.pay(address, amount);
   node.lockTransaction(txid);
@@ -137,7 +137,7 @@ test('from 10,000 USD nothing but a ChainLock does, at one confirmation', async 
   assert.equal((await reach(id, 'completed')).confirmations, 1);
 });
 
-test('a lock of an earlier block does not vouch for a later one: six confirmations do', async () => {
+test('the lock of an earlier block does not cover a later one: that takes six confirmations', async () => {
   const { id, address, amount } = await open(25, 'created processing completed');
   await node.pay(address, amount);
   await node.mine(5);
@@ -147,7 +147,7 @@ test('a lock of an earlier block does not vouch for a later one: six confirmatio
   assert.equal((await reach(id, 'completed')).confirmations, 6);
 });
 
-test('an InstantSend lock outlives the block that a reorganization took', async () => {
+test('an InstantSend lock survives a reorganization of its block', async () => {
   const { id, address, amount } = await open(20_000, 'created processing completed');
   const txid = await node.pay(address, amount);
   node.lockTransaction(txid);
@@ -155,7 +155,7 @@ test('an InstantSend lock outlives the block that a reorganization took', async 
   await reach(id, 'processing');
   await stays(id, 1);
   await node.rpc('invalidateblock', block);
-  // Another block takes its place, without the payment.
+  // Another block replaces it, without the payment.
   node.mineEmpty();
   await stays(id, 0);
   assert.deepEqual(await locksOf(id), ['instantsend']);
@@ -164,7 +164,7 @@ test('an InstantSend lock outlives the block that a reorganization took', async 
   await reach(id, 'completed');
 });
 
-test('without a lock, a double spend in a block takes the payment back; paid again it completes', async () => {
+test('without a lock, a double-spend in a block reverses the payment; paid again it completes', async () => {
   const { id, address, amount } = await open(25, 'created processing processing completed');
   const txid = await node.pay(address, amount);
   await reach(id, 'processing');

@@ -1,4 +1,4 @@
-/** Live payments on a scripted Dash node whose confirmations are set by the operator: blocks decide, as on any other chain. */
+/** Live payments on a scripted Dash node with confirmations set by the operator: blocks decide, as on any other chain. */
 import { startScriptedNode } from '../kit/scripted-node.ts';
 import { tellStories } from './stories.ts';
 

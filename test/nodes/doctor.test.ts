@@ -1,4 +1,4 @@
-/** The doctor before a real Bitcoin node: what it says when all is well, and what to fix when something is not. */
+/** The doctor with a real Bitcoin node: what it reports when all is well, and what to fix when something is not. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,7 +28,7 @@ after(async () => {
   await database?.drop();
 });
 
-/** An operator command as a process of its own. */
+/** An operator command as a separate process. */
 function florin(environment: Record<string, string>, ...args: string[]): Promise<{ code: number; out: string; error: string }> {
   const env = {
     PATH: process.env.PATH ?? '',
@@ -63,7 +63,7 @@ const only = (found: { findings: Finding[] }): Finding => {
   return wrong(found)[0]!;
 };
 
-/** The real node behind a proxy that changes answers, forbids methods, or shows another time. */
+/** The real node behind a proxy that changes answers, forbids methods, or shifts the time. */
 async function behind(
   t: TestContext,
   {
@@ -110,7 +110,7 @@ async function behind(
   return `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('a node without a wallet of any merchant is to be fixed; with one all is well, and its first address is shown', async () => {
+test("a node without any merchant's wallet is a problem; with one all is well, and its first address is shown", async () => {
   const without = only(await examine());
   assert.deepEqual([without.check, /florin wallet set/.test(without.fix!)], ['BTC wallet', true]);
   const key = base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'").publicExtendedKey, 0x043587cf);
@@ -136,7 +136,7 @@ test('a node without a wallet of any merchant is to be fixed; with one all is we
   assert.match(details('address')[0]!, /for development/);
 });
 
-test('for people there is a line a finding, and what to do under it', async () => {
+test('the text output has one line per finding, with the fix below it', async () => {
   const { code, out } = await florin({ PUBLIC_URL: 'http://pay.example.com' }, 'doctor');
   assert.equal(code, 1);
   assert.match(out, /^ok {4}BTC node: Satoshi:/m);
@@ -169,7 +169,7 @@ test('the node is down', async () => {
   assert.match(fix!, /start the node/);
 });
 
-test('a wallet is set and no node', async () => {
+test('a wallet without a node', async () => {
   const { check, fix } = only(await examine({ BTC_NODE_URL: '' }));
   assert.deepEqual([check, fix], ['BTC node', 'set BTC_NODE_URL or BTC_BLOCKBOOK_URL']);
 });
@@ -190,7 +190,7 @@ test('calls that the node does not allow are named', async (t) => {
   );
 });
 
-test('a node that is syncing, alone, or old', async (t) => {
+test('a node that is syncing, has no peers, or is old', async (t) => {
   const syncing = only(
     await examine({ BTC_NODE_URL: await behind(t, { change: { getblockchaininfo: { initialblockdownload: true, headers: 900_000 } } }) }),
   );
@@ -206,12 +206,12 @@ test('a node that is syncing, alone, or old', async (t) => {
     ],
   );
   assert.ok(found.findings.some(({ detail, ok }) => ok && detail === 'it warns: new rules'));
-  // Elsewhere an old version is reported and no fault.
+  // Elsewhere an old version is reported, but is not a problem.
   const regtest = await examine({ BTC_NODE_URL: await behind(t, { change: { getnetworkinfo: { version: 240_001 } } }) });
   assert.ok(regtest.findings.some(({ detail, ok, fix }) => ok && fix === 'upgrade the node' && /240001/.test(detail)));
 });
 
-test('a pruned node: how much it keeps, and whether what was not read yet is gone', async (t) => {
+test('a pruned node: how much it keeps, and whether unread blocks are gone', async (t) => {
   const tip: number = await node.rpc('getblockcount');
   const pruned = () => behind(t, { change: { getblockchaininfo: { pruned: true, pruneheight: tip - 99 } } });
   const little = only(await examine({ BTC_NODE_URL: await pruned() }));
@@ -228,7 +228,7 @@ test('a pruned node: how much it keeps, and whether what was not read yet is gon
   await sql`delete from tips`;
 });
 
-test('another chain than the one that payments are on', async () => {
+test('a different chain than the one of the payments', async () => {
   const { sql } = database.db;
   await sql`update chains set genesis = 'another' where coin = 'BTC'`;
   const { detail, fix } = only(await examine());
@@ -246,7 +246,7 @@ test('clocks that differ', async (t) => {
   assert.deepEqual(wrong(await examine({ BTC_NODE_URL: await behind(t, { aheadSeconds: 40 }) })), []);
 });
 
-test('price sources: each with what it answers, and coins offered without a price are to be fixed', async (t) => {
+test('price sources: the answer of each; coins offered without a price are a problem', async (t) => {
   const server = createServer((request, reply) => {
     const coin = /^\/(coinbase|bitstamp)\/.*?(BTC|btc)/.exec(request.url!);
     if (request.url!.startsWith('/v2') || !coin) return void reply.writeHead(404).end();
@@ -276,7 +276,7 @@ test('price sources: each with what it answers, and coins offered without a pric
   assert.deepEqual(of('coinbase rates'), [[true, 'it answers status 404', true]]);
 });
 
-test('endpoints that fail and deliveries that nobody sends', async (t) => {
+test('failing endpoints and deliveries that nobody sends', async (t) => {
   const app = await startTestApp();
   t.after(() => app.stop());
   const { ctx } = app.app;
@@ -299,7 +299,7 @@ test('endpoints that fail and deliveries that nobody sends', async (t) => {
     findings.filter(({ ok }) => !ok).map(({ check, detail }) => [check, detail]),
     [['endpoint we_fails', 'https://shop.example/we_fails has been failing since 2026-11-20T10:00:00.000Z']],
   );
-  // Switched off is settled: it is told, and does not need the operator.
+  // A disabled endpoint needs no action: it is reported, but is not a problem for the operator.
   const told = (id: string) => findings.find(({ check }) => check === `endpoint ${id}`)!.detail;
   assert.match(told('we_tired'), /disabled at 2026-11-18T10:00:00\.000Z: no delivery succeeded for five days$/);
   assert.match(told('we_gone'), /disabled at 2026-11-19T10:00:00\.000Z: it answered 410$/);
@@ -308,7 +308,7 @@ test('endpoints that fail and deliveries that nobody sends', async (t) => {
   assert.match(findings.find(({ check }) => check === 'live mode')!.detail, /only test payments work/);
 });
 
-test('deliveries that are due for long: no worker is named only when nothing is sent at all', async (t) => {
+test('overdue deliveries: a missing worker is named only when nothing is sent at all', async (t) => {
   const app = await startTestApp({}, { roles: ['api'] });
   t.after(() => app.stop());
   const { ctx } = app.app;
@@ -335,7 +335,7 @@ test('deliveries that are due for long: no worker is named only when nothing is 
   assert.deepEqual(await failing(), [endpoint], 'what is due waits for the endpoint, not for a worker');
 });
 
-test('deposits that no payment was given the address of, until the operator has dealt with them', async () => {
+test('deposits to addresses without a payment, until the operator has claimed them', async () => {
   await database.db.sql`
     insert into stray_deposits (coin, ref, merchant_id, wallet_id, index, address, units, first_seen_at)
     values ('BTC', 'abc:0', ${merchantId}, 'wal_x', 57, 'bcrt1qstray', 150000, '2026-11-20T10:00:00Z')`;
@@ -347,7 +347,7 @@ test('deposits that no payment was given the address of, until the operator has 
   assert.deepEqual(wrong(await examine()), []);
 });
 
-test('an Ethereum node: on the chain that was meant, or another, or down', async (t) => {
+test('an Ethereum node: on the right chain, on another one, or down', async (t) => {
   const anvil = await startAnvil();
   t.after(() => anvil.destroy());
   const ask = async (environment: Record<string, string>) => {

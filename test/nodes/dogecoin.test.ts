@@ -1,4 +1,4 @@
-/** Live payments on a scripted Dogecoin node: an old RPC, merge-mined blocks, amounts beyond what a double can hold. */
+/** Live payments on a scripted Dogecoin node: an old RPC, merge-mined blocks, amounts beyond what a double can represent. */
 import assert from 'node:assert/strict';
 import { type ScriptedNode, startScriptedNode } from '../kit/scripted-node.ts';
 import { tellStories } from './stories.ts';
@@ -24,7 +24,7 @@ tellStories({
       assert.equal(done.amount_overpaid, '98765332.12345678');
     });
 
-    told('paid in a merge-mined block and in one that is not', 'created processing completed', async (name, events) => {
+    told('paid in a merge-mined block and in an ordinary one', 'created processing completed', async (name, events) => {
       const merged: boolean[] = [];
       for (let i = 0; i < 2; i++) {
         const { id, address } = await open(name, events);

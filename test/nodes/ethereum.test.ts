@@ -19,17 +19,20 @@ const ACCOUNT_KEY = base58check.respell(
   0x043587cf,
 );
 
-/** Calls `to` (the word before, in the call data at `at`) with all value of the call: PUSH 0 four times, CALLVALUE, address, GAS, CALL. */
+/**
+ * Calls `to` (the word before, in the call data at `at`) with the full value of the call: PUSH 0 four times, CALLVALUE, address, GAS,
+ * CALL.
+ */
 const CALL_WITH_VALUE = (address: string) => `600060006000600034${address}5af1`;
-/** Passes on what it gets to the address in its call data: CALLDATALOAD(0), STOP. */
+/** Forwards what it receives to the address in its call data: CALLDATALOAD(0), STOP. */
 const FORWARDER = `${CALL_WITH_VALUE('600035')}00`;
-/** Passes on to one address that stands in its code (PUSH20): no transaction names it. */
+/** Forwards to one address in its code (PUSH20), so that no transaction names it. */
 const FORWARDER_TO = (address: string) => `${CALL_WITH_VALUE(`73${address.slice(2).toLowerCase()}`)}00`;
-/** Passes on, then undoes it all: REVERT(0, 0) in place of STOP. */
+/** Forwards, then reverts everything: REVERT(0, 0) in place of STOP. */
 const REVERTER = `${CALL_WITH_VALUE('600035')}60006000fd`;
 /**
- * Calls the contract in the second word with the first word as call data and all value, and does not look at how it went:
- * CALLDATACOPY(0, 0, 32), then CALL with 32 bytes of input, STOP.
+ * Calls the contract in the second word with the first word as call data and the full value, and ignores the result: CALLDATACOPY(0, 0,
+ * 32), then CALL with 32 bytes of input, STOP.
  */
 const IGNORER = '60206000600037' + '6000600060206000346020355af100';
 /**
@@ -42,20 +45,18 @@ const IGNORER = '60206000600037' + '6000600060206000346020355af100';
  *   JUMPDEST STOP                                              (22)
  */
 const BATCH = '60005b368110156022576000600060006000' + '846020013585355af150' + '6040016002565b00';
-/**
- * Says to be a token that moved: MSTORE(0, second word), then LOG3 with the topic of Transfer, the caller, and the first word.
- */
+/** Pretends to be a token that moved: MSTORE(0, second word), then LOG3 with the topic of Transfer, the caller, and the first word. */
 const FAKE_TOKEN = `602035600052600035337fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef60206000a300`;
 
-/** Somebody else. */
+/** Another account. */
 const OTHER = '0x00000000000000000000000000000000000000aa';
-/** Who pays the transactions that are replaced: its nonces are nobody else's. */
+/** Sends the transactions that are replaced; nobody else uses its nonces. */
 const PAYER = (node: EthNode) => node.accounts[3]!;
 const toHex = (value: number | bigint) => `0x${value.toString(16)}`;
 
 const TRACES = ['debug_traceTransaction', 'debug_traceBlockByHash', 'trace_transaction', 'trace_block'];
 /**
- * A creation that makes its memory 128 KiB large and calls an empty account 600 times with all of it: 190,000 gas, and 157 MB of trace.
+ * A contract creation that grows its memory to 128 KiB and calls an empty account 600 times with all of it: 190,000 gas, and 157 MB of trace.
  *   PUSH2 0258                                                  600 times:
  *   JUMPDEST PUSH1 0 PUSH1 0 PUSH3 020000 PUSH1 0 PUSH1 0       (03) no output, 128 KiB of input, no value
  *   PUSH2 dead GAS CALL POP                                     the account
@@ -63,7 +64,7 @@ const TRACES = ['debug_traceTransaction', 'debug_traceBlockByHash', 'trace_trans
  */
 const FLOOD = '610258' + '5b60006000620200006000600061dead5af150' + '600190038060035700';
 
-/** The same stories on each account of value moves that a node may give. */
+/** The same stories with each method of reading value moves that a node may offer. */
 const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner: boolean }[] = [
   { name: 'a node that runs the tracers of others', refused: [], namesInner: true },
   {
@@ -128,7 +129,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
         60_000,
       );
     const hashAt = async (height: number) => (await node.rpc('eth_getBlockByNumber', toHex(height), false)).hash as string;
-    /** Waits until the follower has read all that the node has. */
+    /** Waits until the follower has read everything on the node. */
     const scanned = async () => {
       const tip = await node.rpc('eth_getBlockByNumber', 'latest', false);
       await eventually(
@@ -166,7 +167,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       await reach(id, 'completed');
     });
 
-    told('a contract passes the payment on', 'created processing completed', async (name, events) => {
+    told('a contract forwards the payment', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const forwarder = await node.deploy(FORWARDER);
       const hash = await node.send({ to: forwarder, value: AMOUNT, data: `0x${word(address)}` });
@@ -177,7 +178,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       assert.equal((await reach(id, 'completed')).amount_received, '0.01000000');
     });
 
-    told('a contract that names nobody passes the payment on', 'created processing completed', async (name, events) => {
+    told('a contract that does not name the address forwards the payment', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const forwarder = await node.deploy(FORWARDER_TO(address));
       const hash = await node.send({ to: forwarder, value: AMOUNT });
@@ -187,7 +188,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       assert.equal(done.transaction_hash, namesInner ? hash : null);
     });
 
-    told('an exchange pays several out in one transaction', 'created processing completed', async (name, events) => {
+    told('an exchange pays several payments in one transaction', 'created processing completed', async (name, events) => {
       const one = await open(name, events);
       const two = await open(name, events);
       const batch = await node.deploy(BATCH);
@@ -217,13 +218,13 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       const before = await detail(id);
       assert.equal(before.status, 'pending');
       assert.deepEqual(before.transfers, []);
-      // The address is not spoiled by it.
+      // The address still works afterwards.
       await node.send({ to: await node.deploy(FORWARDER), value: AMOUNT, data: `0x${word(address)}` });
       await mine(2);
       assert.equal((await reach(id, 'completed')).transfers.length, 1);
     });
 
-    told('a token that calls itself a transfer pays nothing', 'created', async (name, events) => {
+    told('a token that imitates a transfer pays nothing', 'created', async (name, events) => {
       const { id, address } = await open(name, events);
       await node.send({ to: await node.deploy(FAKE_TOKEN), data: `0x${word(address)}${word(AMOUNT)}`, gas: 500_000 });
       await mine(2);
@@ -232,32 +233,28 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       assert.deepEqual(seen.transfers, []);
     });
 
-    told(
-      'a transaction that fails in its block takes the payment back',
-      'created processing processing completed',
-      async (name, events) => {
-        const { id, address } = await open(name, events);
-        const failing = await node.send({ to: address, value: AMOUNT, gas: 100_000 });
-        await reach(id, 'processing', null, (d) => d.transaction_hash === failing);
-        // PUSH1 0 PUSH1 0 REVERT: for one block the address refuses what comes.
-        await node.rpc('anvil_setCode', address, '0x60006000fd');
-        await mine(1);
-        await node.rpc('anvil_setCode', address, '0x');
-        assert.equal((await node.rpc('eth_getTransactionReceipt', failing)).status, '0x0');
-        const back = await reach(id, 'pending', 'replaced');
-        assert.equal(back.amount_received, '0.00000000');
-        const shown = await service.live.get(`/api/crypto/transaction/${failing}?currency=ETH`);
-        assert.equal(shown.json.status, 'failed');
-        assert.equal(shown.json.amount, '0.00000000');
-        await node.send({ to: address, value: AMOUNT });
-        await mine(2);
-        await reach(id, 'completed');
-      },
-    );
-
-    told('a contract that ends leaves what it had', 'created processing completed', async (name, events) => {
+    told('a transaction that fails in its block reverses the payment', 'created processing processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
-      // PUSH20 address SELFDESTRUCT, as the code of a creation that brings the money.
+      const failing = await node.send({ to: address, value: AMOUNT, gas: 100_000 });
+      await reach(id, 'processing', null, (d) => d.transaction_hash === failing);
+      // PUSH1 0 PUSH1 0 REVERT: for one block the address refuses transfers.
+      await node.rpc('anvil_setCode', address, '0x60006000fd');
+      await mine(1);
+      await node.rpc('anvil_setCode', address, '0x');
+      assert.equal((await node.rpc('eth_getTransactionReceipt', failing)).status, '0x0');
+      const back = await reach(id, 'pending', 'replaced');
+      assert.equal(back.amount_received, '0.00000000');
+      const shown = await service.live.get(`/api/crypto/transaction/${failing}?currency=ETH`);
+      assert.equal(shown.json.status, 'failed');
+      assert.equal(shown.json.amount, '0.00000000');
+      await node.send({ to: address, value: AMOUNT });
+      await mine(2);
+      await reach(id, 'completed');
+    });
+
+    told('a contract that self-destructs sends its balance', 'created processing completed', async (name, events) => {
+      const { id, address } = await open(name, events);
+      // PUSH20 address SELFDESTRUCT, as the code of a creation that carries the money.
       const hash = await node.send({ data: `0x73${address.slice(2)}ff`, value: AMOUNT, gas: 200_000 });
       await mine(2);
       const done = await reach(id, 'completed');
@@ -317,7 +314,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       await reach(id, 'completed');
     });
 
-    told('replaced by one of the same nonce that pays us too', 'created processing completed', async (name, events) => {
+    told('replaced by one with the same nonce that pays us too', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const nonce = Number(await node.rpc('eth_getTransactionCount', PAYER(node), 'latest'));
       const first = await node.send({ from: PAYER(node), to: address, value: AMOUNT, nonce, gwei: 10 });
@@ -331,7 +328,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     });
 
     told(
-      'replaced by one of the same nonce that pays someone else, then paid again',
+      'replaced by one with the same nonce that pays someone else, then paid again',
       'created processing processing completed',
       async (name, events) => {
         const { id, address } = await open(name, events);
@@ -350,7 +347,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
 
     told('a reorganization moves a payment to another block', 'created processing completed', async (name, events) => {
       const direct = await open(name, events);
-      // Where nothing names the transaction, the gain ends with its block and is told anew.
+      // If nothing names the transaction, the transfer ends with its block and is reported again.
       const inner = await open(name, namesInner ? events : 'created processing processing completed');
       const forwarder = await node.deploy(FORWARDER_TO(inner.address));
       await mine(1);
@@ -413,7 +410,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       await reach(id, 'completed');
     });
 
-    // The end of a window waits for the slack of two blocks: once is enough.
+    // The end of a window waits two more blocks; once is enough.
     const onTraces = refused.length === 0 ? told : () => {};
     onTraces('the node goes away and comes back; nothing expires meanwhile', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
@@ -433,7 +430,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     });
 
     told(
-      'a provider that limits requests and takes small batches only is asked with patience',
+      'a provider that limits requests and accepts only small batches is called with delays',
       'created processing completed',
       async (name, events) => {
         const { id, address } = await open(name, events);
@@ -447,12 +444,14 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       },
     );
 
-    /** A flood, and in the same block three payments: sent directly, passed on by a contract, and by one that names nobody. */
+    /**
+     * A flood, and three payments in the same block: sent directly, forwarded by a contract, and by one that does not name the address.
+     */
     const payBesideFlood = async (name: string, events: string) => {
       const paid = [await open(name, events), await open(name, events), await open(name, events)] as const;
       const [direct, naming, silent] = paid;
       const forwarders = [await node.deploy(FORWARDER), await node.deploy(FORWARDER_TO(silent.address))];
-      // While anvil runs the flood it tells the balances after it for the block before it.
+      // While anvil runs the flood, it returns the new balances for the block before it.
       await scanned();
       const flood = await node.send({ data: `0x${FLOOD}`, gas: 1_000_000 });
       const hashes = [
@@ -468,7 +467,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     };
     told('a contract creation that floods the trace does not stop ETH', 'created processing completed', async (name, events) => {
       const { found, hashes } = await payBesideFlood(name, events);
-      // What nobody names shows its transaction where a tracer of ours gets through, in time.
+      // A transfer that nothing names shows its transaction only if our tracer succeeds in time.
       assert.deepEqual(found.slice(0, 2), hashes.slice(0, 2));
       assert.ok([...(refused.length === 0 ? [hashes[2]] : []), null].includes(found[2]), found[2]);
     });
@@ -478,14 +477,14 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       assert.deepEqual(found, [hashes[0], hashes[1], null]);
       const metrics = await (await fetch(`${service.url}/metrics`)).text();
       assert.match(metrics, /florin_chain_answers_unusable_total\{coin="ETH",source="[^"]+",method="debug_traceBlockByHash"\} [1-9]/);
-      // What is not flooded is still read from it.
+      // Everything that is not flooded is still read from it.
       const { id, address } = await open(name, events);
       const hash = await node.send({ to: await node.deploy(FORWARDER_TO(address)), value: AMOUNT });
       await mine(2);
       assert.equal((await reach(id, 'completed')).transaction_hash, hash);
     });
 
-    told('a machine of the provider that is behind takes nothing back', 'created processing completed', async (name, events) => {
+    told("a provider's machine that is behind takes nothing back", 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       await node.send({ to: address, value: AMOUNT });
       const height = await mine(1);
@@ -501,15 +500,15 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
           60_000,
         );
       };
-      // First it answers everything, then only what is asked by height.
+      // First it answers everything, then only requests by height.
       proxy.answer = ({ method, params: [number] }) =>
         method !== 'eth_getBlockByNumber' ? undefined : number === 'latest' ? old : asksFor(number) ? null : undefined;
       await isAsked(20);
-      assert.equal((await row(id)).xmin, before, 'the transfer was written anew');
+      assert.equal((await row(id)).xmin, before, 'the transfer was written again');
       proxy.answer = ({ method, params: [number] }) => (method === 'eth_getBlockByNumber' && asksFor(number) ? null : undefined);
       await node.mine(1);
       await isAsked(3);
-      assert.equal((await row(id)).xmin, before, 'the transfer was written anew');
+      assert.equal((await row(id)).xmin, before, 'the transfer was written again');
       proxy.answer = () => undefined;
       await scanned();
       await reach(id, 'completed');
@@ -518,7 +517,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       (await service.database.db.sql<{ xmin: string }[]>`select xmin::text from transfers where payment_id = ${id}`)[0]!;
 
     told(
-      'look-ups of a transaction, of fees, of a deposit address, and the honest answer for any other',
+      'lookups of a transaction, of fees, of a deposit address, and an honest answer for any other',
       'created processing completed',
       async (name, events) => {
         const { id, address } = await open(name, events);
@@ -554,37 +553,33 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     );
 
     const onBalances = namesInner ? () => {} : told;
-    onBalances(
-      'a block read anew by a better account replaces what it told before',
-      'created processing completed',
-      async (name, events) => {
-        const { id, address } = await open(name, events);
-        const naming = await node.deploy(FORWARDER);
-        const silent = await node.deploy(FORWARDER_TO(address));
-        const hashes = [
-          await node.send({ to: naming, value: AMOUNT / 2n, data: `0x${word(address)}` }),
-          await node.send({ to: silent, value: AMOUNT / 2n }),
-        ];
-        const raw = await Promise.all(hashes.map((hash) => node.rpc('eth_getRawTransactionByHash', hash)));
-        const lost = await hashAt(await mine(1));
-        // The balance tells one gain, and the one transaction that names the address gets it all.
-        const coarse = await reach(id, 'processing', null, (d) => d.transfers.length === 1);
-        assert.equal(coarse.amount_received, '0.01000000');
-        await service.end();
-        for (const method of TRACES) proxy.refused.delete(method);
-        await service.start();
-        await node.rpc('anvil_reorg', 1, [
-          [raw[0], 0],
-          [raw[1], 0],
-        ]);
-        await scanned();
-        const fine = await reach(id, 'processing', null, (d) => d.transfers.length === 2);
-        assert.ok(fine.transfers.every((t: { amount: string; block_hash: string }) => t.amount === '0.00500000' && t.block_hash !== lost));
-        assert.equal(fine.amount_received, '0.01000000');
-        await mine(1);
-        await reach(id, 'completed');
-      },
-    );
+    onBalances('a better reading of a block replaces its earlier one', 'created processing completed', async (name, events) => {
+      const { id, address } = await open(name, events);
+      const naming = await node.deploy(FORWARDER);
+      const silent = await node.deploy(FORWARDER_TO(address));
+      const hashes = [
+        await node.send({ to: naming, value: AMOUNT / 2n, data: `0x${word(address)}` }),
+        await node.send({ to: silent, value: AMOUNT / 2n }),
+      ];
+      const raw = await Promise.all(hashes.map((hash) => node.rpc('eth_getRawTransactionByHash', hash)));
+      const lost = await hashAt(await mine(1));
+      // The balance shows one gain, and the one transaction that names the address gets all of it.
+      const coarse = await reach(id, 'processing', null, (d) => d.transfers.length === 1);
+      assert.equal(coarse.amount_received, '0.01000000');
+      await service.end();
+      for (const method of TRACES) proxy.refused.delete(method);
+      await service.start();
+      await node.rpc('anvil_reorg', 1, [
+        [raw[0], 0],
+        [raw[1], 0],
+      ]);
+      await scanned();
+      const fine = await reach(id, 'processing', null, (d) => d.transfers.length === 2);
+      assert.ok(fine.transfers.every((t: { amount: string; block_hash: string }) => t.amount === '0.00500000' && t.block_hash !== lost));
+      assert.equal(fine.amount_received, '0.01000000');
+      await mine(1);
+      await reach(id, 'completed');
+    });
 
     test('every event of these stories arrived exactly once, in order, with a valid signature', async () => {
       assert.ok(expected.size >= 20);
@@ -601,7 +596,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
   });
 }
 
-describe('amounts that wait for the chain to be final', () => {
+describe('amounts that wait until the chain is final', () => {
   let node: EthNode;
   let proxy: EthProxy;
   let service: Service;
@@ -625,7 +620,7 @@ describe('amounts that wait for the chain to be final', () => {
       await service.database.db.sql<{ height: bigint; hash: string; safe: bigint | null; finalized: bigint | null }[]>`
         select height, hash, safe_height as safe, finalized_height as finalized from tips where coin = 'ETH'`
     )[0]!;
-  /** Mines, and waits until the follower knows how much of it is final. */
+  /** Mines, and waits until the follower knows which blocks are final. */
   const mine = async (blocks: number, depth: bigint) => {
     const height = BigInt(await node.mine(blocks));
     return eventually(tips, (row) => row.height === height && row.finalized === (height > depth ? height - depth : 0n), 60_000);
@@ -645,8 +640,8 @@ describe('amounts that wait for the chain to be final', () => {
       60_000,
     );
 
-  test('a middle amount completes with the safe block, a large one with the finalized block; neither before', async () => {
-    // The node of these tests calls a block safe at depth 32 and finalized at depth 64.
+  test('a medium amount completes with the safe block, a large one with the finalized block; neither does earlier', async () => {
+    // The node in these tests calls a block safe at depth 32 and finalized at depth 64.
     const middle = await pay(5_000, 2n * ETH);
     await mine(32, 64n);
     assert.equal((await reach(middle, 'processing', 32)).completion_rule, 'safe');
@@ -659,7 +654,7 @@ describe('amounts that wait for the chain to be final', () => {
     await reach(large, 'completed', 65);
   });
 
-  test('where the provider knows no such blocks, twice the usual depth stands for them', async () => {
+  test('if the provider does not report them, twice the usual depth replaces these blocks', async () => {
     proxy.answer = ({ method, params }) => (method === 'eth_getBlockByNumber' && /^(safe|finalized)$/.test(params[0]) ? null : undefined);
     const large = await pay(12_500, 5n * ETH);
     const { height, safe, finalized } = await mine(128, 128n);
@@ -670,10 +665,10 @@ describe('amounts that wait for the chain to be final', () => {
     proxy.answer = () => undefined;
   });
 
-  test('a reorganization below the finalized block takes the word of its height back', async () => {
+  test("after a reorganization below the finalized block, the node's word for its height no longer counts", async () => {
     const { height, finalized } = await mine(70, 64n);
     assert.equal(finalized, height - 64n);
-    // From here on the node says nothing more of what is final.
+    // From here on the node reports nothing about finality.
     proxy.answer = ({ method, params }) => (method === 'eth_getBlockByNumber' && params[0] === 'finalized' ? {} : undefined);
     const stored = () =>
       service.database.db.sql<{ height: bigint; hash: string }[]>`select height, hash from blocks where coin = 'ETH' order by height desc`;

@@ -1,4 +1,4 @@
-/** Blocks and transactions made to cost much more than they carry: on a scripted Dogecoin node, where outputs cost least. */
+/** Blocks and transactions crafted to cost much more than they carry: on a scripted Dogecoin node, where outputs are cheapest. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -49,7 +49,7 @@ const reach = (id: string, status: string, more: (d: any) => boolean = () => tru
     (d) => d.status === status && more(d),
     60_000,
   );
-/** Bytes of memory that the service holds, or held at most. */
+/** Bytes of memory that the service uses, or its maximum. */
 const memoryOf = (name: 'VmRSS' | 'VmHWM'): number =>
   Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${service.pid()}/status`, 'utf8'))![1]) * 1024;
 const total = (transfers: { amount: string }[]): bigint => transfers.reduce((sum, t) => sum + BigInt(t.amount.replace('.', '')), 0n);
@@ -70,7 +70,7 @@ test('ten transactions of 300 inputs and 1,400 outputs to one payment cost littl
   assert.equal(total(paid.transfers), 140n * 100_000_000n);
 });
 
-test('a transaction of 300 inputs and 1,400 outputs is one transfer, from the mempool into its block, out of it and back', async () => {
+test('a transaction of 300 inputs and 1,400 outputs is one transfer, from the mempool to its block and back', async () => {
   const { id, address } = await open();
   const [hex] = node.flood({ address, ...FLOOD, transactions: 1, amount: '0.08' });
   const txid = node.send(hex!);
@@ -90,7 +90,7 @@ test('a transaction of 300 inputs and 1,400 outputs is one transfer, from the me
   );
 });
 
-test('a transaction of 300 inputs and 1,400 outputs that another one replaces pays nothing any more', async () => {
+test('a transaction of 300 inputs and 1,400 outputs that is replaced no longer pays anything', async () => {
   const { id, address } = await open();
   const [hex] = node.flood({ address, ...FLOOD, transactions: 1, amount: '0.08' });
   const txid = node.send(hex!);
@@ -107,10 +107,10 @@ test('a transaction of 300 inputs and 1,400 outputs that another one replaces pa
   await eventually(conflict, ([row]) => row!.height !== null, 60_000);
 });
 
-test('what transactions spend is kept once for each, and let go of when nothing can take it any more', async () => {
+test('each spent output is stored once, and deleted when no transaction can spend it any more', async () => {
   const { sql } = service.database.db;
   const kept = async () => Number((await sql<{ n: bigint }[]>`select count(*) as n from spent_outpoints`)[0]!.n);
-  // Ten floods of the first story, one of each of the others, and one honest payment.
+  // Ten floods from the first story, one from each of the others, and one honest payment.
   assert.equal(await kept(), 12 * FLOOD.inputs + 1);
   await sql`update transfers set block_height = block_height - 2000, conflict_height = conflict_height - 2000`;
   await node.mine(16);

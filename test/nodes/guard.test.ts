@@ -63,13 +63,13 @@ async function payAndMine({ app, chain }: Story, options?: Parameters<TestChain[
   chain.mine(1, options);
   return id;
 }
-/** Whether a payment stays held over several looks of the watcher. */
+/** Whether a payment stays held for several looks of the watcher. */
 async function staysHeld({ app }: Story, id: string): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 2.5 * chainOf('BTC').pollSeconds * 1000));
   assert.equal((await app.live.get(`/api/payment/${id}`)).json.status, 'processing');
 }
 
-// Each story has a shop, a chain and servers of its own, and waits for the source's next turn most of the time.
+// Each story has its own shop, chain and servers, and mostly waits for the source's next turn.
 describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
   for (const coin of ['BTC', 'LTC', 'DASH', 'DOGE'] as const) {
     test(`${coin}: without a node, payments are detected by Blockbook: waiting, mined, completed`, () =>
@@ -85,7 +85,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       }));
   }
 
-  test('a source of look-ups alone makes no coin payable: ETH is not read from Blockbook', async () => {
+  test('a source for lookups only makes no coin payable: ETH is not read from Blockbook', async () => {
     const server = await startBlockbook(createTestChain({ coin: 'ETH' }));
     const app = await startTestApp({ ETH_BLOCKBOOK_URL: server.url });
     try {
@@ -112,7 +112,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
   test('a source on another branch holds completion until both agree; the reason is on the payment, in readyz and in metrics', () =>
     tell({}, async (story) => {
       const { app, chain, servers, ready, metrics } = story;
-      // The same past, but for the last three blocks.
+      // The same chain, except for the last three blocks.
       const lying = chain.copy();
       lying.rewind(3, { forget: true });
       lying.mine(3, { empty: true });
@@ -134,7 +134,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await eventually(ready, ({ holds }) => holds.length === 0);
     }));
 
-  test('two blocks behind still agrees, three do not; a payment waits until the source that is behind has its block', () =>
+  test('a source two blocks behind still agrees, three blocks behind does not; a payment waits until it has the block', () =>
     tell({}, async (story) => {
       const { app, chain, servers, ready } = story;
       const behind = chain.copy();
@@ -149,7 +149,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       assert.deepEqual((await ready()).holds, []);
       chain.mine(1);
       await reach(app, id, held(/differ by more than 2 blocks/));
-      // The other source reads one of the blocks it lacks.
+      // The other source reads one of the blocks that it lacks.
       const closer = chain.copy();
       closer.blocks.splice(closer.blocks.length - 2);
       servers[1]!.show(closer);
@@ -159,7 +159,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await reach(app, id, completed);
     }));
 
-  test('while another source has more blocks than the one that is read, nothing counts as scanned, so that nothing expires', () =>
+  test('while another source has more blocks than the followed one, nothing counts as scanned, so that nothing expires', () =>
     tell({}, async ({ chain, servers, ready, app }) => {
       const stuck = chain.copy();
       servers[0]!.show(stuck);
@@ -179,7 +179,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
     tell({}, async (story) => {
       const { app, chain, servers } = story;
       const { id, address, amount } = await openPayment(app, 'BTC', 50);
-      // Ten blocks at once, the payment in the first of them.
+      // Ten blocks at once, with the payment in the first.
       const lying = chain.copy();
       lying.pay([[address, units(amount)]]);
       lying.mine(10);
@@ -188,7 +188,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await staysHeld(story, id);
     }));
 
-  test('one or two blocks that the followed source puts on the honest tip complete nothing that the other has not seen', () =>
+  test('one or two blocks that the followed source adds to the honest tip complete nothing that the other has not seen', () =>
     tell({ environment: { BTC_CONFIRMATIONS: '' } }, async (story) => {
       const { app, chain, servers } = story;
       const lying = chain.copy();
@@ -206,7 +206,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       for (const id of ids) await staysHeld(story, id);
     }));
 
-  test('an own node that is away for a moment completes no large payment on the word of another source', () =>
+  test('while your own node is away for a moment, another source alone completes no large payment', () =>
     tell({ environment: { BTC_TRUST: 'own,untrusted' } }, async (story) => {
       const { app, chain, servers } = story;
       const lying = chain.copy();
@@ -248,7 +248,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       assert.deepEqual((await ready()).holds, []);
     }));
 
-  test('the next source takes over while a payment waits, and the first one again when it is well', () =>
+  test('the next source takes over while a payment waits, and the first one takes over again when it works', () =>
     tell({}, async (story) => {
       const { app, chain, servers } = story;
       const { id, address, amount } = await openPayment(app, 'BTC', 50);
@@ -256,7 +256,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await reach(app, id, (d) => d.status === 'processing');
       servers[0]!.behave('down');
       const asked = servers[1]!.requests.length;
-      // Longer than what makes an absent payment known as such.
+      // Longer than it takes to treat a missing transfer as missing.
       await new Promise((resolve) => setTimeout(resolve, 4 * chainOf('BTC').pollSeconds * 1000));
       const waiting = (await app.live.get(`/api/payment/${id}`)).json;
       assert.deepEqual([waiting.status, waiting.transaction_hash, waiting.exceptions], ['processing', txid, []]);
@@ -276,7 +276,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
         (read) => read,
         1_000,
       ).catch(async () => {
-        // That block was still read from the second: the one after it is not.
+        // That block was still read from the second source; the one after it is not.
         await reach(app, await payAndMine(story), completed);
         assert.ok(servers[0]!.requests.slice(before).some((path) => path.includes('/rawblock/')));
       });
@@ -360,7 +360,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       await staysHeld(story, id);
     }));
 
-  test('off mainnet all of it is reported and nothing is held', () =>
+  test('off mainnet everything is reported and nothing is held', () =>
     tell({ network: 'regtest', age: 9_000, options: [{ nodeVersion: '240001' }] }, async (story) => {
       const { app, chain, servers, ready, metrics } = story;
       const lying = chain.copy();

@@ -1,4 +1,4 @@
-/** Nodes that are set up with exactly what the guides print: Florin works under it, and so does every other user of the node. */
+/** Nodes set up exactly as the guides print: Florin works with them, and so does every other user of the node. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { startConfiguredNode } from '../kit/nodes.ts';
 import { lookFor, openSource } from '../kit/source.ts';
 import { bitcoindCommand } from '../kit/tools.ts';
 
-/** As share/rpcauth/rpcauth.py makes it. */
+/** In the format of share/rpcauth/rpcauth.py. */
 const rpcauth = (user: string, password: string) => `${user}:00ff$${createHmac('sha256', '00ff').update(password).digest('hex')}`;
 const NODES = [
   { coin: 'BTC', guide: 'bitcoin.md', file: 'bitcoin.conf', command: () => bitcoindCommand() },
@@ -17,7 +17,7 @@ const NODES = [
 ] as const;
 
 for (const { coin, guide, file, command } of NODES) {
-  test(`${coin}: the configuration that the guide prints lets Florin in and locks nobody out`, async (t) => {
+  test(`${coin}: the printed configuration lets Florin in and locks nobody out`, async (t) => {
     const printed = new RegExp(`^# ${file}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(
       readFileSync(join(import.meta.dirname, '../../docs/guides', guide), 'utf8'),
     )![1]!;
@@ -41,7 +41,7 @@ for (const { coin, guide, file, command } of NODES) {
     };
     const script = '0014'.padEnd(44, '7');
     const address = addressOfScript(script, { coin, network: 'regtest' })!;
-    // Another user may do what Florin may not.
+    // Another user may call what Florin may not.
     const mined = await ask('other:own', { id: 1, method: 'generatetoaddress', params: [2, address] });
     assert.equal(mined.status, 200, mined.text);
     assert.equal((await ask('other:own', [{ id: 1, method: 'getpeerinfo', params: [] }])).status, 200);

@@ -1,4 +1,4 @@
-/** Payments from MWEB wallets on a real Litecoin node: a peg-out shows under one transaction id and is mined under another. */
+/** Payments from MWEB wallets on a real Litecoin node: a peg-out appears under one transaction ID and is mined under another. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -9,7 +9,7 @@ import { type NodeProxy, startProxy } from '../kit/proxy.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { lookFor, openSource } from '../kit/source.ts';
 
-/** 25 USD at 100 USD a coin. */
+/** 25 USD at 100 USD per coin. */
 const AMOUNT = '0.25000000';
 let node: TestNode;
 let payer: TestNode['rpc'];
@@ -17,10 +17,10 @@ let proxy: NodeProxy;
 let service: Service;
 const expected = new Map<string, string>();
 
-/** A node with active MWEB, and a wallet that has MWEB coins alone: whatever it pays to other addresses is pegged out. */
+/** A node with active MWEB, and a wallet with only MWEB coins: everything it pays to other addresses is a peg-out. */
 async function startMweb(options: { hidesMweb: boolean }, coins: number): Promise<{ node: TestNode; payer: TestNode['rpc'] }> {
   const node = await startLitecoind(options);
-  // MWEB becomes active with block 432, which must carry a peg-in.
+  // MWEB becomes active with block 432, which must contain a peg-in.
   await node.mine(431 - ((await node.rpc('getblockcount')) as number));
   await node.rpc('createwallet', 'mweb');
   const payer = rpcClient(Number(new URL(node.url).port), 'mweb');
@@ -63,7 +63,7 @@ const reach = (id: string, status: string, exception: string | null = null, more
     (d) => d.status === status && d.exception === exception && more(d),
     60_000,
   );
-/** Pays from MWEB coins alone: the id of the transaction in the mempool. */
+/** Pays from MWEB coins only. Returns the transaction ID in the mempool. */
 const pegOut = async (address: string, amount = AMOUNT): Promise<string> => {
   const txid = (await payer('sendtoaddress', address, amount)) as string;
   const sent = await node.rpc('getrawtransaction', txid, 1);
@@ -81,7 +81,7 @@ const hogExOf = async (hash: string, address: string): Promise<{ txid: string }>
   return hogEx;
 };
 
-test('a peg-out is seen in the mempool, mined under another transaction id, counted once, complete at 24 confirmations', async () => {
+test('a peg-out is seen in the mempool, mined under another transaction ID, counted once, complete at 24 confirmations', async () => {
   const { id, address } = await open('created processing completed');
   const txid = await pegOut(address);
   const seen = await reach(id, 'processing');
@@ -153,7 +153,7 @@ for (const together of [true, false]) {
   });
 }
 
-test('killed between the mempool and the block: counted once, with its first sight', async () => {
+test('killed between the mempool and the block: counted once, with its first sighting', async () => {
   const { id, address } = await open('created processing completed');
   await pegOut(address);
   const seen = await reach(id, 'processing');
@@ -167,7 +167,7 @@ test('killed between the mempool and the block: counted once, with its first sig
   await reach(id, 'completed');
 });
 
-test('sent and mined while the service is down: found in the block alone', async () => {
+test('sent and mined while the service is down: found only in the block', async () => {
   const { id, address } = await open('created processing completed');
   await service.end('SIGKILL');
   await pegOut(address);
@@ -179,7 +179,7 @@ test('sent and mined while the service is down: found in the block alone', async
   assert.equal((await reach(id, 'completed')).transfers.length, 1);
 });
 
-/** Another block takes the place of the last one, without the transaction that it held. */
+/** Another block replaces the last one, without its transaction. */
 async function replaceTip(hash: string, txid: string): Promise<void> {
   await node.rpc('invalidateblock', hash);
   await node.rpc('prioritisetransaction', txid, 0, -100_000_000);
@@ -189,7 +189,7 @@ async function replaceTip(hash: string, txid: string): Promise<void> {
 
 for (const seenFirst of [true, false]) {
   const how = seenFirst ? 'seen before its block' : 'found in its block';
-  test(`${how}, then reorganized away and mined by another transaction: it counts once all along`, async () => {
+  test(`${how}, then reorganized away and mined by another transaction: it counts once throughout`, async () => {
     const { id, address } = await open('created processing completed');
     if (!seenFirst) await service.end('SIGKILL');
     const txid = await pegOut(address);
@@ -202,12 +202,12 @@ for (const seenFirst of [true, false]) {
     await replaceTip(hash!, txid);
     assert.deepEqual(await node.rpc('getrawmempool'), [txid]);
     await reach(id, 'processing', null, (d) => d.confirmations === 0 && d.transaction_hash === txid);
-    // Started anew, the service reads the whole mempool again.
+    // After a restart, the service reads the whole mempool again.
     await service.end('SIGKILL');
     await service.start();
     await service.looked('LTC');
     assert.equal((await detail(id)).transfers.length, 1);
-    // Another peg-out in the block makes another transaction of it.
+    // Another peg-out in the block changes its transaction.
     await pegOut(await node.newAddress());
     const [again] = await node.mine(1);
     const second = await hogExOf(again!, address);
@@ -221,7 +221,7 @@ for (const seenFirst of [true, false]) {
   });
 }
 
-test('a reorganization between the blocks and the mempool of one look: it counts once all along', async () => {
+test('a reorganization between reading the blocks and the mempool: it counts once throughout', async () => {
   const { id, address } = await open('created processing completed');
   await service.end('SIGKILL');
   const txid = await pegOut(address);
@@ -236,7 +236,7 @@ test('a reorganization between the blocks and the mempool of one look: it counts
   assert.deepEqual([done.transfers.length, done.amount_received], [1, AMOUNT]);
 });
 
-test('seen before its block, and back in the mempool before it was looked at again: it counts once all along', async () => {
+test('seen before its block, and back in the mempool before the next look: it counts once throughout', async () => {
   const { id, address } = await open('created processing completed');
   const txid = await pegOut(address);
   await reach(id, 'processing');
@@ -273,11 +273,11 @@ test('a peg-out that is never mined: absence alone changes nothing, a day of it 
   assert.equal(failed.amount_received, '0.00000000');
 });
 
-test('a node that hides MWEB in raw transactions and blocks still shows a peg-out, waiting and mined', async (t) => {
+test('a node that hides MWEB in raw transactions and blocks still shows a peg-out, pending and mined', async (t) => {
   const { node: hiding, payer: from } = await startMweb({ hidesMweb: true }, 1);
   const source = openSource('LTC', hiding.url);
   t.after(async () => {
-    // A node that ends waits for open connections.
+    // A node that stops waits for open connections.
     await source.close();
     await hiding.destroy();
   });

@@ -1,4 +1,4 @@
-/** What a look at a chain costs the node: one request where nothing happened, one more where the mempool changed. */
+/** What reading a chain costs the node: one request when nothing happened, one more when the mempool changed. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,7 +7,7 @@ import { eventually } from '../kit/app.ts';
 import { startBitcoind } from '../kit/nodes.ts';
 import { startService } from '../kit/service.ts';
 
-/** Passes requests on, and keeps the methods of each. */
+/** Passes requests on and records the methods of each. */
 async function startCounter(nodeUrl: string) {
   const target = new URL(nodeUrl);
   const requests: string[][] = [];
@@ -58,7 +58,7 @@ test('a look is one request, and one more when the mempool changed', async (t) =
   await service.looked('BTC');
   await service.looked('BTC');
   const quiet = await during(async () => {});
-  // Now and then the list is read again all the same.
+  // Sometimes the whole list is read anyway.
   assert.ok(quiet.requests.length <= quiet.looks + 3, `${quiet.requests.length} requests for ${quiet.looks} looks`);
   const paid = await during(async () => {
     for (let i = 0; i < 3; i++) {
@@ -68,6 +68,6 @@ test('a look is one request, and one more when the mempool changed', async (t) =
   });
   const lists = paid.requests.filter((methods) => methods.includes('getrawmempool')).length;
   assert.ok(lists >= 3, 'each change was read');
-  // A payment of the node changes its mempool; the list, and the transaction.
+  // A payment by the node changes its mempool: the list, and the transaction.
   assert.ok(paid.requests.length <= paid.looks + 3 + 2 * 4, `${paid.requests.length} requests for ${paid.looks} looks`);
 });

@@ -1,6 +1,6 @@
 /**
- * Sources that lie, on mainnet: blocks without any work, made up by the source that payments are read from, while the other source
- * is well, away, slow or behind. The follower and its guard are stepped by the test, so that nothing depends on how fast a machine is.
+ * Sources that lie, on mainnet: blocks without any work, invented by the followed source, while the other source works, is away, slow or
+ * behind. The test steps the follower and its guard, so that nothing depends on the speed of the machine.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -15,7 +15,7 @@ import { createTestChain } from '../kit/test-chain.ts';
 
 const OTHERS = ['well', 'away', 'slow', 'behind'] as const;
 type Other = (typeof OTHERS)[number];
-/** What the other source is like from now on, while the first one lies. */
+/** The state of the other source while the first one lies. */
 function become({ servers, chain }: Pick<SteppedShop, 'servers' | 'chain'>, other: Other): void {
   if (other === 'away') servers[1]!.behave('down');
   if (other === 'slow') servers[1]!.behave('slow');
@@ -27,9 +27,9 @@ function become({ servers, chain }: Pick<SteppedShop, 'servers' | 'chain'>, othe
 }
 
 const AMOUNTS = [99, 999, 50_000] as const;
-/** Confirmations that BTC asks for each of them. */
+/** Confirmations that BTC requires for each of them. */
 const DEPTHS = [1, 2, 6] as const;
-/** What a source may complete by itself while the other is away: the trust of the one that lies, then of the other. */
+/** What a source may complete alone while the other is away: the trust of the lying one, then of the other. */
 const RULES: readonly { trusts: readonly [Trust, Trust]; alone: readonly number[] }[] = [
   { trusts: ['own', 'own'], alone: [99, 999] },
   { trusts: ['own', 'untrusted'], alone: [99, 999] },
@@ -37,7 +37,7 @@ const RULES: readonly { trusts: readonly [Trust, Trust]; alone: readonly number[
   { trusts: ['untrusted', 'untrusted'], alone: [99, 999] },
 ];
 
-describe('a source that makes up blocks', { concurrency: 8 }, () => {
+describe('a source that invents blocks', { concurrency: 8 }, () => {
   for (const { trusts, alone } of RULES) {
     for (const other of OTHERS) {
       const completes = other === 'away' ? alone : [];
@@ -56,14 +56,14 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
           const honestHeight = lying.tip().height;
           const ids: string[] = [];
           for (const blocks of other === 'slow' ? [1, 2, 3, 30] : [1, 2, 3, 6, 8, 30]) {
-            // Each in a block of its own: what comes to one block together counts as one payment.
+            // Each in a separate block: transfers in one block count as one payment.
             if (ids.length < AMOUNTS.length) ids.push(...(await pay(lying, AMOUNTS[ids.length]!)));
             lying.mine(blocks - (lying.tip().height - honestHeight));
-            // Read, and looked at again: what was held the first time stays held.
+            // Read twice: what was held the first time stays held.
             await look(other === 'slow' ? 1 : 2);
             const expected = ids.map((_, i) => (completes.includes(AMOUNTS[i]!) && blocks - i >= DEPTHS[i]! ? 'completed' : 'processing'));
             const found = await statuses(ids);
-            // One that is slow has a vote while it answers in time, and none while it does not: what may complete either way is left out.
+            // A slow source has a vote only while it answers in time. Payments that may complete either way are left out.
             const sure = (_: string, i: number) => other !== 'slow' || !alone.includes(AMOUNTS[i]!);
             assert.deepEqual(found.filter(sure), expected.filter(sure), `${blocks} blocks`);
           }
@@ -82,7 +82,7 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
     ['own', 'own'],
   ] as const) {
     const small = trusts[0] === 'own' && trusts[1] === 'untrusted' ? 'processing' : 'completed';
-    test(`${trusts[1]}, which takes over from an honest one that is ${trusts[0]}: of 99 and 50,000 USD it leaves ${small} and processing`, () =>
+    test(`${trusts[1]}, taking over from an honest one that is ${trusts[0]}: of 99 and 50,000 USD it leaves ${small} and processing`, () =>
       tell(trusts, async ({ chain, servers, look, pay, detail, statuses }) => {
         const lying = chain.copy();
         servers[1]!.show(lying);
@@ -98,7 +98,7 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
           (await detail(ids[1]!)).hold_reason,
           small === 'completed' ? /above 1,000 USD wait: they need two/ : /your own node is not available/,
         );
-        // The honest one is back: on its chain there is no such payment.
+        // The honest one is back: its chain does not have the payment.
         servers[0]!.behave('well');
         chain.mine(31, { empty: true });
         await look(3);
@@ -109,7 +109,7 @@ describe('a source that makes up blocks', { concurrency: 8 }, () => {
 
 describe('honest sources', { concurrency: 4 }, () => {
   for (const { trusts } of RULES) {
-    test(`${trusts.join(' and ')} that show the same blocks complete payments of any amount`, () =>
+    test(`${trusts.join(' and ')} with the same blocks complete payments of any amount`, () =>
       tell(trusts, async ({ chain, look, pay, statuses }) => {
         const ids: string[] = [];
         for (const amount of AMOUNTS) {
@@ -125,7 +125,7 @@ describe('honest sources', { concurrency: 4 }, () => {
   }
 
   for (const trust of ['own', 'untrusted'] as const)
-    test(`one ${trust} source alone completes payments of any amount, as the operator set it up`, () =>
+    test(`one ${trust} source alone completes payments of any amount, as configured by the operator`, () =>
       tell([trust], async ({ chain, look, pay, statuses }) => {
         const ids = await pay(chain, ...AMOUNTS);
         chain.mine(6);
@@ -133,7 +133,7 @@ describe('honest sources', { concurrency: 4 }, () => {
         assert.deepEqual(await statuses(ids), ['completed', 'completed', 'completed']);
       }));
 
-  test('an own source that is away for a moment: payments above the amount wait with the reason, and complete when it is back', () =>
+  test('while your own source is away for a moment, payments above the amount wait with the reason, and complete when it is back', () =>
     tell(['own', 'untrusted'], async ({ app, chain, servers, look, pay, detail, statuses }) => {
       const ids = await pay(chain, 99, 50_000);
       servers[0]!.behave('down');
@@ -151,7 +151,7 @@ describe('honest sources', { concurrency: 4 }, () => {
       assert.deepEqual(await statuses(ids), ['completed', 'completed']);
     }));
 
-  test('QUORUM_ABOVE sets the amount from which two sources are needed', () =>
+  test('QUORUM_ABOVE sets the amount above which two sources are required', () =>
     tell(
       ['own', 'own'],
       async ({ app, chain, servers, look, pay, detail, statuses }) => {
@@ -181,7 +181,7 @@ describe('honest sources', { concurrency: 4 }, () => {
       { environment: { QUORUM_ABOVE: '50', BTC_CONFIRMATIONS: '1' } },
     ));
 
-  test('two sources of one name are one: one of them away holds nothing', async () => {
+  test('two sources with one name count as one: if one of them is away, nothing is held', async () => {
     const chain = createTestChain({ coin: 'BTC' });
     const server = await startBlockbook(chain);
     const app = await startTestApp({ BTC_BLOCKBOOK_URL: `${server.url}, ${server.url}` }, { roles: ['api'] });
@@ -197,10 +197,10 @@ describe('honest sources', { concurrency: 4 }, () => {
     }
   });
 
-  test('a new block costs each source one question about it, and a quiet chain none', () =>
+  test('for a new block each source is asked once, and for a quiet chain not at all', () =>
     tell(['own', 'own'], async ({ chain, servers, look }) => {
       await look(2);
-      // Beside the tip that is asked for with each status.
+      // Besides the tip, which is requested with each status.
       const count = (path: string) => servers[1]!.requests.filter((request) => request.includes(path)).length;
       const asked = () => count('/block-index/') - count('/status');
       const before = asked();

@@ -1,4 +1,4 @@
-/** Look-ups of transactions on nodes without an index: exact where that can be had, null where it cannot, never empty. */
+/** Lookups of transactions on nodes without an index: exact where possible, null where not, never empty. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -10,7 +10,7 @@ import { startScriptedNode } from '../kit/scripted-node.ts';
 import { startService } from '../kit/service.ts';
 import { openSource } from '../kit/source.ts';
 
-test('BTC: own payments and recent transactions are told in full, older ones of others not at all', async (t) => {
+test('BTC: your payments and recent transactions are complete, older foreign ones are unknown', async (t) => {
   const node = await startBitcoind({ txindex: false });
   t.after(() => node.destroy());
   const service = await startService({
@@ -60,7 +60,7 @@ test('BTC: own payments and recent transactions are told in full, older ones of 
   const older = await lookUp(foreign);
   assert.equal(older.status, 501, older.text);
   assert.match(older.json.error.message, /last 12 blocks/);
-  // The ledger names the block to whose payment it is alone.
+  // Only the merchant whose payment it is gets the block from the ledger.
   const other = await service.florin('merchant', 'create', '--name', 'Another shop', '--plan', 'enterprise');
   const stranger = await fetch(`${service.url}/api/crypto/transaction/${ours}?currency=BTC`, {
     headers: { authorization: `Bearer ${other.keys.live_secret}` },
@@ -72,7 +72,7 @@ for (const [coin, start] of [
   ['LTC', () => startLitecoind({ txindex: false })],
   ['DOGE', () => startScriptedNode('DOGE', { txindex: false })],
 ] as const) {
-  test(`${coin}: what the node does not know of a mined transaction is null`, async (t) => {
+  test(`${coin}: what the node does not know about a mined transaction is null`, async (t) => {
     const node = await start();
     const source = openSource(coin, node.url);
     t.after(async () => {

@@ -18,12 +18,12 @@ for (const [coin, start] of [
     await node.pay(paid.address, AMOUNT);
     await node.mine(1);
     await reach(paid.id, (d) => d.confirmations === 1);
-    // It has both, but tells nobody.
+    // It has both, but does not say so.
     await node.pay(later.address, AMOUNT);
     process.kill(node.pid(), 'SIGSTOP');
     await service.age(unpaid.id, 3_601);
     await eventually(ready, (state) => /its source was read last \d+ s ago/.test(state.reasons.join()), 60_000);
-    // The request that hangs is given up, and the next one hangs too.
+    // The hanging request is abandoned, and the next one hangs too.
     await eventually(ready, (state) => /does not answer/.test(state.reasons.join()), 60_000);
     const refused = () => service.live.post('/v1/transactions/create', { crypto: coin, amount: 25, currency_fiat: 'USD' });
     await eventually(refused, ({ status, json }) => status === 503 && json.error.code === 'chain_unavailable', 90_000);

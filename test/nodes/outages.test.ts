@@ -1,4 +1,4 @@
-/** Real nodes that are away, hang, lose their data or read it again: what the service says meanwhile, and that no payment is lost. */
+/** Real nodes that are away, hang, lose their data or read it again: what the service reports meanwhile, and that no payment is lost. */
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { eventually } from '../kit/app.ts';
 import { AMOUNT, openNodeShop } from '../kit/node-shop.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 
-test('no address of a coin is given before its follower has begun: it is refused, the page greys it out, and then it can be paid', async (t) => {
+test('no address of a coin is issued before its follower has started: it is refused, the page disables it, and later it can be paid', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   await node.stop();
@@ -33,7 +33,7 @@ test('no address of a coin is given before its follower has begun: it is refused
   assert.deepEqual((await service.florin('verify')).unwatched, []);
 });
 
-test('a node that is away is named at once and again noticed within five seconds, however long it was away', async (t) => {
+test('a node that is away is reported at once, and noticed again within five seconds, however long it was away', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   const { service, open, reach, ready, begun } = await openNodeShop(t, [node]);
@@ -44,7 +44,7 @@ test('a node that is away is named at once and again noticed within five seconds
   const [status] = (await service.florin('chain', 'status')).chains;
   assert.deepEqual([status.coin, status.sources[0].state, status.height, status.holds], ['BTC', 'down', null, []]);
   assert.match(status.troubles.join(), /does not answer/);
-  // As long as pauses would grow to half a minute.
+  // Long enough for pauses to grow to half a minute.
   await new Promise((resolve) => setTimeout(resolve, 26_000));
   await node.start();
   await node.pay(address, AMOUNT);
@@ -53,13 +53,13 @@ test('a node that is away is named at once and again noticed within five seconds
     (d) => d.status === 'processing',
     12_000,
   );
-  // The payment is written before the end of the round, which makes the service ready again.
+  // The payment is written before the end of the round that makes the service ready again.
   await eventually(ready, (state) => state.ready);
   await node.mine(2);
   await reach(id, 'completed');
 });
 
-test('a payment to an address that was given before the follower had begun is found, and nothing expires before', async (t) => {
+test('a payment to an address issued before the follower started is found, and nothing expires before that', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   const { service, open, reach, begun } = await openNodeShop(t, [node]);
@@ -67,7 +67,7 @@ test('a payment to an address that was given before the follower had begun is fo
   const paid = await open();
   const unpaid = await open();
   await service.end();
-  // As installs are whose node was away when the addresses were given.
+  // As in installs whose node was away when the addresses were issued.
   await service.database.db.sql.unsafe('delete from tips; delete from blocks; delete from chains');
   const verified = service.florin('verify').catch((error) => JSON.parse(error.stdout));
   assert.match((await verified).unwatched.join(), /^BTC: 2 addresses given since .*: no block of BTC has been read yet$/);
@@ -81,7 +81,7 @@ test('a payment to an address that was given before the follower had begun is fo
   assert.deepEqual((await service.florin('verify')).unwatched, []);
 });
 
-/** Every block above a height as the network would send it again. */
+/** Every block above a height, as the network would send it again. */
 async function readAbove(node: RealNode, height: number): Promise<string[]> {
   const blocks: string[] = [];
   for (let at = height + 1; at <= (await node.rpc('getblockcount')); at++)
@@ -92,7 +92,7 @@ async function handBack(node: RealNode, blocks: readonly string[]): Promise<void
   for (const block of blocks) assert.equal(await node.rpc('submitblock', block), null);
 }
 type Shop = Awaited<ReturnType<typeof openNodeShop>>;
-/** Nothing was taken for a reorganization: no hold, and no block was read twice. */
+/** Nothing was treated as a reorganization: no hold, and no block was read twice. */
 async function noReorg({ service: { database } }: Shop): Promise<void> {
   const rows = await database.db.sql`
     select hold_reason as hold, watched_from > (select min(height) from blocks b where b.coin = t.coin) as "fromStart", reorg_depth as depth,
@@ -100,7 +100,7 @@ async function noReorg({ service: { database } }: Shop): Promise<void> {
     from tips t left join chain_guard using (coin)`;
   assert.deepEqual([...rows], [{ hold: null, fromStart: true, depth: null, unmined: 0 }]);
 }
-/** A payment with one confirmation of two, and one whose customer never paid. */
+/** A payment with one of two confirmations, and one whose customer never paid. */
 async function openBoth(node: RealNode, shop: Shop): Promise<{ paid: string; unpaid: string }> {
   const { id: paid, address } = await shop.open();
   const { id: unpaid } = await shop.open();
@@ -109,9 +109,9 @@ async function openBoth(node: RealNode, shop: Shop): Promise<{ paid: string; unp
   await shop.reach(paid, (d) => d.confirmations === 1);
   return { paid, unpaid };
 }
-/** The window of the one ends; both stay as they are while the node shows less than before. */
+/** The second one's window ends; both stay unchanged while the node shows less than before. */
 async function staysBehind(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
-  // The follower has looked at the node as it is now.
+  // The follower has seen the current state of the node.
   await eventually(
     async () => {
       const [row] = await shop.service.database.db.sql<{ reason: string | null }[]>`
@@ -125,7 +125,7 @@ async function staysBehind(node: RealNode, shop: Shop, { paid, unpaid }: { paid:
   assert.equal((await shop.detail(unpaid)).status, 'pending', 'what the node does not show may have happened');
   await noReorg(shop);
 }
-/** The node has everything again, and the service carries on. */
+/** The node has everything again, and the service continues. */
 async function carriesOn(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
   await node.mine(1);
   const done = await shop.reach(paid, 'completed');
@@ -136,7 +136,7 @@ async function carriesOn(node: RealNode, shop: Shop, { paid, unpaid }: { paid: s
   await eventually(shop.ready, ({ reasons }) => reasons.length === 0);
 }
 
-test('a node that lost power and comes back at an older state of its chain is behind: nothing is taken back, nothing expires', async (t) => {
+test('a node that lost power and returns with an older state of its chain is behind: nothing is taken back, nothing expires', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   await node.stop();
@@ -144,7 +144,7 @@ test('a node that lost power and comes back at an older state of its chain is be
   cpSync(now, before, { recursive: true });
   await node.start();
   const height = await node.rpc('getblockcount');
-  // Below the first block that this young install reads.
+  // Below the first block that this new install reads.
   await node.mine(10);
   const shop = await openNodeShop(t, [node]);
   await shop.begun();
@@ -160,7 +160,7 @@ test('a node that lost power and comes back at an older state of its chain is be
   await carriesOn(node, shop, both);
 });
 
-test('a node that lost its blocks and reads the chain from the first one is behind all the way', async (t) => {
+test('a node that lost its blocks and reads the chain from the start is behind until it has caught up', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   const shop = await openNodeShop(t, [node]);
@@ -173,7 +173,7 @@ test('a node that lost its blocks and reads the chain from the first one is behi
   await node.start({ wallet: false });
   assert.equal(await node.rpc('getblockcount'), 0);
   await staysBehind(node, shop, both);
-  // Halfway, and just before the block that the payment is in.
+  // Halfway, and just before the block with the payment.
   for (const to of [60, lost.length - 1]) {
     await handBack(node, lost.slice(await node.rpc('getblockcount'), to));
     await staysBehind(node, shop, both);
@@ -183,7 +183,7 @@ test('a node that lost its blocks and reads the chain from the first one is behi
   await carriesOn(node, shop, both);
 });
 
-/** Cuts a file of blocks in half, without the room that a node keeps free at its end; what is returned puts it back. */
+/** Cuts a block file in half, without the space that a node reserves at its end. Returns a function that restores it. */
 function halve(file: string): () => void {
   const all = readFileSync(file);
   let end = all.length;

@@ -1,4 +1,4 @@
-/** What real Dogecoin, Dash and Litecoin nodes were recorded to answer, read to the last unit. */
+/** Recorded answers of real Dogecoin, Dash and Litecoin nodes, read to the last unit. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ const open = async (t: { after(end: () => Promise<void>): void }, coin: 'LTC' | 
 };
 const txidOf = (name: string, label: string) => recordings(name).get(label)!.request.params[0] as string;
 
-test('DOGE: a transaction as recorded, waiting and mined; what an unknown input paid is not invented', async (t) => {
+test('DOGE: a transaction as recorded, pending and mined; the value of an unknown input is not invented', async (t) => {
   const name = 'dogecoin-1.14.9';
   const source = await open(t, 'DOGE', name);
   const txid = txidOf(name, 'getrawtransaction-confirmed');
@@ -31,7 +31,7 @@ test('DOGE: a transaction as recorded, waiting and mined; what an unknown input 
     blockHash: null,
     timestamp: null,
     amountUnits: 49_999_999_774_000n,
-    // The node knows the fee of what waits, but not what an unknown transaction paid.
+    // The node knows the fee of pending transactions, but not the value of unknown inputs.
     feeUnits: 226_000n,
     inputs: null,
     outputs: [
@@ -58,7 +58,7 @@ test('DOGE: a transaction as recorded, waiting and mined; what an unknown input 
   await assert.rejects(source.transaction('0'.repeat(64)), { kind: 'not_found' });
 });
 
-test('DOGE: fees without an estimate are the recommended 0.01 a kilobyte', async (t) => {
+test('DOGE: without an estimate, the fee is the recommended 0.01 per kilobyte', async (t) => {
   const source = await open(t, 'DOGE', 'dogecoin-1.14.9');
   assert.deepEqual(
     (await source.fees()).map(({ speed, rateE8, units, source: from }) => [speed, rateE8, units, from]),
@@ -66,7 +66,7 @@ test('DOGE: fees without an estimate are the recommended 0.01 a kilobyte', async
   );
 });
 
-test('DASH: a transaction as recorded, its inputs told by the spent index', async (t) => {
+test('DASH: a transaction as recorded, with its inputs from the spent index', async (t) => {
   const source = await open(t, 'DASH', 'dash-23.1.2');
   const txid = txidOf('dash-23.1.2', 'getrawtransaction-mempool');
   const found = await source.transaction(txid);
@@ -113,12 +113,12 @@ test('DASH: locks as recorded on a network with masternodes', async (t) => {
     assert.deepEqual(await source.txState(txid), { state, blockHash: state === 'mined' ? best.blockhash : null, lock }, label);
     assert.deepEqual(await source.finality(), { safe: null, finalized: null, chainlock: best.height, tip: 'e'.repeat(64) });
   }
-  // The lock of a block that is not on the node's chain says nothing about the height.
+  // The lock of a block that is not on the node's chain proves nothing about its height.
   const elsewhere = await open(t, 'DASH', name, [hashAt('f'.repeat(64)), tip]);
   assert.equal((await elsewhere.finality()).chainlock, null);
 });
 
-test('DOGE and DASH: fee and inputs of a transaction, looked up one by one', async (t) => {
+test('DOGE and DASH: fee and inputs of a transaction, looked up individually', async (t) => {
   for (const coin of ['DOGE', 'DASH'] as const) {
     const node = await startScriptedNode(coin);
     const source = openSource(coin, node.url);
@@ -140,7 +140,7 @@ test('DOGE and DASH: fee and inputs of a transaction, looked up one by one', asy
   }
 });
 
-test('DOGE and DASH: what the node says of itself', async (t) => {
+test('DOGE and DASH: what the node reports about itself', async (t) => {
   for (const [coin, software, version, txindex] of [
     ['DOGE', 'Shibetoshi:1.14.9', 1_140_900, null],
     ['DASH', 'Dash Core:23.1.2', 230_102, true],
@@ -166,7 +166,7 @@ test('DOGE and DASH: what the node says of itself', async (t) => {
     await assert.rejects(source.tip(), { kind: 'outage' });
     const loaded = Promise.withResolvers<void>();
     const starting = node.start({ loaded: loaded.promise });
-    // Until it listens and has loaded its blocks: an outage that passes.
+    // Until it listens and has loaded its blocks: an outage that ends.
     const first = await source.tip().then(
       () => null,
       (error) => error,
@@ -196,14 +196,14 @@ test('a block that is not the one asked for is refused', async (t) => {
   const other = 'a'.repeat(64);
   assert.equal((await fetch('DOGE', hash)).ref.height, 12_345);
   await assert.rejects(fetch('DOGE', other), /another block/);
-  // Names of Dash's blocks cannot be computed; header and block must fit all the same.
+  // Hashes of Dash's blocks cannot be computed, but header and block must still match.
   assert.equal((await fetch('DASH', other)).ref.hash, other);
   await assert.rejects(fetch('DASH', other, { hash }), /does not fit/);
   await assert.rejects(fetch('DASH', other, { merkleroot: other }), /does not fit/);
   await assert.rejects(fetch('DASH', other, { previousblockhash: other }), /does not fit/);
 });
 
-test('LTC: a peg-out as recorded, waiting and mined; the hidden parts of MWEB are left out', async (t) => {
+test('LTC: a peg-out as recorded, pending and mined; the hidden parts of MWEB are left out', async (t) => {
   const name = 'litecoin-0.21.2.1-mweb';
   const all = recordings(name);
   const txid = txidOf(name, 'mweb-pegout-mempool');

@@ -1,4 +1,4 @@
-/** Completed payments whose money the network takes back: said at once, told to everybody, and taken back when it is there again. */
+/** Completed payments that lose their money to the network: reported at once to everyone, and withdrawn when the money is back. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { MemberRole } from '../../src/core/roles.ts';
@@ -9,17 +9,17 @@ import { setUpPerson } from '../kit/person.ts';
 import { startReceiver } from '../kit/receiver.ts';
 import { type SteppedShop, tellStepped as tell } from '../kit/stepped-shop.ts';
 
-/** The events of a payment from the first on, as `completed` or `updated`. */
+/** The events of a payment from the first one, as `completed` or `updated`. */
 const eventsOf = async ({ app }: Pick<SteppedShop, 'app'>, id: string): Promise<string[]> => {
   const { json } = await app.live.get(`/v1/events?payment_id=${id}`);
   return json.data.map((event: { type: string }) => event.type.replace('payment.', '')).reverse();
 };
-/** A payment that is completed by so many confirmations. */
+/** A payment that completes with so many confirmations. */
 async function complete({ chain, pay, look, detail }: SteppedShop, dollars: number, confirmations: number): Promise<string> {
   const [id] = await pay(chain, dollars);
   chain.mine(confirmations);
   await look();
-  // Where a worker runs, it settles beside the looks.
+  // If a worker runs, it settles beside the looks.
   await eventually(
     () => detail(id!),
     (d) => d.status === 'completed',
@@ -28,7 +28,7 @@ async function complete({ chain, pay, look, detail }: SteppedShop, dollars: numb
 }
 
 describe('a completed payment', { concurrency: 3 }, () => {
-  test('whose transfer is in no block any more says so at once, and every endpoint, the owner and finance hear of it once', async () => {
+  test('whose transfer is in no block any more says so at once, and every endpoint, the owner and finance are notified once', async () => {
     const mail = await startMailServer();
     const receivers = await Promise.all([startReceiver(), startReceiver(), startReceiver(), startReceiver()]);
     try {
@@ -55,7 +55,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
             [reversed.status, reversed.exception, reversed.exceptions, reversed.confirmations],
             ['completed', 'reorged', ['reorged'], 0],
           );
-          // The payer reads it too, and gets no receipt.
+          // The customer sees it too, and gets no receipt.
           assert.match(await (await fetch(`${app.url}/pay?id=${id}`)).text(), /data-state="reversed"[^>]*data-say="Payment reversed"/);
           assert.equal((await fetch(`${app.url}/pay/receipt?id=${id}`, { redirect: 'manual' })).status, 303);
           chain.mine(2);
@@ -111,7 +111,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
     }
   });
 
-  test('that waits again after a reorganization says so until it is as deep as it must be, and an update tells that it is', () =>
+  test('that waits again after a reorganization says so until it is deep enough, and an update then reports that it is', () =>
     tell(['own'], async (story) => {
       const { chain, look, detail } = story;
       const id = await complete(story, 999, 2);
@@ -134,7 +134,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
       assert.deepEqual((await eventsOf(story, id)).slice(4), ['updated', 'reversed']);
     }));
 
-  test('whose transfer the other branch holds as deep as before says nothing', () =>
+  test('whose transfer is as deep on the other branch as before reports nothing', () =>
     tell(['own'], async (story) => {
       const { chain, look, detail } = story;
       const id = await complete(story, 999, 2);
@@ -148,7 +148,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
       assert.deepEqual(await eventsOf(story, id), ['created', 'processing', 'completed']);
     }));
 
-  test('is judged once the other branch has been read, also by a service that was started again in between', () =>
+  test('is checked once the other branch has been read, even by a service that was restarted in between', () =>
     tell(['own'], async (story) => {
       const { app, chain, servers, look, detail } = story;
       const id = await complete(story, 99, 1);
@@ -156,7 +156,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
       chain.mine(2, { empty: true });
       await look(1);
       assert.deepEqual((await detail(id)).exceptions, ['reorged']);
-      // The same with a stop between the two: blocks were taken back, and the process ended.
+      // The same with a stop in between: blocks were removed, and the process ended.
       await app.app.ctx.db.sql`update tips set unwound = true`;
       servers[0]!.behave('down');
       await look(2);
@@ -168,7 +168,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
       assert.equal((await eventsOf(story, id)).filter((type) => type === 'reversed').length, 1);
     }));
 
-  test('keeps what it received beside to itself: a second transfer that is lost reverses nothing', () =>
+  test('does not depend on extra transfers: losing a second transfer reverses nothing', () =>
     tell(['own'], async (story) => {
       const { chain, look, detail } = story;
       const id = await complete(story, 99, 1);
@@ -193,7 +193,7 @@ describe('a source that comes back', { concurrency: 3 }, () => {
   };
   const exceptions = async ({ detail }: SteppedShop, id: string) => (await detail(id)).exceptions;
 
-  test('and lacks the block of a completed payment: the payment says so, and no longer once the source has it', () =>
+  test('and lacks the block of a completed payment: the payment says so until the source has it', () =>
     tell(['own', 'own'], async (story) => {
       const { app, chain, servers, look } = story;
       const behind = chain.copy();
@@ -206,7 +206,7 @@ describe('a source that comes back', { concurrency: 3 }, () => {
       assert.deepEqual(await exceptions(story, id), ['reorged']);
       await look(2);
       assert.deepEqual(await eventsOf(story, id), ['created', 'processing', 'completed', 'reversed']);
-      // Away again, it takes nothing back.
+      // When it is away again, it takes nothing back.
       servers[1]!.behave('down');
       await look(2);
       servers[1]!.behave('well');
@@ -236,7 +236,7 @@ describe('a source that comes back', { concurrency: 3 }, () => {
       assert.deepEqual(await exceptions(story, before), ['reorged'], 'its block is another one there, too');
     }));
 
-  test('far behind says nothing of blocks that it cannot know yet', () =>
+  test('far behind says nothing about blocks that it cannot know yet', () =>
     tell(['own', 'own'], async (story) => {
       const { chain, servers, look, pay, detail } = story;
       const old = chain.copy();
@@ -253,7 +253,7 @@ describe('a source that comes back', { concurrency: 3 }, () => {
       assert.deepEqual(await exceptions(story, id!), []);
     }));
 
-  test('and is a stranger’s disputes nothing that the own node has', () =>
+  test('and is untrusted disputes nothing that your own node has', () =>
     tell(['own', 'untrusted'], async (story) => {
       const { chain, servers, look } = story;
       const other = chain.copy();
@@ -266,7 +266,7 @@ describe('a source that comes back', { concurrency: 3 }, () => {
     }));
 });
 
-test('test mode plays a reversal: completed, then taken back', async () => {
+test('test mode simulates a reversal: completed, then reversed', async () => {
   const app = await startTestApp();
   try {
     for (const currency of ['BTC', 'ETH', 'DASH']) {

@@ -1,9 +1,9 @@
-/** The scripted node is held to what real nodes answered: same statuses, keys, order, kinds of values, errors. */
+/** The scripted node is compared with what real nodes answered: same statuses, keys, order, types of values, errors. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordings, startScriptedNode } from '../kit/scripted-node.ts';
 
-/** A reply with every value named by its kind; number literals keep their form, so that `1.50000000` is not `1.5`. */
+/** A reply with every value replaced by its type; number literals keep their form, so that `1.50000000` is not `1.5`. */
 function shapeOf(body: string): unknown {
   const parsed = JSON.parse(body, ((_key: string, value: unknown, { source }: { source: string }) =>
     typeof value === 'number' ? `number ${source}` : value) as (key: string, value: unknown) => unknown);
@@ -21,7 +21,7 @@ function shapeOf(body: string): unknown {
 }
 
 for (const coin of ['DOGE', 'DASH'] as const) {
-  test(`${coin}: the scripted node answers as the recorded one`, async (t) => {
+  test(`${coin}: the scripted node answers like the recorded one`, async (t) => {
     const node = await startScriptedNode(coin, { spentIndex: coin === 'DASH' });
     t.after(() => node.destroy());
     const recorded = recordings(coin === 'DOGE' ? 'dogecoin-1.14.9' : 'dash-23.1.2');
@@ -100,7 +100,7 @@ for (const coin of ['DOGE', 'DASH'] as const) {
   });
 }
 
-test('DASH: locks and refusals are told as the recorded node told them', async (t) => {
+test('DASH: locks and errors are reported like on the recorded node', async (t) => {
   const node = await startScriptedNode('DASH', { spentIndex: true });
   t.after(() => node.destroy());
   const recorded = recordings('dash-23.1.2-instantsend');
@@ -124,7 +124,7 @@ test('DASH: locks and refusals are told as the recorded node told them', async (
   const best = await node.rpc('getbestchainlock');
   assert.deepEqual(Object.keys(best), Object.keys(result('getbestchainlock')));
   assert.equal(best.blockhash, hash);
-  // A transaction without a lock of its own has only the block's.
+  // A transaction without its own lock has only the block's.
   const [coinbase] = (await node.rpc('getblock', hash)).tx;
   const { instantlock, instantlock_internal } = result('block-chainlocked-v2').tx[0];
   const told = await node.rpc('getrawtransaction', coinbase, 1);

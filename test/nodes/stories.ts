@@ -1,4 +1,7 @@
-/** What happens to payments on a node, the same for each coin of the family: payer's wallet, node, service as a process, receiver. */
+/**
+ * What happens to payments on a node, the same for each coin of the family: the payer's wallet, a node, the service as a process, a
+ * receiver.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -15,11 +18,11 @@ export type Chain = {
   /** Amount of a payment of 25 USD at the test price. */
   price: string;
   amount: number;
-  /** Address forms the merchant's key may imply on regtest. */
+  /** Address types that the merchant's key may use on regtest. */
   addresses: readonly { script: Script; path: string; pattern: RegExp }[];
   /** Names of stories that cannot happen on this chain. */
   without?: readonly string[];
-  /** Stories of this chain alone. */
+  /** Stories for this chain only. */
   more?: (kit: StoryKit) => void;
 };
 export type StoryKit = {
@@ -29,12 +32,12 @@ export type StoryKit = {
   mine(blocks: number): Promise<string[]>;
 };
 
-/** An account key of the merchant in the spelling of test networks. */
+/** An account key of the merchant with the prefix of test networks. */
 const accountKey = (path: string, seed: number): string =>
   base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(path).publicExtendedKey, 0x043587cf);
 const HOUR = 3_600;
 
-/** Tells all stories on one chain; each payment's events are checked at the end: exactly once, in order, signed. */
+/** Runs all stories on one chain; each payment's events are checked at the end: exactly once, in order, signed. */
 export function tellStories({ coin, startNode, price, amount, addresses, without = [], more }: Chain): void {
   let node: TestNode;
   let service: Service;
@@ -85,7 +88,10 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
       select extract(epoch from expires_at)::float8 as at from payments where id = ${id}`;
     return row!.at;
   };
-  /** Stops the service between two of its transactions, as one in the middle would keep its locks; what is returned lets it go on. */
+  /**
+   * Freezes the service between two of its transactions, because one in the middle would keep its locks. Returns a function that resumes
+   * it.
+   */
   const holdStill = async (): Promise<() => void> => {
     const pid = service.pid();
     for (let tries = 0; tries < 500; tries++) {
@@ -110,7 +116,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
   const scanned = () =>
     eventually(
       async () => (await fetch(`${service.url}/readyz`).then((reply) => reply.json() as Promise<any>)).followers[coin].height as number,
-      // The follower has read everything that the node has.
+      // The follower has read everything on the node.
       (height) => height >= tip,
       60_000,
     );
@@ -157,7 +163,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await node.pay(address, coins(0.5));
     await mine(3);
     await reach(id, 'pending', 'underpaid');
-    // The window has moved with the first part.
+    // The window was extended by the first part.
     await service.age(id, 0.9 * HOUR);
     await node.pay(address, coins(0.5));
     await reach(id, 'processing');
@@ -195,12 +201,12 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await reach(id, 'completed');
   });
 
-  told('just inside the grace after the end still counts as in time', 'created processing completed', async (name, events) => {
+  told('just inside the grace period after the end still counts as in time', 'created processing completed', async (name, events) => {
     const { id, address } = await open(name, events);
     const goOn = await holdStill();
     try {
       await node.pay(address, coins(1));
-      // The end of the window has just passed, but not what the reading of the chain may lag behind it.
+      // The window has just ended, but not the delay allowed for reading the chain.
       await service.age(id, (await ends(id)) - Date.now() / 1000);
     } finally {
       goOn();
@@ -211,7 +217,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
   });
 
   told(
-    'late, with automatic acceptance: inside the minutes granted it completes',
+    'late, with automatic acceptance: within the minutes allowed it completes',
     'created expired processing completed',
     async (name, events) => {
       await settings({ lateAcceptMinutes: 60 });
@@ -225,7 +231,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     },
   );
 
-  told('late, with automatic acceptance: outside the minutes granted it is held', 'created expired', async (name, events) => {
+  told('late, with automatic acceptance: after the minutes allowed it is held', 'created expired', async (name, events) => {
     await settings({ lateAcceptMinutes: 60 });
     const { id, address } = await open(name, events);
     await settings({ lateAcceptMinutes: null });
@@ -274,7 +280,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await reach(id, 'processing', null, (d) => d.confirmations === 1);
     const back = await node.rpc('getblockhash', tip - 12);
     await node.rpc('invalidateblock', back);
-    // Coins that were mature before the reorganization are so again some blocks later: then the wallet is heard.
+    // Coins that were mature before the reorganization are mature again some blocks later; only then is the wallet read.
     await mine(12);
     await node.rebroadcast();
     await mine(2);
@@ -288,7 +294,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     const blocks = await mine(13);
     await reach(id, 'completed', null, (d) => d.confirmations === 13);
     await node.rpc('invalidateblock', blocks[0]);
-    // Coins that were mature before the reorganization are so again some blocks later: then the wallet is heard.
+    // Coins that were mature before the reorganization are mature again some blocks later; only then is the wallet read.
     await mine(12);
     await reach(id, 'completed', 'reorged', (d) => d.confirmations === 0);
     await node.rebroadcast();
@@ -306,25 +312,29 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     await reach(id, 'completed');
   });
 
-  told('the window ends while the service is down, but the payment came in time', 'created processing completed', async (name, events) => {
-    const { id, address } = await open(name, events);
-    await service.end();
-    await node.pay(address, coins(1));
-    const [block] = await mine(1);
-    const { time } = await node.rpc('getblockheader', block);
-    // The window ends a second after the block, and what the reading of the chain may lag behind it has passed too.
-    await service.age(id, (await ends(id)) - (time + 1));
-    const late = time + 1 + chainOf(coin).slackSeconds + 1;
-    await new Promise((resolve) => setTimeout(resolve, late * 1000 - Date.now()));
-    await service.start();
-    await reach(id, 'processing');
-    await mine(1);
-    await reach(id, 'completed');
-  });
-
-  // After those that go by the times of blocks: so many blocks at once run ahead of the time.
   told(
-    'paid by a miner, from the reward of a block: it completes when that is mature',
+    'the window ends while the service is down, but the payment arrived in time',
+    'created processing completed',
+    async (name, events) => {
+      const { id, address } = await open(name, events);
+      await service.end();
+      await node.pay(address, coins(1));
+      const [block] = await mine(1);
+      const { time } = await node.rpc('getblockheader', block);
+      // The window ends a second after the block, and the delay allowed for reading the chain has passed too.
+      await service.age(id, (await ends(id)) - (time + 1));
+      const late = time + 1 + chainOf(coin).slackSeconds + 1;
+      await new Promise((resolve) => setTimeout(resolve, late * 1000 - Date.now()));
+      await service.start();
+      await reach(id, 'processing');
+      await mine(1);
+      await reach(id, 'completed');
+    },
+  );
+
+  // After the stories that depend on block times: so many blocks at once run ahead of the clock.
+  told(
+    'paid by a miner from a block reward: it completes when the reward is mature',
     'created processing completed',
     async (name, events) => {
       const { id, address } = await open(name, events);
@@ -339,7 +349,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
     },
   );
 
-  told('the node goes away and comes back; nothing expires meanwhile', 'created processing completed', async (name, events) => {
+  told('the node goes away and returns; nothing expires meanwhile', 'created processing completed', async (name, events) => {
     const { id, address } = await open(name, events);
     const waiting = await open(`${name} (no payment)`, 'created expired');
     await node.pay(address, coins(1));
@@ -380,7 +390,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
 
   for (const [i, form] of addresses.entries()) {
     if (i === 0) continue;
-    told(`a key of the form ${form.script} gives addresses that the node pays`, 'created processing completed', async (name, events) => {
+    told(`a key of the type ${form.script} gives addresses that the node pays`, 'created processing completed', async (name, events) => {
       await importWallet(form, 20 + i);
       const { id, address } = await open(name, events);
       assert.match(address, form.pattern);
@@ -391,7 +401,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
   }
 
   told(
-    'look-ups of a transaction, of fees, of a deposit address, and the honest answer for any other',
+    'lookups of a transaction, of fees, of a deposit address, and an honest answer for any other',
     'created processing',
     async (name, events) => {
       const { id, address } = await open(name, events);
@@ -441,7 +451,7 @@ export function tellStories({ coin, startNode, price, amount, addresses, without
   const settings = async (change: object) => {
     await service.database.db
       .sql`update merchants set settings = settings || ${service.database.db.sql.json(change as never)} where id = ${service.merchantId}`;
-    // The service knows a merchant as of at most a second ago.
+    // The service caches a merchant for up to a second.
     await new Promise((resolve) => setTimeout(resolve, 1_100));
   };
 }

@@ -1,4 +1,4 @@
-/** Deposits to addresses of a wallet that no payment was given, on a real Litecoin node. */
+/** Deposits to wallet addresses that were not issued to any payment, on a real Litecoin node. */
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -35,7 +35,7 @@ const counter = async (seed: number) =>
   )[0]!.next;
 const strays = () => service.database.db.sql<{ index: bigint; address: string; txid: string; units: bigint }[]>`
   select index, address, txid, units from stray_deposits order by first_seen_at, index`;
-/** The follower has looked at everything that is on the node now. */
+/** The follower has read everything that is on the node now. */
 const scanned = async () => {
   const from = Date.now() / 1000;
   await eventually(
@@ -78,7 +78,7 @@ test('a deposit fifty indexes beyond the counter is recorded once and burns all 
   assert.equal((await give()).address, addressAt(21, 52n), 'the next payment gets an address beyond it');
 });
 
-test('what was jumped over stays watched and moves nothing; after a restart too', async () => {
+test('skipped addresses stay watched and do not move the counter, also after a restart', async () => {
   await service.end();
   await node.pay(addressAt(21, 30n), '0.30000000');
   await node.mine(1);
@@ -87,7 +87,7 @@ test('what was jumped over stays watched and moves nothing; after a restart too'
   assert.equal(await counter(21), 53n);
 });
 
-test('an index beyond the hundredth is not watched, and comes into sight when the counter moves', async () => {
+test('an index beyond the hundredth is not watched until the counter moves', async () => {
   const before = await counter(21);
   const hidden = await node.pay(addressAt(21, before + 100n), '0.10000000');
   await scanned();
@@ -98,7 +98,7 @@ test('an index beyond the hundredth is not watched, and comes into sight when th
   assert.equal(await counter(21), before + 101n);
 });
 
-test('dust beyond the counter moves nothing: whoever knows the account key pays for what jumps it', async () => {
+test('dust beyond the counter moves nothing: anyone who knows the account key has to pay more to move it', async () => {
   const before = await counter(21);
   const dust = await node.pay(addressAt(21, before + 60n), '0.00005459');
   const more = await node.pay(addressAt(21, before + 1n), '0.00005460');
@@ -109,7 +109,7 @@ test('dust beyond the counter moves nothing: whoever knows the account key pays 
   assert.equal(await counter(21), before + 2n);
 });
 
-test('a first index set by the merchant hides what lies before it: those addresses are used elsewhere', async () => {
+test('addresses below a first index set by the merchant are ignored, because they are used elsewhere', async () => {
   await importWallet(22, 0);
   await scanned();
   await importWallet(22, 500);
@@ -123,7 +123,7 @@ test('a first index set by the merchant hides what lies before it: those address
   assert.equal((await strays()).length, before + 1);
 });
 
-test('a payment and a stray deposit in one transaction are both what they are', async () => {
+test('a payment and a stray deposit in one transaction are recorded as what they are', async () => {
   await importWallet(23, 0);
   const { id, address } = await give();
   const stray = addressAt(23, 9n);
@@ -147,7 +147,7 @@ test('a payment and a stray deposit in one transaction are both what they are', 
   );
 });
 
-test('an address that is being given to a payment while a deposit to it is read belongs to the payment', async () => {
+test('an address issued to a payment while a deposit to it is being read belongs to the payment', async () => {
   await importWallet(25, 0);
   await scanned();
   const { sql } = service.database.db;
@@ -166,7 +166,7 @@ test('an address that is being given to a payment while a deposit to it is read 
       insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
       values ('LTC', ${key}, ${address}, ${json.transaction_id}, ${service.merchantId}, ${wallet!.id}, 0, clock_timestamp())`;
     txid = await node.pay(address, '0.25000000');
-    // The follower has taken the address for a spare one and waits for the wallet.
+    // The follower treats the address as unused and waits for the wallet.
     await eventually(
       () =>
         sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%wallets%for update%'`,
@@ -185,7 +185,7 @@ test('an address that is being given to a payment while a deposit to it is read 
   assert.equal((await strays()).length, before);
 });
 
-test('doctor names every stray deposit until it is claimed, and verify still agrees', async () => {
+test('doctor reports every stray deposit until it is claimed, and verify still agrees', async () => {
   const rows = await service.database.db.sql<{ ref: string }[]>`select ref from stray_deposits`;
   assert.ok(rows.length >= 5);
   for (const { ref } of rows) await service.florin('deposit', 'claim', '--coin', 'LTC', '--ref', ref);
@@ -197,7 +197,7 @@ test('doctor names every stray deposit until it is claimed, and verify still agr
   assert.equal((await service.florin('verify')).ok, true);
 });
 
-test('an address is noted in the data folder before it is given, one write for twenty', async () => {
+test('an address is recorded in the data folder before it is issued, with one write for twenty', async () => {
   const path = `${service.database.folder}/wallet-indexes.json`;
   await importWallet(24, 0);
   const [wallet] = await service.database.db.sql<{ id: string }[]>`select id from wallets where active and coin = 'LTC'`;

@@ -48,7 +48,7 @@ const run = (program: string, args: string[]): Promise<Ended> =>
   new Promise((done) => {
     execFile(program, args, { timeout: 120_000 }, (error, out, err) => done({ code: error ? Number(error.code) || 1 : 0, out, err }));
   });
-/** Two at a time, as many as the machine may have processors. */
+/** Two at a time, one for each processor. */
 async function inTurns<T>(all: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
   const left = [...all];
   const worker = async () => {
@@ -63,7 +63,7 @@ const json = async (...args: string[]): Promise<any> => {
   return JSON.parse(out);
 };
 
-test('payments are created, shown, listed and cancelled', async () => {
+test('payments are created, shown, listed and canceled', async () => {
   const made = await json(
     ...[
       'payments',
@@ -91,7 +91,7 @@ test('payments are created, shown, listed and cancelled', async () => {
   assert.match(shown.out, /^ {2}order: A-1$/m);
 });
 
-test('one idempotency key makes one payment over two commands', async () => {
+test('one idempotency key creates one payment over two commands', async () => {
   const args = ['payments', 'create', '--amount-usd', '1', '--return-url', 'https://shop.example/', '--idempotency-key', 'again'];
   assert.equal((await json(...args)).id, (await json(...args)).id);
 });
@@ -108,7 +108,7 @@ payment.updated    | pending    | underpaid | payment.updated
 overpaid           | completed  | overpaid  | payment.completed
 payment.reversed   | completed  | reorged   | payment.reversed
 `;
-test('trigger makes a payment to which the named thing happens', async () => {
+test('trigger creates a test payment and triggers the named event', async () => {
   await inTurns(TRIGGERS.trim().split('\n').slice(1), async (row) => {
     const [name, status, exception, event] = row.split('|').map((cell) => cell.trim());
     const made = await json('trigger', name!, '--currency', 'LTC', '--amount-usd', '10.00');
@@ -120,9 +120,9 @@ test('trigger makes a payment to which the named thing happens', async () => {
   });
 });
 
-test('listen carries every new event once, in order, signed with the printed secret; exact bytes', async () => {
+test('listen forwards every new event once, in order, signed with the printed secret, byte for byte', async () => {
   const { events: earlier } = await json('trigger', 'payment.created');
-  // It begins behind the newest event there is to see.
+  // It starts after the newest visible event.
   await eventually(
     () => json('events', 'list', '--limit', '1'),
     ({ data }) => data[0]?.id === earlier.at(-1).id,
@@ -163,7 +163,7 @@ test('listen carries every new event once, in order, signed with the printed sec
       assert.equal((await webhooks.verify(body, headers, secret)).id, event.id);
       assert.ok([id, other.payment_id].includes(event.data.id), 'nothing from before');
     }
-    // A receiver that refuses is told, and does not hold up the rest.
+    // If a receiver refuses, listen says so and continues with the rest.
     receiver.answer(500);
     await json('trigger', 'payment.created');
     await eventually(
@@ -183,7 +183,7 @@ test('listen carries every new event once, in order, signed with the printed sec
   const [code] = await ended;
   assert.equal(code, 0, err);
   assert.equal(err, '');
-  // The request log has our own request after them, and none of its polls.
+  // The request log then has our own request, and none of its polls.
   await app.test.get('/api/payment/pay_after_listening');
   const logged = await eventually(
     () => json('logs', 'list', '--limit', '100'),
@@ -195,7 +195,7 @@ test('listen carries every new event once, in order, signed with the printed sec
   );
 });
 
-test('listen filters by type, and lives through a service that is away', async () => {
+test('listen filters by type, and survives a service that is away', async () => {
   const way = await startReceiver();
   const own = await startTestApp();
   const env = environment({ FLORIN_URL: own.url, FLORIN_API_KEY: own.merchant.keys.testSecret });
@@ -227,7 +227,7 @@ test('listen filters by type, and lives through a service that is away', async (
   assert.deepEqual(await ended, [0, null]);
 });
 
-test('logs tail shows each new request once, in order, and not its own', async () => {
+test('logs tail shows each new request once, in order, but not its own', async () => {
   const asked = async (id: string) => (await app.test.get(`/api/payment/${id}`)).headers.get('x-request-id')!;
   await asked('pay_before');
   await eventually(
@@ -280,7 +280,7 @@ test('logs tail shows each new request once, in order, and not its own', async (
   assert.match(text, /404 {2}GET {5}\/api\/payment\/pay_last {2}payment_not_found {2}\d+ ms {2}req_/);
 });
 
-test('an event is carried again by its id', async () => {
+test('an event is forwarded again by its ID', async () => {
   const { events } = await json('trigger', 'payment.completed');
   await eventually(
     () => json('events', 'list', '--limit', '100', '--type', 'payment.completed'),
@@ -296,7 +296,7 @@ test('an event is carried again by its id', async () => {
   assert.equal(JSON.parse(out).failure, 'ECONNREFUSED');
 });
 
-test('an event is sent to its endpoints again, and the log shows it', async () => {
+test('an event is resent to its endpoints, and the log shows it', async () => {
   const made = await app.test.post('/v1/webhook_endpoints', { url: receiver.url });
   assert.equal(made.status, 201, made.text);
   const { payment_id: id } = await json('trigger', 'payment.created');
@@ -328,7 +328,7 @@ test('an event is sent to its endpoints again, and the log shows it', async () =
   assert.match(none.err, /--forward-to/);
 });
 
-test('the signature of a delivery is checked from a file and from standard input', async () => {
+test('the signature of a delivery is verified from a file and from standard input', async () => {
   const secret = webhooks.newSecret();
   const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: {} }, secret);
   const file = join(folder, 'body.json');
@@ -354,14 +354,14 @@ test('the signature of a delivery is checked from a file and from standard input
   assert.equal((await json('webhooks', 'verify', '--secret', secret, '--body', file, ...given.slice(2, 4), '--legacy')).valid, true);
 });
 
-test('open names pages of the service and of a payment', async () => {
+test('open prints the URLs of pages of the service and of a payment', async () => {
   assert.equal((await json('open')).url, `${app.url}/docs`);
   assert.equal((await json('open', 'status')).url, `${app.url}/readyz`);
   const { payment_id, payment_url } = await json('trigger', 'payment.created');
   assert.equal((await json('open', payment_id)).url, payment_url);
 });
 
-test('what is used wrongly says how it is used, with exit code 2', async () => {
+test('wrong usage prints the help, with exit code 2', async () => {
   const rows: [string[], RegExp, object?][] = [
     [['payments'], /^"payments" needs a subcommand: create, get, list, cancel$/m],
     [['nothing'], /^Unknown command "nothing"\.$/m],
@@ -395,7 +395,7 @@ test('what is used wrongly says how it is used, with exit code 2', async () => {
   });
 });
 
-test('every command of the operator is named as it is run, without repeating a key', async () => {
+test('every operator command is shown as it is run, without repeating a key', async () => {
   const { out } = await new Promise<Ended>((done) =>
     execFile(process.execPath, ['src/main.ts', 'help'], { env: environment() }, (_, out, err) => done({ code: 0, out, err })),
   );
@@ -418,7 +418,7 @@ test('every command of the operator is named as it is run, without repeating a k
   });
 });
 
-test('a refusal of the service shows its code and request, as text and as JSON', async () => {
+test('an error from the service shows its code and request, as text and as JSON', async () => {
   const plain = await florin(['payments', 'get', 'pay_000000000000000000000000']);
   assert.equal(plain.code, 1);
   assert.match(plain.err, /No such payment.*\n {2}payment_not_found, request req_/);
@@ -465,9 +465,9 @@ test('with --json every failure is one JSON object on standard error, and nothin
   });
 });
 
-test('with --json what a stream tells beside its results is JSON too', async () => {
+test('with --json everything that a stream prints is JSON', async () => {
   const port = await freePort();
-  // The first look is answered, then the service is away: it is being started again.
+  // The first request is answered, then the service is away: it is restarting.
   const way = createServer((_request, reply) => {
     reply.writeHead(200, { 'content-type': 'application/json', connection: 'close' }).end('{"success":true,"data":[],"has_more":false}');
     way.close();
@@ -497,7 +497,7 @@ test('with --json what a stream tells beside its results is JSON too', async () 
   }
 });
 
-test('a reader that has seen enough ends the command without a fault', async () => {
+test('a reader that stops reading ends the command without an error', async () => {
   const script = `${process.execPath} ${CLI} logs tail --json | head -n 1`;
   const child = spawn('bash', ['--norc', '-o', 'pipefail', '-c', script], { env: environment(), stdio: ['ignore', 'ignore', 'pipe'] });
   let err = '';
@@ -512,7 +512,7 @@ test('a reader that has seen enough ends the command without a fault', async () 
   }
 });
 
-/** What each shell offers after a text, once it has loaded the completion as the shell itself does. */
+/** What each shell offers after a text, once it has loaded the completion itself. */
 const SHELLS: Readonly<Record<string, (file: string, text: string) => string[]>> = {
   bash: (file, text) => {
     const words = text.split(' ');
@@ -522,7 +522,7 @@ const SHELLS: Readonly<Record<string, (file: string, text: string) => string[]>>
       $(complete -p florin | sed 's/.*-F \\([^ ]*\\).*/\\1/'); printf '%s\\n' "\${COMPREPLY[@]}"`,
     ];
   },
-  // A terminal of its own, in which the Tab key is pressed: what stands on the line then is what was completed.
+  // A separate terminal, in which the Tab key is pressed: the line then contains what was completed.
   zsh: (file, text) => [
     '-fc',
     `zmodload zsh/zpty; zpty shell zsh -f -i
@@ -535,7 +535,7 @@ const SHELLS: Readonly<Record<string, (file: string, text: string) => string[]>>
   ],
   fish: (file, text) => ['-N', '-c', `source ${file}; complete -C '${text}'`],
 };
-test('completion is loaded by the shells there are and knows commands, their words and the flags', async (t) => {
+test('the installed shells load the completion, which knows commands, their words and the flags', async (t) => {
   const offered = async (shell: string, text: string): Promise<string[]> => {
     const { out } = await run(shell, SHELLS[shell]!(join(folder, `florin.${shell}`), text));
     const found = out.split('\n').map((line) => line.trim());
@@ -555,7 +555,7 @@ test('completion is loaded by the shells there are and knows commands, their wor
     if (shell === 'fish') assert.deepEqual(await offered(shell, 'florin payments get '), [], shell);
   });
   assert.match((await json('completion', 'bash')).script, /complete -F _florin florin/);
-  // Where it is installed in a project only, the shell gets a function of that name.
+  // If it is installed only in a project, the shell gets a function with that name.
   const npm = join(folder, 'bin');
   mkdirSync(npm);
   writeFileSync(join(npm, 'npm'), '#!/bin/sh\necho npm "$@"\n', { mode: 0o755 });
@@ -563,7 +563,7 @@ test('completion is loaded by the shells there are and knows commands, their wor
   assert.equal(out, 'npm exec --no -- florin payments list --limit 1\n');
 });
 
-test('help names every command, and each says how it is used', async () => {
+test('help lists every command, and each has its own help', async () => {
   const { code, out } = await florin([]);
   assert.equal(code, 0);
   for (const name of ['listen', 'trigger', 'payments cancel', 'events resend', 'webhooks verify', 'open', 'completion'])

@@ -35,9 +35,9 @@ import { startReceiver } from '../kit/receiver.ts';
 let app: TestApp;
 let client: Client;
 let live: Client;
-/** Method and path of every request that was answered with success. */
+/** Method and path of every successful request. */
 const called = new Set<string>();
-/** What requests of the client, or their responses, have that the API document does not. */
+/** Requests and responses of the client that the API document does not describe. */
 const violations: string[] = [];
 const PARAMS = { amount_usd: '25.50', return_url: 'https://shop.example/thanks' } as const;
 
@@ -55,7 +55,7 @@ after(() => app.stop());
 
 const create = async (more: object = {}) => (await client.payments.createSimple({ ...PARAMS, ...more })).id;
 
-test('a simple payment is created, read, given metadata, and cancelled', async () => {
+test('a simple payment is created, read, given metadata, and canceled', async () => {
   const made = await client.payments.createSimple({ ...PARAMS, description: 'Two mugs', metadata: { order: 'A-1001' } });
   assert.equal(made.success, true);
   assert.equal(made.transaction_id, made.id);
@@ -69,7 +69,7 @@ test('a simple payment is created, read, given metadata, and cancelled', async (
   assert.equal((await client.payments.cancel(made.id)).status, 'cancelled');
 });
 
-test('payments with items, of a named coin and of a fixed coin amount are created', async () => {
+test('payments with items, with a named coin and with a fixed coin amount are created', async () => {
   const advanced = await client.payments.createAdvanced({
     return_url: PARAMS.return_url,
     items: [{ product_id: 'mug', name: 'Mug', quantity: 2, unit_price: '12.50' }],
@@ -85,7 +85,7 @@ test('payments with items, of a named coin and of a fixed coin amount are create
   assert.equal(fixed.amount, '1.25000000');
 });
 
-test('a scenario is played and waited for, and its transaction and events are read', async () => {
+test('a scenario is run and awaited, and its transaction and events are read', async () => {
   const id = await create();
   await client.test.simulate(id, { scenario: 'success', currency: 'BTC' });
   const done = await client.payments.waitFor(id, { timeoutMs: 30_000, intervalMs: 100 });
@@ -102,7 +102,7 @@ test('a scenario is played and waited for, and its transaction and events are re
   assert.deepEqual(JSON.parse(await client.events.retrieveRaw(event.id)), event);
 });
 
-test('the clock of a slow payment is moved until it is completed', async () => {
+test('the clock of a slow payment is advanced until it is completed', async () => {
   const id = await create();
   await client.test.simulate(id, { scenario: 'slow', currency: 'ETH' });
   await client.payments.waitFor(id, { until: 'processing', timeoutMs: 30_000, intervalMs: 100 });
@@ -112,7 +112,7 @@ test('the clock of a slow payment is moved until it is completed', async () => {
   assert.equal(done.status, 'completed');
 });
 
-test('what came late is resolved', async () => {
+test('a late payment is resolved', async () => {
   const id = await create();
   await client.test.simulate(id, { scenario: 'late' });
   const late = await client.payments.waitFor(id, { until: (payment) => payment.exception === 'late', timeoutMs: 30_000, intervalMs: 100 });
@@ -153,7 +153,7 @@ test('a list is a page when awaited and every row, once, when iterated in either
     ids.slice(1),
   );
   assert.equal((await client.payments.list({ limit: 2 }).toArray({ limit: 5 })).length, 5);
-  // Among those of all payments an event stands once no older transaction is open: a moment later.
+  // Among all payments, an event appears once no older transaction is open: a moment later.
   const told = () => client.events.list({ limit: 2, type: 'payment.created' }).toArray({ limit: 7 });
   const events = await eventually(told, ([newest]) => newest?.data.id === newestFirst[0]);
   assert.deepEqual(
@@ -162,7 +162,7 @@ test('a list is a page when awaited and every row, once, when iterated in either
   );
 });
 
-test('an endpoint is made, changed, given another secret, tried, recovered and deleted', async () => {
+test('an endpoint is created, changed, given a new secret, tested, recovered and deleted', async () => {
   const receiver = await startReceiver();
   try {
     const made = await client.webhookEndpoints.create({ url: receiver.url, events: ['*', 'payment.updated'], description: 'Orders' });
@@ -188,7 +188,7 @@ test('an endpoint is made, changed, given another secret, tried, recovered and d
     );
     const test = await webhooks.verify(receiver.received[1]!.body, receiver.received[1]!.headers, made.secret);
     assert.equal(test.type === 'webhook.test' && test.data.endpoint_id, made.id);
-    // Both secrets are right while one replaces the other.
+    // Both secrets are valid while one replaces the other.
     const next = await client.webhookEndpoints.rotateSecret(made.id, { expires_in: 3600 });
     await create();
     await eventually(
@@ -215,7 +215,7 @@ test('an endpoint is made, changed, given another secret, tried, recovered and d
   }
 });
 
-test('errors are of the class of their status and carry code, parameter and request id', async () => {
+test('errors have the class of their status, with code, parameter and request ID', async () => {
   const cancelled = await create();
   await client.payments.cancel(cancelled);
   const wrong = createClient({ url: app.url, key: 'sk_test_no_such_key' });
@@ -246,7 +246,7 @@ test('errors are of the class of their status and carry code, parameter and requ
   assert.ok(several instanceof InvalidRequestError && several.errors.length >= 2);
 });
 
-test('a call with the same idempotency key twice is one payment', async () => {
+test('two calls with the same idempotency key create one payment', async () => {
   const [first, second] = [
     await client.payments.createSimple(PARAMS, { idempotencyKey: 'order-A-1001' }),
     await client.payments.createSimple(PARAMS, { idempotencyKey: 'order-A-1001' }),
@@ -254,7 +254,7 @@ test('a call with the same idempotency key twice is one payment', async () => {
   assert.equal(first.id, second.id);
 });
 
-/** A way to the service that does what it is told with the next requests; the rest pass. */
+/** A connection to the service that treats the next requests as instructed; the rest pass. */
 async function startFaulty(): Promise<{
   url: string;
   seen: IncomingMessage[];
@@ -292,7 +292,7 @@ async function startFaulty(): Promise<{
   };
 }
 
-test('a reply that is lost after the payment was written is asked for again and creates nothing twice', async (t) => {
+test('a reply that is lost after the payment was written is requested again, and nothing is created twice', async (t) => {
   const way = await startFaulty();
   t.after(way.stop);
   const through = createClient({ url: way.url, key: app.merchant.keys.testSecret });
@@ -313,7 +313,7 @@ test('a reply that is lost after the payment was written is asked for again and 
   assert.notEqual(way.seen[2]!.headers['idempotency-key'], keys[0], 'each call has its own key');
 });
 
-test('429 and 503 are asked again when Retry-After says, and not when it asks for too long', async (t) => {
+test('429 and 503 are retried after Retry-After, but not if the wait is too long', async (t) => {
   const way = await startFaulty();
   t.after(way.stop);
   const through = createClient({ url: way.url, key: app.merchant.keys.testSecret });
@@ -337,7 +337,7 @@ test('429 and 503 are asked again when Retry-After says, and not when it asks fo
   assert.equal(way.seen.length, 5);
 });
 
-test('refusals that will stay are not asked again', async (t) => {
+test('permanent errors are not retried', async (t) => {
   const way = await startFaulty();
   t.after(way.stop);
   const through = createClient({ url: way.url, key: app.merchant.keys.testSecret });
@@ -360,7 +360,7 @@ test('refusals that will stay are not asked again', async (t) => {
   await assert.rejects(through.payments.retrieve('pay_1', { maxRetries: 0 }), ConnectionError);
 });
 
-test('a service that does not answer in time, or a caller who gives up, ends the call', async (t) => {
+test('a call ends if the service does not answer in time or the caller aborts', async (t) => {
   const way = await startFaulty();
   t.after(way.stop);
   const through = createClient({ url: way.url, key: app.merchant.keys.testSecret, timeoutMs: 2_000, maxRetries: 0 });
@@ -395,7 +395,7 @@ test('a service that does not answer in time, or a caller who gives up, ends the
   await assert.rejects(client.payments.waitFor(id, { signal: AbortSignal.timeout(150), intervalMs: 5_000 }), { name: 'TimeoutError' });
 });
 
-test('pauses between attempts grow up to a bound, with half of them at random', () => {
+test('the delay between retries grows up to a limit, half of it random', () => {
   const bounds = [1, 2, 3, 4, 5, 6, 9].map((attempt) => [delayMs(attempt, null, () => 0), delayMs(attempt, null, () => 1)]);
   assert.deepEqual(bounds, [
     [250, 500],
@@ -412,7 +412,7 @@ test('pauses between attempts grow up to a bound, with half of them at random', 
   );
 });
 
-test('a client that cannot work is refused when it is made', async () => {
+test('a client with invalid options is refused when it is created', async () => {
   assert.throws(() => createClient({ url: 'pay.example', key: 'sk_test_aaaaaaaa' }), /url must be/);
   assert.throws(() => createClient({ url: 'ftp://pay.example', key: 'sk_test_aaaaaaaa' }), /https/);
   assert.throws(() => createClient({ url: 'https://pay.example', key: '' }), /key/);
@@ -420,7 +420,7 @@ test('a client that cannot work is refused when it is made', async () => {
   await assert.rejects(async () => client.payments.retrieve(''), /The ID is missing/);
 });
 
-test('the log of requests tells what this key asked', async () => {
+test('the request log shows the requests of this key', async () => {
   const id = await create();
   const found = await eventually(
     async () => (await client.requests.list({ limit: 20, path: '/create/simple' })).data,
@@ -435,7 +435,7 @@ test('the log of requests tells what this key asked', async () => {
   assert.deepEqual([failed!.method, failed!.status, failed!.error_code], ['GET', 404, 'payment_not_found']);
 });
 
-test('every request of the service was made by the client', () => {
+test('the client made every request that the service offers', () => {
   const missing = ROUTES.filter(({ method, path }) => {
     const pattern = new RegExp(`^${method} (/v1)?${path.replace(/^\/v1/, '').replace(/:\w+/g, '[^/]+')}$`);
     return ![...called].some((request) => pattern.test(request));
@@ -446,7 +446,7 @@ test('every request of the service was made by the client', () => {
   );
 });
 
-test('a wait ends at once when the payment has ended in another status', async () => {
+test('a wait ends at once when the payment ends with another status', async () => {
   const id = await create();
   await client.payments.cancel(id);
   const started = performance.now();
@@ -456,7 +456,7 @@ test('a wait ends at once when the payment has ended in another status', async (
   await assert.rejects(client.payments.waitFor(id, { until: () => false, timeoutMs: 50, intervalMs: 10 }), TimeoutError);
 });
 
-test('requests say which version they are from, and a secret key needs a word where there is a page', async (t) => {
+test('requests contain the version of the client, and a secret key in a page requires an explicit option', async (t) => {
   const seen: Record<string, string>[] = [];
   const fetch: typeof globalThis.fetch = async (_url, init) => {
     seen.push(init!.headers as Record<string, string>);
@@ -467,7 +467,7 @@ test('requests say which version they are from, and a secret key needs a word wh
   const { version } = JSON.parse(readFileSync(new URL('../../sdk/package.json', import.meta.url), 'utf8')) as { version: string };
   assert.deepEqual([seen[0]!['user-agent'], seen[0]!['florin-version']], [`florin-js/${version}`, API_VERSION]);
   assert.equal(VERSION, version);
-  // As jsdom has them.
+  // As jsdom defines them.
   const page = globalThis as { window?: object; document?: object };
   t.after(() => {
     delete page.window;
@@ -481,7 +481,7 @@ test('requests say which version they are from, and a secret key needs a word wh
   createClient({ ...options, key: app.merchant.keys.testPublic });
 });
 
-test('events are told apart by their type', async () => {
+test('event types narrow their data', async () => {
   const id = await create();
   await client.test.simulate(id, { scenario: 'success' });
   await client.payments.waitFor(id, { until: 'completed', intervalMs: 100, timeoutMs: 30_000 });
@@ -498,7 +498,7 @@ test('events are told apart by their type', async () => {
   assert.match(told(data[0]!), new RegExp(id));
 });
 
-test('a proxy that validates by the API document saw no violation, and sees one', async () => {
+test('a proxy that validates with the API document saw no violation, and detects one', async () => {
   assert.deepEqual(violations, []);
   const wrong: string[] = [];
   const document = (await app.anonymous.get('/openapi.json')).json;

@@ -59,7 +59,7 @@ failed    | failed    | underpaid | review
 late      | expired   | late      | review
 underpaid | pending   | underpaid |
 `;
-test("the guide's handler ships what is paid, frees what is not, and shows the rest to a person", async () => {
+test("the guide's handler ships paid orders, releases unpaid ones, and leaves the rest to a person", async () => {
   const { handle } = await imported('docs/guides/exceptions.md', 'handle');
   for (const row of OUTCOMES.trim().split('\n').slice(1)) {
     const [scenario, status, exception, wanted] = row.split('|').map((cell) => cell.trim());
@@ -81,7 +81,7 @@ test("the guide's handler ships what is paid, frees what is not, and shows the r
   }
 });
 
-test("the guide's rule accepts what is late and full, and nothing else", async () => {
+test("the guide's rule accepts payments that are late and complete, and nothing else", async () => {
   const { acceptIfOnlyLate } = await imported('docs/guides/exceptions.md', 'acceptIfOnlyLate');
   const late = await played('late', ({ exception }) => exception === 'late');
   assert.equal(await acceptIfOnlyLate(late, client), true);
@@ -98,7 +98,7 @@ test("the guide's rule accepts what is late and full, and nothing else", async (
   );
 });
 
-test("the guide's rule counts to the cent where floating-point numbers do not", async () => {
+test("the guide's rule is exact to the cent where floating-point numbers are not", async () => {
   const { acceptIfOnlyLate } = await imported('docs/guides/exceptions.md', 'acceptIfOnlyLate');
   const accepted: unknown[] = [];
   const florin = { payments: { resolve: async (...given: unknown[]) => accepted.push(given) } };
@@ -109,13 +109,13 @@ test("the guide's rule counts to the cent where floating-point numbers do not", 
     amount_usd: '70.00',
     transfers: [{ first_seen_at: '2026-11-21T10:30:00.000Z', amount_usd: amount }],
   });
-  // One percent of 70.00 is 0.70; as doubles 70.00 - 69.30 is a little more.
+  // One percent of 70.00 is 0.70; as doubles 70.00 - 69.30 is slightly more.
   assert.equal(await acceptIfOnlyLate(arrived('69.30'), florin), true);
   assert.equal(await acceptIfOnlyLate(arrived('69.29'), florin), false);
   assert.equal(accepted.length, 1);
 });
 
-/** Lines of code that count amounts in floating-point numbers, or turn one into such a number. */
+/** Lines of code that calculate amounts with floating-point numbers, or convert one to such a number. */
 function floatsIn(code: string): string[] {
   const amount = String.raw`(?:amount|usd|price|tax|fee|balance|total|received)\w*`;
   const turned = new RegExp(
@@ -126,7 +126,7 @@ function floatsIn(code: string): string[] {
   return code.split('\n').filter((line) => turned.test(line) || counted.test(line));
 }
 
-test('no example of the documents counts amounts in floating-point numbers', () => {
+test('no example in the documents calculates amounts with floating-point numbers', () => {
   const shown = DOCUMENTS.flatMap((path) =>
     codeBlocks(path)
       .filter(({ language }) => ['js', 'ts', 'jsx', 'html', 'python', 'php', 'go', 'ruby'].includes(language))
@@ -159,7 +159,7 @@ test('a receiver written for Coinbase Commerce works with the new header', async
   assert.throws(() => verifySignature(body, {}, secret), /the signature does not match/);
 });
 
-test('the reference names a function of the client for every route, and each of them exists', () => {
+test('the reference names an SDK function for every route, and each of them exists', () => {
   assert.deepEqual(
     ROUTES.map(({ handle }) => handle.name).filter((name) => !CLIENT[name]),
     [],
@@ -184,7 +184,7 @@ const DOCUMENTS = [
   ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'sdk/README.md', 'examples/shop/README.md'],
   ...globSync('docs/**/*.md', { cwd: ROOT }).sort(),
 ];
-/** Commands that are run as printed by another test, or that nothing here can run; each by what it holds. */
+/** Commands that another test runs as printed, or that cannot be run here, identified by their text. */
 const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/quickstart/, '', 'test/sdk/quickstart.test.ts'],
   [/examples\/shop/, '', 'test/browser/shop.test.ts'],
@@ -199,10 +199,10 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/self-hosting/, 'docker build', 'test/tidy.test.ts: there is no Docker here; what the image is made of is looked at'],
   [/README|CONTRIBUTING|self-hosting/, 'npm ci', 'test/sdk/quickstart.test.ts begins in the same way; .ci/run does the rest'],
   [/^README/, './florin', 'test/flows/readme.test.ts'],
-  [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these do not end by themselves'],
+  [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these run until they are stopped'],
 ];
 
-/** `npm run florin` and `npm exec --no -- florin` as they are once installed; the doctor ends with 1 here, where wallets have no nodes. */
+/** `npm run florin` and `npm exec --no -- florin` as when installed; the doctor exits with 1 here, because wallets have no nodes. */
 const ENDS = `npm() { if [ "$1" = start ]; then env; elif [ "$1" = exec ]; then shift 4; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/sdk/src/cli.ts' "$@"; else shift 3; '${process.execPath}' --disable-warning=ExperimentalWarning '${ROOT}/src/main.ts' "$@" || [ "$1 $?" = 'doctor 1' ]; fi; }
 curl() { command curl --fail-with-body --silent --show-error "$@"; echo; }
 `;
@@ -210,7 +210,7 @@ const keyFor = (coin: Coin, spelled: string): string => {
   const { publicExtendedKey } = account(coin);
   return base58check.respell(publicExtendedKey, { zpub: 0x04b24746, dgub: 0x02facafd, xpub: 0x0488b21e }[spelled]!);
 };
-/** What a reader puts in place of the dots, and where things are on this machine. */
+/** What a reader writes in place of the dots, and where things are on this machine. */
 async function filled({ text }: Block, payment: string): Promise<string> {
   const { id: endpoint } = await endpointOfReader();
   return text
@@ -228,7 +228,7 @@ async function filled({ text }: Block, payment: string): Promise<string> {
 let endpoint: ReturnType<Client['webhookEndpoints']['create']> | null = null;
 const endpointOfReader = () => (endpoint ??= client.webhookEndpoints.create({ url: receiver.url }));
 
-test('every command of every document runs as it is printed, or is run by the test that is named here', async () => {
+test('every command in every document is run as printed, or by the test that is named here', async () => {
   writeFileSync(
     join(folder, 'logo.svg'),
     '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8"/></svg>',
@@ -289,7 +289,7 @@ test('every command of every document runs as it is printed, or is run by the te
   assert.match(texts.get('README.md Create a test payment')!, /"payment_url":"http/);
 });
 
-test('every setting that a document shows is one that the service takes', () => {
+test('every setting in a document is one that the service accepts', () => {
   const known = new Set(CONFIG.flatMap(namesOf));
   let count = 0;
   for (const document of DOCUMENTS)
@@ -307,7 +307,7 @@ for (const [language, program] of [
   ['js', process.execPath],
   ['python', 'python3'],
 ] as const) {
-  test(`the ${language} receiver of the guide of webhooks takes a real delivery once and refuses a forgery`, async () => {
+  test(`the ${language} receiver of the webhook guide accepts a real delivery once and refuses a forgery`, async () => {
     const port = await freePort();
     const { text } = codeBlocks('docs/guides/webhooks.md').find((block) => block.language === language)!;
     const file = join(folder, `receiver.${language === 'js' ? 'mjs' : 'py'}`);
@@ -352,7 +352,7 @@ for (const [language, program] of [
   ['js', process.execPath],
   ['python', 'python3'],
 ] as const) {
-  test(`the ${language} receiver of the guide of webhooks does not start without a secret`, async () => {
+  test(`the ${language} receiver of the webhook guide does not start without a secret`, async () => {
     const { text } = codeBlocks('docs/guides/webhooks.md').find((block) => block.language === language)!;
     const file = join(folder, `no-secret.${language === 'js' ? 'mjs' : 'py'}`);
     writeFileSync(file, text.replace(/\b4000\b/, String(await freePort())));
@@ -368,7 +368,7 @@ for (const [language, program] of [
   });
 }
 
-test('the code of the README of the client does what stands beside it', async () => {
+test("the code in the SDK's README does what its text says", async () => {
   mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
   writeFileSync(join(folder, 'node_modules/florin/package.json'), '{"name":"florin","type":"module","exports":"./index.js"}');
   writeFileSync(
@@ -410,7 +410,7 @@ ${without(verify)}`,
   assert.match(said, /^ship A-1$/m);
 });
 
-test('what the guides of moving say of Florin is there: fields, states, events, requests and commands', async () => {
+test('everything that the migration guides say about Florin exists: fields, states, events, requests and commands', async () => {
   const document = (await app.anonymous.get('/openapi.json')).json;
   const known = JSON.stringify(document);
   const names = new Set(known.match(/[A-Za-z_][\w.]*/g));

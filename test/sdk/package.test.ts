@@ -55,7 +55,7 @@ after(async () => {
   rmSync(home, { recursive: true, force: true });
 });
 
-test('the package holds what is built and nothing else, and depends on nothing', () => {
+test('the package contains only what is built, and has no dependencies', () => {
   const others = packed.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts)$/.test(path));
   assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'dist/cjs/package.json', 'package.json']);
   const manifest = JSON.parse(readFileSync(join(home, 'node_modules/florin/package.json'), 'utf8'));
@@ -63,11 +63,11 @@ test('the package holds what is built and nothing else, and depends on nothing',
   assert.equal(existsSync(join(home, 'node_modules/florin/dist/esm/cli.js')), true);
 });
 
-test('each install hands out its own client: npm installs it from there, it is the package that is packed, and its command runs', async (t) => {
+test('each install serves its own client: npm installs it from there, it is identical to the packed one, and its command runs', async (t) => {
   const shop = mkdtempSync(join(tmpdir(), 'florin-handed-out-'));
   t.after(() => rmSync(shop, { recursive: true, force: true }));
   writeFileSync(join(shop, 'package.json'), '{"private":true}');
-  // A registry that does not answer: nothing is asked of it.
+  // A registry that does not answer: nothing is requested from it.
   const env = { ...process.env, npm_config_cache: join(shop, '.npm'), npm_config_registry: 'http://127.0.0.1:9/' };
   const npm = (...args: string[]) => run('npm', args, { cwd: shop, env });
   await assert.rejects(npm('exec', '--no', '--', 'florin', '--help'), 'what is not installed is not fetched from elsewhere');
@@ -76,7 +76,7 @@ test('each install hands out its own client: npm installs it from there, it is t
   assert.deepEqual(filesIn(join(shop, 'node_modules/florin')), filesIn(join(home, 'node_modules/florin')));
   const { stdout } = await npm('exec', '--no', '--', 'florin', '--help');
   assert.match(stdout, /Florin: create and test payments/);
-  // The same bytes each time: a lock file keeps fitting.
+  // The same bytes each time, so that a lock file stays valid.
   const bytes = async () => Buffer.from(await (await fetch(`${app.url}/florin.tgz`)).arrayBuffer());
   assert.ok((await bytes()).equals(await bytes()));
   const head = await fetch(`${app.url}/florin.tgz`, { method: 'HEAD' });
@@ -86,7 +86,7 @@ test('each install hands out its own client: npm installs it from there, it is t
   );
 });
 
-test('no document prints a command that fetches the client by a name that is not ours', () => {
+test('no document prints a command that downloads the client under a name that is not ours', () => {
   const documents = [
     'README.md',
     'CONTRIBUTING.md',
@@ -102,7 +102,7 @@ test('no document prints a command that fetches the client by a name that is not
     );
 });
 
-/** What a shop does, in either kind of module. */
+/** What a shop does, with either kind of module. */
 const STORY = `
   const { body, headers } = await webhooks.signTestEvent({ type: 'payment.completed', data: { id: 'pay_1' } }, webhooks.newSecret(new Uint8Array(32)));
   const event = await verify(body, headers, webhooks.newSecret(new Uint8Array(32)));
@@ -123,7 +123,7 @@ const MODULES: Readonly<Record<string, string>> = {
 
 for (const major of [20, 24]) {
   for (const [file, text] of Object.entries(MODULES)) {
-    test(`${file.endsWith('.mjs') ? 'an ECMAScript module' : 'a CommonJS module'} takes a payment in Node ${major}`, async (t) => {
+    test(`${file.endsWith('.mjs') ? 'an ECMAScript module' : 'a CommonJS module'} accepts a payment in Node ${major}`, async (t) => {
       const node = nodes.get(major);
       if (!node) return t.skip(`there is no Node ${major} on this machine`);
       writeFileSync(join(home, file), text);
@@ -137,13 +137,13 @@ for (const major of [20, 24]) {
   }
 }
 
-/** What the web platform has and edge runtimes share; no process, no Buffer, no modules of Node. */
+/** The web platform as edge runtimes share it: no process, no Buffer, no Node modules. */
 const WEB = [
   ...['AbortController', 'AbortSignal', 'Headers', 'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams', 'Uint8Array', 'ArrayBuffer'],
   ...['atob', 'btoa', 'clearTimeout', 'crypto', 'fetch', 'performance', 'setTimeout'],
 ] as const;
 
-test('nothing but the web platform is needed to take a payment and believe its webhook', async () => {
+test('the web platform is enough to create a payment and verify its webhook', async () => {
   const folder = join(home, 'node_modules/florin/dist/cjs');
   const context = createContext(Object.fromEntries(WEB.map((name) => [name, globalThis[name]])));
   const loaded = new Map<string, object>();
@@ -167,7 +167,7 @@ test('nothing but the web platform is needed to take a payment and believe its w
   await assert.rejects(webhooks.verify(`${body} `, headers, secret), { reason: 'signature_mismatch' });
 });
 
-test('the command line is installed and runs in every Node there is', async () => {
+test('the command line installs and runs in every available Node version', async () => {
   for (const node of nodes.values()) {
     const { stdout } = await run(node, [realpathSync(join(home, 'node_modules/.bin/florin')), '--version']);
     assert.equal(stdout.trim(), JSON.parse(readFileSync(join(ROOT, 'sdk/package.json'), 'utf8')).version);
@@ -216,7 +216,7 @@ export const isOurs = (error: unknown): string | null => (error instanceof ApiEr
 const VALUES = 'ApiError, createClient, webhooks';
 const TYPES = 'Client, PaymentEvent, PaymentStatus';
 
-test('a strict compiler takes the types in both kinds of module, and in a bundler, checking the declarations too', async () => {
+test('a strict compiler accepts the types in both kinds of module, and in a bundler, checking the declarations too', async () => {
   writeFileSync(join(home, 'consumer.mts'), CONSUMER(`import { ${VALUES}, type ${TYPES.replaceAll(', ', ', type ')} } from 'florin';`));
   writeFileSync(
     join(home, 'consumer.cts'),
@@ -243,7 +243,7 @@ test('a strict compiler takes the types in both kinds of module, and in a bundle
   await compile(['--module', 'esnext', '--moduleResolution', 'bundler', 'consumer.mts']);
 });
 
-/** The package as a shop's bundler makes it one file for a page. */
+/** The package as a shop's bundler combines it into one file for a page. */
 async function bundle(): Promise<string> {
   writeFileSync(join(home, 'page.js'), "export { createClient } from 'florin';\n");
   const made = await build({
@@ -259,7 +259,7 @@ async function bundle(): Promise<string> {
   return file.code;
 }
 
-test('a page of another origin creates a payment with a public key, and is kept from using a secret one; from modules and from a bundle', async (t) => {
+test('a page of another origin creates a payment with a public key but cannot use a secret one; from modules and from a bundle', async (t) => {
   const code = await bundle();
   assert.ok(!/from\s*["']|import\(|node:/.test(code), 'nothing else is loaded');
   t.diagnostic(`the bundle has ${code.length} bytes`);

@@ -1,4 +1,4 @@
-/** The quick start, its commands run as they are printed in a fresh copy of the source; and how long it takes. */
+/** The quick start, with its commands run as printed in a fresh copy of the source, and how long it takes. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -36,7 +36,7 @@ const isFree = (port: number): Promise<boolean> =>
     }).on('error', () => done(true));
   });
 
-/** Runs a block in a terminal; `exports` are what was typed there before. */
+/** Runs a block in a terminal; `exports` are the variables set there before. */
 function terminal(text: string, cwd: string, exports = ''): { child: ChildProcess; output: () => string } {
   let output = '';
   const child = spawn('bash', ['-e', '-c', `${exports}\n${text}`], {
@@ -70,7 +70,7 @@ async function shows({ child, output }: ReturnType<typeof terminal>, what: RegEx
   return what.exec(output())!;
 }
 
-test('service and command line meet on the port that the quick start prints, without being told', () => {
+test('service and command line use the port that the quick start prints, without further settings', () => {
   assert.equal(readConfig({}).port, 3000);
   delete process.env.FLORIN_URL;
   assert.equal(serviceUrl({}), 'http://localhost:3000');
@@ -81,7 +81,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   copySource(source, { linked: false });
   assert.notEqual(spawnSync('node', ['--version'], { env: terminalEnvironment() }).status, null, 'there is a Node of the machine');
 
-  // The one thing that is not as printed: ports that no other program of this machine takes before the service is installed.
+  // The only difference to the printed text: ports that no other program on this machine takes before the service starts.
   const ports = new Map<string, string>();
   for (const port of ['3000', '4000']) ports.set(port, String(await freePort()));
   const filled = (text: string, values: Record<string, string> = {}): string =>
@@ -94,7 +94,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   assert.equal(commands.length, 9);
   const [start, install, first, curl, pay, read, receive, listen, trigger] = commands as string[];
   const ownPort = `export FLORIN_URL=http://localhost:${ports.get('3000')}`;
-  // Settings come from .env: the port, and one with quotes that a shell would take apart.
+  // Settings come from .env: the port, and a value with quotes that a shell would split.
   writeFileSync(join(source, '.env'), `PORT=${ports.get('3000')}\nPLANS='{"starter":{"per_minute":60,"per_month":100}}'\n`);
 
   const began = performance.now();
@@ -106,7 +106,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
     .split('\n')
     .filter((line) => /\bwarn|deprecat/i.test(line));
   assert.deepEqual(
-    // What the machine's own npm settings cause, and that no price source can be reached from here, is not the install's fault.
+    // Warnings caused by the machine's own npm settings, and by unreachable price sources, are not the install's fault.
     warnings.filter(
       (line) => !/Unknown (user|env|global) config|price sources/.test(line) && !line.startsWith('WARNING: Florin is running as root'),
     ),

@@ -1,4 +1,7 @@
-/** The receivers that the guides print, run as printed: they go on when a client breaks its connection, sends too much, or the shop fails. */
+/**
+ * The receivers in the guides, run as printed: they keep running when a client breaks its connection or sends too much, or when the shop
+ * fails.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -40,14 +43,14 @@ const headersOf = () => ({
   }),
 });
 
-/** Asks for so many bytes to be read and leaves after a few of them; done once the other side knows. */
+/** Announces so many bytes and disconnects after a few of them. Resolves once the other side has noticed. */
 async function leaveHalfway(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1');
   await once(socket, 'connect');
   socket.on('error', () => {});
   const headers = Object.entries(headersOf()).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`POST /hook HTTP/1.1\r\nhost: 127.0.0.1\r\n${headers.join('')}content-length: 1000\r\n\r\n{"id":`);
-  // The receiver is in the middle of the body when the connection ends.
+  // The connection ends while the receiver is reading the body.
   await new Promise((done) => setTimeout(done, 100));
   socket.resetAndDestroy();
   await new Promise((done) => setTimeout(done, 100));
@@ -94,17 +97,17 @@ for (const { name, document, holds, file, program } of RECEIVERS) {
       (reply) => reply.status,
       () => 0,
     );
-    // Refused, or the connection is ended before all of it was sent.
+    // Refused, or the connection was closed before everything was sent.
     assert.ok(huge === 0 || huge >= 400, String(huge));
     alive();
     assert.equal(await deliver(), 200);
   });
 }
 
-test('the Express example answers 500 when the shop fails, and rejects nothing that Express 4 would leave unhandled', async () => {
+test('the Express example answers 500 when the shop fails, and leaves no rejection that Express 4 would not handle', async () => {
   mkdirSync(join(folder, 'node_modules/express'), { recursive: true });
   writeFileSync(join(folder, 'node_modules/express/package.json'), '{"name":"express","type":"module","exports":"./index.js"}');
-  // As Express 4 does: a handler is called, and nobody looks at what it returns.
+  // Like Express 4: it calls a handler and ignores its result.
   writeFileSync(
     join(folder, 'node_modules/express/index.js'),
     `const express = () => ({ use() {}, post: (path, raw, handler) => void (globalThis.expressHandler = handler) });

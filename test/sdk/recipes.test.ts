@@ -1,4 +1,4 @@
-/** The recipes of the guides as they are printed: each language believes what is real and refuses what is not. */
+/** The recipes of the guides, as printed: in each language they accept genuine deliveries and refuse all others. */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
@@ -29,10 +29,10 @@ const body = JSON.stringify({
   created_at: new Date().toISOString(),
   data: { metadata: { name: 'Zoë 🦊' } },
 });
-/** `secret` null: that of an environment variable that is not set, as the language gives it. */
+/** `secret` null: an environment variable that is not set, as the language returns it. */
 type Case = { name: string; headers: Record<string, string>; body: string; taken: boolean; secret?: string | null };
 const MADE_UP = 'changeme-changeme-changeme';
-/** What a receiver may be set up with that is no secret of ours. */
+/** Values that a receiver may be configured with that are not our secret. */
 const NO_SECRETS: readonly (readonly [name: string, secret: string | null])[] = [
   ['an environment variable that is not set', null],
   ['an empty secret', ''],
@@ -42,7 +42,7 @@ const NO_SECRETS: readonly (readonly [name: string, secret: string | null])[] = 
   ['a made-up text', MADE_UP],
   ['an API key', 'sk_test_0123456789abcdefghijklmnop'],
 ];
-/** Signed by somebody who guesses that secret, with every key that a receiver might make of it. */
+/** Signed by an attacker who guesses that secret, with every key that a receiver might derive from it. */
 function forgedFor(guessed: string | null, timestamp: number): Record<string, string> {
   const text = guessed ?? '';
   const keys = [text.slice('whsec_'.length), text, text.replace(/^whsec_/, '')].flatMap((part) => [
@@ -95,7 +95,7 @@ function datedAt(nowMs: number): Case[] {
   ];
 }
 
-/** For each language the file that calls the recipe: cases as lines of JSON in, `taken <name>` or `refused` a line out. */
+/** For each language, the program that calls the recipe: reads cases as lines of JSON, prints `taken <name>` or `refused` for each. */
 const LANGUAGES: readonly { name: string; page: string; program: string; file: string; main: string; args(file: string): string[] }[] = [
   {
     name: 'Node',
@@ -211,7 +211,7 @@ func main() {
 `;
 
 for (const { name, page, program, file, main, args } of LANGUAGES) {
-  test(`the ${name} recipe takes real deliveries and refuses the rest`, async (t) => {
+  test(`the ${name} recipe accepts real deliveries and refuses the rest`, async (t) => {
     if (spawnSync(program, [name === 'Go' ? 'version' : '--version']).error)
       return t.skip(`${program} is not installed; npm test installs it on Debian when run as root`);
     const [recipe, ...more] = codeBlocks(`docs/guides/recipes/${page}.md`);
@@ -222,7 +222,7 @@ for (const { name, page, program, file, main, args } of LANGUAGES) {
     const env = {
       ...inherited,
       LC_ALL: 'C.UTF-8',
-      // Go alone: no C compiler, no modules of others, no newer toolchain, nothing fetched and nothing left behind.
+      // Plain Go: no C compiler, no other modules, no newer toolchain, nothing downloaded and nothing left behind.
       GOCACHE: join(folder, 'go-cache'),
       GOPATH: join(folder, 'go'),
       GOFLAGS: '-mod=mod',
@@ -259,7 +259,7 @@ for (const { name, page, program, file, main, args } of LANGUAGES) {
   });
 }
 
-test('the receiver for those who come from Coinbase Commerce takes real deliveries, and no forgery when it has no secret', async () => {
+test('the receiver for former Coinbase Commerce users accepts real deliveries, and no forgery when it has no secret', async () => {
   const [receiver] = codeBlocks('docs/guides/migrate-coinbase-commerce.md').filter(({ language }) => language === 'js');
   writeFileSync(join(folder, 'coinbase.mjs'), receiver!.text);
   const { verifySignature } = await import(pathToFileURL(join(folder, 'coinbase.mjs')).href);
@@ -270,7 +270,7 @@ test('the receiver for those who come from Coinbase Commerce takes real deliveri
     assert.throws(() => verifySignature(Buffer.from(body), signed(guessed ?? ''), guessed ?? undefined), /secret/, name);
 });
 
-test('the SDK believes no forgery when it has no secret', async () => {
+test('the SDK accepts no forgery when it has no secret', async () => {
   const now = Math.floor(Date.now() / 1000);
   for (const [name, guessed] of NO_SECRETS)
     await assert.rejects(webhooks.verify(body, forgedFor(guessed, now), guessed ?? (undefined as never)), /secret/, name);
@@ -290,7 +290,7 @@ async function importExample(file: string, text: string): Promise<any> {
     try {
       symlinkSync(join(ROOT, 'node_modules', framework), join(folder, 'node_modules', framework));
     } catch {
-      // It is there from the example before.
+      // It exists from the example before.
     }
   }
   writeFileSync(join(folder, file), `const ship = async (...given) => void globalThis.shipped.push(given);\n${text}`);
@@ -313,12 +313,12 @@ async function holdsTo(post: (body: string, headers: Record<string, string>) => 
 }
 const read = async (reply: Response) => ({ status: reply.status, text: await reply.text() });
 
-test('the Next.js example ships what was paid and refuses a forgery', async () => {
+test('the Next.js example ships paid orders and refuses a forgery', async () => {
   const { POST } = await importExample('next.mjs', exampleOf('Next.js'));
   await holdsTo(async (body, headers) => read(await POST(new Request('https://shop.example/hook', { method: 'POST', body, headers }))));
 });
 
-test('the Fastify example ships what was paid and refuses a forgery', async () => {
+test('the Fastify example ships paid orders and refuses a forgery', async () => {
   const { app } = await importExample('fastify.mjs', `${exampleOf('Fastify')}\nexport { app };`);
   await holdsTo(async (payload, headers) => {
     const { statusCode, body } = await app.inject({ method: 'POST', url: '/hook', payload, headers });
@@ -327,12 +327,12 @@ test('the Fastify example ships what was paid and refuses a forgery', async () =
   await app.close();
 });
 
-test('the Hono example ships what was paid and refuses a forgery', async () => {
+test('the Hono example ships paid orders and refuses a forgery', async () => {
   const { default: app } = await importExample('hono.mjs', exampleOf('Hono'));
   await holdsTo(async (body, headers) => read(await app.request('/hook', { method: 'POST', body, headers })));
 });
 
-test('the Express example ships what was paid, refuses a forgery, and leaves other routes their parsed bodies', async () => {
+test('the Express example ships paid orders, refuses a forgery, and leaves parsed bodies to other routes', async () => {
   const { app } = await importExample(
     'express.mjs',
     `${exampleOf('Express')}\napp.post('/order', (request, response) => response.json(request.body));\nexport { app };`,
@@ -351,7 +351,7 @@ test('the Express example ships what was paid, refuses a forgery, and leaves oth
   }
 });
 
-test("the guide's own test of a receiver signs what is believed", async () => {
+test("the guide's own test of a receiver signs deliveries that are accepted", async () => {
   process.env.SIGNING_SECRET = secret;
   const sent: [string, { body: string; headers: Record<string, string> }][] = [];
   const text = codeBlocks('docs/guides/frameworks.md')

@@ -1,4 +1,4 @@
-/** Believing webhooks: real deliveries, every way to forge or spoil one, and deliveries signed for a receiver's own tests. */
+/** Verifying webhooks: real deliveries, every way to forge or corrupt one, and deliveries signed for a receiver's own tests. */
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -49,7 +49,7 @@ const refused = async (act: Promise<unknown>, reason: WebhookFault, words: RegEx
   assert.match(error.message, words);
 };
 
-test('real deliveries are believed, as text, as bytes, and with headers of every form', async () => {
+test('real deliveries are accepted as text, as bytes, and with headers in every form', async () => {
   assert.ok(deliveries.length >= 3);
   for (const { body, headers, event } of deliveries) {
     const capital = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]));
@@ -85,7 +85,7 @@ test('a changed byte, another secret and another id are refused', async () => {
   await refused(verify(other.body, signed, secret), 'id_mismatch', /webhook-id/);
 });
 
-test('a delivery that is sent again later, or dated ahead, is refused', async () => {
+test('a delivery that is replayed later, or dated ahead, is refused', async () => {
   const now = Math.floor(Date.now() / 1000);
   const at = (offset: number) => signTestEvent({ type: 'payment.completed', data: {} }, secret, { timestampSeconds: now + offset });
   for (const [offset, reason] of [
@@ -104,7 +104,7 @@ test('a delivery that is sent again later, or dated ahead, is refused', async ()
   }
 });
 
-test('a delivery stripped of the headers that date it is refused, unless that was chosen', async () => {
+test('a delivery without the headers that date it is refused, unless this was chosen', async () => {
   const { body, headers, event } = deliveries[0]!;
   const stripped = { 'x-service-signature': headers['x-service-signature'] };
   await refused(verify(body, stripped, secret), 'headers_missing', /legacy/);
@@ -114,7 +114,7 @@ test('a delivery stripped of the headers that date it is refused, unless that wa
   for (const given of ['', 'zz', String(stripped['x-service-signature']).toUpperCase(), `${stripped['x-service-signature']}00`]) {
     await refused(verify(body, { 'x-service-signature': given }, secret, { legacy: 'accept' }), 'signature_mismatch', /X-Service/);
   }
-  // With dated headers present, these decide: a right old signature does not help a wrong new one.
+  // If headers with a date are present, they decide: a valid old signature does not replace an invalid new one.
   await refused(
     verify(body, { ...headers, 'webhook-signature': 'v1,AAAA' }, secret, { legacy: 'accept' }),
     'signature_mismatch',
@@ -134,7 +134,7 @@ test('a delivery stripped of the headers that date it is refused, unless that wa
   await refused(verify(undated, sign, secret, { legacy: 'accept' }), 'too_old', /./);
 });
 
-test('while a secret is changed both are believed, and afterwards the old one is not', async () => {
+test('while a secret is being rotated both are accepted, and afterwards the old one is not', async () => {
   const next = newSecret();
   const body = deliveries[0]!.body;
   const id = deliveries[0]!.event.id;
@@ -147,7 +147,7 @@ test('while a secret is changed both are believed, and afterwards the old one is
   await refused(verify(body, afterwards, secret), 'signature_mismatch', /./);
 });
 
-test('what is given wrongly is named', async () => {
+test('invalid arguments are named', async () => {
   const { body, headers, event } = deliveries[0]!;
   await refused(verify(event, headers, secret), 'body_not_raw', /parsed object.*express\.raw/);
   await refused(verify(null as never, headers, secret), 'body_not_raw', /null/);
@@ -167,7 +167,7 @@ test('what is given wrongly is named', async () => {
   await refused(verify(nonsense, signed, secret), 'body_not_event', /not an event/);
 });
 
-test('a test event is signed as the service signs, and as the standard library expects', async () => {
+test('a test event is signed as by the service, and as the standard library expects', async () => {
   const made = await signTestEvent({ type: 'payment.completed', data: { id: 'pay_1', status: 'completed' } }, secret);
   const event = await verify(made.body, made.headers, secret);
   assert.equal(event.type, 'payment.completed');
@@ -184,7 +184,7 @@ test('a test event is signed as the service signs, and as the standard library e
   assert.equal(again.body, deliveries[0]!.body);
 });
 
-test('an event that was handled is known again', async () => {
+test('a repeated event is recognized', async () => {
   const ids = new Map<string, number>();
   const store = {
     seen: (id: string, ttlSeconds: number) => {
@@ -199,7 +199,7 @@ test('an event that was handled is known again', async () => {
   assert.equal(ids.get(event.id), 30 * 86_400);
 });
 
-test('a new secret has the form that endpoints have', () => {
+test('a new secret has the format of endpoint secrets', () => {
   assert.match(newSecret(), /^whsec_[A-Za-z0-9+/]{43}=$/);
   assert.notEqual(newSecret(), newSecret());
   const bytes = randomBytes(32);

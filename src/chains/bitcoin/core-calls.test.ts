@@ -1,4 +1,4 @@
-/** Calls to nodes and providers that take batches, and to those that do not. */
+/** Calls to nodes and providers that accept batches, and to those that do not. */
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -23,7 +23,7 @@ after(async () => {
 });
 
 const result = ({ id, method }: Request) => ({ result: `of ${method}`, error: null, id });
-/** A node that answers single calls unless `answer` says otherwise; what it was asked, request by request. */
+/** A node that answers single calls unless `answer` says otherwise, and records the requests it gets. */
 async function nodeOf(answer: (asked: Request | Request[]) => Answer | undefined) {
   const requests: string[][] = [];
   const server = createServer(async (request, reply) => {
@@ -47,7 +47,7 @@ const CALLS = [['getbestblockhash'], ['getmempoolinfo'], ['getnetworkinfo']] as 
 const outage = (pattern: RegExp) => (error: unknown) =>
   error instanceof ChainError && error.kind === 'outage' && pattern.test(error.message);
 
-test('a node that takes batches is asked in one request', async () => {
+test('a node that accepts batches gets one request', async () => {
   const node = await nodeOf(() => undefined);
   assert.deepEqual(
     (await node.post(CALLS)).map((reply) => reply.result),
@@ -65,7 +65,7 @@ const REFUSALS: readonly [what: string, answer: (asked: Request[]) => Answer][] 
   ['with nothing', () => ({ status: 200, body: '' })],
 ];
 for (const [what, answer] of REFUSALS) {
-  test(`a node that refuses batches ${what} is asked call by call, and with a batch again later`, async () => {
+  test(`a node that refuses batches ${what} is called one by one, and with a batch again later`, async () => {
     let refuses = true;
     const node = await nodeOf((asked) => (Array.isArray(asked) && refuses ? answer(asked) : undefined));
     for (const requests of [4, 7]) {
@@ -82,7 +82,7 @@ for (const [what, answer] of REFUSALS) {
   });
 }
 
-test('an answer that is read as it comes is asked for alone, in order, where batches are refused', async () => {
+test('an answer that is read as a stream is requested separately, in order, if batches are refused', async () => {
   const node = await nodeOf((asked) => (Array.isArray(asked) ? { status: 403, body: '' } : undefined));
   for (const requests of [4, 7]) {
     const { replies, reader } = await node.read(CALLS, 1, () => {
@@ -99,7 +99,7 @@ test('an answer that is read as it comes is asked for alone, in order, where bat
   assert.deepEqual(node.requests.slice(4), [['getbestblockhash'], ['getmempoolinfo'], ['getnetworkinfo']]);
 });
 
-test('a call that is not allowed is an error of its own; the others are answered', async () => {
+test('a call that is not allowed has its own error; the others are answered', async () => {
   const isAllowed = (asked: Request | Request[]) => ![asked].flat().some(({ method }) => method === 'getmempoolinfo');
   const node = await nodeOf((asked) => (isAllowed(asked) ? undefined : { status: 403, body: '' }));
   const replies = await node.post(CALLS);
@@ -110,7 +110,7 @@ test('a call that is not allowed is an error of its own; the others are answered
   await assert.rejects(node.call('getmempoolinfo'), outage(/does not allow getmempoolinfo/));
 });
 
-test('a node that is wrong call by call too is an outage, and no reason to send no batches', async () => {
+test('a node that is also wrong call by call is an outage, and no reason to stop sending batches', async () => {
   let broken = true;
   const node = await nodeOf(() => (broken ? { status: 200, body: '{"result":1,"error":null,"id":99999}' } : undefined));
   await assert.rejects(node.post(CALLS), outage(/another request/));

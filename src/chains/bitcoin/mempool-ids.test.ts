@@ -1,4 +1,4 @@
-/** Lists of a mempool as they come from a node, in parts of any size. */
+/** Mempool lists as they arrive from a node, in chunks of any size. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ const take = (ids: ReturnType<typeof createMempoolIds>, body: string, { size = 1
   return list;
 };
 
-test('what is new is told until it was read, and again once it was away', () => {
+test('a new ID is reported until it has been read, and again after it was gone', () => {
   const ids = createMempoolIds();
   const first = take(ids, answer(range(0, 100))).commit();
   assert.deepEqual([first.fresh, first.more], [range(0, 100), false]);
@@ -31,7 +31,7 @@ test('what is new is told until it was read, and again once it was away', () => 
   assert.deepEqual(take(ids, answer(range(0, 101))).commit().fresh, range(0, 50));
 });
 
-test('parts of every size, white space, and what is left of the answer', () => {
+test('chunks of every size, white space, and the rest of the answer', () => {
   for (const size of [1, 2, 7, 64, 65, 66, 67, 68, 1_000_000]) {
     for (const space of ['', '\n  ']) {
       const list = take(createMempoolIds(), answer(range(0, 20), space), { size });
@@ -45,7 +45,7 @@ test('parts of every size, white space, and what is left of the answer', () => {
   assert.deepEqual(none.commit().fresh, []);
 });
 
-test('an error, half an answer, and ids that are none change nothing and are no JSON or are told', () => {
+test('an error, a partial answer and invalid IDs change nothing; they are reported, or refused as invalid JSON', () => {
   const ids = createMempoolIds();
   take(ids, answer(range(0, 10))).commit();
   ids.markRead(range(0, 10));
@@ -54,11 +54,11 @@ test('an error, half an answer, and ids that are none change nothing and are no 
   assert.throws(() => JSON.parse(take(ids, answer(range(0, 10)).slice(0, 400)).text()));
   assert.throws(() => JSON.parse(take(ids, answer([id(1), 'z'.repeat(64)])).text()));
   assert.throws(() => JSON.parse(take(ids, answer([id(1), 'aa'])).text()));
-  // Lists that never ended took nothing away.
+  // Lists that never ended removed nothing.
   assert.deepEqual(take(ids, answer(range(0, 10))).commit().fresh, []);
 });
 
-test('more than fits one look is left for the next; thousands come and go', () => {
+test('what exceeds one look is left for the next; thousands come and go', () => {
   const ids = createMempoolIds();
   const seen = new Set<string>();
   for (let look = 0; look < 3; look++) {

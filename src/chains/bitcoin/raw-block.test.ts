@@ -23,7 +23,7 @@ const BLOCKS: readonly { file: string; family: BitcoinFamily; transactions: numb
 ];
 
 for (const { file, family, transactions, hash } of BLOCKS) {
-  test(`${file} has the merkle root of its header, and with a changed byte it has not`, async () => {
+  test(`${file} matches the merkle root of its header, but not with a changed byte`, async () => {
     const bytes = vector(file);
     const block = parseBlock(bytes, family);
     assert.equal(block.transactions.length, transactions);
@@ -111,7 +111,7 @@ const RECORDED: readonly { what: string; family: BitcoinFamily; head: Header; tr
 ];
 
 for (const { what, family, head, transactions, after } of RECORDED) {
-  test(`${what}: ids, inputs, outputs and hash as the node told them`, () => {
+  test(`${what}: IDs, inputs, outputs and hash as reported by the node`, () => {
     const block = parseBlock(rebuild(head, transactions, after), family);
     if (family === 'DASH') assert.notEqual(block.hash, head.hash);
     else assert.equal(block.hash, head.hash);
@@ -138,7 +138,7 @@ for (const { what, family, head, transactions, after } of RECORDED) {
   });
 }
 
-/** A transaction of one input with these outputs. */
+/** A transaction with one input and these outputs. */
 const paying = (outputs: readonly { units: bigint; script: string }[]) => {
   const body = outputs.map(({ units, script }) => {
     const amount = Buffer.alloc(8);
@@ -149,7 +149,7 @@ const paying = (outputs: readonly { units: bigint; script: string }[]) => {
   return parseTransaction(Buffer.concat([u32(1), Buffer.of(1), input, Buffer.of(outputs.length), ...body, u32(0)]), 'DOGE');
 };
 
-test('outputs of a transaction to one key are one sighting, however they alternate; peg-outs are told apart', async () => {
+test('outputs of a transaction to one key are one sighting, in any order; peg-outs are kept apart', async () => {
   const [ours, also, other] = ['76a914aa88ac', '76a914ab88ac', '76a914aa88'];
   const tx = paying([
     { units: 5n, script: other },
@@ -192,7 +192,7 @@ test('outputs of a transaction to one key are one sighting, however they alterna
   assert.deepEqual(pegouts.conflicts, []);
 });
 
-test('LTC: what only passes through MWEB is told by its bytes', () => {
+test('LTC: transactions that only pass through MWEB are recognized by their bytes', () => {
   const read = (label: string) => {
     const tx = recorded('litecoin-0.21.2.1-mweb', label);
     return { ...parseTransaction(Buffer.from(tx.hex, 'hex'), 'LTC'), told: tx as Recorded };

@@ -7,7 +7,7 @@ import { hashSoon, hashWaiting } from './sha256d.ts';
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest();
 const sha256d = (bytes: Uint8Array) => sha256(sha256(bytes));
 
-test('SHA-256 twice equals the platform`s at every length, wherever the bytes stand, alone and beside others', () => {
+test('SHA-256 twice equals the platform`s at every length, at any offset, alone and in groups', () => {
   const bytes = Buffer.from(Array.from({ length: 1_200 }, (_, i) => (i * 167 + (i >> 3)) & 0xff));
   for (let length = 4; length < 1_100; length++) {
     // Six of one length: four that are hashed together, two that wait.
@@ -21,7 +21,7 @@ test('SHA-256 twice equals the platform`s at every length, wherever the bytes st
   }
 });
 
-test('messages of three parts and of all lengths among one another have the platform`s hashes, also where one is written over its message', () => {
+test('messages in three parts and of mixed lengths get the platform`s hashes, also if one is written over its message', () => {
   const parts = fc.record({ head: fc.nat(300), from: fc.nat(300), middle: fc.nat(1_200), rest: fc.nat(300), last: fc.nat(40) });
   fc.assert(
     fc.property(fc.array(parts, { minLength: 1, maxLength: 40 }), fc.uint8Array({ minLength: 1_600, maxLength: 1_600 }), (list, random) => {

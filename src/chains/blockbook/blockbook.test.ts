@@ -1,4 +1,4 @@
-/** What is read from a Blockbook server, and what is made of the ways in which one fails; over real HTTP and WebSocket. */
+/** What is read from a Blockbook server, and how its failures are handled, over real HTTP and WebSocket. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { type Blockbook, startBlockbook } from '../../../test/kit/blockbook.ts';
@@ -82,7 +82,7 @@ for (const coin of UTXO) {
       const [seen] = sightings;
       assert.deepEqual([seen!.ref, seen!.units, seen!.kind, seen!.lock], [`${txid}:1`, 123_456_789n, 'output', null]);
       const spent = chain.find(txid)!.tx.inputs.map((i) => `${i.txid}:${i.vout}`);
-      // Pages do not say what a transaction spends.
+      // Pages do not contain what a transaction spends.
       assert.deepEqual(seen!.spends, rawBlocks ? spent : []);
       if (rawBlocks) {
         const { conflicts } = await scan(watching([], { outpoints: spent }));
@@ -91,7 +91,7 @@ for (const coin of UTXO) {
     });
   }
 
-  test(`${coin}: a coinbase is told apart`, async () => {
+  test(`${coin}: a coinbase is recognized`, async () => {
     const { chain, source } = await start(coin);
     const [block] = chain.mine();
     const { scan } = await source.fetchBlock(block!.hash);
@@ -103,7 +103,7 @@ for (const coin of UTXO) {
   });
 }
 
-test('a block whose transactions are not those of its merkle root is refused, as bytes and page by page', async () => {
+test('a block whose transactions do not match its merkle root is refused, as bytes and page by page', async () => {
   for (const rawBlocks of [true, false]) {
     const { chain, source } = await start('BTC', { rawBlocks });
     chain.pay([[addressOf('BTC', 2), 1_000n]]);
@@ -117,7 +117,7 @@ test('a block whose transactions are not those of its merkle root is refused, as
   }
 });
 
-test('a block under a hash that is not its own is refused', async () => {
+test("a block under another block's hash is refused", async () => {
   const { chain, source } = await start('BTC');
   const [lying] = chain.mine();
   const other = chain.blocks[5]!;
@@ -125,7 +125,7 @@ test('a block under a hash that is not its own is refused', async () => {
   await refuses(source.fetchBlock(lying!.hash), 'outage', /another block/);
 });
 
-test('headers by height and hash; what is not there is null', async () => {
+test('headers by height and hash; null if there is none', async () => {
   const { chain, source } = await start('BTC', { length: 8 });
   assert.equal((await source.tip()).hash, chain.tip().hash);
   assert.equal((await source.blockAt(3))!.hash, chain.blocks[3]!.hash);
@@ -135,7 +135,7 @@ test('headers by height and hash; what is not there is null', async () => {
   assert.equal(await source.blockAt(9), null);
 });
 
-test('a new block is known at once where the server hints at it, although the tip is not asked for again', async () => {
+test('a new block is known at once if the server announces it, without requesting the tip again', async () => {
   const { chain, server, source } = await start('BTC');
   await source.fetchMempool();
   await until(() => server.messages.includes('subscribeNewBlock'), 'the subscription');
@@ -148,7 +148,7 @@ test('a new block is known at once where the server hints at it, although the ti
   await until(async () => (await source.tip()).hash === block!.hash, 'the new tip');
 });
 
-test('an unconfirmed payment is seen by the hint of its address, and one from before the subscription by asking', async () => {
+test('an unconfirmed payment is seen through the notification for its address, and an earlier one by polling', async () => {
   const { chain, source, server } = await start('BTC');
   const early = chain.pay([[addressOf('BTC', 2), 700n]]);
   const keys = [scriptOf(2), scriptOf(3)];
@@ -183,7 +183,7 @@ test('an unconfirmed payment is seen by the hint of its address, and one from be
   assert.equal(server.requests.filter((path) => path.includes('/address/')).length, asked, 'no address was asked for again');
 });
 
-test('without the socket addresses are asked for, and the look says when it is not complete', async () => {
+test('without the socket, addresses are polled, and the look says when it is incomplete', async () => {
   const { chain, source, server } = await start('BTC');
   server.refuseSockets(true);
   const keys = Array.from({ length: 25 }, (_, i) => scriptOf(i + 2));
@@ -199,10 +199,10 @@ test('without the socket addresses are asked for, and the look says when it is n
   );
 });
 
-test('what waits is present while the server has it, and no longer when it is gone', async () => {
+test('a pending transaction is present while the server has it, and not afterwards', async () => {
   const chain = createTestChain({ coin: 'BTC', network: 'regtest' });
   const server = await startBlockbook(chain);
-  // On regtest nothing is remembered for long.
+  // On regtest nothing is cached for long.
   const source = createBlockbookSource({ coin: 'BTC', network: 'regtest', url: server.url, outgoing, log, clock });
   open.push(server, source);
   const address = addressOfScript(scriptOf(2), { coin: 'BTC', network: 'regtest' })!;
@@ -227,7 +227,7 @@ test('what waits is present while the server has it, and no longer when it is go
   assert.equal((await source.txState('00'.repeat(32))).state, 'unknown');
 });
 
-test('a connection that is open and says nothing is noticed and made anew', async () => {
+test('a connection that is open but silent is detected and replaced', async () => {
   const { server, chain } = await start('BTC');
   let blocks = 0;
   const socket = createHintSocket({
@@ -252,7 +252,7 @@ test('a connection that is open and says nothing is noticed and made anew', asyn
   await until(() => blocks > before, 'a hint on the new connection');
 });
 
-test('a server that was asked too often is left alone for as long as it says', async () => {
+test('a server that reports too many requests is not called for as long as it says', async () => {
   const { server } = await start('BTC');
   let ms = 0;
   const ownClock = { ...clock, monotonicMs: () => ms };
@@ -269,7 +269,7 @@ test('a server that was asked too often is left alone for as long as it says', a
   assert.equal((await source.fees()).length, 3);
 });
 
-test('error pages, cut replies and closed connections are outages, never answers', async () => {
+test('error pages, truncated replies and closed connections are outages, never answers', async () => {
   const { server, source, chain } = await start('BTC');
   const rows = [
     ['html', /status 502 and no JSON/],
@@ -288,7 +288,7 @@ test('error pages, cut replies and closed connections are outages, never answers
   assert.equal((await source.tip()).height, 29);
 });
 
-test('health: the index behind its node is syncing, the network and version are those of the node', async () => {
+test('health: a server whose index is behind its node is syncing; network and version are those of the node', async () => {
   const well = await (await start('LTC')).source.health();
   assert.deepEqual(
     [well.syncing, well.network, well.version, well.txindex, well.peers, well.tip.height],
@@ -302,7 +302,7 @@ test('health: the index behind its node is syncing, the network and version are 
 });
 
 for (const coin of UTXO) {
-  test(`${coin}: the summary of any address, mined and waiting`, async () => {
+  test(`${coin}: the summary of any address, mined and pending`, async () => {
     const { chain, source } = await start(coin);
     const address = addressOf(coin, 2);
     assert.deepEqual(await source.addressSummary(address), {
@@ -320,7 +320,7 @@ for (const coin of UTXO) {
       units: 30_000_000n,
       leavingUnits: 0n,
     });
-    // Sends on what it has, and gets something new that waits.
+    // Sends on what it has, and receives a new pending transfer.
     const on = chain.pay([[addressOf(coin, 4), 25_000_000n]], { from: address });
     assert.equal((await source.readUnspent!({ address, outputs: [{ ref: `${one}:0`, units: 30_000_000n }] })).leavingUnits, 30_000_000n);
     chain.mine();
@@ -337,7 +337,7 @@ for (const coin of UTXO) {
     assert.equal((await source.readUnspent!({ address, outputs: [{ ref: `${one}:0`, units: 30_000_000n }] })).units, 0n);
   });
 
-  test(`${coin}: a transaction with its inputs, outputs and fee; a coinbase; one that waits; one that is not there`, async () => {
+  test(`${coin}: a transaction with its inputs, outputs and fee; a coinbase; a pending one; an unknown one`, async () => {
     const { chain, source } = await start(coin);
     const address = addressOf(coin, 2);
     const txid = chain.pay([[address, 30_000_000n]]);
@@ -363,7 +363,7 @@ for (const coin of UTXO) {
     await refuses(source.transaction('ab'.repeat(32)), 'not_found', /^(ab){32}$/);
   });
 
-  test(`${coin}: fees fall from fast to slow, with the floor where the server has no estimate`, async () => {
+  test(`${coin}: fees decrease from fast to slow, with the minimum if the server has no estimate`, async () => {
     const { source } = await start(coin, { fees: { 2: '0.03000000', 6: '0.04000000', 24: '-1' } });
     const fees = await source.fees();
     assert.deepEqual(
@@ -385,12 +385,12 @@ for (const coin of UTXO) {
 
 const eth = (n: number) => checksumAddress(n.toString(16).padStart(2, '0').repeat(20));
 
-test('ETH: the summary is exact where the history adds up to the balance, internal transfers included', async () => {
+test('ETH: the summary is exact if the history adds up to the balance, including internal transfers', async () => {
   const { chain, source } = await start('ETH');
   const address = eth(2);
   chain.send({ from: eth(3), to: address, units: 10n ** 18n });
   chain.send({ from: eth(3), to: eth(9), units: 5n, internal: [{ from: eth(9), to: address, units: 5n }] });
-  // A transfer that failed moves nothing.
+  // A failed transfer moves nothing.
   chain.send({ from: eth(3), to: address, units: 77n, status: 0 });
   chain.mine();
   assert.deepEqual(await source.addressSummary(address.toLowerCase()), {
@@ -413,7 +413,7 @@ test('ETH: a reverted internal transfer in the index makes the totals unknown, n
   await refuses(source.addressSummary(eth(2)), 'unsupported', /does not add up/);
 });
 
-test('ETH: transactions: mined, failed, waiting; fees in gwei per gas', async () => {
+test('ETH: transactions: mined, failed, pending; fees in gwei per gas', async () => {
   const { chain, source } = await start('ETH', { fees: { 2: '0.000000002', 6: '0.000000002', 24: '0.0000000015' } });
   const paid = chain.send({ from: eth(3), to: eth(2), units: 12n });
   assert.deepEqual([(await source.transaction(paid)).status, (await source.transaction(paid)).feeUnits], ['pending', null]);

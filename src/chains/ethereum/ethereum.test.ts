@@ -1,4 +1,4 @@
-/** The Ethereum reader against answers of nodes, recorded or made by the specifications, over real HTTP. */
+/** The Ethereum reader with answers of nodes, recorded or written from the specifications, over real HTTP. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -11,7 +11,7 @@ import { ChainError, type ChainSource, type Matcher, type Sighting } from '../ch
 import { createEthereumSource } from './ethereum.ts';
 
 type Call = { id: number; method: string; params: any[] };
-/** What a node answers to a method: a result, an error, or nothing at all (it does not know the method). */
+/** What a node answers to a method: a result, an error, or nothing (it does not know the method). */
 type Answers = Record<string, (...params: any[]) => unknown>;
 class NodeError extends Error {
   readonly code: number;
@@ -32,7 +32,7 @@ after(async () => {
   }
 });
 
-/** A node of these answers, and what it was asked. `raw` may answer a whole request by itself. */
+/** A node with these answers that records its requests. `raw` may answer a whole request instead. */
 async function nodeOf(
   answers: Answers,
   raw?: (calls: Call[], n: number) => { status: number; body: string | Readable; headers?: Record<string, string> } | undefined,
@@ -50,7 +50,7 @@ async function nodeOf(
     const whole = raw?.(calls, batches.length);
     if (whole) {
       reply.writeHead(whole.status, { 'content-type': 'application/json', ...whole.headers });
-      // Who asked may hang up in the middle.
+      // The caller may hang up in the middle.
       if (whole.body instanceof Readable) pipeline(whole.body, reply, () => {});
       else reply.end(whole.body);
       return;
@@ -65,7 +65,7 @@ async function nodeOf(
         return { jsonrpc: '2.0', id, error: { code, message } };
       }
     });
-    // The order of a batch is the node's own business.
+    // The order within a batch is up to the node.
     reply
       .writeHead(200, { 'content-type': 'application/json' })
       .end(JSON.stringify(Array.isArray(body) ? replies.toReversed() : replies[0]));
@@ -81,7 +81,7 @@ async function nodeOf(
 const hex = (value: number | bigint) => `0x${value.toString(16)}`;
 const pad = (text: string) => text.padStart(64, '0');
 const hash = (n: number | string) => `0x${pad(String(n))}`;
-/** Accounts: 40 hex digits that say who they are. */
+/** Accounts: 40 hex digits that show which one it is. */
 const US = 'aa'.repeat(20);
 const US_TOO = 'bb'.repeat(20);
 const PAYER = 'c1'.repeat(20);
@@ -123,7 +123,7 @@ function block(transactions: Tx[], height = 100): Answers {
     eth_getBlockReceipts: (wanted: string) => (wanted === hash(height) ? receipts : null),
   };
 }
-/** Balances of accounts before and after block 100, told one by one or, as real nodes also do, to a simulated creation. */
+/** Balances of accounts before and after block 100, returned one by one or, as real nodes also do, for a simulated creation. */
 const balances = (change: Record<string, [before: bigint, after: bigint]>, { simulates = true } = {}): Answers => {
   const at = (key: string, blockHash: string) => (change[key] ?? [0n, 0n])[blockHash === hash(99) ? 0 : 1];
   return {
@@ -157,11 +157,11 @@ const scan = async ({ source }: { source: ChainSource }, over: Partial<Matcher> 
 const told = (sightings: readonly Sighting[]) =>
   sightings.map((s) => `${s.kind} ${s.ref.replace(/^0x0+/, '').replace(`:${s.key}`, '')} ${s.key.slice(0, 2)} ${s.units}`).sort();
 
-describe('a block is read by the first account of value moves that the node gives', () => {
+describe('a block is read with the first method for value moves that the node offers', () => {
   const isAsked = (asked: string[], ...methods: string[]) => methods.filter((method) => asked.includes(method));
   const OTHER_RUNGS = ['eth_getBlockAccessList', 'debug_traceBlockByHash', 'trace_block', 'eth_call', 'eth_getBalance'];
 
-  // One story in four languages: a direct payment, one by a contract, a sweep of ours, a call undone, a failed transaction.
+  // One story in four formats: a direct payment, one by a contract, a sweep, a reverted call, a failed transaction.
   const story: Tx[] = [
     { n: 1, to: US, value: 500n },
     { n: 2, value: 70n, input: `0x${pad(US)}` },
@@ -174,7 +174,7 @@ describe('a block is read by the first account of value moves that the node give
     { txHash: hash('f1'), result: frame(PAYER, US, 500n) },
     { txHash: hash('f2'), result: frame(PAYER, CONTRACT, 70n, { calls: [frame(CONTRACT, US, 70n)] }) },
     { txHash: hash('f3'), result: frame(US, PAYER, 300n) },
-    // The caller lives on; the frame below the error has none of its own.
+    // The caller continues; the frame below the error has no error itself.
     {
       txHash: hash('f4'),
       result: frame(PAYER, CONTRACT, 40n, {
@@ -271,12 +271,12 @@ describe('a block is read by the first account of value moves that the node give
         [`${PAYER}:1`, `${PAYER}:2`],
       );
       assert.deepEqual(isAsked(node.asked, ...notAsked), []);
-      // Read again, it is the same again.
+      // Reading again gives the same.
       assert.deepEqual((await scan(node)).sightings, sightings);
     });
   }
 
-  test('logs of tokens and of other emitters are no value logs', async () => {
+  test('logs of tokens and other contracts are not value logs', async () => {
     const fakes = [
       transfer(PAYER, US, 500n, TOKEN),
       { ...transfer(PAYER, US, 500n), topics: [hash('1'), `0x${pad(PAYER)}`, `0x${pad(US)}`] },
@@ -289,7 +289,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual((await scan(among)).sightings, []);
   });
 
-  test('a failed transaction leaves no value, whatever logs come with it', async () => {
+  test('a failed transaction moves no value, whatever logs it has', async () => {
     const node = await nodeOf(
       block([
         { n: 1, to: US, value: 5n, ok: false, logs: [transfer(PAYER, US, 5n)] },
@@ -299,7 +299,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual((await scan(node)).sightings, []);
   });
 
-  test('value logs in force: a block that moves nothing directly is read by logs as well; before them and after, by what there is', async () => {
+  test('with value logs active, a block without direct transfers is also read by logs; before and after that, by what is available', async () => {
     const heights: Answers[] = [
       block([{ n: 1, to: US, value: 5n }], 100),
       block([{ n: 2, to: US, value: 6n, logs: [transfer(PAYER, US, 6n)] }], 101),
@@ -331,7 +331,7 @@ describe('a block is read by the first account of value moves that the node give
     ]);
   });
 
-  test('logs that leave out a payment are not taken for all', async () => {
+  test('logs that omit a payment are not treated as complete', async () => {
     const node = await nodeOf({
       ...block([
         { n: 1, to: US, value: 5n },
@@ -342,7 +342,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 5']);
   });
 
-  test('an access list tells payments of one address apart, what came back to it when it sent, and income without a transaction', async () => {
+  test('an access list distinguishes payments of one address, change from its own sends, and income without a transaction', async () => {
     const start = 1_000_000n;
     const after = [start + 10n, start + 42n, start + 42n - 30n - FEE + 5n, start + 17n - FEE + 70n];
     const node = await nodeOf({
@@ -357,7 +357,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual(told(sightings), ['delta delta:100 aa 70', 'internal f1:to aa 10', 'internal f2:to aa 32', 'internal f3:to aa 5']);
   });
 
-  test('before its fork a node that knows access lists has none for a block: the next rung reads it', async () => {
+  test('before the fork, a node that knows access lists has none for a block: the next method reads it', async () => {
     const node = await nodeOf({
       ...block([{ n: 1, input: `0x${US}` }]),
       ...balances({ [US]: [0n, 4n] }),
@@ -367,11 +367,11 @@ describe('a block is read by the first account of value moves that the node give
   });
 
   for (const [what, list] of [
-    ['that is none', { accounts: [] }],
+    ['of another form', { accounts: [] }],
     ['with a balance in another form', [{ address: `0x${US}`, balanceChanges: [['0x1', '0x4']] }]],
     ['without an account that was paid', [{ address: `0x${PAYER}`, balanceChanges: [{ index: '0x1', value: '0x4' }] }]],
   ] as const) {
-    test(`an access list ${what} is left for the next rung`, async () => {
+    test(`with an access list ${what}, the next method is used`, async () => {
       const node = await nodeOf({
         ...block([
           { n: 1, input: `0x${US}` },
@@ -384,7 +384,7 @@ describe('a block is read by the first account of value moves that the node give
     });
   }
 
-  test('traces: what contracts leave when they end counts; delegated and static calls, and calls to oneself, move nothing', async () => {
+  test('traces: what self-destructing contracts send counts; delegated and static calls, and calls to oneself, move nothing', async () => {
     const calls = [
       frame(CONTRACT, US, 5n, { type: 'SELFDESTRUCT' }),
       frame(CONTRACT, US_TOO, 9n),
@@ -402,7 +402,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual(told((await scan(node)).sightings), ['internal f1:to aa 11', 'internal f1:to bb 9']);
   });
 
-  test('traces that claim more than the balance shows are not believed', async () => {
+  test('traces that claim more than the balance shows are not trusted', async () => {
     const traces = [{ result: frame(PAYER, CONTRACT, 50n, { calls: [frame(CONTRACT, US, 50n), frame(CONTRACT, US_TOO, 7n)] }) }];
     const answers = { ...block([{ n: 1, value: 50n }]), debug_traceBlockByHash: () => traces };
     const nothing = await nodeOf({ ...answers, ...balances({ [US]: [5n, 5n], [US_TOO]: [0n, 7n] }) });
@@ -415,9 +415,9 @@ describe('a block is read by the first account of value moves that the node give
     ['of another number of transactions', () => []],
     ['with a transaction that could not be traced', () => [{ error: 'tracing failed' }]],
     ['of another transaction', () => [{ txHash: hash('f9'), result: frame(PAYER, CONTRACT, 0n) }]],
-    ['that are no list', () => ({ structLogs: [] })],
+    ['that are not a list', () => ({ structLogs: [] })],
     [
-      'with a value that is no number',
+      'with a value that is not a number',
       () => [{ result: frame(PAYER, CONTRACT, 0n, { calls: [{ ...frame(CONTRACT, US, 1n), value: 'many' }] }) }],
     ],
     [
@@ -428,7 +428,7 @@ describe('a block is read by the first account of value moves that the node give
     ],
   ];
   for (const [what, traces] of UNUSABLE) {
-    test(`traces ${what} are left for the balances`, async () => {
+    test(`with traces ${what}, the balances decide`, async () => {
       const node = await nodeOf({
         ...block([{ n: 1, input: `0x${US}` }]),
         ...balances({ [US]: [0n, 4n] }),
@@ -438,7 +438,7 @@ describe('a block is read by the first account of value moves that the node give
     });
   }
 
-  test('balances: a gain that no transaction or several name has none', async () => {
+  test('balances: a gain from no transaction, or from several, has no transaction', async () => {
     const name = { input: `0x${US}` };
     const gain = balances({ [US]: [1n, 5n] });
     const none = await scan(await nodeOf({ ...block([{ n: 1 }]), ...gain }));
@@ -480,7 +480,7 @@ describe('a block is read by the first account of value moves that the node give
     );
   });
 
-  test('balances of many addresses are read some hundred at a time', async () => {
+  test('balances of many addresses are read several hundred at a time', async () => {
     const many = Array.from({ length: 450 }, (_, i) => i.toString(16).padStart(3, '0').padStart(40, '1'));
     const node = await nodeOf({ ...block([{ n: 1 }]), ...balances({ [many[449]!]: [0n, 4n] }) });
     const { sightings } = await scan(node, { has: (key) => many.includes(key), recent: () => many });
@@ -491,7 +491,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.equal(node.asked.filter((method) => method === 'eth_call').length, 6);
   });
 
-  test('what one block ended with the next begins with, and a new address is asked for', async () => {
+  test('each block starts with the balances at the end of the previous one, and new addresses are requested', async () => {
     const heights = [block([{ n: 1 }], 100), block([{ n: 2 }], 101)];
     const one =
       (method: string) =>
@@ -512,7 +512,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual(reads.sort(), ['aa at 100', 'aa at 101', 'aa at 99', 'bb at 100', 'bb at 101']);
   });
 
-  test('where the node has dropped the balances, direct payments count still', async () => {
+  test('if the node has pruned the balances, direct payments still count', async () => {
     const gone = () => {
       throw new NodeError(-32000, 'missing trie node 1234 (path ) state 0x12 is not available');
     };
@@ -520,7 +520,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 4']);
   });
 
-  test('without receipts of blocks those of transactions do', async () => {
+  test('receipts of transactions replace missing receipts of blocks', async () => {
     const { eth_getBlockReceipts, ...rest } = block([
       { n: 1, to: US, value: 4n },
       { n: 2, to: US, value: 5n, ok: false },
@@ -534,7 +534,7 @@ describe('a block is read by the first account of value moves that the node give
     assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 4']);
   });
 
-  test('who takes the nonce of a waiting payment is named: another transaction, or the same when it failed', async () => {
+  test('the transaction that takes the nonce of a pending payment is named: another one, or the same one if it failed', async () => {
     const node = await nodeOf({
       ...block([
         { n: 1, to: US, value: 4n, ok: false },
@@ -553,7 +553,7 @@ describe('a block is read by the first account of value moves that the node give
   });
 });
 
-describe('traces are asked for what a balance does not explain, and nothing hangs on them', () => {
+describe('traces are requested only for what a balance does not explain, and nothing depends on them', () => {
   const TRACES = ['debug_traceTransaction', 'debug_traceBlockByHash', 'trace_transaction', 'trace_block'];
   const silent: Tx[] = [
     { n: 1, to: US, value: 500n },
@@ -562,7 +562,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
   ];
   const moved = balances({ [US]: [1n, 571n] });
   const tracesAsked = (asked: readonly string[]) => asked.filter((method) => TRACES.includes(method));
-  /** An answer of so many megabytes, made as it is read. */
+  /** An answer of so many megabytes, generated while it is read. */
   const stream = (megabytes: number, close = true) => {
     const part = Buffer.alloc(1 << 20, '0');
     let left = megabytes;
@@ -581,13 +581,13 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     (calls: Call[]) =>
       calls.some(({ method }) => TRACES.includes(method)) ? { status, body: body() } : undefined;
 
-  test('a block in which balances grew by what was sent directly is not traced', async () => {
+  test('a block in which balances grew only by direct transfers is not traced', async () => {
     const node = await nodeOf({ ...block(silent), ...balances({ [US]: [1n, 501n] }), debug_traceBlockByHash: () => [] });
     assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 500']);
     assert.deepEqual(tracesAsked(node.asked), []);
   });
 
-  test('a transaction that names the address is traced alone, without its call data', async () => {
+  test('a transaction that names the address is traced separately, without its call data', async () => {
     const traced: unknown[] = [];
     const node = await nodeOf({
       ...block([...silent, { n: 4, value: 70n, input: `0x${pad(US)}` }]),
@@ -602,7 +602,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     assert.deepEqual(tracesAsked(node.asked), ['debug_traceTransaction']);
   });
 
-  test('what the first kind of traces leaves out is taken from the next', async () => {
+  test('what the first type of traces omits is taken from the next', async () => {
     const ended = { n: 1, to: null, value: 70n, input: `0x73${US}ff` };
     const node = await nodeOf({
       ...block([ended]),
@@ -614,7 +614,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     assert.deepEqual(tracesAsked(node.asked), ['debug_traceTransaction', 'debug_traceTransaction']);
   });
 
-  test('a node that runs no tracers of others is asked for its own, and not for the others again', async () => {
+  test('a node that runs no custom tracers is asked for its own, and not for custom ones again', async () => {
     const node = await nodeOf({
       ...block(silent),
       ...moved,
@@ -632,13 +632,13 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     }
   });
 
-  test('an account that is not among the recent ones is seen when the call data names it', async () => {
+  test('an account that is not among the recent ones is seen if the call data names it', async () => {
     const nested = `0x12345678${'00'.repeat(4)}${pad(US_TOO)}`;
     const node = await nodeOf({ ...block([{ n: 1, input: nested }]), ...balances({ [US_TOO]: [3n, 12n] }) });
     assert.deepEqual(told((await scan(node, { recent: () => [] })).sightings), ['internal f1:to bb 9']);
   });
 
-  test('a contract creation that floods the trace does not stop ETH: answers of 500 MB take no memory', async () => {
+  test('a contract creation that floods the trace does not stop ETH: answers of 500 MB use no memory', async () => {
     const node = await nodeOf(
       { ...block(silent), ...moved },
       answerTraces(() => stream(500)),
@@ -662,7 +662,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     );
   });
 
-  test('traces that do not come in time are not waited for', async () => {
+  test('traces that arrive too late are not awaited', async () => {
     const node = await nodeOf(
       { ...block(silent), ...moved },
       answerTraces(() => stream(1, false)),
@@ -678,7 +678,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     ['those of a gateway that gave up', 504, '<html>gateway timeout</html>'],
     ['refused with the key', 403, 'not in your plan'],
   ] as const) {
-    test(`traces that are ${what} leave the payment to the balance`, async () => {
+    test(`with traces that are ${what}, the balance decides`, async () => {
       const node = await nodeOf(
         { ...block(silent), ...moved },
         answerTraces(() => body, status),
@@ -687,7 +687,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     });
   }
 
-  test('an access list that is too large, and a mempool, leave it to the next answer as well', async () => {
+  test('with an access list or mempool that is too large, the next method is used as well', async () => {
     const node = await nodeOf({ ...block(silent), ...moved, eth_getBlockByNumber: () => null }, (calls) =>
       calls.some(({ method }) => /AccessList|txpool/.test(method)) ? { status: 200, body: '[{"accounts":' } : undefined,
     );
@@ -695,7 +695,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
     assert.deepEqual((await (await node.source.fetchMempool()).scan(matcher())).sightings, []);
   });
 
-  test('receipts of a block that are too large for the provider are read one by one', async () => {
+  test('block receipts that are too large for the provider are read one by one', async () => {
     const { eth_getBlockReceipts, ...rest } = block(silent);
     const receipts = eth_getBlockReceipts!(hash(100)) as { transactionHash: string }[];
     const node = await nodeOf({
@@ -710,7 +710,7 @@ describe('traces are asked for what a balance does not explain, and nothing hang
   });
 });
 
-describe('answers that cannot be used are an outage, never a payment and never the end', () => {
+describe('unusable answers are an outage, never a payment and never the end', () => {
   const good = { ...block([{ n: 1, to: US, value: 4n }]), ...balances({ [US]: [0n, 4n] }) };
   const change = (method: string, what: (value: any) => unknown): Answers => ({
     ...good,
@@ -730,7 +730,7 @@ describe('answers that cannot be used are an outage, never a payment and never t
     ['receipts of another block', change('eth_getBlockReceipts', ([r]) => [{ ...r, blockHash: hash(7) }])],
     ['receipts of another transaction', change('eth_getBlockReceipts', ([r]) => [{ ...r, transactionHash: hash(7) }])],
     ['a receipt without status', change('eth_getBlockReceipts', ([{ status: _, ...r }]) => [r])],
-    ['a balance that is none', { ...good, eth_call: () => '0x', eth_getBalance: () => null }],
+    ['an invalid balance', { ...good, eth_call: () => '0x', eth_getBalance: () => null }],
   ];
   for (const [what, answers] of BAD) {
     test(what, async () => {
@@ -762,7 +762,7 @@ describe('answers that cannot be used are an outage, never a payment and never t
     const source = createEthereumSource({ network: 'regtest', chainId: 31337, url: 'http://user:key@127.0.0.1:9', outgoing, log });
     await assert.rejects(source.tip(), (error) => error instanceof ChainError && error.kind === 'outage' && !error.message.includes('key'));
   });
-  test('another chain is named as such', async () => {
+  test('another chain is reported as such', async () => {
     const { source } = await nodeOf({ eth_chainId: () => '0x1' });
     await assert.rejects(source.genesis(), (error) => error instanceof ChainError && error.kind === 'wrong_network');
   });
@@ -773,7 +773,7 @@ describe('limits of providers', () => {
   const answers: Answers = { eth_getBlockByNumber: () => LATEST, eth_getTransactionByHash: (txid: string) => ({ hash: txid }) };
   const ids = (n: number) => Array.from({ length: n }, (_, i) => hash(i + 1));
 
-  test('a batch that is too large is sent in halves, and smaller ones from then on', async () => {
+  test('a batch that is too large is sent in halves, and smaller batches are sent from then on', async () => {
     const node = await nodeOf(answers, (calls) =>
       calls.length > 10
         ? { status: 413, body: '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}' }
@@ -795,7 +795,7 @@ describe('limits of providers', () => {
     ['with words', 200, 'no batches'],
     ['with 403', 403, ''],
   ] as const) {
-    test(`a provider that answers batches ${what} is asked one by one`, async () => {
+    test(`a provider that answers batches ${what} is called one by one`, async () => {
       const node = await nodeOf({ ...answers, eth_chainId: () => '0x7a69', eth_syncing: () => false }, (calls) =>
         calls.length > 1 ? { status, body } : undefined,
       );
@@ -822,7 +822,7 @@ describe('limits of providers', () => {
     assert.equal(seen.length, 5);
   });
 
-  test('429 is waited for as long as it says, and in the end given up', async () => {
+  test('after 429 the reader waits as long as requested, and finally gives up', async () => {
     const started = performance.now();
     const patient = await nodeOf(answers, (_, n) =>
       n === 1 ? { status: 429, body: 'slow down', headers: { 'retry-after': '1' } } : undefined,
@@ -838,7 +838,7 @@ describe('limits of providers', () => {
   });
 });
 
-describe('transactions that wait', () => {
+describe('pending transactions', () => {
   const tx = (n: number, to = US, value = '0x4') => ({
     hash: hash(`f${n}`),
     from: `0x${PAYER}`,
@@ -854,7 +854,7 @@ describe('transactions that wait', () => {
     txpool_content: () => ({ pending: { [`0x${PAYER}`]: pending }, queued: { [`0x${PAYER}`]: queued } }),
   });
 
-  test('those that could be mined next are seen; queued ones, empty ones and unreadable ones are not', async () => {
+  test('executable ones are seen; queued, empty and unreadable ones are not', async () => {
     const { source } = await nodeOf(pool({ 1: tx(1), 2: tx(2, US, '0x0'), 3: tx(3, CONTRACT), 4: { hash: 'none' } }, { 9: tx(9) }));
     const { sightings, present } = await (await source.fetchMempool()).scan(matcher());
     assert.deepEqual(told(sightings), ['direct f1:tx aa 4']);
@@ -869,7 +869,7 @@ describe('transactions that wait', () => {
     assert.deepEqual(conflicts, [{ outpoint: `${PAYER}:1`, txid: hash('f1') }]);
   });
 
-  test('without a list, or with one too long, the block that the node would build next does', async () => {
+  test("without a list, or with one that is too long, the node's next block is used", async () => {
     const blocks = (pending: object) => ({ eth_getBlockByNumber: (tag: string) => (tag === 'pending' ? pending : head) });
     const next = { ...head, number: '0x65', hash: null, parentHash: hash(100), transactions: [tx(1)] };
     const long = { txpool_status: () => ({ pending: '0xffff', queued: '0x0' }), txpool_content: () => assert.fail('too long to read') };
@@ -883,7 +883,7 @@ describe('transactions that wait', () => {
     assert.deepEqual((await (await none.source.fetchMempool()).scan(matcher())).sightings, []);
   });
 
-  test('a payment of ours that is not listed is asked for by name', async () => {
+  test('a known payment that is not listed is requested by hash', async () => {
     const { source } = await nodeOf({ ...pool({}, {}), eth_getTransactionByHash: (txid: string) => (txid === hash('f1') ? tx(1) : null) });
     const { present } = await (await source.fetchMempool()).scan(matcher({ waiting: [hash('f1'), hash('f2')] }));
     assert.deepEqual(
@@ -921,7 +921,7 @@ describe('as anvil 1.7.1 answered', () => {
     ['internal-traceBlock', 'debug_traceBlockByHash'],
     ['internal-trace_block', 'trace_block'],
   ] as const) {
-    test(`what a contract passed on, by ${method}`, async () => {
+    test(`a transfer forwarded by a contract, by ${method}`, async () => {
       const receipt = answer('internal-receipt');
       const transaction = { hash: receipt.transactionHash, from: receipt.from, to: receipt.to, value: '0x3039', nonce: '0x4', input: '0x' };
       const { source } = await nodeOf({
@@ -945,7 +945,7 @@ describe('as anvil 1.7.1 answered', () => {
     });
   }
 
-  test('a transaction mined, one that failed, one that waits, one unknown', async () => {
+  test('a mined, a failed, a pending and an unknown transaction', async () => {
     const transactions = [answer('tx-mined'), answer('reverted-tx'), answer('tx-pending')];
     const receipts = [answer('receipt-mined'), answer('reverted-receipt')];
     const { source } = await nodeOf({
@@ -967,7 +967,7 @@ describe('as anvil 1.7.1 answered', () => {
     await assert.rejects(source.transaction(hash(1)), (error) => error instanceof ChainError && error.kind === 'not_found');
   });
 
-  test('a transaction whose index was dropped is found by its receipt; history that was dropped is said to be', async () => {
+  test('a transaction whose index was pruned is found by its receipt; pruned history is reported as such', async () => {
     const { source } = await nodeOf({
       eth_getTransactionByHash: () => null,
       eth_getTransactionReceipt: () => answer('receipt-mined'),
@@ -986,7 +986,7 @@ describe('as anvil 1.7.1 answered', () => {
     await assert.rejects(pruned.source.transaction(hash(1)), (error) => error instanceof ChainError && error.kind === 'pruned');
   });
 
-  test('fees in gwei per gas, slow to fast; the middle of the tips paid', async () => {
+  test('fees in gwei per gas, slow to fast; the median of the tips paid', async () => {
     const { source } = await nodeOf({ eth_feeHistory: () => answer('feeHistory') });
     const [fast, normal, slow] = await source.fees();
     assert.deepEqual([fast!.speed, normal!.speed, slow!.speed], ['fast', 'normal', 'slow']);
@@ -997,7 +997,7 @@ describe('as anvil 1.7.1 answered', () => {
     assert.equal((await quiet.source.fees())[0]!.source, 'fallback');
   });
 
-  test('tags, and the depths that stand for tags that a provider does not know', async () => {
+  test('tags, and the depths that replace tags that a provider does not know', async () => {
     const head = { ...answer('block-full'), number: '0x3e8' };
     const known = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? head : answer(`block-${tag}`)) });
     const heights = ['safe', 'finalized'].map((tag) => Number(answer(`block-${tag}`).number));
@@ -1013,7 +1013,7 @@ describe('as anvil 1.7.1 answered', () => {
     assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null, tip: head.hash });
   });
 
-  test('health of a node and of a provider that keeps its peers to itself', async () => {
+  test('health of a node, and of a provider that does not show its peers', async () => {
     const base: Answers = {
       eth_chainId: () => '0x7a69',
       eth_getBlockByNumber: () => answer('block-full'),

@@ -16,12 +16,12 @@ import { chooseLanguage, LOCALES, type Locale, languageOf, matchLocale } from '.
 const FIXTURES = fixturesAt(new Date('2026-11-21T10:00:00.000Z'));
 const TAGS = Object.keys(LOCALES) as Locale[];
 
-test('the fixtures show the states they are named for, and every state is among them', () => {
+test('the fixtures show the states they are named after, and include every state', () => {
   for (const fixture of FIXTURES) assert.equal(renderPage(fixture.view, fixtureOptions(fixture, 'en')).state, fixture.state, fixture.name);
   assert.deepEqual([...new Set(FIXTURES.map(({ state }) => state))].sort(), [...PAGE_STATES].sort());
 });
 
-test('every state in every language: no blank left open, nothing undefined, the heading in the language', () => {
+test('every state in every language: no open placeholders, nothing undefined, the heading in the language', () => {
   for (const tag of TAGS) {
     for (const fixture of FIXTURES) {
       const options = fixtureOptions(fixture, tag);
@@ -34,7 +34,7 @@ test('every state in every language: no blank left open, nothing undefined, the 
   }
 });
 
-test('a time keeps room for every way a payer may read it, in every language and on every date', () => {
+test('a time has enough room in every format, language and date', () => {
   const { view } = FIXTURES.find(({ name }) => name === 'awaiting, until tomorrow')!;
   for (const date of ['2026-11-21T10:00:00Z', '2031-02-28T23:59:00Z', '2026-12-31T23:58:00Z', '2028-02-29T00:01:00Z']) {
     const fixture = fixturesAt(new Date(date)).find(({ name }) => name === 'awaiting, until tomorrow')!;
@@ -77,7 +77,7 @@ const MAIN: Readonly<Record<(typeof PAGE_STATES)[number], RegExp>> = {
   cancelled: /id="(return|again)"|href="mailto:/,
   failed: /href="mailto:/,
 };
-test('each state has one main action, the one that helps the payer on', () => {
+test('each state has one main action, the one that helps the customer most', () => {
   const actionsOf = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     const shown = renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text.replace(
@@ -117,7 +117,7 @@ test('only the page of a test payment has a drawer to simulate it', () => {
   }
 });
 
-test('what is announced says the amount when it is another one', () => {
+test('announcements include the amount if it has changed', () => {
   const said = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     return /data-say="([^"]*)"/.exec(renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text)![1];
@@ -142,7 +142,7 @@ test('a coin that cannot carry the amount is left out; one without a price is sh
   assert.match(onlyBitcoin, /This amount is too small to pay with cryptocurrency/, 'a payer with no coin left sees why');
 });
 
-test('with nothing to pay with the page says so, that nothing was charged, whom to ask, and has no dead button', () => {
+test('with nothing to pay with, the page says so, that nothing was charged, and who to contact, and has no dead button', () => {
   const shown = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     return renderPage(fixture.view, fixtureOptions(fixture, 'en'));
@@ -152,13 +152,13 @@ test('with nothing to pay with the page says so, that nothing was charged, whom 
   assert.match(main.text, /Nothing was charged\. This page checks again/);
   assert.match(main.text, /<a class="main" href="mailto:help@shop\.example\?subject=pay_Live/);
   assert.match(main.text, /id="return"/);
-  assert.equal(waits, true, 'it goes on when a coin can be paid');
+  assert.equal(waits, true, 'it continues when a coin can be paid');
   for (const { name } of FIXTURES) assert.doesNotMatch(shown(name).main.text, /<button[^>]* disabled/, name);
   assert.match(shown('unavailable, no contact').main.text, /id="reload" href="\/pay\?id=pay_Live/);
   assert.doesNotMatch(shown('unavailable, amount too small').main.text, /checks again/);
 });
 
-test('an excess is told; an address is asked for until one was left', () => {
+test('an overpayment is shown; a refund address is requested until there is one', () => {
   const shown = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     return renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text;
@@ -167,7 +167,7 @@ test('an excess is told; an address is asked for until one was left', () => {
   assert.match(shown('overpaid, refund asked'), /You overpaid by [^.]*\.\d+ BTC<\/bdi>\.<\/span>/);
 });
 
-test('a reversed payment is not called paid: the payer is told not to pay again, and there is no receipt', () => {
+test('a reversed payment is not called paid: the customer is asked not to pay again, and there is no receipt', () => {
   const fixture = FIXTURES.find(({ name }) => name === 'reversed')!;
   const { title, main, waits } = renderPage(fixture.view, fixtureOptions(fixture, 'en'));
   assert.match(title, /^Payment reversed – /);
@@ -176,7 +176,7 @@ test('a reversed payment is not called paid: the payer is told not to pay again,
   assert.equal(waits, true, 'the page shows when it is confirmed again');
 });
 
-test('every language has every text, with the same blanks as the English one, and none is left in English', () => {
+test('every language has every text, with the same placeholders as English, and all are translated', () => {
   const blanks = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort().join(' ');
   for (const tag of TAGS) {
     const words = languageOf(tag).words;
@@ -203,7 +203,7 @@ const USED_IN: Readonly<Record<Term, readonly (keyof typeof en)[]>> = {
   transaction: ['transaction', 'failedText', 'replacedNote', 'playReplaced'],
   cancel: ['cancel', 'cancelled', 'cancelText', 'paidAfterCancel'],
 };
-test('every language keeps to one word for each term of its glossary', () => {
+test('every language uses one word for each term of its glossary', () => {
   for (const tag of TAGS) {
     for (const term of TERMS) {
       for (const key of USED_IN[term]) {
@@ -248,7 +248,7 @@ for (const line of WISHES.trim().split('\n').slice(1)) {
     assert.equal(language.tag, gets);
   });
 }
-test('right-to-left languages say so, the others not', () => {
+test('right-to-left languages are marked as such, the others not', () => {
   assert.deepEqual(
     TAGS.filter((tag) => languageOf(tag).dir === 'rtl'),
     ['ar', 'he'],
@@ -256,7 +256,7 @@ test('right-to-left languages say so, the others not', () => {
   assert.equal(matchLocale('../../etc'), null);
 });
 
-test('any accent color is readable on both themes, as text and under text', () => {
+test('any accent color is readable in both themes, as text and behind text', () => {
   for (const accent of ['#ffffff', '#000000', '#ffd500', '#1b4fd6', '#7f7f7f', '#ff0000', '#00ff88', '#0b1220']) {
     for (const theme of ['light', 'dark'] as const) {
       const { brand, on } = accentFor(accent, theme);
@@ -269,7 +269,7 @@ test('any accent color is readable on both themes, as text and under text', () =
   assert.equal(contrast('#000000', '#ffffff'), 21);
 });
 
-test('scripts are still scripts once types and comments are gone, and make no code of text', () => {
+test('scripts still work once types and comments are removed, and text never becomes code', () => {
   const settings = { publicUrl: 'https://api.example', paymentPageUrl: 'https://pay.example' } as Parameters<typeof embedScript>[0];
   const embed = embedScript(settings);
   for (const script of [SCRIPT, embed]) {
@@ -279,7 +279,7 @@ test('scripts are still scripts once types and comments are gone, and make no co
   assert.doesNotMatch(embed, /__API__|__PAGE__/);
 });
 
-test('logos: PNG and plain SVG are taken, everything that could act is refused', () => {
+test('logos: PNG and plain SVG are accepted, everything that could run code is refused', () => {
   const svg = (inside: string, head = '') =>
     Buffer.from(`${head}<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">${inside}</svg>`);
   assert.equal(logoType(Buffer.from('89504e470d0a1a0a00', 'hex')), 'image/png');
