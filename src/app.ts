@@ -2,13 +2,14 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
+import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, NamedSource } from './chains/chain.ts';
 import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
-import { COINS, type Coin } from './core/coin.ts';
+import { COIN, COINS, type Coin } from './core/coin.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
@@ -122,17 +123,17 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     const chains = new Map<Coin, Chain>();
     for (const coin of COINS) {
       const network = config.networks[coin];
+      const { family } = COIN[coin];
       const sources: NamedSource[] = [];
       const trustOf = () => config.trusts[coin][sources.length]!;
       for (const url of config.nodeUrls[coin]) {
-        const source =
-          coin === 'ETH'
-            ? createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log })
-            : createCoreSource({ coin, network, url, outgoing, log, clock });
+        const source = isBitcoinLike(family)
+          ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
+          : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
         sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows: true });
       }
-      // Payments are read from Blockbook only without a node, and never for ETH, because it also lists reverted internal transfers.
-      const follows = sources.length === 0 && coin !== 'ETH';
+      // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
+      const follows = sources.length === 0 && isBitcoinLike(family);
       for (const url of config.blockbookUrls[coin]) {
         const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
         sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows });

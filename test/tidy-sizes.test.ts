@@ -1,38 +1,8 @@
 /** Checks how long functions and lines are, so that every part stays small enough to be read, imported and tested separately. */
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import { test } from 'node:test';
-import { parseSync } from 'vite';
-
-const ROOT = join(import.meta.dirname, '..');
-const files = (pattern: string): string[] => globSync(pattern, { cwd: ROOT }).filter((path) => !/\.test\.tsx?$/.test(path));
-const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
-
-type Node = { type: string; start: number; end: number } & Record<string, unknown>;
-const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && typeof (value as Node).type === 'string';
-
-/** Visits every node of a file. `name` is the nearest name that was given to it: of a variable, property or method. */
-function visit(path: string, text: string, take: (node: Node, name: string) => void): void {
-  const { program, errors } = parseSync(path, text);
-  assert.deepEqual(errors, [], path);
-  const walk = (node: Node, name: string): void => {
-    const own = [node.id, node.key].find((id) => isNode(id) && typeof id.name === 'string') as (Node & { name: string }) | undefined;
-    const known = own?.name ?? name;
-    take(node, known);
-    for (const value of Object.values(node)) {
-      if (Array.isArray(value)) for (const item of value) if (isNode(item)) walk(item, known);
-      if (isNode(value)) walk(value, known);
-    }
-  };
-  walk(program as unknown as Node, '');
-}
-
-/** The number of the line at each position of a text. */
-const lineAt = (text: string): ((position: number) => number) => {
-  const starts = [0, ...[...text.matchAll(/\n/g)].map(({ index }) => index + 1)];
-  return (position) => starts.findLastIndex((start) => start <= position) + 1;
-};
+import { files, lineAt, read, visit } from './kit/syntax.ts';
 
 const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
 

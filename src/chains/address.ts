@@ -1,7 +1,7 @@
 /** Deposit addresses, address checks and payment URIs of every coin, by the rules of its family. */
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
-import { COIN, type Coin, chainOf, FAMILIES, type Family, NETWORKS, type Network } from '../core/coin.ts';
+import { COIN, type Coin, chainOf, FAMILIES, type Family, kindOf, NETWORKS, type Network } from '../core/coin.ts';
 import { invariant } from '../core/invariant.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
@@ -78,6 +78,10 @@ export function decodeAddress(text: string, { coin, network }: { coin: Coin; net
     .find(({ prefix }) => text.toLowerCase().startsWith(prefix));
   throw bad(refused?.reason ?? elsewhere(text, family, network) ?? reasonOf(text));
 }
+
+/** Whether a text has the form of a transaction ID of this coin. */
+export const isTransactionId = (text: string, coin: Coin): boolean =>
+  (kindOf(coin) === 'ethereum' ? /^0x[0-9a-fA-F]{64}$/ : /^[0-9a-fA-F]{64}$/).test(text);
 
 /** Describes which coin and network an address belongs to; null when none. */
 function elsewhere(text: string, family: Family, network: Network): string | null {

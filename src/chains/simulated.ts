@@ -2,7 +2,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { addMs, MINUTE_MS } from '../core/clock.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { COIN, type Coin, kindOf } from '../core/coin.ts';
 import { shownUnit } from '../core/money.ts';
 import type { Tip, Transfer } from '../core/payment.ts';
 
@@ -74,7 +74,8 @@ function simulatePlay({
   number = 0,
 }: Play & Moment & { number?: number }): Observation {
   const elapsed = now.getTime() - startedAt.getTime();
-  const prefix = coin === 'ETH' ? '0x' : '';
+  const isAccount = kindOf(coin) === 'ethereum';
+  const prefix = isAccount ? '0x' : '';
   const again = number === 0 ? '' : ` ${number}`;
   const hash = (what: string) => prefix + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
   const address = `test_${coin.toLowerCase()}_${scenario}`;
@@ -84,11 +85,11 @@ function simulatePlay({
     const amount = ((units * share.of) / share.by / step) * step;
     return {
       coin,
-      ref: coin === 'ETH' ? `${txid}:tx` : `${txid}:0`,
+      ref: isAccount ? `${txid}:tx` : `${txid}:0`,
       txid,
       address,
       units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
-      kind: coin === 'ETH' ? 'direct' : 'output',
+      kind: isAccount ? 'direct' : 'output',
       firstSeenAt: startedAt,
       block: null,
       lock: null,

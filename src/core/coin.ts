@@ -18,7 +18,12 @@ export type CompletionRule = (typeof COMPLETION_RULES)[number];
 export const CHAIN_KINDS = ['bitcoin', 'ethereum'] as const;
 export type ChainKind = (typeof CHAIN_KINDS)[number];
 
-type AssetRow = { asset: string; name: string };
+type AssetRow = {
+  asset: string;
+  name: string;
+  /** A price source further from the median than this does not agree, in percent. */
+  outlierPercent: bigint;
+};
 
 type FamilyRow = { family: string; kind: ChainKind };
 
@@ -35,6 +40,8 @@ type ChainRow = {
   scheme: string;
   /** EIP-155 chain ID of each network; null where there is none. */
   chainIds: Readonly<Record<Network, number>> | null;
+  /** Where a node on the same machine listens, unless its operator chose another port. */
+  rpcPort: number;
   blockSeconds: number;
   pollSeconds: number;
   /** How long after the deadline a first sight still counts as on time: two polls, for ETH two blocks. */
@@ -78,11 +85,11 @@ const tiers = (...rows: readonly [number | CompletionRule, number?, CompletionRu
   }));
 
 const ASSET_ROWS = [
-  { asset: 'BTC', name: 'Bitcoin' },
-  { asset: 'ETH', name: 'Ethereum' },
-  { asset: 'LTC', name: 'Litecoin' },
-  { asset: 'DASH', name: 'Dash' },
-  { asset: 'DOGE', name: 'Dogecoin' },
+  { asset: 'BTC', name: 'Bitcoin', outlierPercent: 2n },
+  { asset: 'ETH', name: 'Ethereum', outlierPercent: 2n },
+  { asset: 'LTC', name: 'Litecoin', outlierPercent: 3n },
+  { asset: 'DASH', name: 'Dash', outlierPercent: 3n },
+  { asset: 'DOGE', name: 'Dogecoin', outlierPercent: 3n },
 ] as const satisfies readonly AssetRow[];
 
 const FAMILY_ROWS = [
@@ -102,6 +109,7 @@ const CHAIN_ROWS = [
     family: 'BTC',
     scheme: 'bitcoin',
     chainIds: null,
+    rpcPort: 8332,
     blockSeconds: 600,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -122,6 +130,7 @@ const CHAIN_ROWS = [
     family: 'ETH',
     scheme: 'ethereum',
     chainIds: { mainnet: 1, testnet: 11_155_111, regtest: 31_337 },
+    rpcPort: 8545,
     blockSeconds: 12,
     pollSeconds: 4,
     slackSeconds: 24,
@@ -142,6 +151,7 @@ const CHAIN_ROWS = [
     family: 'LTC',
     scheme: 'litecoin',
     chainIds: null,
+    rpcPort: 9332,
     blockSeconds: 150,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -162,6 +172,7 @@ const CHAIN_ROWS = [
     family: 'DASH',
     scheme: 'dash',
     chainIds: null,
+    rpcPort: 9998,
     blockSeconds: 158,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -182,6 +193,7 @@ const CHAIN_ROWS = [
     family: 'DOGE',
     scheme: 'dogecoin',
     chainIds: null,
+    rpcPort: 22555,
     blockSeconds: 60,
     pollSeconds: 3,
     slackSeconds: 10,
@@ -259,6 +271,21 @@ export const COIN: Readonly<Record<Coin, CoinSpec>> = coins;
 
 /** The chain that a coin lives on. */
 export const chainOf = (coin: Coin): ChainSpec => CHAIN[COIN[coin].chain];
+export const kindOf = (coin: Coin): ChainKind => chainOf(coin).kind;
+
+const RESTS_ON = {
+  confirmations: null,
+  instantsend: 'locks',
+  instantsend_or_chainlock: 'locks',
+  chainlock: 'locks',
+  safe: 'tags',
+  finalized: 'tags',
+} as const satisfies Record<CompletionRule, string | null>;
+/** What finality of a coin's chain rests on besides depth: locks by masternodes, or the blocks that its nodes tag as final. */
+export const finalityOf = (coin: Coin): 'locks' | 'tags' | null => {
+  for (const { rule } of chainOf(coin).confirmations) if (RESTS_ON[rule]) return RESTS_ON[rule];
+  return null;
+};
 
 /** Whether the text is exactly the code of a coin. */
 export const isCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;

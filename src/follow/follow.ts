@@ -4,7 +4,7 @@ import { type Chain, ChainError, type ChainHealth, type ChainSource, type Matche
 import type { Context } from '../context.ts';
 import { type Doubt, doubtOf } from '../core/certainty.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
-import { chainOf } from '../core/coin.ts';
+import { chainOf, finalityOf, kindOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
@@ -134,7 +134,7 @@ export function createFollower(
   let at: BlockName | null = null;
   /** Since when the source has had peers, without interruption. */
   let connectedSinceMs: number | null = null;
-  let finalityOf: string | null = null;
+  let finalityKnownFor: string | null = null;
 
   /** Updates the watch set from all committed rows: rereads what might have committed since the last read. */
   const refresh = async (): Promise<void> => {
@@ -235,9 +235,9 @@ export function createFollower(
   // No mempool poll preceded the blocks below the first one.
   const readBack = createReadBack(ctx, source, (fetched, advance) => record(fetched, advance, null));
 
-  /** ETH: which blocks can no longer be reorganized, according to the cursor's chain. */
+  /** Which blocks can no longer be reorganized, according to the cursor's chain. */
   const lookAtFinality = async (cursor: Cursor): Promise<void> => {
-    if (coin !== 'ETH' || cursor.hash === finalityOf) return;
+    if (finalityOf(coin) !== 'tags' || cursor.hash === finalityKnownFor) return;
     const { safe, finalized, tip } = await source.finality();
     // Only from a machine on the chain that was read: its finalized height must not vouch for another chain's block.
     if (tip !== cursor.hash) return;
@@ -248,7 +248,7 @@ export function createFollower(
           and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
       if (moved.count > 0) await queueProcessing(tx, { coin });
     });
-    finalityOf = cursor.hash;
+    finalityKnownFor = cursor.hash;
   };
 
   /** Which of our transactions have been out of the mempool long enough to report, and which are back. */
@@ -301,9 +301,9 @@ export function createFollower(
     return { complete, beside };
   };
 
-  /** DASH: asks the operator's node which of the pending transfers have been locked since. */
+  /** Asks the operator's node which of the pending transfers have been locked since. */
   const lookAtLocks = async (): Promise<void> => {
-    if (coin !== 'DASH') return;
+    if (finalityOf(coin) !== 'locks') return;
     const open = await ctx.db.sql<{ paymentId: string; txid: string }[]>`
       select t.payment_id as "paymentId", t.txid from transfers t join payments p on p.id = t.payment_id
       where t.coin = ${coin} and t.lock is null and t.txid is not null and p.mode = 'live' and p.status in ('pending', 'processing')
@@ -329,8 +329,8 @@ export function createFollower(
 
   /** Why this poll may be incomplete; null when it is complete. */
   const judge = (health: ChainHealth, { now, behindOthers }: { now: Date; behindOthers: boolean }): Doubt | null => {
-    // ETH nodes receive blocks from a consensus client, which has its own peers; providers cannot be relied on for this.
-    const peers = coin === 'ETH' ? null : health.peers;
+    // Ethereum nodes receive blocks from a consensus client, which has its own peers; providers cannot be relied on for this.
+    const peers = kindOf(coin) === 'ethereum' ? null : health.peers;
     const nowMs = ctx.clock.monotonicMs();
     connectedSinceMs = peers === 0 ? null : (connectedSinceMs ?? nowMs);
     const connectedMs = connectedSinceMs === null ? 0 : nowMs - connectedSinceMs;
@@ -354,7 +354,7 @@ export function createFollower(
         const health = told ?? (await source.health());
         const { complete, beside } = await lookAtMempool(cursor, told);
         await lookAtLocks();
-        const lock = coin === 'DASH' ? await source.finality() : null;
+        const lock = finalityOf(coin) === 'locks' ? await source.finality() : null;
         const chainlock = lock?.tip === cursor.hash ? lock.chainlock : null;
         // If the tip moved in the meantime, the poll is not complete and the loop continues.
         if ((beside ?? (await source.tip()).hash) === cursor.hash) {

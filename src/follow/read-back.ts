@@ -2,7 +2,7 @@
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
-import type { Coin } from '../core/coin.ts';
+import { type Coin, kindOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { CursorMoved } from './cursor.ts';
 
@@ -66,7 +66,7 @@ export function createReadBack(
     if (before.from !== null) await readFromTransfers(before.from);
     const { height, from, since, to, earliest } = await read();
     if (from === null || since === null || earliest === null || (earliest >= since && to === null)) return;
-    const first = await heightOf(source, addMs(earliest, coin === 'ETH' ? -EARLY_ETH_MS : -EARLY_MS), Number(from));
+    const first = await heightOf(source, addMs(earliest, kindOf(coin) === 'ethereum' ? -EARLY_ETH_MS : -EARLY_MS), Number(from));
     const target = Math.min(Number(from), Math.max(1, first - MEDIAN_OF_BLOCKS, Number(height) - MOST_BLOCKS_BACK));
     if (target < from)
       ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'Reading earlier blocks for addresses that were issued before');

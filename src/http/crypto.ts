@@ -1,8 +1,8 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
 
-import { decodeAddress } from '../chains/address.ts';
+import { decodeAddress, isTransactionId } from '../chains/address.ts';
 import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
-import { COIN, type Coin, chainOf } from '../core/coin.ts';
+import { COIN, type Coin, chainOf, kindOf } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
@@ -110,7 +110,7 @@ export async function readFees(call: Call): Promise<Answer> {
     call.owner.mode === 'test'
       ? (['fast', 'normal', 'slow'] as const).map((speed, i) => {
           const rateE8 = [2_000_000_000n, 1_000_000_000n, 500_000_000n][i]!;
-          const perUnit = coin === 'ETH' ? 1_000_000_000n : 1n;
+          const perUnit = kindOf(coin) === 'ethereum' ? 1_000_000_000n : 1n;
           return {
             speed,
             rateE8,
@@ -146,8 +146,7 @@ export async function readFees(call: Call): Promise<Answer> {
 export async function readTransaction(call: Call): Promise<Answer> {
   const coin = readCoin(call.query);
   const txid = call.params.txid!;
-  const shape = coin === 'ETH' ? /^0x[0-9a-fA-F]{64}$/ : /^[0-9a-fA-F]{64}$/;
-  if (!shape.test(txid)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
+  if (!isTransactionId(txid, coin)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
   const simulated = call.owner.mode === 'test';
   const found = simulated
     ? await getSimulatedTransaction(call.ctx, { merchantId: call.owner.merchantId, coin, txid: txid.toLowerCase() })

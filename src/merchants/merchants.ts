@@ -79,11 +79,12 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
 /** Whether the merchant offers this coin. */
 export const isOffered = ({ coins }: MerchantSettings, coin: Coin): boolean => coins === null || coins.includes(coin);
 
-/** The default coin: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE; in test mode BTC. */
+const PREFERRED: readonly Coin[] = ['BTC', 'LTC', 'ETH', 'DASH', 'DOGE'];
+/** The default coin: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE and the others; in test mode BTC. */
 export function defaultCoin(merchant: Merchant, mode: 'live' | 'test'): Coin {
   if (merchant.settings.defaultCoin) return merchant.settings.defaultCoin;
   if (mode === 'test') return 'BTC';
-  return (['BTC', 'LTC', 'ETH', 'DASH', 'DOGE'] as const).find((c) => merchant.walletCoins.includes(c)) ?? 'BTC';
+  return [...PREFERRED, ...COINS].find((c) => merchant.walletCoins.includes(c)) ?? 'BTC';
 }
 
 export type NewMerchant = {

@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises';
 import { deriveAddress, type Script } from '../chains/address.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, chainOf, type Network } from '../core/coin.ts';
+import { COINS, type Coin, chainOf, kindOf, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
@@ -130,7 +130,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
         bad(
           `${coin} node`,
           `a wallet is set up, but no source that detects payments${chain ? ', only one for look-ups' : ''}`,
-          coin === 'ETH' ? `set ${coin}_NODE_URL` : `set ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
+          kindOf(coin) === 'ethereum' ? `set ${coin}_NODE_URL` : `set ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
         ),
       );
     if (chain?.follows) findings.push(...checkFollower(troubles.find((one) => one.coin === coin)));
@@ -182,18 +182,18 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
   try {
     const health = await source.health();
     if (health.network !== network) {
-      const said = coin === 'ETH' ? `ETH_CHAIN_ID says ${ctx.settings.ethChainId}` : `${coin}_NETWORK says ${network}`;
-      const fix =
-        coin === 'ETH'
-          ? 'point ETH_NODE_URL to a node on that chain, or change ETH_CHAIN_ID'
-          : `point ${coin}_NODE_URL to a ${network} node, or set ${coin}_NETWORK=${health.network}`;
+      const isAccount = kindOf(coin) === 'ethereum';
+      const said = isAccount ? `ETH_CHAIN_ID says ${ctx.settings.ethChainId}` : `${coin}_NETWORK says ${network}`;
+      const fix = isAccount
+        ? 'point ETH_NODE_URL to a node on that chain, or change ETH_CHAIN_ID'
+        : `point ${coin}_NODE_URL to a ${network} node, or set ${coin}_NETWORK=${health.network}`;
       return [bad(check, `it is on ${health.network}, ${said}`, fix)];
     }
     const [pinned] = await ctx.db.sql<{ genesis: string; height: bigint | null; behind: number | null }[]>`
       select c.genesis, t.height, extract(epoch from clock_timestamp() - t.scanned_through)::float8 as behind
       from chains c left join tips t using (coin) where c.coin = ${coin}`;
-    // ETH networks are verified by their chain id, which a source for lookups only does not report.
-    const genesis = follows || coin !== 'ETH' ? await source.genesis() : null;
+    // Ethereum networks are verified by their chain id, which a source for lookups only does not report.
+    const genesis = follows || kindOf(coin) !== 'ethereum' ? await source.genesis() : null;
     if (pinned && genesis !== null && pinned.genesis !== genesis)
       return [
         bad(
@@ -215,7 +215,7 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
       const old = `version ${health.version} is older than ${safeVersion}, the oldest known to be safe`;
       findings.push(isMain ? bad(check, old, 'upgrade the node') : good(check, old, 'upgrade the node'));
     }
-    if (health.peers === 0 && coin !== 'ETH') {
+    if (health.peers === 0 && kindOf(coin) !== 'ethereum') {
       const fix = 'check its network connection and firewall';
       findings.push(isMain ? bad(check, 'it has no peers', fix) : good(check, 'it has no peers', fix));
     }
@@ -238,7 +238,7 @@ async function checkNode(ctx: Context, check: string, { source, follows }: Named
   return findings;
 }
 function howToReach(coin: Coin, reason: string): string {
-  if (coin === 'ETH') return 'start the node, or check the address and key of the provider in ETH_NODE_URL';
+  if (kindOf(coin) === 'ethereum') return 'start the node, or check the address and key of the provider in ETH_NODE_URL';
   if (/user and password/.test(reason))
     return `put the user and password of the node in ${coin}_NODE_URL (rpcauth, or rpcuser and rpcpassword)`;
   if (/does not allow/.test(reason)) return 'allow this machine (rpcallowip) and the required calls (rpcwhitelist, see the guide)';

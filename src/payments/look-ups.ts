@@ -1,7 +1,7 @@
 /** Lookups answered from the ledger alone: what arrived at an address that was issued here. */
 import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import type { Coin, Mode } from '../core/coin.ts';
+import { type Coin, kindOf, type Mode } from '../core/coin.ts';
 
 type Received = {
   ref: string;
@@ -54,7 +54,8 @@ export async function getDepositBalance(
   const mined = rows.filter((row) => row.isMined);
   const receivedUnits = sum(mined);
   // LTC: a peg-out keeps the ref it had in the mempool, which is not the output on the chain.
-  if (coin !== 'ETH' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? ''))) return 'unknown';
+  if (kindOf(coin) !== 'ethereum' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? '')))
+    return 'unknown';
   const outputs = mined.flatMap(({ ref, txid, units, outputs }) =>
     outputs === null ? [{ ref, units }] : outputs.map(([n, part]) => ({ ref: `${txid}:${n}`, units: BigInt(part) })),
   );

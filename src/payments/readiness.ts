@@ -1,6 +1,6 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainOf, kindOf, type Mode } from '../core/coin.ts';
 import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { getMerchant, isOffered, type Merchant, readMerchants } from '../merchants/merchants.ts';
@@ -104,14 +104,13 @@ export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCe
   );
 }
 
-const RPC_PORTS: Readonly<Record<Coin, number>> = { BTC: 8332, ETH: 8545, LTC: 9332, DASH: 9998, DOGE: 22555 };
 /** What connects a source: a node, or a Blockbook server if payments can be read from one. */
 const sourceLines = (coin: Coin): string[] =>
-  coin === 'ETH'
-    ? ['# your own node, or a provider', `ETH_NODE_URL=http://127.0.0.1:${RPC_PORTS.ETH}`]
+  kindOf(coin) === 'ethereum'
+    ? ['# your own node, or a provider', `${coin}_NODE_URL=http://127.0.0.1:${chainOf(coin).rpcPort}`]
     : [
         '# your own node',
-        `${coin}_NODE_URL=http://USER:PASSWORD@127.0.0.1:${RPC_PORTS[coin]}`,
+        `${coin}_NODE_URL=http://USER:PASSWORD@127.0.0.1:${chainOf(coin).rpcPort}`,
         '# or a Blockbook server',
         `#${coin}_BLOCKBOOK_URL=https://blockbook.example`,
       ];
@@ -145,7 +144,7 @@ function explain(
     case 'source_missing':
       return told(
         `No ${name} source is connected, so payments cannot be detected.`,
-        `A source is ${coin === 'ETH' ? 'your own node or a provider' : 'your own node or a Blockbook server'}. ${PASTE}`,
+        `A source is ${kindOf(coin) === 'ethereum' ? 'your own node or a provider' : 'your own node or a Blockbook server'}. ${PASTE}`,
         `${guide}#connect-a-node`,
         sourceLines(coin),
       );

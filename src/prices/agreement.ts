@@ -1,5 +1,5 @@
 /** Agreement between price sources: pure rules on what each reported and when. */
-import type { Coin } from '../core/coin.ts';
+import { ASSET, COIN, type Coin } from '../core/coin.ts';
 
 /** The last report of a source. `at` is monotonic time. */
 export type Vote = {
@@ -28,7 +28,7 @@ const JUMP_LOOKBACK_MS = 300_000;
 const JUMP_PERCENT = 15n;
 const JUMP_SOURCES = 3;
 /** A source further from the median than this does not agree, in percent. */
-export const outlierPercent = (coin: Coin): bigint => (coin === 'BTC' || coin === 'ETH' ? 2n : 3n);
+export const outlierPercent = (coin: Coin): bigint => ASSET[COIN[coin].asset].outlierPercent;
 
 export function median(values: readonly bigint[]): bigint {
   const sorted = values.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));

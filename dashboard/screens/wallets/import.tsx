@@ -1,7 +1,7 @@
 /** Importing an account key, step by step: paste or scan, compare addresses, choose confirmations, see what is still missing. */
 import { useParams } from '@tanstack/react-router';
 import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'react';
-import { COINS, type Coin } from '../../generated/api.ts';
+import { COIN_KINDS, COINS, type Coin } from '../../generated/api.ts';
 import { readGiven } from '../../lib/account-key.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMode, useTitle } from '../../lib/hooks.ts';
@@ -140,6 +140,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
       else setFault(error instanceof Error ? error.message : String(error));
     }
   };
+  const isAccount = COIN_KINDS[coin] === 'ethereum';
   const submit = (event: FormEvent) => {
     event.preventDefault();
     void look(text.trim());
@@ -149,7 +150,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
       <form onSubmit={submit} className="grid gap-5 p-4 sm:p-6">
         <p className="text-soft">
           In your wallet, open the account that should receive payments and export its <b className="text-ink">extended public key</b>
-          {coin === 'ETH' ? " (at m/44'/60'/0')" : ''}, often called xpub, ypub, or zpub, or its output descriptor.
+          {isAccount ? " (at m/44'/60'/0')" : ''}, often called xpub, ypub, or zpub, or its output descriptor.
         </p>
         <Area
           label="Account key"
@@ -158,7 +159,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
           autoComplete="off"
           autoCapitalize="off"
           spellCheck={false}
-          placeholder={coin === 'ETH' ? 'xpub6C…' : 'zpub6r… or wpkh([73c5da0a/84h/0h/0h]xpub6C…/0/*)'}
+          placeholder={isAccount ? 'xpub6C…' : 'zpub6r… or wpkh([73c5da0a/84h/0h/0h]xpub6C…/0/*)'}
           value={text}
           onChange={(event) => take(event.target.value)}
           fault={fault}

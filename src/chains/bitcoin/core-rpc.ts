@@ -1,6 +1,6 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
 import type { Clock } from '../../core/clock.ts';
-import type { BitcoinFamily, Network } from '../../core/coin.ts';
+import { type BitcoinFamily, finalityOf, type Network } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { ChainError, type ChainSource, orNull, type Unspent } from '../chain.ts';
@@ -13,7 +13,6 @@ import { inspectCore, readCoreHealth } from './core-health.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { createCoreMempool } from './core-mempool.ts';
 import { createCoreTransactions } from './core-transactions.ts';
-import { PARAMS } from './params.ts';
 
 /** Outputs requested in one batch. */
 const BATCH = 50;
@@ -34,7 +33,7 @@ export function createCoreSource({
   log: Log;
   clock: Clock;
 }): ChainSource {
-  const { locks } = PARAMS[coin];
+  const locks = finalityOf(coin) === 'locks';
   const calls = createCoreCalls({ coin, url, outgoing, log, clock });
   const { call } = calls;
   const headers = createCoreHeaders(calls);

@@ -26,8 +26,6 @@ export type Params = {
   mergeMined: boolean;
   /** Blocks are identified by SHA-256 twice of their header. Otherwise the merkle root and the hash of the parent prove a block. */
   idIsSha256d: boolean;
-  /** Masternodes lock transactions and blocks (InstantSend, ChainLocks), and nodes report it. */
-  locks: boolean;
   /** Nodes are of the 0.14 generation: `getblock` takes true instead of a number, and `getrawtransaction` takes no block. */
   oldCalls: boolean;
   /** The lowest fee that is ever suggested, in base units per 1,000 virtual bytes. */
@@ -58,7 +56,6 @@ const BITCOIN: Params = {
   extraPayload: false,
   mergeMined: false,
   idIsSha256d: true,
-  locks: false,
   oldCalls: false,
   floorPerKilobyte: 1_000n,
   minutes: { fast: '10-20', normal: '30-60', slow: '120-240' },
@@ -94,7 +91,6 @@ export const PARAMS: Readonly<Record<BitcoinFamily, Params>> = {
     segwit: false,
     extraPayload: true,
     idIsSha256d: false,
-    locks: true,
     minutes: { fast: '0-1', normal: '3-5', slow: '10-15' },
   },
   DOGE: {

@@ -2,7 +2,7 @@
 
 import { paymentUri } from '../../chains/address.ts';
 import { HOUR_MS } from '../../core/clock.ts';
-import { COIN, type Coin, chainOf, type Network } from '../../core/coin.ts';
+import { COIN, type Coin, chainOf, kindOf, type Network } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { mayRepeat } from '../../payments/payments.ts';
@@ -274,7 +274,7 @@ function payTo(view: CustomerView, options: PageOptions): Html {
   return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
 <div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' ? address : grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
-${note(html`${say(words.network, { coin, network: COIN[coin].name })}${coin === 'ETH' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
+${note(html`${say(words.network, { coin, network: COIN[coin].name })}${kindOf(coin) === 'ethereum' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
 <fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
 }

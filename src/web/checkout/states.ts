@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import type { Context } from '../../context.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
-import { COINS, type Coin, type ConfirmationTier, chainOf, NETWORKS, type Network } from '../../core/coin.ts';
+import { COINS, type Coin, type ConfirmationTier, chainOf, kindOf, NETWORKS, type Network } from '../../core/coin.ts';
 import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
@@ -61,6 +61,9 @@ type Story = {
 
 const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
   COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, PRICES[coin]), sample: false }));
+type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
+const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>
+  coins.map((one) => (reasons[one.coin] ? { ...one, unavailable: reasons[one.coin] ?? null, estimateUnits: null } : one));
 const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / shownUnit(coin)) * shownUnit(coin);
 
 /** Minutes before the time at which the state is shown. */
@@ -84,10 +87,10 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     return {
       coin: coin!,
       ref: `${TXID}:${index}`,
-      txid: `${coin === 'ETH' ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
+      txid: `${kindOf(coin!) === 'ethereum' ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
       address: ADDRESSES[coin!],
       units,
-      kind: coin === 'ETH' ? 'direct' : 'output',
+      kind: kindOf(coin!) === 'ethereum' ? 'direct' : 'output',
       firstSeenAt: before(minutesAgo),
       values: [{ usdE8: worthUsdE8(coin!, units, quotes.at(-1)!.rateE8!), at: before(minutesAgo), basis: 'quote', reason: 'first_sight' }],
       block: confirmations > 0 ? { height: 1_001 - confirmations, hash: TXID, time: before(minutesAgo) } : null,
@@ -188,18 +191,12 @@ const STORIES = {
   choose: { state: 'choose', request: { items: ITEMS, taxMinor: 550n } },
   'choose, two coins away': {
     state: 'choose',
-    coins: coinsAt(5_250n).map((c) =>
-      c.coin === 'ETH'
-        ? { ...c, unavailable: 'price', estimateUnits: null }
-        : c.coin === 'DASH'
-          ? { ...c, unavailable: 'network', estimateUnits: null }
-          : c,
-    ),
+    coins: without(coinsAt(5_250n), { ETH: 'price', DASH: 'network' }),
   },
   'choose, small amount': {
     state: 'choose',
     usdCents: 50n,
-    coins: coinsAt(50n).map((c) => (c.coin === 'BTC' ? { ...c, unavailable: 'small', estimateUnits: null } : c)),
+    coins: without(coinsAt(50n), { BTC: 'small' }),
   },
   unavailable: { state: 'unavailable', coins: coinsAt(5_250n).map((c) => ({ ...c, unavailable: 'network', estimateUnits: null })) },
   'unavailable, no contact': { state: 'unavailable', coins: [], merchant: { supportContact: null }, request: { returnUrl: null } },
