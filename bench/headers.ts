@@ -1,46 +1,62 @@
 /**
- * How fast headers are checked, against nothing but their hashes: BTC by SHA-256 twice, LTC and DOGE by scrypt, DASH by X11. The rules
- * should cost little beside the work. Figures are ratios; the machine cancels out.
+ * How fast a header chain takes in headers, against nothing but hashing them: BTC by SHA-256 twice, LTC and DOGE by scrypt, DASH by X11.
+ * Everything else should cost little beside the work. Figures are ratios; the machine cancels out. Then the memory of a year of headers.
  */
-import { checkHeader, type SentHeader } from '../src/chains/bitcoin/header-rules.ts';
-import { meetsTarget, workHash } from '../src/chains/bitcoin/proof-of-work.ts';
+import { createHeaderArena } from '../src/chains/bitcoin/header-arena.ts';
+import { createHeaderChain } from '../src/chains/bitcoin/header-chain.ts';
+import type { SentHeader } from '../src/chains/bitcoin/header-rules.ts';
+import { workHash } from '../src/chains/bitcoin/proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from '../src/chains/bitcoin/proof-params.ts';
-import { ancestorsOf, sentOf } from '../test/kit/headers.ts';
+import { sentOf } from '../test/kit/headers.ts';
 import { median } from './kit.ts';
 
 const ROUNDS = 9;
+const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;
 
-/** Checks all headers from the first one for which enough earlier ones are known; returns headers per second. */
-function measure(params: ProofParams, lowest: number, from: number, headers: readonly SentHeader[], withRules: boolean): number {
-  const at = ancestorsOf(
-    headers.map(({ bytes }) => bytes),
-    lowest,
-  );
+/** Headers per second into a new chain that starts with the first ones. */
+async function measureChain(params: ProofParams, lowest: number, starts: number, headers: readonly SentHeader[]): Promise<number> {
+  const chain = createHeaderChain({
+    params,
+    start: { height: lowest + starts - 1, headers: headers.slice(0, starts).map(({ bytes }) => bytes) },
+    hashWork: async (kind, list) => list.map((header) => workHash(kind, header)),
+    nowSeconds: () => 2 ** 32,
+  });
   const since = performance.now();
-  for (let i = from; i < headers.length; i++) {
-    if (withRules) {
-      const { hashed, target } = checkHeader(params, headers[i]!, { height: lowest + i, at, lowest }, 2 ** 32);
-      if (!meetsTarget(workHash(params.work, hashed), target)) throw new Error(`header ${i} has no work`);
-    } else workHash(params.work, headers[i]!.bytes);
-  }
-  return (headers.length - from) / ((performance.now() - since) / 1_000);
+  const { added } = await chain.add(headers.slice(starts));
+  return added / ((performance.now() - since) / 1_000);
+}
+function measureHashes(params: ProofParams, headers: readonly SentHeader[]): number {
+  const since = performance.now();
+  for (const { bytes } of headers) workHash(params.work, bytes);
+  return headers.length / ((performance.now() - since) / 1_000);
 }
 
-const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;
-console.log('headers: checked headers per second, bare hashes per second, ratio (more is better)');
-for (const [name, params, lowest, from, count] of [
-  ['btc-main-822528.hex', BTC.main, 822_528, 1, 4_000],
-  ['ltc-main-2859498.hex', LTC.main, 2_859_498, 1, 200],
-  ['doge-main-5610330-auxpow.hex', DOGE.main, 5_610_330, 2, 200],
-  ['dash-main-999900.hex', DASH.main, 999_900, 24, 300],
+console.log('headers: into the chain per second, bare hashes per second, ratio (more is better)');
+for (const [name, params, lowest, starts, count] of [
+  ['btc-main-822528.hex', BTC.main, 822_528, 1, 4_033],
+  ['ltc-main-2859498.hex', LTC.main, 2_859_498, 1, 208],
+  ['doge-main-5610330-auxpow.hex', DOGE.main, 5_610_330, 2, 400],
+  ['dash-main-999900.hex', DASH.main, 999_900, 24, 500],
 ] as const) {
   const headers = sentOf(name).slice(0, count);
-  const runs = Array.from({ length: ROUNDS }, () => ({
-    checked: measure(params, lowest, from, headers, true),
-    bare: measure(params, lowest, from, headers, false),
-  }));
-  const figure = (of: (run: (typeof runs)[0]) => number) => median(runs.map(of));
-  console.log(
-    `${params.coin.padEnd(5)} ${figure((r) => r.checked).toFixed(0)}/s  ${figure((r) => r.bare).toFixed(0)}/s  ${figure((r) => r.checked / r.bare).toFixed(2)}`,
-  );
+  const runs: { chain: number; bare: number }[] = [];
+  for (let i = 0; i < ROUNDS; i++)
+    runs.push({ chain: await measureChain(params, lowest, starts, headers), bare: measureHashes(params, headers) });
+  const chain = median(runs.map((run) => run.chain)).toFixed(0);
+  const bare = median(runs.map((run) => run.bare)).toFixed(0);
+  console.log(`${params.coin.padEnd(5)} ${chain}/s  ${bare}/s  ${median(runs.map((run) => run.chain / run.bare)).toFixed(2)}`);
+}
+
+const YEAR = 365 * 86_400;
+console.log('memory of a year of headers');
+for (const params of [BTC.main, LTC.main, DOGE.main, DASH.main]) {
+  const count = YEAR / params.spacingSeconds;
+  const arena = createHeaderArena(Buffer.alloc(32));
+  const id = Buffer.alloc(32);
+  const header = Buffer.alloc(80);
+  for (let i = 0; i < count; i++) {
+    id.writeUInt32LE(Math.imul(i, 2_654_435_761) >>> 0);
+    arena.admit(arena.append(header, i - 1, i), id, 1n);
+  }
+  console.log(`${params.coin.padEnd(5)} ${count.toFixed(0)} headers, ${(arena.bytes() / 2 ** 20).toFixed(1)} MiB`);
 }

@@ -1,0 +1,262 @@
+/**
+ * The header chain of one network: every header is checked, the branch with the most work wins, and forks are bounded. It begins at a
+ * checkpoint; nothing below it can be replaced.
+ */
+import type { WorkView } from './chain-work.ts';
+import { workOf } from './difficulty.ts';
+import { HEADER_BYTES, HeaderError, hashBytes, idOf, showHash } from './header.ts';
+import { type Branches, branchFrom, countForks, createBranches, dropForks, followBranch, slotAt, tipHeight } from './header-branches.ts';
+import { checkHeader, type SentHeader, type WorkClaim } from './header-rules.ts';
+import { meetsTarget } from './proof-of-work.ts';
+import type { ProofParams } from './proof-params.ts';
+
+/** Hashes headers for their work, in order. Long lists must not hold up the event loop. */
+export type HashWork = (kind: ProofParams['work'], headers: readonly Buffer[]) => Promise<Buffer[]>;
+
+/** Where a chain begins: consecutive headers, the last one at `height`. Those before it are what the difficulty rule needs. */
+export type Start = { height: number; headers: readonly Buffer[] };
+
+export type KnownHeader = { height: number; hash: string; parent: string; timeSeconds: number; bytes: Buffer };
+/** How many headers were new; the hash of the last one, new or not. */
+export type Added = { added: number; last: string };
+
+/** Headers that are hashed at a time. Nothing behind a fault is hashed. */
+const STEP = 64;
+/** Headers off the best chain: of one peer, and in all. A better branch needs few of them, because only work counts. */
+const LIMITS = { forks: 10_000, forkOfPeer: 4_000 };
+
+type State = {
+  params: ProofParams;
+  checkpointHeight: number;
+  hashWork: HashWork;
+  nowSeconds(): number;
+  limits: typeof LIMITS;
+  branches: Branches;
+  /** Headers off the best chain that each peer has sent. */
+  forkOf: Map<string, number>;
+  /** The lowest height at which the best chain changed since this was last asked. */
+  changedFrom: number | null;
+};
+
+const blockWork = ({ params, branches }: State, slot: number): bigint => workOf(branches.arena.bitsOf(slot), params.powLimit);
+
+/** Appends the headers of one step that pass all checks but that of the work. What their work must be goes to `claims`. */
+function appendStep(state: State, headers: readonly SentHeader[], parent: number, claims: WorkClaim[]): HeaderError | null {
+  const { params, branches, nowSeconds } = state;
+  let below = parent;
+  for (const sent of headers) {
+    const height = branches.arena.heightOf(below) + 1;
+    try {
+      claims.push(checkHeader(params, sent, { height, at: branchFrom(branches, below), lowest: branches.lowest }, nowSeconds()));
+    } catch (error) {
+      if (error instanceof HeaderError) return error;
+      throw error;
+    }
+    below = branches.arena.append(sent.bytes, below, height);
+  }
+  return null;
+}
+
+type Step = { slot: number; count: number; error: HeaderError | null };
+
+/** Adds the headers of one step above a parent. What comes before a fault is kept. `links`: the hash that each must have. */
+async function addStep(state: State, headers: readonly SentHeader[], links: readonly Buffer[], parent: number): Promise<Step> {
+  const { params, branches, hashWork } = state;
+  const { arena } = branches;
+  const first = arena.size();
+  const claims: WorkClaim[] = [];
+  let count = 0;
+  try {
+    const error = appendStep(state, headers, parent, claims);
+    const hashes = await hashWork(
+      params.work,
+      claims.map(({ hashed }) => hashed),
+    );
+    for (let slot = parent; ; count++) {
+      if (count === claims.length) return { slot, count, error };
+      const height = arena.heightOf(slot) + 1;
+      const hash = hashes[count]!;
+      const id = params.id === params.work ? hash : idOf(params, headers[count]!.bytes);
+      const refuse = (fault: 'work' | 'link', why: string): Step => ({ slot, count, error: new HeaderError(fault, why) });
+      if (!meetsTarget(hash, claims[count]!.target)) return refuse('work', `block ${height} does not have the work that its bits claim`);
+      if (!id.equals(links[count]!)) return refuse('link', `the header after block ${height} names another parent`);
+      arena.admit(first + count, id, arena.workOf(slot) + blockWork(state, first + count));
+      slot = first + count;
+    }
+  } finally {
+    arena.truncate(first + count);
+  }
+}
+
+/** Where headers begin that are not known yet, and the slot below them. */
+function skipKnown(
+  { branches: { arena } }: State,
+  headers: readonly SentHeader[],
+  links: readonly Buffer[],
+): { from: number; slot: number } {
+  let slot = arena.find(headers[0]!.bytes.subarray(4, 36));
+  for (const [from, { bytes }] of headers.entries()) {
+    const known = arena.find(links[from]!);
+    if (known < 0) return { from, slot };
+    if (!arena.headerOf(known).equals(bytes)) throw new HeaderError('link', 'a header names another parent than the one before it');
+    slot = known;
+  }
+  return { from: headers.length, slot };
+}
+
+/** Makes a branch the best one when it has more work, and keeps forks within their limits. Returns the slot, which may change. */
+function settleStep(state: State, { slot, count }: Step, peer: string): number {
+  const { branches, forkOf, limits } = state;
+  if (branches.arena.workOf(slot) > branches.arena.workOf(branches.best)) {
+    state.changedFrom = Math.min(followBranch(branches, slot), state.changedFrom ?? Number.POSITIVE_INFINITY);
+    forkOf.delete(peer);
+  } else forkOf.set(peer, (forkOf.get(peer) ?? 0) + count);
+  if (countForks(branches) <= limits.forks) return slot;
+  const id = Buffer.from(branches.arena.idOf(slot));
+  dropForks(branches, limits.forks >> 1);
+  forkOf.clear();
+  return branches.arena.find(id);
+}
+
+async function addHeaders(state: State, headers: readonly SentHeader[], peer: string): Promise<Added> {
+  const { params, branches, checkpointHeight, forkOf, limits } = state;
+  const last = headers.at(-1);
+  if (!last) return { added: 0, last: showHash(branches.arena.idOf(branches.best)) };
+  if (headers.some(({ bytes }) => bytes.length !== HEADER_BYTES)) throw new HeaderError('malformed', 'a header does not have 80 bytes');
+  // Each header has the hash that the next one names; this is checked together with the work.
+  const links = headers.map((_, i) => headers[i + 1]?.bytes.subarray(4, 36) ?? idOf(params, last.bytes));
+  const { from: firstNew, slot: below } = skipKnown(state, headers, links);
+  let slot = below;
+  for (let from = firstNew; from < headers.length; from += STEP) {
+    if (slot < 0)
+      throw from === firstNew
+        ? new HeaderError('unknown_parent', 'the parent of a header is not known')
+        : new HeaderError('flood', 'a branch has less work than the other forks');
+    if (branches.arena.heightOf(slot) < checkpointHeight) throw new HeaderError('checkpoint', 'a branch begins below the checkpoint');
+    if (from === firstNew && !headers[from]!.bytes.subarray(4, 36).equals(branches.arena.idOf(slot)))
+      throw new HeaderError('link', 'a header names another parent than the one before it');
+    if (slot !== branches.best && (forkOf.get(peer) ?? 0) >= limits.forkOfPeer)
+      throw new HeaderError('flood', 'a peer sent too many headers off the best chain');
+    const step = await addStep(state, headers.slice(from, from + STEP), links.slice(from, from + STEP), slot);
+    slot = step.count > 0 ? settleStep(state, step, peer) : slot;
+    if (step.error) throw step.error;
+  }
+  return { added: headers.length - firstNew, last: showHash(links.at(-1)!) };
+}
+
+/** Adds headers that were checked before they were stored: consecutive, 80 bytes each, above the tip. Errors: RangeError. */
+function restoreHeaders(state: State, stored: Buffer): void {
+  const { params, branches } = state;
+  const { arena } = branches;
+  for (let at = 0; at < stored.length; at += HEADER_BYTES) {
+    const header = stored.subarray(at, at + HEADER_BYTES);
+    const next = stored.subarray(at + HEADER_BYTES, at + 2 * HEADER_BYTES);
+    const parent = branches.best;
+    if (header.length < HEADER_BYTES || header.compare(arena.idOf(parent), 0, 32, 4, 36) !== 0)
+      throw new RangeError(`the stored headers do not continue block ${arena.heightOf(parent)}`);
+    const slot = arena.append(header, parent, arena.heightOf(parent) + 1);
+    arena.admit(slot, next.length > 0 ? next.subarray(4, 36) : idOf(params, header), arena.workOf(parent) + blockWork(state, slot));
+    followBranch(branches, slot);
+  }
+}
+
+/** The headers that a chain starts with: no work counts up to the checkpoint. */
+function createState(params: ProofParams, start: Start, rest: Pick<State, 'hashWork' | 'nowSeconds' | 'limits'>): State {
+  const branches = createBranches(start.height - start.headers.length + 1, start.headers[0]!.subarray(4, 36));
+  for (const [i, header] of start.headers.entries()) {
+    const slot = branches.arena.append(header, i - 1, branches.lowest + i);
+    branches.arena.admit(slot, idOf(params, header), 0n);
+    followBranch(branches, slot);
+  }
+  return { params, checkpointHeight: start.height, branches, forkOf: new Map(), changedFrom: null, ...rest };
+}
+
+function describeHeader({ arena }: Branches, slot: number): KnownHeader {
+  const bytes = arena.headerOf(slot);
+  return {
+    height: arena.heightOf(slot),
+    hash: showHash(arena.idOf(slot)),
+    parent: showHash(bytes.subarray(4, 36)),
+    timeSeconds: arena.timeOf(slot),
+    bytes,
+  };
+}
+
+/** Ten hashes from the tip down, then each twice as far as the one before, the checkpoint last. */
+function locatorOf({ branches, checkpointHeight }: State): string[] {
+  const hashes: string[] = [];
+  const show = (height: number) => hashes.push(showHash(branches.arena.idOf(slotAt(branches, height))));
+  for (let height = tipHeight(branches), step = 1; height > checkpointHeight; height -= step) if (show(height) >= 10) step *= 2;
+  show(checkpointHeight);
+  return hashes;
+}
+
+export type HeaderChain = ReturnType<typeof createHeaderChain>;
+
+export function createHeaderChain({
+  params,
+  start,
+  hashWork,
+  nowSeconds,
+  limits = LIMITS,
+}: {
+  params: ProofParams;
+  start: Start;
+  hashWork: HashWork;
+  nowSeconds(): number;
+  limits?: typeof LIMITS;
+}) {
+  const state = createState(params, start, { hashWork, nowSeconds, limits });
+  const { branches } = state;
+  const onBest = (height: number): number => {
+    const slot = slotAt(branches, height);
+    if (slot < 0) throw new RangeError(`the chain has no block ${height}`);
+    return slot;
+  };
+  const work: WorkView = {
+    tipHeight: () => tipHeight(branches),
+    checkpointHeight: start.height,
+    workAt: (height) => branches.arena.workOf(onBest(height)),
+    timeAt: (height) => branches.arena.timeOf(onBest(height)),
+    blockWork: (height) => blockWork(state, onBest(height)),
+  };
+  /** One list of headers after another. */
+  let queue: Promise<unknown> = Promise.resolve();
+  return {
+    params,
+    checkpointHeight: start.height,
+    /** The work of the best chain, for `chain-work.ts`. */
+    work,
+    /** Adds consecutive headers that a peer sent. What comes before a faulty one is kept. Errors: HeaderError. */
+    add: (headers: readonly SentHeader[], peer = ''): Promise<Added> => {
+      const result = queue.then(() => addHeaders(state, headers, peer));
+      queue = result.catch(() => {});
+      return result;
+    },
+    /** Adds headers from the database, where only checked ones are stored. */
+    restore: (stored: Buffer): void => restoreHeaders(state, stored),
+    /** A peer is gone. */
+    forget: (peer: string): void => void state.forkOf.delete(peer),
+    tip: (): KnownHeader => describeHeader(branches, branches.best),
+    /** A header of the best chain by its hash. */
+    find: (hash: string): KnownHeader | null => {
+      if (!/^[0-9a-f]{64}$/.test(hash)) return null;
+      const slot = branches.arena.find(hashBytes(hash));
+      return slot >= 0 && slotAt(branches, branches.arena.heightOf(slot)) === slot ? describeHeader(branches, slot) : null;
+    },
+    /** The header of the best chain at a height. */
+    at: (height: number): KnownHeader | null => {
+      const slot = slotAt(branches, height);
+      return slot < 0 ? null : describeHeader(branches, slot);
+    },
+    /** Hashes that tell a peer where the chain is. */
+    locator: (): string[] => locatorOf(state),
+    /** The lowest height at which the best chain changed since the last call; null when it did not. */
+    takeChangedFrom: (): number | null => {
+      const { changedFrom } = state;
+      state.changedFrom = null;
+      return changedFrom;
+    },
+    sizes: () => ({ headers: branches.arena.size(), forks: countForks(branches), bytes: branches.arena.bytes() }),
+  };
+}
