@@ -7,6 +7,7 @@ export type ParsedBody = {
   /** Source text of each number by path, such as `items[2].unit_price`. */
   numbers: ReadonlyMap<string, string>;
 };
+export const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 const MAX_DEPTH = 20;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;

@@ -10,9 +10,10 @@ import type { KeyOwner } from '../keys/keys.ts';
 import { noteRequest } from '../keys/requests.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
+import { packOnce, sendPacked } from './encoding.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
-import { type ParsedBody, parseJson } from './json.ts';
+import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { openapiDocument } from './openapi.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
@@ -21,7 +22,6 @@ import type { Answer, Route } from './route.ts';
 import { ROUTES } from './routes.ts';
 
 const BODY_LIMIT = 65_536;
-const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 
 export type ServerOptions = {
   tls: { cert: Buffer; key: Buffer } | null;
@@ -283,7 +283,8 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
     if (!local && !token) throw new Problem('invalid_api_key');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
   });
-  app.get('/openapi.json', async (_request, reply) => reply.send(openapiDocument(ctx.settings.publicUrl)));
+  const document = packOnce(() => JSON.stringify(openapiDocument(ctx.settings.publicUrl)));
+  app.get('/openapi.json', async (request, reply) => sendPacked(request, reply.type('application/json; charset=utf-8'), await document()));
 }
 
 /** Headers that proxies add. */

@@ -10,6 +10,7 @@ import { CONTENTS } from '../../src/web/docs/documents.ts';
 import { renderMarkdown } from '../../src/web/docs/markdown.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser } from '../kit/browser.ts';
+import { onTheWire } from '../kit/wire.ts';
 
 let app: TestApp;
 before(async () => {
@@ -53,6 +54,26 @@ test('the doc_url of an error leads to the anchor of its code', async () => {
     const page = await app.anonymous.get(path);
     assert.equal(page.status, 200);
     assert.ok(page.text.includes(`id="${anchor}"`), anchor);
+  }
+});
+
+test('documents, their assets and the API document are sent compressed', async () => {
+  const page = await app.anonymous.get('/docs/guides/quickstart');
+  const assets = [...page.text.matchAll(/"(\/docs\/assets\/[^"]+)"/g)].map(([, path]) => path!);
+  assert.equal(assets.length, 2);
+  for (const path of [
+    '/docs',
+    '/docs/guides/quickstart.md',
+    '/docs/search?q=webhook',
+    '/docs/api.md',
+    '/llms.txt',
+    '/openapi.json',
+    ...assets,
+  ]) {
+    const [plain, br, gzip] = await Promise.all(['identity', 'br', 'gzip'].map((accept) => onTheWire(app.url + path, accept)));
+    assert.deepEqual([plain!.encoding, br!.encoding, gzip!.encoding], [undefined, 'br', 'gzip'], path);
+    assert.ok(br!.bytes < plain!.bytes * 0.6 && gzip!.bytes < plain!.bytes * 0.6, path);
+    assert.match(br!.vary!, /accept-encoding/, path);
   }
 });
 

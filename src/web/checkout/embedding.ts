@@ -1,7 +1,7 @@
 /** `/embed/v1.js`: the script that merchants add to their pages. */
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
-import { pack, sendPacked } from '../encoding.ts';
+import { pack, sendPacked } from '../../http/encoding.ts';
 import { browserScript } from './shell.ts';
 
 export const EMBED_PATH = '/embed/v1.js';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { sendText } from '../encoding.ts';
+import { sendText } from '../../http/encoding.ts';
 import { Html, html } from '../html.ts';
 import { SIGNS } from './icons.ts';
 import { accentSheet, BASE } from './style.ts';

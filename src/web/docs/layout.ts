@@ -1,6 +1,5 @@
 /** The layout of every document: search, sidebar, table of contents, previous and next page. */
 import { createHash } from 'node:crypto';
-import type { FastifyReply } from 'fastify';
 import { browserScript, ICON } from '../checkout/shell.ts';
 import { Html, html } from '../html.ts';
 import type { Heading } from './markdown.ts';
@@ -12,14 +11,14 @@ const STYLE_PATH = named(STYLE, 'css');
 const SCRIPT_PATH = named(SCRIPT, 'js');
 /** The files that the pages load, by path. Their names change with their contents. */
 export const ASSETS: Readonly<Record<string, { type: string; text: string }>> = {
-  [STYLE_PATH]: { type: 'text/css', text: STYLE },
-  [SCRIPT_PATH]: { type: 'text/javascript', text: SCRIPT },
+  [STYLE_PATH]: { type: 'css', text: STYLE },
+  [SCRIPT_PATH]: { type: 'javascript', text: SCRIPT },
 };
 const CSP =
   "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 export type Contents = readonly { title: string; entries: readonly { path: string; title: string }[] }[];
-export type Page = { path: string; title: string; body: Html; headings?: readonly Heading[]; question?: string; status?: number };
+export type Page = { path: string; title: string; body: Html; headings?: readonly Heading[]; question?: string };
 
 const groups = (contents: Contents, path: string) =>
   contents.map(
@@ -53,19 +52,16 @@ function neighbors(contents: Contents, path: string): Html | null {
   return html`<nav class="next" aria-label="Previous and next page">${link(all[at - 1], 'Previous')}${link(all[at + 1], 'Next')}</nav>`;
 }
 
-/** Sends a page. It is the same for everyone, so it may be cached for five minutes. */
-export function sendPage(reply: FastifyReply, contents: Contents, page: Page): FastifyReply {
-  const { path, title, body, headings = [], question = '', status = 200 } = page;
-  reply.code(status).headers({
-    'content-type': 'text/html; charset=utf-8',
-    'content-security-policy': CSP,
-    'cache-control': 'public, max-age=300',
-    'referrer-policy': 'no-referrer',
-    'x-content-type-options': 'nosniff',
-    'x-robots-tag': 'noindex',
-  });
-  return reply.send(
-    html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${ICON}<link rel="stylesheet" href="${STYLE_PATH}"><script type="module" src="${SCRIPT_PATH}"></script></head><body><a class="skip" href="#document">Skip to content</a><header class="bar"><a href="/docs">Florin docs</a><form action="/docs/search" role="search"><input type="search" name="q" value="${question}" placeholder="Search (press /)" aria-label="Search the documentation" autocomplete="off" maxlength="100"><span class="sr" role="status"></span></form><a href="/dashboard">Dashboard</a></header><div class="frame">${sidebar(contents, path)}<main id="document">${body}${neighbors(contents, path)}</main>${contentsOfPage(headings)}</div></body></html>`
-      .text,
-  );
+/** Every page is the same for everyone, so it may be cached for five minutes. */
+export const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': CSP,
+  'cache-control': 'public, max-age=300',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-robots-tag': 'noindex',
+};
+export function pageText(contents: Contents, { path, title, body, headings = [], question = '' }: Page): string {
+  return html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${ICON}<link rel="stylesheet" href="${STYLE_PATH}"><script type="module" src="${SCRIPT_PATH}"></script></head><body><a class="skip" href="#document">Skip to content</a><header class="bar"><a href="/docs">Florin docs</a><form action="/docs/search" role="search"><input type="search" name="q" value="${question}" placeholder="Search (press /)" aria-label="Search the documentation" autocomplete="off" maxlength="100"><span class="sr" role="status"></span></form><a href="/dashboard">Dashboard</a></header><div class="frame">${sidebar(contents, path)}<main id="document">${body}${neighbors(contents, path)}</main>${contentsOfPage(headings)}</div></body></html>`
+    .text;
 }

@@ -1,9 +1,10 @@
 /** The documentation that every install serves: guides and reference as pages and as Markdown, search, and `llms.txt`. */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
+import { packOnce, sendPacked, sendText } from '../../http/encoding.ts';
 import { Html, html } from '../html.ts';
 import { contentsOf, type Document, linksFrom, readDocuments } from './documents.ts';
-import { ASSETS, type Contents, type Page, sendPage } from './layout.ts';
+import { ASSETS, type Contents, PAGE_HEADERS, type Page, pageText } from './layout.ts';
 import { renderMarkdown } from './markdown.ts';
 import { referenceMarkdown } from './reference.ts';
 import { createSearch, type Found } from './search.ts';
@@ -60,11 +61,12 @@ ${lines(documents.filter((document) => !guides.includes(document)))}
 `;
 };
 
-function sendText(reply: FastifyReply, text: string, type: 'markdown' | 'plain'): FastifyReply {
-  return reply
-    .headers({ 'content-type': `text/${type}; charset=utf-8`, 'cache-control': 'public, max-age=300', 'x-content-type-options': 'nosniff' })
-    .send(text);
-}
+const FOREVER = 'public, max-age=31536000, immutable';
+const headersOf = (type: string, cache = 'public, max-age=300') => ({
+  'content-type': `text/${type}; charset=utf-8`,
+  'cache-control': cache,
+  'x-content-type-options': 'nosniff',
+});
 
 /** Created on the first request, so that it does not delay startup. */
 function once<T extends NonNullable<unknown>>(make: () => T): () => T {
@@ -81,34 +83,27 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
   const documents = readDocuments();
   const contents = contentsOf(documents);
   const search = once(() => createSearch(documents));
-  const page = (path: string, make: () => Omit<Page, 'path'>): void => {
-    const made = once(make);
-    app.get(path, (_request, reply) => sendPage(reply, contents, { path, ...made() }));
+  const text = (path: string, headers: Record<string, string>, make: () => string): void => {
+    const packed = packOnce(make);
+    app.get(path, async (request, reply) => sendPacked(request, reply.headers(headers), await packed()));
   };
+  const page = (path: string, make: () => Omit<Page, 'path'>): void =>
+    text(path, PAGE_HEADERS, () => pageText(contents, { path, ...make() }));
 
   page('/docs', () => ({ title: 'Florin documentation', body: frontPage(contents, documents) }));
-  for (const { file, path, title, text } of documents) {
-    page(path, () => ({ title: `${title} · Florin`, ...renderMarkdown(text, linksFrom(file, documents)) }));
-    app.get(`${path}.md`, (_request, reply) => sendText(reply, text, 'markdown'));
+  for (const { file, path, title, text: source } of documents) {
+    page(path, () => ({ title: `${title} · Florin`, ...renderMarkdown(source, linksFrom(file, documents)) }));
+    text(`${path}.md`, headersOf('markdown'), () => source);
   }
   app.get<{ Querystring: { q?: unknown } }>('/docs/search', (request, reply) => {
     const { q } = request.query;
     const question = typeof q === 'string' ? q.trim().slice(0, 100) : '';
     const found = question === '' ? [] : search()(question);
-    return sendPage(reply, contents, { path: '/docs/search', title: 'Search · Florin', question, body: results(question, found) });
+    const body = results(question, found);
+    reply.headers({ ...PAGE_HEADERS, vary: 'accept-encoding' });
+    return sendText(request, reply, pageText(contents, { path: '/docs/search', title: 'Search · Florin', question, body }));
   });
-  for (const [path, { type, text }] of Object.entries(ASSETS)) {
-    app.get(path, (_request, reply) =>
-      reply
-        .headers({
-          'content-type': `${type}; charset=utf-8`,
-          'cache-control': 'public, max-age=31536000, immutable',
-          'x-content-type-options': 'nosniff',
-        })
-        .send(text),
-    );
-  }
-  const reference = once(() => referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, ''));
-  app.get('/docs/api.md', (_request, reply) => sendText(reply, reference(), 'markdown'));
-  app.get('/llms.txt', (_request, reply) => sendText(reply, llms(url, documents), 'plain'));
+  for (const [path, { type, text: source }] of Object.entries(ASSETS)) text(path, headersOf(type, FOREVER), () => source);
+  text('/docs/api.md', headersOf('markdown'), () => referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, ''));
+  text('/llms.txt', headersOf('plain'), () => llms(url, documents));
 }
