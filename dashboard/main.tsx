@@ -6,9 +6,11 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet,
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { ApiError } from './lib/api.ts';
+import { storeFirstData, takeSignedOut } from './lib/first-data.ts';
 import { meOptions, readAhead } from './lib/hooks.ts';
 import { say } from './lib/toasts.ts';
 import { SCREENS } from './screens.ts';
+import { Shell } from './shell/shell.tsx';
 import { ErrorCard } from './ui/states.tsx';
 
 const signInFirst = (error: Error): boolean => {
@@ -94,9 +96,12 @@ const modes = (['test', 'live'] as const).map((mode) => {
   const shell = createRoute({
     getParentRoute: () => root,
     path: mode,
+    beforeLoad: ({ location }) => {
+      if (takeSignedOut()) throw redirect({ to: '/sign-in', search: { next: location.href } as never });
+    },
     // Who is signed in is asked while the code of the screen is on its way.
     loader: () => void client.prefetchQuery(meOptions(mode)),
-    component: lazyRouteComponent(() => import('./shell/shell.tsx'), 'Shell'),
+    component: Shell,
   });
   const start = createRoute({
     getParentRoute: () => shell,
@@ -127,10 +132,14 @@ const router = createRouter({
   scrollRestoration: true,
 });
 
-createRoot(document.getElementById('app')!).render(
-  <StrictMode>
-    <QueryClientProvider client={client}>
-      <RouterProvider router={router} />
-    </QueryClientProvider>
-  </StrictMode>,
+storeFirstData(client);
+// With the screen's code, so that the frame and the screen are drawn at once.
+void router.load().then(() =>
+  createRoot(document.getElementById('app')!).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </StrictMode>,
+  ),
 );

@@ -5,6 +5,7 @@ import { useEffect, useState } from 'react';
 import type { Action, Mode } from '../generated/api.ts';
 import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
 import { askConfirmation } from './confirmation.ts';
+import { takeNewsMark } from './first-data.ts';
 import { readAnew, whenIdle } from './read-anew.ts';
 import { say } from './toasts.ts';
 import { tellReached } from './trouble.ts';
@@ -166,15 +167,18 @@ export function useNews(mode: Mode, wanted: boolean): void {
   const client: QueryClient = useQueryClient();
   useEffect(() => {
     if (!wanted) return;
-    const opened = new EventSource(`/dashboard/api/${mode}/stream`);
+    const mark = takeNewsMark(mode);
+    const opened = new EventSource(`/dashboard/api/${mode}/stream${mark === null ? '' : `?since=${mark}`}`);
+    // The server names what changed since the page was made. All other data may be older than that, or than the break in the stream.
+    let isCurrent = mark !== null;
     stream = opened;
     opened.addEventListener('refresh', (event) => {
       for (const key of JSON.parse((event as MessageEvent<string>).data) as string[]) void readAnew(client, [mode, key]);
     });
-    // Refetches everything that may have changed while no stream was open.
     opened.addEventListener('open', () => {
       tellReached();
-      void readAnew(client);
+      if (!isCurrent) void readAnew(client);
+      isCurrent = false;
     });
     return () => opened.close();
   }, [client, mode, wanted]);

@@ -25,15 +25,17 @@ export const Money = ({
     </span>
   );
 
-const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const LOCAL_SECONDS = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const formats: { short?: Intl.DateTimeFormat; medium?: Intl.DateTimeFormat } = {};
+/** Formatters are slow to make, so each is made once, when the first time is shown. */
+const localFormat = (timeStyle: 'short' | 'medium'): Intl.DateTimeFormat =>
+  (formats[timeStyle] ??= new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle }));
 /** Local time, where asked with its seconds; the exact instant in UTC on hover. */
 export const Time = ({ at, seconds = false }: { at: string | null; seconds?: boolean }) =>
   at === null ? (
     <span className="text-soft">–</span>
   ) : (
     <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`} className="whitespace-nowrap tabular-nums">
-      {(seconds ? LOCAL_SECONDS : LOCAL).format(new Date(at))}
+      {localFormat(seconds ? 'medium' : 'short').format(new Date(at))}
     </time>
   );
 

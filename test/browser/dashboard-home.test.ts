@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import type { Download } from 'playwright-core';
+import type { Download, Request } from 'playwright-core';
 import { eventually } from '../kit/app.ts';
 import { readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
@@ -60,6 +60,29 @@ test('home shows the figures of the range, each chart as picture, table and file
   await page.reload();
   await page.getByText('No completed payments in this period.').waitFor();
   assert.equal(await page.getByRole('heading', { name: 'Get started' }).count(), 0);
+  noFaults();
+});
+
+test('home opens without asking for data, and shows what changes before its stream of updates is open', async () => {
+  const opened = Promise.withResolvers<void>();
+  const asked: string[] = [];
+  const note = (request: Request) => {
+    const { pathname } = new URL(request.url());
+    if (/^\/dashboard\/api\/(?!.*\/stream$)/.test(pathname)) asked.push(pathname);
+  };
+  await page.route('**/dashboard/api/test/stream*', (route) => opened.promise.then(() => route.continue()));
+  page.on('request', note);
+  await page.goto(`${app.config.publicUrl}/dashboard/test/home`);
+  await page.getByRole('img', { name: /Created 1, Opened 1/ }).waitFor();
+  await page.getByText('Test payments run on').waitFor();
+  assert.deepEqual(asked, []);
+  await app.test.post('/api/payment/create/simple', { amount_usd: '3.00', return_url: 'https://shop.example/' });
+  opened.resolve();
+  await page.getByRole('img', { name: /Created 2, Opened 1/ }).waitFor();
+  page.off('request', note);
+  await page.unroute('**/dashboard/api/test/stream*');
+  await page.goto(`${app.config.publicUrl}/dashboard/test/home?range=custom&from=2024-01-01&until=2024-01-31`);
+  await page.getByText('No completed payments in this period.').waitFor();
   noFaults();
 });
 

@@ -169,7 +169,7 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
         letThrough = resolve;
       });
       // An update would make the screen load again and recover before anything is clicked.
-      await page.route('**/dashboard/api/*/stream', (route) => held.then(() => route.continue()));
+      await page.route('**/dashboard/api/*/stream*', (route) => held.then(() => route.continue()));
       await page.route(api, (route) => route.fulfill({ status: 500, json: { error } }));
       return async () => {
         await page.unroute(api);

@@ -1,19 +1,18 @@
 /** Home: the figures of a range of days against the one before, the payment funnel, the health of the service, the steps to go live. */
-import { lazy, type ReactNode, Suspense } from 'react';
+import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
 import { useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import type { ScreenModule } from '../../screen.ts';
 import { Button } from '../../ui/button.tsx';
+import { Charts } from '../../ui/charts.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { Card, Empty, Pending, Skeleton } from '../../ui/states.tsx';
+import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { Money } from '../../ui/values.tsx';
 import { Checklist, ONBOARDING } from './checklist.tsx';
 import { HEALTH, Health } from './health.tsx';
 import { useTestPayment } from './test-payment.ts';
 
-const loadCharts = () => import('../../ui/charts.tsx').then((module) => ({ default: module.Charts }));
-const Charts = lazy(loadCharts);
 type Home = Reply<'GET /:mode/home'>;
 
 const RANGES = [
@@ -35,7 +34,6 @@ export const begin: NonNullable<ScreenModule['begin']> = (read, { range = '', fr
   read(...figures(rangeOf({ range: String(range), from: String(from), until: String(until) }).range));
   read(...ONBOARDING);
   read(...HEALTH);
-  void loadCharts();
 };
 
 export function Screen() {
@@ -173,15 +171,7 @@ function Figures({ data, range }: { data: Home; range: Range }) {
           {attention.count > 0 ? <ModeLink to="attention">Review</ModeLink> : <span className="text-soft">None pending</span>}
         </Tile>
       </dl>
-      <Suspense
-        fallback={
-          <Card>
-            <Skeleton lines={10} />
-          </Card>
-        }
-      >
-        <Charts data={data} range={range} />
-      </Suspense>
+      <Charts data={data} range={range} />
       <p className="text-xs text-soft">
         Days are in UTC. Volume, completed payments, and time to pay count on the day a payment completes. Conversion is the share of opened
         payments, created in this range, that completed. A payment is opened when a customer views its page or chooses a currency.

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { access, glob, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writePacked } from '../../http/encoding.ts';
 import type { Log } from '../../log.ts';
 import { buildToolFolder } from '../build-tools.ts';
 
@@ -19,14 +20,14 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** The name of the build: a hash over the sources and the versions of the build tools. In a release, the build that it contains. */
+/** The name of the build: a hash over the sources, what builds them, and the tool versions. In a release, the build that it contains. */
 async function nameOfBuild(): Promise<string> {
   if (!(await exists(join(ROOT, 'dashboard')))) return (await readdir(OUT).catch(() => []))[0] ?? 'missing';
   const hash = createHash('sha256');
   const paths: string[] = [];
   for await (const path of glob('dashboard/**/*.{ts,tsx,css,html,json,svg}', { cwd: ROOT })) paths.push(path);
   paths.sort();
-  for (const path of [...paths, 'package.json'])
+  for (const path of [...paths, 'package.json', 'src/http/encoding.ts', 'src/web/dashboard/build.ts'])
     hash
       .update(path)
       .update('\0')
@@ -79,6 +80,7 @@ async function build(log: Pick<Log, 'info'>): Promise<string> {
     await rm(aside, { recursive: true, force: true });
     throw new Error(`the build ended with ${code}: ${said}`);
   }
+  for await (const path of glob('**/*.{html,js,css,svg}', { cwd: aside })) await writePacked(join(aside, path));
   try {
     await rename(aside, folder);
   } catch (error) {

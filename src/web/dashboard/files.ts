@@ -3,12 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
+import { type Packed, readPacked, sendPacked } from '../../http/encoding.ts';
 import { findSetup } from '../../merchants/merchants.ts';
 import { BuildToolsMissing } from '../build-tools.ts';
-import { type Packed, pack, sendPacked } from '../encoding.ts';
 import { html } from '../html.ts';
 import { sendPlain } from '../plain.ts';
 import { buildApp, findApp } from './build.ts';
+import type { FirstData } from './first-data.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -24,9 +25,23 @@ const CSP =
  */
 const REFERENCE_CSP = CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
 
+const HEADERS = {
+  'referrer-policy': 'same-origin',
+  'x-robots-tag': 'noindex',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+};
+
+/** Data for scripts of the page. Browsers do not run it, and nothing in it can end the element. */
+const dataBlock = (data: object): string =>
+  `<script type="application/json" id="first-data">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
+
 type File = { type: string; packed: Packed };
 
-export function registerFiles(app: FastifyInstance, ctx: Context): void {
+/** Null for pages without data. */
+type ReadFirst = (request: FastifyRequest, reply: FastifyReply) => Promise<FirstData | null>;
+
+export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }: { firstData: ReadFirst }): void {
   const files = new Map<string, Promise<File | null>>();
   let folder: string | null = null;
   let building: Promise<void> | null = null;
@@ -54,8 +69,8 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
   const load = (root: string, path: string): Promise<File | null> => {
     const known = files.get(path);
     if (known) return known;
-    const file = readFile(join(root, path)).then(
-      async (bytes) => ({ type: TYPES[extname(path)] ?? 'application/octet-stream', packed: await pack(bytes) }),
+    const file = readPacked(join(root, path)).then(
+      (packed) => ({ type: TYPES[extname(path)] ?? 'application/octet-stream', packed }),
       () => null,
     );
     // Caches only existing files, so that requests for made-up paths do not fill the memory.
@@ -93,27 +108,30 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
           : html`<h1>Building the dashboard</h1><p>This takes a few seconds after an install or an upgrade. The page opens automatically.</p>`,
       });
     }
-    reply.headers({
-      'content-security-policy': csp,
-      'referrer-policy': 'same-origin',
-      'x-robots-tag': 'noindex',
-      'cross-origin-opener-policy': 'same-origin',
-    });
+    reply.headers({ ...HEADERS, 'content-security-policy': csp });
     return send(request, reply, file, 'no-store');
   };
   const screenFiles = createScreenFiles();
-  app.get('/dashboard', { exposeHeadRoute: false }, page);
+  /** The app, with what its first screen shows. Personal data is not compressed. */
+  const appPage = async (request: FastifyRequest, reply: FastifyReply) => {
+    // Without the data, the app asks for it and shows what failed.
+    const [root, data] = await Promise.all([ready(), firstData(request, reply).catch(() => null)]);
+    const links = root === null ? [] : await screenFiles(root, data?.signed_in === false ? '/dashboard/sign-in' : request.url);
+    if (links.length > 0) reply.header('link', links.map((link) => `</dashboard/${link}>; rel=modulepreload`).join(', '));
+    const file = root === null ? null : await load(root, 'index.html');
+    if (file === null || data === null) return page(request, reply);
+    reply.headers({ ...HEADERS, 'content-security-policy': CSP, 'content-type': file.type, 'cache-control': 'no-store' });
+    return reply.send(file.packed.plain.toString().replace('</body>', () => `${dataBlock(data)}</body>`));
+  };
+  app.get('/dashboard', { exposeHeadRoute: false }, appPage);
   app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
     page(request, reply, { name: 'reference.html', csp: REFERENCE_CSP }),
   );
   // The former URL of the interactive reference.
   app.get('/docs/reference', { exposeHeadRoute: false }, (_request, reply) => reply.redirect('/docs/api', 308));
-  app.get<{ Params: { '*': string } }>('/dashboard/*', { exposeHeadRoute: false }, async (request, reply) => {
+  app.get('/dashboard/*', { exposeHeadRoute: false }, async (request, reply) => {
     if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
-    const root = await ready();
-    const links = root === null ? [] : await screenFiles(root, request.params['*']);
-    if (links.length > 0) reply.header('link', links.map((file) => `</dashboard/${file}>; rel=modulepreload`).join(', '));
-    return page(request, reply);
+    return appPage(request, reply);
   });
 
   // The token is in the fragment, which browsers do not send to servers, so no log contains it, and which they keep on redirects. Links
@@ -136,18 +154,17 @@ export function registerFiles(app: FastifyInstance, ctx: Context): void {
 }
 
 type Manifest = Readonly<Record<string, { file: string; imports?: readonly string[] }>>;
-/** What the home screen requests as soon as it runs. */
-const ALSO: Readonly<Record<string, readonly string[]>> = { home: ['ui/charts.tsx'] };
 
 /**
- * The scripts of a screen by its path, such as `live/home`: named in the reply to the page, they are fetched with the entry script,
- * which otherwise requests them only once it runs. None for screens whose file is not named after their path.
+ * The scripts of a screen by its URL: named in the reply to the page, they are fetched with the entry script, which otherwise requests
+ * them only once it runs. None for screens whose file is not named after their path.
  */
-function createScreenFiles(): (root: string, path: string) => Promise<string[]> {
+function createScreenFiles(): (root: string, url: string) => Promise<string[]> {
   let known: { root: string; manifest: Promise<Manifest> } | null = null;
-  return async (root, path) => {
-    const name = /^(?:test|live)\/([a-z]{1,30})$/.exec(path)?.[1];
-    if (name === undefined) return [];
+  return async (root, url) => {
+    const found = /^\/dashboard(?:\/(?:test|live))?(?:\/([a-z-]{1,30}))?\/?(?:\?|$)/.exec(url);
+    if (found === null) return [];
+    const name = found[1] ?? 'home';
     if (known?.root !== root)
       known = {
         root,
@@ -157,7 +174,8 @@ function createScreenFiles(): (root: string, path: string) => Promise<string[]> 
         ),
       };
     const manifest = await known.manifest;
-    const screen = [`screens/${name}/${name}.tsx`, `screens/${name}.tsx`].find((key) => Object.hasOwn(manifest, key));
+    const places = [`${name}/${name}`, name, `settings/${name}`, `${name}/list`];
+    const screen = places.map((place) => `screens/${place}.tsx`).find((key) => Object.hasOwn(manifest, key));
     if (screen === undefined) return [];
     const files = new Set<string>();
     const take = (key: string): void => {
@@ -166,7 +184,7 @@ function createScreenFiles(): (root: string, path: string) => Promise<string[]> 
       files.add(chunk.file);
       for (const more of chunk.imports ?? []) take(more);
     };
-    for (const key of [screen, ...(ALSO[name] ?? [])]) take(key);
+    take(screen);
     return [...files];
   };
 }

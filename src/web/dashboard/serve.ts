@@ -4,24 +4,24 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
-import { mayDo, rolesWith } from '../../core/roles.ts';
 import { checkBody } from '../../http/body.ts';
-import { type ParsedBody, parseJson } from '../../http/json.ts';
+import { EMPTY_BODY, type ParsedBody, parseJson } from '../../http/json.ts';
 import type { Limits } from '../../http/limits.ts';
 import { readQuery } from '../../http/read.ts';
 import type { Rendered } from '../../payments/view.ts';
-import { listMemberships, type Membership } from '../../people/members.ts';
-import { findSignedIn, type SignedIn, type Visitor } from '../../people/sign-in.ts';
+import type { Membership } from '../../people/members.ts';
+import { type Cookies, findSignedIn, type Visitor } from '../../people/sign-in.ts';
 import { registerFiles } from './files.ts';
+import { firstReads, readFirstData } from './first-data.ts';
+import { admit, callOf, findMembership, type Needs } from './member.ts';
 import { registerPreview } from './preview.ts';
-import type { Download, MemberRoute, Route } from './route.ts';
+import type { Download, Route } from './route.ts';
 import { DASHBOARD_ROUTES } from './routes.ts';
 import { registerStream } from './stream.ts';
 
 export const API = '/dashboard/api';
 /** Cross-site pages cannot send it without a preflight, which this server never answers. */
 export const WRITE_HEADER = 'x-florin-dashboard';
-const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 
 export type Doors = {
   limits: Limits;
@@ -60,22 +60,9 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     const from = request.headers.origin;
     if (request.headers[WRITE_HEADER] === undefined || (from !== undefined && from !== origin)) throw new Problem('cross_site_request');
   };
-  const memberOf = async (
-    signedIn: SignedIn | null,
-    route: Pick<MemberRoute, 'action' | 'recent' | 'withoutFactor' | 'operator'>,
-  ): Promise<Membership> => {
-    if (!signedIn) throw new Problem('not_signed_in');
-    const memberships = await listMemberships(ctx, { userId: signedIn.userId });
-    const member = memberships.find((m) => m.merchantId === signedIn.merchantId) ?? memberships[0];
-    if (!member) throw new Problem('not_signed_in');
-    if (member.secondFactorRequired && !signedIn.hasSecondFactor && !route.withoutFactor) throw new Problem('second_factor_required');
-    if (route.operator && !signedIn.operator) throw new Problem('operator_only');
-    if (!mayDo(member.role, route.action)) {
-      const { role, merchantName: merchant } = member;
-      throw new Problem('action_not_permitted', { role, needed: rolesWith(route.action), merchant });
-    }
-    if (route.recent && !signedIn.isRecent) throw new Problem('recent_authentication_required');
-    return member;
+  const memberOf = async (request: FastifyRequest, needs: Needs): Promise<Membership> => {
+    const signedIn = await findSignedIn(ctx, { visitor: visitorOf(request) });
+    return admit(signedIn, signedIn && (await findMembership(ctx, signedIn)), needs);
   };
 
   for (const route of routes) {
@@ -92,23 +79,14 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
           const signedIn = await findSignedIn(ctx, { visitor });
           if (signedIn) await limit(`dashboard user ${signedIn.userId}`, PER_MINUTE_PER_USER);
           if (signedIn && signedIn.cookies.length > 0) reply.header('set-cookie', signedIn.cookies);
-          const member = route.open ? null : await memberOf(signedIn, route);
+          const member = route.open ? null : admit(signedIn, signedIn && (await findMembership(ctx, signedIn)), route);
           if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
           const read = readRequest(route, request);
           // Guesses at one account are limited across all IP addresses.
           const { email } = read.body as { email?: string };
           if (route.attempts !== undefined && email !== undefined) await limit(`dashboard account ${email.toLowerCase()}`, 20);
-          const answer = await route.handle({
-            ctx,
-            visitor,
-            signedIn: signedIn!,
-            member: member!,
-            mode: mode!,
-            actor: { userId: signedIn?.userId ?? '', name: signedIn?.name ?? '', ip: visitor.ip },
-            ...read,
-            setCookies: (cookies) => void reply.header('set-cookie', cookies),
-          });
-          return send(reply, answer);
+          const setCookies = (cookies: Cookies) => void reply.header('set-cookie', cookies);
+          return send(reply, await route.handle({ ...callOf(ctx, { visitor, signedIn, member, mode }), ...read, setCookies }));
         },
       });
     }
@@ -116,16 +94,28 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
   registerStream(app, ctx, {
     enter: async (request) => {
       await enter(request);
-      return memberOf(await findSignedIn(ctx, { visitor: visitorOf(request) }), { action: 'account.use' });
+      return memberOf(request, { action: 'account.use' });
     },
   });
   registerPreview(app, ctx, {
     enter: async (request) => {
       await enter(request);
-      return memberOf(await findSignedIn(ctx, { visitor: visitorOf(request) }), { action: 'settings.read' });
+      return memberOf(request, { action: 'settings.read' });
     },
   });
-  registerFiles(app, ctx);
+  registerFiles(app, ctx, {
+    firstData: async (request, reply) => {
+      const wanted = firstReads(request.url, ctx.clock.now());
+      if (wanted === null) return null;
+      await enter(request);
+      const visitor = visitorOf(request);
+      const signedIn = await findSignedIn(ctx, { visitor });
+      if (!signedIn) return { mode: wanted.mode, signed_in: false };
+      await limit(`dashboard user ${signedIn.userId}`, PER_MINUTE_PER_USER);
+      if (signedIn.cookies.length > 0) reply.header('set-cookie', signedIn.cookies);
+      return readFirstData(ctx, { routes, visitor, signedIn, wanted });
+    },
+  });
 }
 
 function readRequest(route: Route, request: FastifyRequest) {

@@ -1,4 +1,5 @@
 /** Open dashboards: one database query for all of them, and a line to each whose data may have changed. */
+import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
@@ -23,6 +24,21 @@ const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: r
   { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
 ];
 
+const readPulses = async (ctx: Context, owners: readonly Owner[]): Promise<(string | null)[][]> => {
+  const columns = await Promise.all(PULSES.map((pulse) => pulse.read(ctx, owners)));
+  return owners.map((_, i) => columns.map((column) => column[i] ?? null));
+};
+const keysOf = (changed: (pulse: number) => boolean): string[] => [
+  ...new Set(PULSES.flatMap((pulse, n) => (changed(n) ? pulse.keys : []))),
+];
+const refreshLine = (keys: readonly string[]): string => `event: refresh\ndata: ${JSON.stringify(keys)}\n\n`;
+
+/** One short text per pulse, equal while nothing changes. */
+const marksOf = (pulses: readonly (string | null)[]): string[] =>
+  pulses.map((pulse) => (pulse === null ? '' : createHash('sha256').update(pulse).digest('base64url').slice(0, 8)));
+/** What a page was read at: a stream that is opened with it begins with what has changed since. Read it before the data. */
+export const readNewsMark = async (ctx: Context, owner: Owner): Promise<string> => marksOf((await readPulses(ctx, [owner]))[0]!).join('.');
+
 type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };
 
 export function registerStream(
@@ -33,24 +49,20 @@ export function registerStream(
   const watched = new Map<string, Watched>();
   let timer: NodeJS.Timeout | null = null;
   let beatAt = 0;
-  const readPulses = async (owners: readonly Owner[]) => {
-    const columns = await Promise.all(PULSES.map((pulse) => pulse.read(ctx, owners)));
-    return owners.map((_, i) => columns.map((column) => column[i] ?? null));
-  };
   const schedule = () => {
     if (timer === null && watched.size > 0) timer = setTimeout(() => void look(), LOOK_MS);
   };
   const look = async () => {
     try {
       const all = [...watched.values()];
-      const now = await readPulses(all);
+      const now = await readPulses(ctx, all);
       const at = ctx.clock.monotonicMs();
       const beat = at - beatAt >= KEEPALIVE_MS;
       if (beat) beatAt = at;
       all.forEach((entry, i) => {
-        const keys = [...new Set(PULSES.flatMap((pulse, n) => (now[i]![n] === entry.pulses[n] ? [] : pulse.keys)))];
+        const keys = keysOf((n) => now[i]![n] !== entry.pulses[n]);
         entry.pulses = now[i]!;
-        const line = keys.length > 0 ? `event: refresh\ndata: ${JSON.stringify(keys)}\n\n` : beat ? ':\n\n' : null;
+        const line = keys.length > 0 ? refreshLine(keys) : beat ? ':\n\n' : null;
         if (line !== null) for (const tab of entry.tabs) tab.write(line);
       });
     } catch (error) {
@@ -60,14 +72,20 @@ export function registerStream(
     schedule();
   };
   for (const mode of MODES) {
-    app.get(`/dashboard/api/${mode}/stream`, { exposeHeadRoute: false }, async (request, reply) => {
+    app.get<{ Querystring: { since?: unknown } }>(`/dashboard/api/${mode}/stream`, { exposeHeadRoute: false }, async (request, reply) => {
       const owner = { merchantId: (await enter(request)).merchantId, mode };
-      const [pulses] = await readPulses([owner]);
+      const [pulses] = await readPulses(ctx, [owner]);
       const tab = reply.raw;
       reply.hijack();
       if (tab.destroyed) return;
       tab.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
       tab.write('retry: 2000\n\n');
+      const { since } = request.query;
+      if (typeof since === 'string') {
+        const [then, now] = [since.split('.', PULSES.length), marksOf(pulses!)];
+        const keys = keysOf((n) => now[n] !== then[n]);
+        if (keys.length > 0) tab.write(refreshLine(keys));
+      }
       const key = `${owner.merchantId} ${mode}`;
       const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Set() };
       watched.set(key, entry);
