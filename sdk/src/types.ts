@@ -514,7 +514,7 @@ export type CreateTransactionParams = {
 export type ResolveParams = {
   /** `accept` counts the transfers as payment, `reject` closes the matter, `refund_sent` also records that you sent the money back. */
   action: ResolveAction;
-  /** The transfers that the decision is about. Defaults to all of them. */
+  /** The transfers that the decision is about. Defaults to all of them; for `accept`, to all that were not refunded. */
   transfers?: string[] | undefined;
 };
 

@@ -125,7 +125,7 @@ export const Resolve = Type.Object({
     Type.Array(Text('The `ref` of a transfer.', `${TXID}:0`, { maxLength: 200 }), {
       minItems: 1,
       maxItems: 100,
-      description: 'The transfers that the decision is about. Defaults to all of them.',
+      description: 'The transfers that the decision is about. Defaults to all of them; for `accept`, to all that were not refunded.',
     }),
   ),
 });

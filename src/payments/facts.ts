@@ -4,11 +4,23 @@ import { type Observation, type Play, SCENARIOS, type Scenario, simulate, WAITIN
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import type { Coin, Mode } from '../core/coin.ts';
-import type { Decision, Exception, PaymentFacts, PaymentStatus, Quote, Rules, Settlement, Tip, Tips, Transfer } from '../core/payment.ts';
+import type {
+  Decision,
+  Exception,
+  PaymentFacts,
+  PaymentStatus,
+  Quote,
+  Rules,
+  Settlement,
+  Tip,
+  Tips,
+  Transfer,
+  Uncounted,
+} from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 import { MAX_INLINE, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
-import { requestFromJson, rulesFromJson } from './stored.ts';
+import { requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
@@ -30,7 +42,7 @@ export type PaymentRecord = {
   /** The derivation index of each coin's deposit address below its wallet's account key. */
   paths: Readonly<Partial<Record<Coin, string>>>;
   /** As written by the last settlement; changes are detected against these. */
-  last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null };
+  last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null; held: ReadonlyMap<Coin, bigint> | null };
   /** What the dashboard counts and shows for review, as last written. */
   marks: Marks;
   facts: PaymentFacts;
@@ -74,6 +86,7 @@ type Row = Marks & {
   completedAt: Date | null;
   receivedUnits: bigint;
   expiresAt: Date;
+  uncounted: unknown;
   shownCoin: Coin | null;
   version: bigint;
   eventCount: bigint;
@@ -171,7 +184,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
       p.rule_set as "ruleSet", p.created_with as "createdWith", p.request, p.invoice_id as "invoiceId", p.metadata,
       p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.rate_lock_until as "rateLockUntil", p.completed_at as "completedAt",
-      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
+      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
@@ -261,6 +274,15 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   );
 }
 
+/** What waits for the merchant, by coin. */
+export const heldOf = (uncounted: readonly Uncounted[]): ReadonlyMap<Coin, bigint> =>
+  new Map(uncounted.flatMap(({ coin, state, units }) => (state === 'held' ? [[coin, units]] : [])));
+/** Null when the payment was last settled by a version that did not record it. */
+const lastHeld = ({ uncounted, exceptions }: Pick<Row, 'uncounted' | 'exceptions'>): PaymentRecord['last']['held'] =>
+  uncounted === null && exceptions.some((name) => name === 'late' || name === 'paid_after_cancel')
+    ? null
+    : heldOf(uncountedFromJson(uncounted));
+
 function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): PaymentRecord {
   const quotes: Quote[] = (row.quotes ?? []).map((q) => ({
     coin: q.coin,
@@ -279,7 +301,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     eventCount: row.eventCount,
     countedInMonth: row.countedInMonth,
     paths: row.paths ?? {},
-    last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin },
+    last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin, held: lastHeld(row) },
     marks: {
       openedAt: row.openedAt,
       seenAt: row.seenAt,

@@ -9,7 +9,7 @@ import { type Coin, type Mode, NETWORKS } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { isDust, isFinal, isGone, lockEnd, mayChangeCoin, settle } from '../core/settle.ts';
+import { isDust, isFinal, isGone, lockEnd, mayChangeCoin, rolesOf, settle } from '../core/settle.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { isOffered, readMerchant } from '../merchants/merchants.ts';
@@ -374,7 +374,11 @@ export async function resolvePayment(
     const tips = tipsOf(record);
     const held = record.transfers.filter((t) => !isDust(t) && !isGone(t, tips));
     if (held.length === 0) throw new Problem('nothing_received');
-    const named = input.transfers ?? held.map((t) => t.ref);
+    // What went back to the payer cannot count, unless the merchant lists it.
+    const roles = rolesOf(record.facts, record.transfers, tips);
+    const meant = input.action === 'accept' ? held.filter((t) => roles.get(t) !== 'refunded') : held;
+    if (input.transfers === null && meant.length === 0) throw new Problem('nothing_received');
+    const named = input.transfers ?? meant.map((t) => t.ref);
     const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));
     if (unknown >= 0 || named.length === 0) {
       throw new Problem(

@@ -15,7 +15,7 @@ import { recordEvents } from '../webhooks/events.ts';
 import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
-import { type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { heldOf, type Marks, observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import { valueTransfers } from './value-transfers.ts';
@@ -187,21 +187,34 @@ const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
   cancelled: 'payment.cancelled',
 };
 
+/** The exceptions whose money is on hold. */
+const ON_HOLD: readonly Exception[] = ['late', 'paid_after_cancel'];
+/** Whether money on hold arrived, or changed otherwise, under an exception that says so. Null when what was on hold before is not known. */
+function heldChange(before: PaymentRecord['last']['held'], { uncounted, exceptions }: Settlement): 'more' | 'other' | null {
+  if (before === null || !exceptions.some((one) => ON_HOLD.includes(one))) return null;
+  const now = heldOf(uncounted);
+  if ([...now].some(([coin, units]) => units > (before.get(coin) ?? 0n))) return 'more';
+  return [...before].some(([coin, units]) => units !== now.get(coin)) ? 'other' : null;
+}
+
 type NewEvent = Parameters<typeof recordEvents>[1][number];
 
 async function writeSettlements(ctx: Context, tx: Tx, settled: { record: PaymentRecord; settlement: Settlement }[]): Promise<void> {
   const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
   const changed = settled.map(({ record, settlement }) => {
     const types = settlement.steps.map((step) => ({ type: EVENT_OF[step.status], status: step.status }));
+    const holds = heldChange(record.last.held, settlement);
     const told =
+      holds !== null ||
       !same(record.facts.exceptions, settlement.exceptions) ||
       record.last.receivedUnits !== settlement.receivedUnits ||
       record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
     // Rare: most payments have none.
-    const added = settlement.exceptions.find((exception) => !record.facts.exceptions.includes(exception));
+    const isNew = (exception: Exception) => !record.facts.exceptions.includes(exception);
+    const added = settlement.exceptions.find((one) => isNew(one) || (holds === 'more' && ON_HOLD.includes(one)));
     const reversed = record.facts.status === 'completed' && added === 'reorged';
     if (told && types.length === 0) types.push({ type: reversed ? REVERSED_EVENT : UPDATED_EVENT, status: settlement.status });
-    return { record, settlement, types, told, added, reversed };
+    return { record, settlement, types, told, added, reversed, holds };
   });
   const counts = await countEvents(
     tx,
@@ -213,7 +226,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
   const days: Parameters<typeof writeDayChanges>[1][number][] = [];
   const texts: string[] = [];
   const monthly: { merchantId: string; month: Date }[] = [];
-  for (const { record, settlement, types, told } of changed) {
+  for (const { record, settlement, types, told, holds } of changed) {
     const id = record.facts.id;
     for (const { type, status } of types) {
       const nth = counts.get(`${id} ${type}`) ?? 0;
@@ -239,7 +252,7 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
     // Money arrived: an amount and a transaction to search by.
     if (told) texts.push(id);
     record.version += 1n;
-    const marks = marksOf(record, settlement);
+    const marks = marksOf(record, settlement, holds === 'more');
     const owner = { merchantId: record.merchantId, mode: record.mode };
     const before = counted(record.facts, record.last.coin, record.marks, record);
     for (const row of dayChanges(before, counted(settlement, settlement.coin, marks, record))) days.push({ ...owner, ...row });
@@ -262,22 +275,24 @@ async function writeSettlements(ctx: Context, tx: Tx, settled: { record: Payment
       opened_at: marks.openedAt,
       seen_at: marks.seenAt,
       paid_usd_cents: marks.paidUsdCents?.toString() ?? null,
+      reviewed: marks.reviewed,
       attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions }),
     });
-    record.last = { receivedUnits: settlement.receivedUnits, expiresAt: settlement.expiresAt, coin: settlement.coin };
+    const { receivedUnits, expiresAt, coin, uncounted } = settlement;
+    record.last = { receivedUnits, expiresAt, coin, held: heldOf(uncounted) };
   }
   await tx`
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
       extended_until = r.extended_until, rate_lock_until = r.rate_lock_until, completed_at = r.completed_at, received_units = r.received_units,
       received_usd_cents = r.received_usd_cents, uncounted = r.uncounted,
       event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
-      opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, attention = r.attention,
+      opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, reviewed = r.reviewed, attention = r.attention,
       -- A payment that is active again, or needs a decision, is unarchived.
       archived_at = case when r.attention or r.status in ('pending', 'processing') then null else p.archived_at end
     from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
       extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric,
       received_usd_cents bigint, uncounted jsonb, event_count bigint, counted_in_month boolean, due_at timestamptz,
-      opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, attention boolean)
+      opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, reviewed text[], attention boolean)
     where p.id = r.id`;
   await writeDayChanges(tx, days);
   if (deltas.length > 0) {
@@ -325,7 +340,7 @@ function noticeOf(
   { status, uncounted, coin, receivedUnits, receivedUsdE8 }: Settlement,
   exception: Exception,
 ): PaymentNotice {
-  const isHeld = exception === 'late' || exception === 'paid_after_cancel';
+  const isHeld = ON_HOLD.includes(exception);
   const money = isHeld
     ? uncounted.flatMap((one) => (one.state === 'held' ? [one] : []))
     : coin !== null && receivedUnits > 0n
@@ -344,8 +359,10 @@ const withWorth = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'u
   `${formatDecimal(units, COIN[coin].decimals, 0)} ${coin}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
 
 /** Each is set once: by the first choice of a coin if no view was recorded before, by the first counted transfer, by the completion. */
-const marksOf = (record: PaymentRecord, settlement: Settlement): Marks => ({
+const marksOf = (record: PaymentRecord, settlement: Settlement, holdsMore: boolean): Marks => ({
   ...record.marks,
+  // More money under an exception that was handled needs another decision.
+  reviewed: holdsMore ? record.marks.reviewed.filter((name) => !ON_HOLD.some((one) => one === name)) : record.marks.reviewed,
   openedAt: record.marks.openedAt ?? record.facts.quotes[0]?.from ?? null,
   seenAt: record.marks.seenAt ?? (settlement.receivedUsdE8 > 0n ? record.now : null),
   paidUsdCents: record.marks.paidUsdCents ?? (settlement.completedAt ? e8ToCents(settlement.receivedUsdE8) : null),

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { formatUnits } from '../../src/core/money.ts';
-import { lockAndSettle } from '../../src/payments/payments.ts';
+import { lockAndSettle, reviewPayment } from '../../src/payments/payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { testDatabase } from '../kit/database.ts';
 
@@ -230,6 +230,55 @@ test('an accepted late transfer completes only with its confirmation', async () 
   );
   assert.equal((await detail(id)).status, 'completed');
   await tells(id, 'created expired updated processing completed');
+});
+
+test('more late money is reported, and asks again after the first was handled', async () => {
+  const { sql } = app.app.ctx.db;
+  const id = await createInBitcoin();
+  await endWindow(id);
+  await receive(id, 30_000n);
+  const asks = async () => (await sql<{ attention: boolean }[]>`select attention from payments where id = ${id}`)[0]!.attention;
+  const notices = async () => (await sql`select 1 from notices where detail->>'payment' = ${id}`).length;
+  const told = await notices();
+  assert.ok(await asks());
+  const of = { merchantId: app.merchant.merchantId, mode: 'test' as const, paymentId: id };
+  await reviewPayment(app.app.ctx, { ...of, render: () => ({ status: 200, body: Buffer.alloc(0) }) });
+  assert.equal(await asks(), false);
+  await receive(id, 20_000n, { name: 'c' });
+  const late = await detail(id);
+  assert.deepEqual([late.status, late.exceptions, late.amount_held], ['expired', ['late'], '0.00050000']);
+  assert.ok(await asks());
+  assert.equal(await notices(), told + 1);
+  await tells(id, 'created expired updated updated');
+  // The same facts again are no news.
+  await app.app.ctx.db.begin((tx) => lockAndSettle(app.app.ctx, tx, [id], async () => {}));
+  await tells(id, 'created expired updated updated');
+  // A late transfer that is taken back is: there is less to decide on.
+  await app.app.ctx.db.begin((tx) =>
+    lockAndSettle(app.app.ctx, tx, [id], async () => {
+      await tx`update transfers set block_height = null, block_hash = null, block_time = null, conflict_txid = ${'e'.repeat(64)},
+        conflict_height = 1 where payment_id = ${id} and units = 20000`;
+    }),
+  );
+  assert.equal((await detail(id)).amount_held, '0.00030000');
+  await tells(id, 'created expired updated updated updated');
+});
+
+test('an accept that lists nothing leaves out what was refunded; listed, it counts again', async () => {
+  const id = await createInBitcoin();
+  await endWindow(id);
+  const back = await receive(id, 30_000n);
+  await receive(id, 20_000n, { name: 'c' });
+  ok(await resolve(id, 'refund_sent', [back]));
+  const accepted = ok(await resolve(id, 'accept'));
+  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00020000']);
+  const none = await createInBitcoin();
+  await endWindow(none);
+  const only = await receive(none, 30_000n);
+  ok(await resolve(none, 'refund_sent'));
+  refused(await resolve(none, 'accept'), 409, 'nothing_received');
+  const again = ok(await resolve(none, 'accept', [only]));
+  assert.deepEqual([again.status, again.amount_received], ['completed', '0.00030000']);
 });
 
 test('only the listed transfers are accepted', async () => {
