@@ -16,7 +16,7 @@ export type ScreenEntry = {
   action: Action;
   /** Only for operators of the install. */
   operator?: true;
-  /** About the member's own account: also for members who must set up a second factor first. */
+  /** About the member's own account: also for members who must set up two-factor authentication first. */
   withoutFactor?: true;
   load: () => Promise<ScreenModule>;
 };

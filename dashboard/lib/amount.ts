@@ -18,11 +18,15 @@ export function significant(amount: string): string {
   return kept === '' ? whole : `${whole}.${kept}`;
 }
 
+/** Two decimals of US dollars; for rates below a dollar, four digits. Rounds down; the exact rate is shown on hover. */
+export const shortDollars = (amount: string): string => /^-?0\.0*[1-9]?\d{0,3}|^-?\d+(\.\d{1,2})?/.exec(amount)![0];
+
 /** "27.23 DASH", or "$816.95" for US dollars. */
 export function moneyText(amount: string, currency = 'USD'): string {
   if (COINS.some((coin) => coin === currency)) return `${grouped(significant(amount))} ${currency}`;
   if (currency !== 'USD') return `${grouped(amount)} ${currency}`;
-  return amount.startsWith('-') ? `-$${grouped(amount.slice(1))}` : `$${grouped(amount)}`;
+  const dollars = grouped(shortDollars(amount));
+  return dollars.startsWith('-') ? `-$${dollars.slice(1)}` : `$${dollars}`;
 }
 
 /** "27.23 DASH ($816.95)"; without the dollars while they are not known. */

@@ -56,7 +56,7 @@ async function take(held: Held | null): Promise<void> {
   show(held);
 }
 
-/** Asks for the second factor, or the password where there is none; false when the reader goes back. */
+/** Asks for a two-factor code, or for the password if two-factor authentication is off. Returns false if the reader cancels. */
 async function confirm(): Promise<boolean> {
   const { user } = await ask('GET /:mode/me', undefined);
   const withCode = user.has_second_factor;

@@ -1,4 +1,4 @@
-/** Sign-in with a passkey, or with email and password and then the second factor when one is set. */
+/** Sign-in with a passkey, or with email and password and then a two-factor code if two-factor authentication is on. */
 import {
   browserSupportsWebAuthn,
   browserSupportsWebAuthnAutofill,

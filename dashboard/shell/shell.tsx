@@ -51,7 +51,7 @@ export function Shell() {
   const path = useLocation({ select: ({ pathname }) => pathname });
   const asked = useStore(confirmation);
   const [open, setOpen] = useState(false);
-  // Members who must set up a second factor first see nothing else.
+  // Members who must set up two-factor authentication first see nothing else.
   useNews(mode, me !== null && !me.must_set_second_factor);
   useKeys();
   const userId = me?.user.id;

@@ -36,9 +36,9 @@ export const Drawer = (modal: Modal) => (
 );
 
 /** The buttons at the bottom of a dialog. */
-export const Foot = ({ onBack, children }: { onBack: () => void; children: ReactNode }) => (
+export const Foot = ({ onBack, back = 'Cancel', children }: { onBack: () => void; back?: string; children: ReactNode }) => (
   <div className="flex justify-end gap-2">
-    <Button onClick={onBack}>Back</Button>
+    <Button onClick={onBack}>{back}</Button>
     {children}
   </div>
 );
@@ -65,7 +65,8 @@ export const Ask = ({
 }) => (
   <Dialog open={open} onClose={onClose} title={title}>
     <div className="text-soft">{text}</div>
-    <Foot onBack={onClose}>
+    {/* "Cancel" beside "Cancel payment" could be mistaken for it. */}
+    <Foot onBack={onClose} back={act.startsWith('Cancel') ? 'Close' : 'Cancel'}>
       <Button look={danger ? 'danger' : 'main'} busy={busy} onClick={onAct}>
         {act}
       </Button>

@@ -12,6 +12,20 @@ const Words = ({ text }: { text: string }) =>
   // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text stay in place
   text.split('`').map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : <span key={i}>{part}</span>));
 
+/** Lines to paste, in blocks: a comment line names the block below it. Settings that are commented out are shown ready to paste. */
+function blocksOf(lines: readonly string[]): { name: string; text: string }[] {
+  const blocks: { name: string; text: string }[] = [];
+  for (const line of lines) {
+    if (line.startsWith('# ')) blocks.push({ name: line.charAt(2).toUpperCase() + line.slice(3), text: '' });
+    else {
+      const block = blocks.at(-1) ?? { name: '', text: '' };
+      if (blocks.length === 0) blocks.push(block);
+      block.text += `${block.text && '\n'}${line.replace(/^#/, '')}`;
+    }
+  }
+  return blocks;
+}
+
 export const MissingList = ({ missing, label }: { missing: readonly Missing[]; label: string }) => (
   <ul className="grid gap-4" aria-label={label}>
     {missing.map(({ code, message, fix, lines, doc_url }) => (
@@ -25,7 +39,12 @@ export const MissingList = ({ missing, label }: { missing: readonly Missing[]; l
             Read the guide
           </a>
         </p>
-        {lines.length > 0 && <Code text={lines.join('\n')} label="Copy the settings" />}
+        {blocksOf(lines).map(({ name, text }) => (
+          <div key={text} className="grid gap-1">
+            {name && <p>{name}:</p>}
+            <Code text={text} label={name ? `Copy the setting: ${name}` : 'Copy the setting'} />
+          </div>
+        ))}
       </li>
     ))}
   </ul>

@@ -1,7 +1,7 @@
 /** How amounts, times and states look, everywhere the same. */
 import { useState } from 'react';
 import type { PaymentException, PaymentStatus } from '../generated/api.ts';
-import { moneyText, significant } from '../lib/amount.ts';
+import { moneyText, shortDollars, significant } from '../lib/amount.ts';
 import { Icon, type IconName } from './icon.tsx';
 
 /** An exact decimal text as people read it; all of its decimals on hover. Without a currency: US dollars. */
@@ -19,7 +19,7 @@ export const Money = ({
   ) : (
     <span
       className={`tabular-nums whitespace-nowrap ${className}`}
-      title={currency === 'USD' || significant(amount) === amount ? undefined : `${amount} ${currency}`}
+      title={(currency === 'USD' ? shortDollars(amount) : significant(amount)) === amount ? undefined : `${amount} ${currency}`}
     >
       {moneyText(amount, currency)}
     </span>

@@ -231,8 +231,8 @@ export const MERCHANT_COMMANDS: Commands = {
   },
   'user password': {
     about: 'Give a user who forgot the password a new one',
-    options: { email: EMAIL, 'keep-factors': { about: 'Keep the second factor and passkeys' } },
-    notes: 'Signs the user out everywhere, and removes the second factor and passkeys unless --keep-factors is given.',
+    options: { email: EMAIL, 'keep-factors': { about: 'Keep two-factor authentication and passkeys' } },
+    notes: 'Signs the user out everywhere, and removes two-factor authentication and passkeys unless --keep-factors is given.',
     run: async (ctx, flags) => {
       const keepFactors = flags['keep-factors'] !== undefined;
       const { password } = await resetPassword(ctx, { email: need(flags, 'email'), keepFactors });
@@ -240,9 +240,9 @@ export const MERCHANT_COMMANDS: Commands = {
     },
   },
   'user reset-factors': {
-    about: 'Remove the second factor of a user who lost it',
+    about: 'Turn off two-factor authentication for a user who lost access to it',
     options: { email: EMAIL },
-    notes: 'Removes the second factor, backup codes, passkeys and trusted devices, and signs the user out. The password stays.',
+    notes: 'Removes two-factor authentication, backup codes, passkeys and trusted devices, and signs the user out. The password stays.',
     run: async (ctx, flags) => {
       const { secondFactor, passkeys, sessions } = await resetFactors(ctx, { email: need(flags, 'email') });
       return { email: flags.email, second_factor_removed: secondFactor, passkeys_removed: passkeys, sign_ins_ended: sessions };

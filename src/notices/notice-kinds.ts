@@ -37,16 +37,17 @@ export type AccountChange =
 const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string>> = {
   passkey_added: ({ name, ip }) => `The passkey “${name}” was added to your account from ${ip}.`,
   passkey_removed: ({ name, ip }) => `The passkey “${name}” was removed from your account from ${ip}.`,
-  second_factor_added: ({ ip }) => `A second factor was added to your account from ${ip}.`,
-  second_factor_removed: ({ ip }) => `The second factor of your account was turned off from ${ip}.`,
+  second_factor_added: ({ ip }) => `Two-factor authentication was turned on for your account from ${ip}.`,
+  second_factor_removed: ({ ip }) => `Two-factor authentication was turned off for your account from ${ip}.`,
   backup_codes_renewed: ({ ip }) => `The backup codes of your account were replaced from ${ip}.`,
   password_changed: ({ ip }) => `The password of your account was changed from ${ip}.`,
   password_reset_by_mail: ({ ip }) =>
     `Your password was reset from ${ip} with a link sent to this address, and you were signed out everywhere.`,
   password_reset: () => 'The operator of this service reset your password and signed you out everywhere.',
   password_and_factors_reset: () =>
-    'The operator of this service reset your password, removed your second factor and passkeys, and signed you out everywhere.',
-  factors_reset: () => 'The operator of this service removed your second factor and passkeys, and signed you out everywhere.',
+    'The operator of this service reset your password, turned off your two-factor authentication, removed your passkeys, and signed you out everywhere.',
+  factors_reset: () =>
+    'The operator of this service turned off your two-factor authentication, removed your passkeys, and signed you out everywhere.',
 };
 
 const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');

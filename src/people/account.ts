@@ -275,7 +275,7 @@ export async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Pro
   await tx`delete from email_proofs where user_id = ${userId}`;
 }
 
-/** Removes the second factor, backup codes, passkeys and trusted devices: every way to sign in other than the password. */
+/** Removes two-factor authentication, backup codes, passkeys and trusted devices: every way to sign in other than the password. */
 async function dropFactors(tx: Tx, { userId }: { userId: string }): Promise<{ secondFactor: boolean; passkeys: number }> {
   const [user] = await tx<{ secondFactor: boolean }[]>`select two_factor_enabled as "secondFactor" from users where id = ${userId}`;
   await dropSecondFactor(tx, { userId });
@@ -285,7 +285,7 @@ async function dropFactors(tx: Tx, { userId }: { userId: string }): Promise<{ se
 
 /**
  * Resets a password for the operator: returns a password to sign in with once and change. Someone who took over the account may have
- * added ways to sign in, so passkeys and the second factor are removed, unless they are kept. Errors: user_not_found.
+ * added ways to sign in, so passkeys and two-factor authentication are removed, unless they are kept. Errors: user_not_found.
  */
 export async function resetPassword(
   ctx: Context,
@@ -307,7 +307,7 @@ export async function resetPassword(
 }
 
 /**
- * Removes the second factor and passkeys for the operator, for a user who lost the authenticator and the backup codes. The password
+ * Removes two-factor authentication and passkeys for the operator, for a user who lost the authenticator and the backup codes. The password
  * alone signs in again. All sessions end. Errors: user_not_found.
  */
 export async function resetFactors(

@@ -26,7 +26,7 @@ const waitText = (seconds: number): string => {
 export const lockedProblem = (seconds: number): Problem =>
   new Problem('second_factor_locked', { wait: waitText(seconds) }, { retryAfterSeconds: seconds });
 
-/** Counts a wrong code. Locks the second factor row until the transaction ends. */
+/** Counts a wrong code. Locks the row of the two-factor secret until the transaction ends. */
 export async function recordWrongCode(ctx: Context, tx: Tx, { userId, ip }: { userId: string; ip: string }): Promise<void> {
   const [counted] = await tx<{ wrong: number; isSet: boolean }[]>`
     update second_factors f set failed_verification_count = failed_verification_count + 1 from users u

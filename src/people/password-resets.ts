@@ -53,7 +53,7 @@ async function sendReset(ctx: Context, { email }: { email: string }): Promise<vo
 }
 
 /**
- * Takes such a link, once: sets the password and signs the person out everywhere. The second factor and passkeys stay, and so does a
+ * Takes such a link, once: sets the password and signs the person out everywhere. Two-factor authentication and passkeys stay, and so does a
  * lock after wrong codes: with the mailbox alone nobody gets past them. Errors: reset_link_invalid, parameter_invalid (password).
  */
 export async function resetByLink(ctx: Context, { token, password, ip }: { token: string; password: string; ip: string }): Promise<void> {

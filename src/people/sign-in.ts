@@ -238,7 +238,7 @@ const safeDecode = (text: string): string => {
 const STEP_SECONDS = 30;
 /**
  * Accepts a code of the current half minute or an adjacent one, and never a code that was used or an older one (RFC 6238, 5.2). Wrong
- * codes are counted and lock the second factor for a while. Errors: second_factor_invalid, second_factor_locked.
+ * codes are counted and lock two-factor sign-in for a while. Errors: second_factor_invalid, second_factor_locked.
  */
 async function spendCode(ctx: Context, { userId, code, ip }: { userId: string; code: string; ip: string }): Promise<void> {
   const [{ symmetricDecrypt }, { createOTP }] = await Promise.all([import('better-auth/crypto'), import('@better-auth/utils/otp')]);
@@ -386,7 +386,7 @@ export async function signOut(
   return { cookies: cookiesOf(reply.headers) };
 }
 
-/** Creates a second factor. It takes effect after its first code is entered. Errors: password_wrong, second_factor_set. */
+/** Creates a two-factor secret. It takes effect after its first code is entered. Errors: password_wrong, second_factor_set. */
 export async function startSecondFactor(
   ctx: Context,
   { visitor, signedIn, password }: { visitor: Visitor; signedIn: SignedIn; password: string },
@@ -394,7 +394,7 @@ export async function startSecondFactor(
   if (signedIn.hasSecondFactor) throw new Problem('second_factor_set');
   const auth = await authOf(ctx);
   const reply = await refusing('password_wrong', () => auth.api.enableTwoFactor({ body: { password }, headers: headersOf(visitor) }));
-  if (!('totpURI' in reply)) throw new Error('no second factor was made');
+  if (!('totpURI' in reply)) throw new Error('the library returned no two-factor secret');
   return { uri: reply.totpURI, backupCodes: reply.backupCodes };
 }
 
@@ -465,7 +465,7 @@ export async function confirmSignIn(
   });
 }
 
-/** Removes the second factor with its backup codes and trusted devices. Sessions stay. */
+/** Turns off two-factor authentication with its backup codes and trusted devices. Sessions stay. */
 export async function dropSecondFactor(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await endTrust(tx, { userId });
   await tx`delete from second_factors where user_id = ${userId}`;

@@ -228,7 +228,7 @@ export async function removeMember(ctx: Context, { manager, userId }: { manager:
   });
 }
 
-/** From now on members without a second factor reach their own account alone. Errors: second_factor_required of who asks for it without having one. */
+/** From now on members without two-factor authentication can reach only their own account. Errors: second_factor_required if the caller does not have it. */
 export async function requireSecondFactor(
   ctx: Context,
   { manager, required, hasSecondFactor }: { manager: Manager; required: boolean; hasSecondFactor: boolean },

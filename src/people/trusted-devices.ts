@@ -52,7 +52,7 @@ export async function endTrust(tx: Tx, { userId }: { userId: string }): Promise<
 }
 
 /**
- * Trusts the browser whose session just began with an authenticator code. Null when that session or the second factor ended in the
+ * Trusts the browser whose session just began with an authenticator code. Null when that session or two-factor authentication ended in the
  * meantime.
  */
 export async function trustDevice(

@@ -16,7 +16,6 @@ test('home without payments says what to do first; one button creates a test pay
   await page.getByRole('heading', { name: 'Get started' }).waitFor();
   await page.getByText('Your stats will appear here').waitFor();
   await page.getByText('Test payments run on').waitFor();
-  await page.getByText('Settings for Bitcoin').click();
   await page.getByText('No Bitcoin source is connected, so payments cannot be detected.').waitFor();
   await page.getByText('BTC_NODE_URL=http://USER:PASSWORD@127.0.0.1:8332').waitFor();
   await audit('home, nothing yet');

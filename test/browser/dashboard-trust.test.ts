@@ -33,7 +33,7 @@ test('a device is trusted beside the code, by keyboard; the next sign-in asks on
   await page.getByRole('button', { name: 'Use a backup code' }).click();
   assert.equal(await page.getByRole('checkbox').count(), 0, 'not beside a backup code');
   await page.getByRole('button', { name: 'Use your authenticator app' }).click();
-  await audit('second factor');
+  await audit('two-factor authentication');
   await page.getByLabel('Code', { exact: true }).fill(await freshTotp(app, secret));
   await page.keyboard.press('Tab');
   await page.keyboard.press('Space');

@@ -69,7 +69,7 @@ test('two-factor authentication is set up from the code on the screen, and requi
   await page.getByRole('button', { name: 'Set up authenticator app' }).click();
   await page.getByAltText('QR code for the authenticator').waitFor();
   secret = (await page.locator('ol code').first().innerText()).trim();
-  await audit('second factor');
+  await audit('two-factor authentication');
   await page.getByLabel('Code from your authenticator app').fill(totp(secret));
   await page.getByRole('button', { name: 'Turn on' }).click();
   await page.getByText('Two-factor authentication is on.').waitFor();

@@ -175,7 +175,7 @@ test('a password reset by the operator ends passkeys, two-factor authentication,
   assert.equal(await yann.pending(), 0);
   assert.match(
     (await told(yann.email)).at(-1)!,
-    /^The operator of this service reset your password, removed your second factor and passkeys/,
+    /^The operator of this service reset your password, turned off your two-factor authentication, removed your passkeys/,
   );
   const [entry] = await sql()`select actor_name, after from audit_log where action = 'password.reset' order by id desc`;
   assert.deepEqual({ ...entry }, { actor_name: 'operator command', after: { factors: 'removed' } });
@@ -204,7 +204,10 @@ test('user reset-factors: after losing an authenticator the person signs in with
     select (select count(*) from trusted_devices t where t.user_id = u.id) as devices, (select count(*) from second_factors s where s.user_id = u.id) as factors
     from users u where u.email = ${abe.email}`;
   assert.deepEqual({ ...left[0] }, { devices: 0n, factors: 0n });
-  assert.match((await told(abe.email)).at(-1)!, /^The operator of this service removed your second factor and passkeys/);
+  assert.match(
+    (await told(abe.email)).at(-1)!,
+    /^The operator of this service turned off your two-factor authentication, removed your passkeys/,
+  );
   await assert.rejects(florin('user', 'reset-factors', '--email', 'nobody@shop.example'), /No such user/);
 });
 

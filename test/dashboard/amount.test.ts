@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { lessOf, moneyText, significant, sumOf, sumText, withUsd } from '../../dashboard/lib/amount.ts';
 import { formatDecimal } from '../../src/core/money.ts';
 
-test('coin amounts show their significant decimals, dollars always show two', () => {
+test('coin amounts show their significant decimals, dollars show two, or four digits of a rate below one', () => {
   const rows: [amount: string, currency: string, text: string][] = [
     ['27.23000000', 'DASH', '27.23 DASH'],
     ['0.00026289', 'BTC', '0.00026289 BTC'],
@@ -17,6 +17,10 @@ test('coin amounts show their significant decimals, dollars always show two', ()
     ['816.95', 'USD', '$816.95'],
     ['1000000.00', 'USD', '$1,000,000.00'],
     ['-12.50', 'USD', '-$12.50'],
+    ['0.00', 'USD', '$0.00'],
+    ['97123.45678901', 'USD', '$97,123.45'],
+    ['0.07123456', 'USD', '$0.07123'],
+    ['0.00001234', 'USD', '$0.00001234'],
   ];
   for (const [amount, currency, text] of rows) assert.equal(moneyText(amount, currency), text);
   assert.equal(withUsd('27.23000000', 'DASH', '816.95'), '27.23 DASH ($816.95)');

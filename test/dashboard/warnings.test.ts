@@ -62,13 +62,13 @@ test('adding or removing a passkey is notified by email, with its name and the I
 
 test('turning two-factor authentication on or off, new backup codes and a new password are notified by email', async () => {
   const { uri } = await ok(owner.post('/test/second-factor', { password: owner.password }));
-  await notMailed(/second factor/);
+  await notMailed(/Two-factor authentication/);
   await ok(owner.post('/test/second-factor/finish', { code: totp(new URL(uri).searchParams.get('secret')!) }));
-  await mailed(/A second factor was added to your account/);
+  await mailed(/Two-factor authentication was turned on for your account/);
   await ok(owner.post('/test/backup-codes', { password: owner.password }));
   await mailed(/The backup codes of your account were replaced/);
   await ok(owner.post('/test/second-factor/remove'));
-  await mailed(/The second factor of your account was turned off/);
+  await mailed(/Two-factor authentication was turned off for your account/);
   await ok(owner.post('/test/password', { password: owner.password, new_password: 'a better long password' }));
   await mailed(/The password of your account was changed/);
   await ok(owner.post('/test/password', { password: 'a better long password', new_password: owner.password }));

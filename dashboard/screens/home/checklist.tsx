@@ -89,12 +89,9 @@ function Sources({ all: { sources } }: { all: Onboarding }) {
   if (!nearest) return null;
   const name = COIN_NAMES[nearest.currency];
   return (
-    <details className="mt-2 rounded-lg border border-line px-3 py-2 text-sm">
-      <summary className="cursor-pointer font-medium">Settings for {name}</summary>
-      <div className="pt-3 pb-1">
-        <MissingList missing={nearest.missing} label={`What ${name} still needs`} />
-      </div>
-    </details>
+    <div className="mt-2 rounded-lg border border-line p-3">
+      <MissingList missing={nearest.missing} label={`What ${name} still needs`} />
+    </div>
   );
 }
 

@@ -48,7 +48,7 @@ export const STEPS: Readonly<Record<Step, { title: string; text: string; minutes
     },
     second_factor: {
       title: 'Secure your sign-in',
-      text: 'Add a passkey, or an authenticator app as a second factor.',
+      text: 'Add a passkey, or turn on two-factor authentication with an authenticator app.',
       minutes: '2 min',
       screen: 'security',
       action: 'account.use',

@@ -21,7 +21,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   key_created: ['Live secret key created', 'A secret key for live mode was created or rolled.'],
   sign_in: ['New sign-in', 'Your account was used to sign in from a new browser or address.'],
   device_trusted: ['Device trusted', 'A browser can sign in to your account without a code for 30 days.'],
-  account_changed: ['Sign-in method changed', 'Your password, passkeys, second factor or backup codes changed.'],
+  account_changed: ['Sign-in method changed', 'Your password, passkeys, two-factor authentication or backup codes changed.'],
   codes_failed: ['Wrong codes', 'Someone entered your password, then several wrong codes.'],
   chain_failing: ['Block cannot be read', 'For operators: payments in a coin are not detected after this block.'],
 };

@@ -111,7 +111,7 @@ function Secret({ endpoint }: { endpoint: Endpoint }) {
         </p>
         <Choice label="Old secret expires" options={OVERLAPS} value={overlap} onChange={(event) => setOverlap(event.target.value)} />
         <div className="flex justify-end gap-2">
-          <Button onClick={() => setRolling(false)}>Back</Button>
+          <Button onClick={() => setRolling(false)}>Cancel</Button>
           <Button
             look="danger"
             busy={roll.isPending}
@@ -185,7 +185,7 @@ function Ending({ endpoint }: { endpoint: Endpoint }) {
             onChange={(event) => setTyped(event.target.value)}
           />
           <div className="flex justify-end gap-2">
-            <Button onClick={() => setDeleting(false)}>Back</Button>
+            <Button onClick={() => setDeleting(false)}>Cancel</Button>
             <Button type="submit" look="danger" busy={remove.isPending} disabled={typed.trim() !== host}>
               Delete
             </Button>
