@@ -2596,7 +2596,7 @@ export type Api = {
         } | null;
       }[];
       has_more: boolean;
-      /** False: older ones were not looked at for the type. */
+      /** False if older deliveries were not searched for the type. */
       searched_all: boolean;
     };
   };

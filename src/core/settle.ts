@@ -161,7 +161,7 @@ type Decided = {
   accepts: readonly (readonly string[])[];
   /** All refs that an accept covers. */
   named: ReadonlySet<string>;
-  /** What was rejected or refunded last, and not accepted since. */
+  /** Transfers that were rejected or refunded, and not accepted since. */
   settledRefs: ReadonlyMap<string, Exclude<UncountedState, 'held'>>;
 };
 /** The merchant's decisions, read from the last to the first. */

@@ -79,7 +79,7 @@ export function createGuard(
     return votes;
   };
 
-  /** How far each source has what was read, and how far all voting sources have it. */
+  /** The highest recorded block that each source has, and the highest that all voting sources have. */
   const readAgreement = async (cursor: Cursor): Promise<{ evidence: Map<SourceState, Evidence>; agreed: Cursor | null }> => {
     const evidence = new Map<SourceState, Evidence>();
     let agreed: Cursor | null = null;

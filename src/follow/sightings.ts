@@ -20,7 +20,7 @@ export type Owner = { paymentId: string; merchantId: string; address: string; cr
 export type Owned = Sighting & { owner: Owner };
 /** With the outputs of its transaction that form one transfer, at least one. */
 export type Merged = Owned & { outputs: readonly Output[] };
-/** One of our transactions that is in no block. */
+/** One of our transactions that is not in a block. */
 export type Waiting = {
   txid: string;
   /** Whether all its transfers are recorded as absent, all as replaced, and any as either. */
@@ -32,7 +32,7 @@ export type Waiting = {
 export type Replaced = { paymentId: string; txid: string; units: bigint; firstSeenAt: Date };
 type Pegout = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
 
-/** The coin's transactions that are in no block and may still be mined. */
+/** The coin's transactions that are not in a block and may still be mined. */
 export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   const found: Waiting[] = [];
   const rows = sql<Waiting[]>`
@@ -48,7 +48,7 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   return found;
 }
 
-/** What payments received from these transactions, as far as it is in no block. */
+/** What payments received from these transactions, if it is not in a block. */
 export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[]): Promise<Replaced[]> {
   if (txids.length === 0) return [];
   return sql<Replaced[]>`

@@ -90,7 +90,7 @@ const bodyOf = ({ fields }: Texts): string =>
 const BUSY_PER_SECOND = 100;
 const POLL_MS = 500;
 
-/** Starts the worker. Texts are found about a second after they were written, later while very many payments are created. */
+/** Starts the worker. Texts can be found about a second after they were written, or later while very many payments are created. */
 export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
   let last = { sequences: 0n, atMs: ctx.clock.monotonicMs() };
   return startLoop({

@@ -69,7 +69,7 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
  * only the right one fits: deliveries_lanes is of rows with `state = 'pending'`, deliveries_order of the same rows told in other
  * words, `state || '' = 'pending'`, and what is found by its key is asked in words of neither.
  *
- * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is looked at again in a
+ * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is checked again in a
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
  * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order.
  */
@@ -115,7 +115,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     select d.id from (
       select id, place, due_at from ranked where not suspect or rank <= ${suspectLimit} order by place, due_at limit ${limit}
     ) c cross join lateral (
-      -- All of it again: another worker may have been done with the row since it was looked at.
+      -- All of it again: another worker may have finished the row since it was read.
       select id from deliveries where id = c.id and coalesce(due_at, 'infinity') <= clock_timestamp()
         and (leased_until is null or leased_until < clock_timestamp()) for update skip locked
     ) d
@@ -126,7 +126,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
   ), behind as (
     select l.id, case when l.active then now() + interval '1 second' else l.until end as until
     from looked l cross join lateral (
-      -- A row that was pulled forward since it was looked at has another time.
+      -- A row that was pulled forward since it was read has another time.
       select id from deliveries where id = l.id and coalesce(due_at, 'infinity') = l.due_at for update skip locked
     ) d
     where l.active or l.holds

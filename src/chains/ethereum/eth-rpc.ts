@@ -48,7 +48,7 @@ export const rows = (value: unknown): unknown[] => {
   if (!Array.isArray(value)) throw malformed('a list');
   return value;
 };
-const malformed = (what: string) => new ChainError('outage', `the ETH node answered something that is not ${what}`);
+const malformed = (what: string) => new ChainError('outage', `the ETH node returned an invalid value: expected ${what}`);
 
 /** A QUANTITY: hex digits of any length. Anything else makes the reply unusable. */
 export function quantity(value: unknown): bigint {

@@ -122,7 +122,7 @@ export function matchLocale(asked: string): Locale | null {
   return TAGS.find((tag) => tag === base) ?? null;
 }
 
-/** The languages of an Accept-Language header (RFC 9110), the most wanted first; at most twenty are looked at. */
+/** The languages of an Accept-Language header (RFC 9110), the preferred ones first, at most twenty. */
 function acceptedLocales(header: string): string[] {
   return header
     .slice(0, 500)

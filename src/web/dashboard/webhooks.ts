@@ -285,7 +285,7 @@ const SENT: readonly Route[] = [
     }),
     reply: Type.Object({
       ...pageOf(DeliveryItem).properties,
-      searched_all: Type.Boolean({ description: 'False: older ones were not looked at for the type.' }),
+      searched_all: Type.Boolean({ description: 'False if older deliveries were not searched for the type.' }),
     }),
     handle: async (call) => {
       const { query } = call;
