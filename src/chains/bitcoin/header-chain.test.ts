@@ -385,7 +385,7 @@ test(`of ${FORGERIES} forged headers and branches none is accepted`, async () =>
     fc.asyncProperty(forgery, async (one) => {
       const first = forge(params, blocks.slice(12), one);
       const branch: Mined[] = [{ height: 0, bytes: first, parent: null }];
-      // The branch goes on with headers that have all the work that its first one lacks.
+      // The branch continues with headers that have all the work that its first one lacks.
       while (branch.length < one.depth)
         branch.push(mineHeader({ ...params, retarget: { kind: 'fixed' } }, tipOf(branch), { timeSeconds: NOW }));
       await assert.rejects(chain.add(sent(branch)), (error) => {
