@@ -1,0 +1,208 @@
+/** Brings the headers of peers into the header chain, and knows which peer has which block. One peer's fault stops no other. */
+import type { Clock } from '../../../core/clock.ts';
+import type { Log } from '../../../log.ts';
+import { ITEM, type Item, MAX_HEADERS, type WireHeader } from './messages.ts';
+import { type Peer, PeerError } from './peer.ts';
+import { endpointName } from './peer-book.ts';
+
+/** A block of which the header is known. `bytes`: its 80 bytes. */
+export type KnownHeader = { height: number; hash: string; parent: string; timeSeconds: number; bytes: Buffer };
+/** The header chain, as peers need it. */
+export type HeaderView = {
+  /** Hashes that tell a peer where we are: newest first, then further and further apart, the lowest last. */
+  locator(): readonly string[];
+  /** Adds headers in their order; `last` is the hash of the last one. `peer`: who sent them. Errors: HeaderFault. */
+  add(headers: readonly WireHeader[], peer: string): Promise<{ added: number; last: string }>;
+  /** A peer is gone. */
+  forget(peer: string): void;
+  tip(): KnownHeader;
+  find(hash: string): KnownHeader | null;
+};
+/**
+ * Why headers cannot be added. `invalid`: the peer broke the rules. `unlinked`: their parent is not known. `early`: they are ahead of our
+ * clock, so they may be added later.
+ */
+export class HeaderFault extends Error {
+  readonly kind: 'invalid' | 'unlinked' | 'early';
+  constructor(kind: HeaderFault['kind'], message: string) {
+    super(message);
+    this.name = 'HeaderFault';
+    this.kind = kind;
+  }
+}
+
+/** How many full answers in a row may add nothing: a peer could send the same headers forever. */
+const MAX_USELESS = 2;
+/**
+ * Before the first peer has told everything, this many peers are read at the same time: the others would send the same. One that sends
+ * nothing new for a while does not keep the others waiting.
+ */
+const FIRST_AT_ONCE = 2;
+const SLOW_MS = 5_000;
+/** Announcements of one peer that wait. More are asked for later, all at once. */
+const MAX_WAITING = 16;
+
+export type HeaderSync = {
+  onOpen(peer: Peer): void;
+  onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
+  onItems(peer: Peer, items: readonly Item[]): void;
+  onClose(peer: Peer): void;
+  /** The height up to which a peer showed that it has our chain; -1 while it showed nothing. */
+  heightOf(peer: Peer): number;
+  /** Whether a peer had the chance to show what it has, and is not showing something new right now. */
+  wasAsked(peer: Peer): boolean;
+  /** Whether headers are being read that we did not have, or no peer has told everything yet. */
+  isSyncing(): boolean;
+  /** Called every second: asks other peers where the ones that were asked are slow. */
+  tick(): void;
+};
+type Progress = {
+  peer: Peer;
+  height: number;
+  state: 'new' | 'asking' | 'done';
+  /** Its last answer had something new. */
+  delivers: boolean;
+  /** When it was asked, or sent something new. */
+  sinceMs: number;
+  /** It announced something meanwhile. */
+  again: boolean;
+  waiting: number;
+};
+export type HeaderSyncOptions = {
+  view: HeaderView;
+  leave(peer: Peer, reason: string, options?: { ban?: boolean }): void;
+  /** New headers are on the chain. */
+  onGrown(): void;
+  clock: Clock;
+  log: Log;
+};
+type State = HeaderSyncOptions & { peers: Map<Peer, Progress>; complete: boolean };
+
+function note({ view }: State, progress: Progress, hash: string): void {
+  const found = view.find(hash);
+  if (found) progress.height = Math.max(progress.height, found.height);
+}
+
+/** Adds headers: how many were new, or why they are not added. A peer that broke the rules is left. */
+async function take(state: State, progress: Progress, headers: readonly WireHeader[]): Promise<number | HeaderFault['kind']> {
+  try {
+    const { added, last } = await state.view.add(headers, endpointName(progress.peer.endpoint));
+    note(state, progress, last);
+    if (added > 0) state.onGrown();
+    return added;
+  } catch (error) {
+    if (!(error instanceof HeaderFault)) throw error;
+    if (error.kind === 'invalid') state.leave(progress.peer, error.message, { ban: true });
+    return error.kind;
+  }
+}
+
+/** The locator without the tip, so that a peer on our chain answers at least the tip, and shows that it has it. */
+function locatorOf({ view }: State): readonly string[] {
+  const { hash, parent } = view.tip();
+  const others = view.locator().filter((one) => one !== hash && one !== parent);
+  return view.find(parent) ? [parent, ...others] : [hash, ...others];
+}
+
+/** Reads everything that a peer has and we do not. Errors: PeerError. */
+async function readAll(state: State, progress: Progress): Promise<void> {
+  const { peer } = progress;
+  for (let useless = 0; useless < MAX_USELESS; ) {
+    const headers = await peer.readHeaders(locatorOf(state));
+    const added = headers.length > 0 ? await take(state, progress, headers) : 0;
+    if (added === 'invalid') return;
+    if (added === 'unlinked') {
+      state.leave(peer, 'its headers do not follow from those that it was asked about');
+      return;
+    }
+    progress.delivers = typeof added === 'number' && added > 0;
+    if (progress.delivers) progress.sinceMs = state.clock.monotonicMs();
+    if (headers.length < MAX_HEADERS || added === 'early') return;
+    useless = progress.delivers ? 0 : useless + 1;
+  }
+  state.leave(peer, 'it sends the same headers again and again');
+}
+
+/** Asks the peers whose turn it is. One request at a time to each. */
+function askNext(state: State): void {
+  const all = [...state.peers.values()];
+  const nowMs = state.clock.monotonicMs();
+  const isBusy = (one: Progress): boolean => one.state === 'asking' && nowMs - one.sinceMs < SLOW_MS;
+  for (const progress of all) {
+    if (progress.state === 'asking' || (progress.state === 'done' && !progress.again)) continue;
+    if (progress.state === 'new' && !state.complete && all.filter(isBusy).length >= FIRST_AT_ONCE) continue;
+    void ask(state, progress);
+  }
+}
+async function ask(state: State, progress: Progress): Promise<void> {
+  const { peer } = progress;
+  progress.state = 'asking';
+  progress.sinceMs = state.clock.monotonicMs();
+  progress.again = false;
+  try {
+    await readAll(state, progress);
+    progress.state = 'done';
+    if (peer.closed() === null) state.complete = true;
+  } catch (error) {
+    if (!(error instanceof PeerError)) {
+      state.log.error({ err: error }, 'Headers of a peer could not be added');
+      state.leave(peer, 'its headers could not be added');
+    }
+  } finally {
+    progress.delivers = false;
+    askNext(state);
+  }
+}
+
+/** Creates the part that reads headers from all connected peers. */
+export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
+  const state: State = { ...options, peers: new Map(), complete: false };
+  const askAgain = (progress: Progress): void => {
+    progress.again = true;
+    askNext(state);
+  };
+  return {
+    onOpen: (peer) => {
+      state.peers.set(peer, { peer, height: -1, state: 'new', delivers: false, sinceMs: 0, again: false, waiting: 0 });
+      askNext(state);
+    },
+    onHeaders: (peer, headers) => {
+      const progress = state.peers.get(peer);
+      if (!progress) return;
+      if (progress.waiting >= MAX_WAITING) {
+        askAgain(progress);
+        return;
+      }
+      progress.waiting++;
+      take(state, progress, headers)
+        .then((added) => {
+          if (added === 'unlinked') askAgain(progress);
+        })
+        .catch((error: unknown) => state.log.error({ err: error }, 'Headers of a peer could not be added'))
+        .finally(() => progress.waiting--);
+    },
+    onItems: (peer, items) => {
+      const progress = state.peers.get(peer);
+      const blocks = items.filter(({ type }) => type === ITEM.block);
+      if (!progress || blocks.length === 0) return;
+      for (const { hash } of blocks) note(state, progress, hash);
+      if (blocks.some(({ hash }) => state.view.find(hash) === null)) askAgain(progress);
+    },
+    onClose: (peer) => {
+      state.peers.delete(peer);
+      state.view.forget(endpointName(peer.endpoint));
+      askNext(state);
+    },
+    tick: () => askNext(state),
+    heightOf: (peer) => state.peers.get(peer)?.height ?? -1,
+    wasAsked: (peer) => {
+      const progress = state.peers.get(peer);
+      if (!progress || progress.state === 'new') return false;
+      return progress.state === 'done' || state.clock.monotonicMs() - progress.sinceMs >= SLOW_MS;
+    },
+    isSyncing: () => {
+      const all = [...state.peers.values()];
+      return all.some(({ delivers }) => delivers) || all.every((one) => one.state !== 'done');
+    },
+  };
+}

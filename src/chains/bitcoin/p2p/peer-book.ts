@@ -1,0 +1,123 @@
+/** The addresses of peers that are known, and which one is tried next. Nobody who tells many addresses decides whom we connect to. */
+import { randomInt } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { Clock } from '../../../core/clock.ts';
+import type { Endpoint } from './socks5.ts';
+
+/** Who told us an address; `proven`: it worked before. */
+export type Teller = 'proven' | 'seed' | 'fallback' | 'peer';
+type Entry = { endpoint: Endpoint; teller: string; proven: boolean; failures: number; notBeforeMs: number };
+
+const MAX_ENTRIES = 2_000;
+/** Addresses of one network group, and addresses that one seed or peer told. */
+const MAX_OF_GROUP = 8;
+const MAX_OF_TELLER = 128;
+/** Proven addresses that are kept on disk. */
+const MAX_PROVEN = 64;
+/** An address that fails this often in a row is forgotten. */
+const MAX_FAILURES = 6;
+const FIRST_PAUSE_MS = 60_000;
+const MAX_PAUSE_MS = 3_600_000;
+/** A peer that broke the rules is not tried again for this long. */
+const BANNED_MS = 24 * 3_600_000;
+/** How often a proven address is preferred to one that nobody tried, in percent. */
+const PREFER_PROVEN = 50;
+
+export const endpointName = ({ host, port }: Endpoint): string => (isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`);
+
+/** Reads `host:port`. Null: it is not such an address. */
+export function readEndpoint(text: string): Endpoint | null {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(text.trim()) ?? [];
+  const host = bracketed ?? plain;
+  const port = Number(digits);
+  if (host === undefined || port < 1 || port > 65_535 || (bracketed !== undefined && isIP(bracketed) !== 6)) return null;
+  return { host, port };
+}
+
+/** The network that an address belongs to: one operator has many addresses there. /16 of IPv4, /32 of IPv6, otherwise the name. */
+export function groupOf(host: string): string {
+  if (isIP(host) === 4) return host.split('.').slice(0, 2).join('.');
+  if (isIP(host) !== 6) return host.toLowerCase();
+  const [head] = host.toLowerCase().split('::') as [string];
+  const parts = head.split(':').filter(Boolean);
+  return [parts[0] ?? '0', host.includes('::') ? (parts[1] ?? '0') : parts[1]!].map((part) => part.padStart(4, '0')).join(':');
+}
+
+export type PeerBook = {
+  /** Adds addresses, within the limits for each group and teller. `teller`: the seed, or the network group of the peer. */
+  add(endpoints: readonly Endpoint[], from: { kind: Teller; teller: string }): void;
+  /** A random address outside these groups whose time has come, or null. `untried`: one that was never connected to. */
+  pick(inUse: ReadonlySet<string>, options?: { untried?: boolean }): Endpoint | null;
+  worked(endpoint: Endpoint): void;
+  failed(endpoint: Endpoint): void;
+  ban(endpoint: Endpoint): void;
+  proven(): Endpoint[];
+  size(): number;
+};
+
+export function createPeerBook({ clock, random = randomInt }: { clock: Clock; random?: (below: number) => number }): PeerBook {
+  const entries = new Map<string, Entry>();
+  /** How many addresses each network group and each teller has. */
+  const counts = new Map<string, number>();
+  const countOf = (key: string): number => counts.get(key) ?? 0;
+  const keysOf = ({ endpoint, teller }: Entry): string[] => [`group ${groupOf(endpoint.host)}`, `teller ${teller}`];
+  const addOne = (endpoint: Endpoint, { kind, teller }: { kind: Teller; teller: string }): void => {
+    const name = endpointName(endpoint);
+    const entry: Entry = { endpoint, teller, proven: kind === 'proven', failures: 0, notBeforeMs: 0 };
+    const [group, told] = keysOf(entry) as [string, string];
+    if (entries.has(name) || entries.size >= MAX_ENTRIES || countOf(group) >= MAX_OF_GROUP || countOf(told) >= MAX_OF_TELLER) return;
+    entries.set(name, entry);
+    for (const key of [group, told]) counts.set(key, countOf(key) + 1);
+  };
+  const forget = (entry: Entry): void => {
+    entries.delete(endpointName(entry.endpoint));
+    for (const key of keysOf(entry)) {
+      if (countOf(key) > 1) counts.set(key, countOf(key) - 1);
+      else counts.delete(key);
+    }
+  };
+  const change = (endpoint: Endpoint, how: (entry: Entry) => Partial<Entry>): void => {
+    const entry = entries.get(endpointName(endpoint));
+    if (entry) Object.assign(entry, how(entry));
+  };
+  /** Groups first: many addresses in one group do not make the group more likely. */
+  const choose = (candidates: readonly Entry[]): Entry | null => {
+    const groups = new Map<string, Entry[]>();
+    for (const entry of candidates) {
+      const group = groupOf(entry.endpoint.host);
+      groups.set(group, [...(groups.get(group) ?? []), entry]);
+    }
+    if (groups.size === 0) return null;
+    const members = [...groups.values()][random(groups.size)]!;
+    return members[random(members.length)]!;
+  };
+  return {
+    add: (endpoints, from) => {
+      for (const endpoint of endpoints) addOne(endpoint, from);
+    },
+    pick: (inUse, { untried = false } = {}) => {
+      const nowMs = clock.monotonicMs();
+      const open = [...entries.values()].filter(({ endpoint, notBeforeMs }) => notBeforeMs <= nowMs && !inUse.has(groupOf(endpoint.host)));
+      const [proven, others] = [open.filter((entry) => entry.proven), open.filter((entry) => !entry.proven)];
+      if (untried) return choose(others)?.endpoint ?? null;
+      const first = random(100) < PREFER_PROVEN ? proven : others;
+      return (choose(first) ?? choose(open))?.endpoint ?? null;
+    },
+    worked: (endpoint) => change(endpoint, () => ({ proven: true, failures: 0, notBeforeMs: 0 })),
+    failed: (endpoint) => {
+      change(endpoint, ({ failures }) => ({
+        failures: failures + 1,
+        notBeforeMs: clock.monotonicMs() + Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures),
+      }));
+      const entry = entries.get(endpointName(endpoint));
+      if (entry && entry.failures >= MAX_FAILURES) forget(entry);
+    },
+    ban: (endpoint) => change(endpoint, () => ({ proven: false, notBeforeMs: clock.monotonicMs() + BANNED_MS })),
+    proven: () =>
+      [...entries.values()]
+        .filter((entry) => entry.proven)
+        .slice(-MAX_PROVEN)
+        .map(({ endpoint }) => endpoint),
+    size: () => entries.size,
+  };
+}

@@ -1,0 +1,188 @@
+/** One network read from its peers: their headers, blocks of the best chain, and what they announce. */
+import type { Clock } from '../../../core/clock.ts';
+import type { Log } from '../../../log.ts';
+import { downloadBlock, NEXT_PEER_MS } from './block-download.ts';
+import { createHeaderSync, type HeaderSync, type HeaderView, type KnownHeader } from './header-sync.ts';
+import type { Peer, PeerLimits } from './peer.ts';
+import { endpointName, groupOf } from './peer-book.ts';
+import { LIMITED_BLOCKS, type PeerNetwork, SERVICE } from './peer-networks.ts';
+import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
+import { createRelay, type Relay } from './relay.ts';
+import type { Endpoint, SocksProxy } from './socks5.ts';
+
+/** A peer that shows no block of the newest chain for this long is left. */
+const MAX_BEHIND_MS = 20 * 60_000;
+const CHECK_MS = 1_000;
+/** A tip older than this many block intervals is stale. */
+const STALE_INTERVALS = 3;
+
+export type PeerServiceOptions = {
+  network: PeerNetwork;
+  view: HeaderView;
+  given: readonly Endpoint[];
+  fallback?: readonly Endpoint[];
+  proxy?: SocksProxy | null;
+  store: PeerStore;
+  resolve(name: string): Promise<readonly string[]>;
+  spacingSeconds: number;
+  clock: Clock;
+  log: Log;
+  /** A block, or a transaction that enough peers announced, is new. */
+  onHint(): void;
+  nextPeerMs?: number;
+  /** How often slow peers are looked for. */
+  checkMs?: number;
+  limits?: PeersLimits;
+  peerLimits?: PeerLimits;
+};
+export type PeerStatus = {
+  connected: number;
+  relaying: number;
+  /** Since when, in monotonic time, at least as many peers as needed announce transactions; null while they do not. */
+  relayedSinceMs: number | null;
+  syncing: boolean;
+  bytesIn: number;
+  bytesOut: number;
+  /** The middle of what the peers' clocks are ahead of ours. */
+  clockAheadSeconds: number | null;
+};
+export type PeerService = {
+  view: HeaderView;
+  relay: Relay;
+  start(): Promise<void>;
+  /** A block of which the header is known. `check` throws when the bytes are not that block. Errors: an Error when no peer has it. */
+  readBlock<T>(block: KnownHeader, check: (bytes: Buffer) => Promise<T>): Promise<T>;
+  status(): PeerStatus;
+  close(): Promise<void>;
+};
+type State = PeerServiceOptions & {
+  peers: Peers;
+  sync: HeaderSync;
+  relay: Relay;
+  witnesses: 1 | 2;
+  /** Blocks that each peer delivered. */
+  delivered: WeakMap<Peer, number>;
+  behindSince: WeakMap<Peer, number>;
+  relayedSinceMs: number | null;
+  closedBytes: { in: number; out: number };
+  timer: NodeJS.Timeout | null;
+};
+
+/** Peers in the order in which they are asked for a block: those that showed that they have it, then those that may. */
+function blockPeers({ peers, sync, delivered, view }: State, block: KnownHeader): Peer[] {
+  const depth = view.tip().height - block.height;
+  const keeps = ({ version }: Peer): boolean => (version.services & SERVICE.network) !== 0n || depth < LIMITED_BLOCKS;
+  const rank = (peer: Peer): number => (sync.heightOf(peer) >= block.height ? 1_000_000 : 0) + Math.min(1_000, delivered.get(peer) ?? 0);
+  return peers
+    .connected()
+    .filter(keeps)
+    .toSorted((a, b) => rank(b) - rank(a));
+}
+
+/** Leaves peers that have been behind for too long, and notes since when enough of them announce transactions. */
+function check(state: State): void {
+  state.sync.tick();
+  const { peers, sync, view, clock, behindSince, given } = state;
+  const nowMs = clock.monotonicMs();
+  for (const peer of peers.connected()) {
+    if (sync.heightOf(peer) >= view.tip().height - 1) behindSince.delete(peer);
+    else if (!behindSince.has(peer)) behindSince.set(peer, nowMs);
+    else if (given.length === 0 && nowMs - behindSince.get(peer)! > MAX_BEHIND_MS) peers.leave(peer, 'it is behind the other peers');
+  }
+}
+function noteRelaying(state: State): void {
+  const enough = state.peers.relaying().length >= state.witnesses;
+  state.relayedSinceMs = enough ? (state.relayedSinceMs ?? state.clock.monotonicMs()) : null;
+}
+
+const middle = (values: readonly number[]): number | null => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? null;
+function statusOf({ peers, sync, relayedSinceMs, closedBytes }: State): PeerStatus {
+  const connected = peers.connected();
+  const sum = (of: (peer: Peer) => number): number => connected.reduce((total, peer) => total + of(peer), 0);
+  return {
+    connected: connected.length,
+    relaying: peers.relaying().length,
+    relayedSinceMs,
+    syncing: sync.isSyncing(),
+    bytesIn: closedBytes.in + sum((peer) => peer.stats().bytesIn),
+    bytesOut: closedBytes.out + sum((peer) => peer.stats().bytesOut),
+    clockAheadSeconds: middle(connected.map((peer) => peer.clockAheadSeconds)),
+  };
+}
+
+function connect(state: State): Peers {
+  const { network, given, fallback = [], proxy = null, store, resolve, clock, log, limits, peerLimits, sync, relay } = state;
+  return createPeers({
+    ...{ network, given, fallback, proxy, store, resolve, clock, log, ...(limits && { limits }), ...(peerLimits && { peerLimits }) },
+    isStale: () => clock.now().getTime() / 1000 - state.view.tip().timeSeconds > STALE_INTERVALS * state.spacingSeconds,
+    usefulness: (peer) => (sync.wasAsked(peer) ? sync.heightOf(peer) + Math.min(1, state.delivered.get(peer) ?? 0) : null),
+    handlers: {
+      onOpen: (peer) => {
+        noteRelaying(state);
+        sync.onOpen(peer);
+      },
+      onHeaders: sync.onHeaders,
+      onItems: (peer, items) => {
+        sync.onItems(peer, items);
+        relay.onItems(peer, items);
+      },
+      onTransaction: relay.onTransaction,
+      onClose: (peer) => {
+        const { bytesIn, bytesOut } = peer.stats();
+        state.closedBytes.in += bytesIn;
+        state.closedBytes.out += bytesOut;
+        noteRelaying(state);
+        sync.onClose(peer);
+        relay.onClose(peer);
+      },
+    },
+  });
+}
+
+/** Creates the reader of one network. It connects after `start`. */
+export function createPeerService(options: PeerServiceOptions): PeerService {
+  const { view, given, clock, log, onHint, nextPeerMs = NEXT_PEER_MS } = options;
+  const leave = (peer: Peer, reason: string, how?: { ban?: boolean }): void => {
+    log.info({ coin: options.network.family, peer: endpointName(peer.endpoint), reason }, 'A peer was left');
+    state.peers.leave(peer, reason, how);
+  };
+  const witnesses = given.length === 1 ? 1 : 2;
+  // Peers that the operator named may share a network; others are one for each.
+  const witnessOf = ({ endpoint }: Peer): string => (given.length > 0 ? endpointName(endpoint) : groupOf(endpoint.host));
+  const state: State = {
+    ...options,
+    witnesses,
+    peers: null as never,
+    sync: createHeaderSync({ view, leave, onGrown: onHint, clock, log }),
+    relay: createRelay({ clock, witnesses, witnessOf, onSeen: onHint, leave }),
+    delivered: new WeakMap(),
+    behindSince: new WeakMap(),
+    relayedSinceMs: null,
+    closedBytes: { in: 0, out: 0 },
+    timer: null,
+  };
+  state.peers = connect(state);
+  return {
+    view,
+    relay: state.relay,
+    start: async () => {
+      state.timer = setInterval(() => check(state), options.checkMs ?? CHECK_MS);
+      state.timer.unref();
+      await state.peers.start();
+    },
+    readBlock: (block, checkBytes) =>
+      downloadBlock({
+        block: { hash: block.hash, header: block.bytes },
+        peers: blockPeers(state, block),
+        check: checkBytes,
+        refuse: (peer, reason) => leave(peer, reason, { ban: true }),
+        delivered: (peer) => state.delivered.set(peer, (state.delivered.get(peer) ?? 0) + 1),
+        nextPeerMs,
+      }),
+    status: () => statusOf(state),
+    close: async () => {
+      if (state.timer) clearInterval(state.timer);
+      await state.peers.close();
+    },
+  };
+}

@@ -1,0 +1,326 @@
+/** Reads a network from peers on loopback of which most are hostile: what the honest one has is seen, and nothing identifying is sent. */
+import assert from 'node:assert/strict';
+import { after, afterEach, test } from 'node:test';
+import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
+import type { Message, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
+import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
+import { PEERS_LIMITS, type StoredPeers } from '../../src/chains/bitcoin/p2p/peers.ts';
+import { parseBlock } from '../../src/chains/bitcoin/raw-block.ts';
+import { eventually } from '../kit/app.ts';
+import { createMemoryHeaders, createServedChain, extend, forkOf, shownHash, transaction } from '../kit/regtest-chain.ts';
+import { type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';
+
+const BTC = peerNetwork('BTC', 'regtest');
+const closers: (() => Promise<void>)[] = [];
+const closeAll = async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+};
+afterEach(closeAll);
+after(closeAll);
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: (fields: object) => assert.fail(JSON.stringify(fields)) };
+const peerAt = async (how: Omit<Parameters<typeof startScriptedPeer>[0], 'network'>): Promise<ScriptedPeer> => {
+  const peer = await startScriptedPeer({ network: BTC, ...how });
+  closers.push(peer.close);
+  return peer;
+};
+const LIMITS = { ...PEERS_LIMITS, tickMs: 20, opening: 8, relaying: 8 };
+/** Reads a network whose peers are known from a list, as discovery would find them. */
+function serve(peers: readonly ScriptedPeer[], more: Partial<PeerServiceOptions> = {}) {
+  const stored: { last: StoredPeers } = { last: { anchors: [], proven: [] } };
+  const clock = { skippedMs: 0, now: () => new Date(), monotonicMs: () => performance.now() + clock.skippedMs };
+  let hints = 0;
+  const view = createMemoryHeaders();
+  const service = createPeerService({
+    network: BTC,
+    view,
+    given: [],
+    fallback: peers.map(({ endpoint }) => endpoint),
+    store: {
+      load: async () => stored.last,
+      save: async (now) => {
+        stored.last = now;
+      },
+    },
+    resolve: async () => [],
+    spacingSeconds: 600,
+    clock,
+    log: silent,
+    onHint: () => void hints++,
+    nextPeerMs: 100,
+    checkMs: 50,
+    limits: LIMITS,
+    peerLimits: { ...PEER_LIMITS, tickMs: 20 },
+    ...more,
+  });
+  closers.push(service.close);
+  return { service, view, clock, stored, hints: () => hints };
+}
+const blockOf = (service: PeerService, hash: string): Promise<Buffer> =>
+  service.readBlock(service.view.find(hash)!, async (bytes) => {
+    assert.equal(parseBlock(bytes, 'BTC').hash, hash);
+    return bytes;
+  });
+const reaches = (service: PeerService, chain: ServedChain) =>
+  eventually(
+    async () => service.view.tip().hash,
+    (hash) => hash === chain.headers.at(-1)!.hash,
+  );
+const inv = (txid: string): Message => ({ command: 'inv', items: [{ type: 1, hash: txid }] });
+const announceBlock = (header: WireHeader): Message => ({ command: 'headers', headers: [header] });
+
+test('a chain of more than 2,000 headers is read from several peers, and each block once', async () => {
+  const chain = createServedChain(2_345);
+  const peers = await Promise.all(['127.1.0.1', '127.2.0.1', '127.3.0.1'].map((host) => peerAt({ host, chain })));
+  const { service, hints } = serve(peers);
+  await service.start();
+  await reaches(service, chain);
+  assert.ok(hints() > 0);
+  await eventually(
+    async () => service.status(),
+    ({ connected, syncing }) => connected === 3 && !syncing,
+  );
+  for (const { hash } of chain.headers.slice(-5)) assert.deepEqual(await blockOf(service, hash), chain.blocks.get(hash));
+  const asked = peers.flatMap(({ messages }) => messages.filter(({ command }) => command === 'getdata'));
+  assert.equal(asked.length, 5);
+  // A new block is announced by its header, and another one by its hash.
+  const [one] = extend(chain, 1);
+  peers[0]!.announce(announceBlock(chain.headers.at(-1)!.header));
+  await reaches(service, chain);
+  extend(chain, 12);
+  peers[1]!.announce({ command: 'inv', items: [{ type: 2, hash: chain.headers.at(-1)!.hash }] });
+  await reaches(service, chain);
+  assert.deepEqual(await blockOf(service, one!.hash), one!.bytes);
+});
+
+test('after a reorganization the longer branch is read, also by a peer that only announces its last block', async () => {
+  const chain = createServedChain(20);
+  const longer = forkOf(chain, 15);
+  const peer = await peerAt({ host: '127.1.0.1', chain });
+  const { service } = serve([peer]);
+  await service.start();
+  await reaches(service, chain);
+  extend(longer, 9);
+  chain.headers.splice(0, chain.headers.length, ...longer.headers);
+  for (const [hash, bytes] of longer.blocks) chain.blocks.set(hash, bytes);
+  peer.announce(announceBlock(longer.headers.at(-1)!.header));
+  await reaches(service, longer);
+  assert.ok(await blockOf(service, longer.headers.at(-1)!.hash));
+});
+
+/** What seven of eight peers do. Each keeps to the handshake, so that it takes a place. */
+const HOSTILE: readonly { name: string; script(chain: ServedChain, fork: ServedChain): Script }[] = [
+  {
+    name: 'withhold headers',
+    script:
+      () =>
+      ({ command }) =>
+        command === 'getheaders',
+  },
+  {
+    name: 'say that there are no headers',
+    script: () => (message, link) => message.command === 'getheaders' && link.send({ command: 'headers', headers: [] }),
+  },
+  {
+    name: 'withhold blocks',
+    script:
+      () =>
+      ({ command }) =>
+        command === 'getdata',
+  },
+  {
+    name: 'drip headers',
+    script: () => (message, link) => {
+      if (message.command !== 'getheaders') return false;
+      const bytes = frame(BTC.magic, 'headers', Buffer.alloc(10_000));
+      let at = 0;
+      const timer = setInterval(() => link.write(bytes.subarray(at, ++at)), 100);
+      link.socket.on('close', () => clearInterval(timer));
+      return true;
+    },
+  },
+  {
+    name: 'invent headers without work',
+    script: () => (message, link) => {
+      const headers = Array.from({ length: 2_000 }, () => ({ bytes: Buffer.alloc(80, 0xff), auxpow: null }));
+      return message.command === 'getheaders' && link.send({ command: 'headers', headers });
+    },
+  },
+  {
+    name: 'serve the blocks of a shorter fork',
+    script: (_, fork) => (message, link) => {
+      if (message.command !== 'getheaders') return message.command === 'getdata';
+      return link.send({ command: 'headers', headers: fork.headers.map(({ header }) => header) });
+    },
+  },
+  {
+    name: 'send blocks with a changed transaction',
+    script: (chain) => (message, link) => {
+      if (message.command !== 'getdata') return false;
+      for (const { hash } of message.items) {
+        const bytes = Buffer.from(chain.blocks.get(hash) ?? Buffer.alloc(100));
+        bytes[bytes.length - 1]! ^= 1;
+        link.send({ command: 'block', bytes });
+      }
+      return true;
+    },
+  },
+  {
+    name: 'send malformed and oversized messages',
+    script: () => (message, link) => {
+      if (message.command !== 'getheaders') return false;
+      const head = Buffer.alloc(24);
+      BTC.magic.copy(head);
+      head.write('headers', 4);
+      head.writeUInt32LE(0x02000000, 16);
+      return link.write(head);
+    },
+  },
+  {
+    name: 'flood with transactions that nobody sent',
+    script: () => (message, link) => {
+      if (message.command === 'sendheaders') {
+        for (let i = 0; i < 5; i++)
+          link.send({
+            command: 'inv',
+            items: Array.from({ length: 4_500 }, (_, n) => ({ type: 1, hash: (i * 4_500 + n).toString(16).padStart(64, '0') })),
+          });
+      }
+      return message.command === 'getdata' && message.items.some(({ type }) => type === 1);
+    },
+  },
+];
+
+for (const { name, script } of HOSTILE) {
+  test(`seven of eight peers ${name}: the chain and the blocks of the honest one are seen, and its payment`, async () => {
+    const chain = createServedChain(120);
+    const fork = forkOf(chain, 100);
+    extend(fork, 10);
+    const hosts = [1, 2, 3, 4, 5, 6, 7].map((n) => `127.${n}.0.1`);
+    const hostile = await Promise.all(hosts.map((host) => peerAt({ host, chain, script: script(chain, fork) })));
+    // A second honest one is needed for a payment that is not mined.
+    const honest = await peerAt({ host: '127.8.0.1', chain });
+    const { service, clock } = serve([...hostile, honest]);
+    await service.start();
+    await eventually(
+      async () => honest.messages.some(({ command }) => command === 'sendheaders'),
+      (connected) => connected,
+    );
+    // Nobody has to wait for those that answer nothing.
+    let skips = 0;
+    await eventually(
+      async () => {
+        if (skips++ < 30) clock.skippedMs += 1_000;
+        return service.view.tip().hash;
+      },
+      (hash) => hash === chain.headers.at(-1)!.hash,
+    );
+    const paid = transaction([{ script: '0014'.padEnd(44, 'a'), units: 1_000n }]);
+    const [block] = extend(chain, 1, { transactions: [paid] });
+    honest.announce(announceBlock(chain.headers.at(-1)!.header));
+    await reaches(service, chain);
+    const bytes = await blockOf(service, block!.hash);
+    assert.ok(bytes.includes(paid));
+  });
+}
+
+test('a payment counts as seen when two peers announced it, whichever of them sends it', async () => {
+  const chain = createServedChain(10);
+  const paid = transaction([{ script: '0014'.padEnd(44, 'b'), units: 1_000n }]);
+  const txid = shownHash(paid);
+  // The first announces and does not send.
+  const silentOne = await peerAt({ host: '127.1.0.1', chain, script: ({ command }) => command === 'getdata' });
+  const honest = await peerAt({ host: '127.2.0.1', chain: { ...chain, transactions: new Map([[txid, paid]]) } });
+  const { service, hints } = serve([silentOne, honest]);
+  await service.start();
+  await eventually(
+    async () => service.status(),
+    ({ relaying, syncing }) => relaying === 2 && !syncing,
+  );
+  silentOne.announce(inv(txid));
+  await eventually(
+    async () => service.relay.size(),
+    (size) => size === 1,
+  );
+  // It connects again and says it once more: it is still one peer.
+  for (const link of silentOne.links) link.end();
+  await eventually(
+    async () => silentOne.links.size === 0 && service.status().connected,
+    (connected) => connected === 1,
+  );
+  assert.deepEqual([service.relay.fresh(), service.relay.has(txid)], [[], false]);
+  const before = hints();
+  honest.announce(inv(txid));
+  await eventually(
+    async () => service.relay.fresh(),
+    (fresh) => fresh.length === 1,
+  );
+  assert.ok(service.relay.has(txid) && hints() > before);
+  assert.deepEqual(service.relay.fresh(), [{ txid, bytes: paid }]);
+  service.relay.done(service.relay.fresh());
+  assert.deepEqual(service.relay.fresh(), []);
+  honest.announce(inv(txid));
+  honest.announce(inv('ab'.repeat(32)));
+  await eventually(
+    async () => service.relay.size(),
+    (size) => size === 2,
+  );
+  assert.deepEqual([service.relay.fresh(), service.relay.has('ab'.repeat(32))], [[], false]);
+});
+
+test('when all eight peers are stale, they are exchanged until an honest one is found', async () => {
+  const chain = createServedChain(50);
+  const stale = { ...chain, headers: chain.headers.slice(0, 40) };
+  const hosts = Array.from({ length: 8 }, (_, n) => `127.${n + 1}.0.1`);
+  const surrounding = await Promise.all(hosts.map((host) => peerAt({ host, chain: stale })));
+  const fast = { limits: { ...LIMITS, rotateMs: 200 } };
+  const { service, stored } = serve(surrounding, fast);
+  await service.start();
+  await eventually(
+    async () => service.status().connected,
+    (connected) => connected === 8,
+  );
+  await reaches(service, stale);
+  await service.close();
+  assert.equal(stored.last.anchors.length, 2);
+  assert.ok(stored.last.proven.length >= 8);
+  // After a restart it is still surrounded; one more address is known.
+  const honest = await peerAt({ host: '127.77.0.1', chain });
+  const again = serve([...surrounding, honest], fast);
+  again.stored.last = stored.last;
+  await again.service.start();
+  await reaches(again.service, chain);
+});
+
+test('nothing that identifies a payment leaves, over all bytes that peers got', async () => {
+  const chain = createServedChain(30);
+  const script = '0014'.padEnd(44, 'c');
+  const paid = transaction([{ script, units: 123_456n }]);
+  const transactions = new Map([[shownHash(paid), paid]]);
+  const peers = await Promise.all(
+    ['127.1.0.1', '127.2.0.1', '127.3.0.1'].map((host) => peerAt({ host, chain: { ...chain, transactions } })),
+  );
+  const { service } = serve(peers);
+  await service.start();
+  await reaches(service, chain);
+  for (const peer of peers) peer.announce(inv(shownHash(paid)));
+  await eventually(
+    async () => service.relay.fresh().length,
+    (count) => count === 1,
+  );
+  const [block] = extend(chain, 1, { transactions: [paid] });
+  for (const peer of peers) peer.announce(announceBlock(chain.headers.at(-1)!.header));
+  await reaches(service, chain);
+  assert.ok((await blockOf(service, block!.hash)).includes(paid));
+  const kinds = new Set(peers.flatMap(({ messages }) => messages.map(({ command }) => command)));
+  assert.deepEqual([...kinds].sort(), ['getaddr', 'getdata', 'getheaders', 'sendheaders', 'verack', 'version']);
+  for (const { received, messages } of peers) {
+    const bytes = received().toString('hex');
+    assert.ok(!bytes.includes(script) && !bytes.includes(script.slice(4)));
+    // Only what peers announced or have in their headers is asked for.
+    const known = new Set([shownHash(paid), ...chain.headers.map(({ hash }) => hash)]);
+    for (const message of messages) if (message.command === 'getdata') assert.ok(message.items.every(({ hash }) => known.has(hash)));
+  }
+});
