@@ -1,5 +1,5 @@
 /** Amounts as the exact decimal texts that the service sends. Nothing here goes through a float. */
-import { COINS } from '../generated/api.ts';
+import { FIATS } from '../generated/api.ts';
 
 /** Decimals of a coin amount that are shown; the others are on hover and in exports. */
 const SHOWN = 8;
@@ -23,8 +23,10 @@ export const shortDollars = (amount: string): string => /^-?0\.0*[1-9]?\d{0,3}|^
 
 /** "27.23 DASH", or "$816.95" for US dollars. */
 export function moneyText(amount: string, currency = 'USD'): string {
-  if (COINS.some((coin) => coin === currency)) return `${grouped(significant(amount))} ${currency}`;
-  if (currency !== 'USD') return `${grouped(amount)} ${currency}`;
+  if (currency !== 'USD') {
+    const isFiat = FIATS.some((fiat) => fiat === currency);
+    return `${grouped(isFiat ? amount : significant(amount))} ${currency}`;
+  }
   const dollars = grouped(shortDollars(amount));
   return dollars.startsWith('-') ? `-$${dollars.slice(1)}` : `$${dollars}`;
 }

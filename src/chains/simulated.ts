@@ -2,7 +2,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { addMs, MINUTE_MS } from '../core/clock.ts';
-import { COIN, type Coin, kindOf } from '../core/coin.ts';
+import { COIN, COINS, type Coin, kindOf } from '../core/coin.ts';
 import { shownUnit } from '../core/money.ts';
 import type { Tip, Transfer } from '../core/payment.ts';
 
@@ -19,6 +19,16 @@ export const SCENARIOS = [
   'reversed',
 ] as const;
 export type Scenario = (typeof SCENARIOS)[number];
+
+/** What a test payment shows as its address: `test_btc_success`, of a token with its chain. */
+export const testIdentifier = (coin: Coin, scenario: string): string => `test_${coin.toLowerCase().replace('@', '_')}_${scenario}`;
+
+/** The coin and the scenario of a test identifier; null if it names no coin. */
+export function scenarioFromText(text: string | null): { coin: Coin; name: string } | null {
+  const match = text === null ? null : /^test_([a-z_]+)_([a-z]+)$/.exec(text);
+  const coin = match && COINS.find((one) => testIdentifier(one, match[2]!) === text);
+  return coin ? { coin, name: match[2]! } : null;
+}
 
 /** In the place of a scenario: the payer chose a coin on the page, and nothing has been simulated yet. */
 export const WAITING = 'waiting';
@@ -78,7 +88,7 @@ function simulatePlay({
   const prefix = isAccount ? '0x' : '';
   const again = number === 0 ? '' : ` ${number}`;
   const hash = (what: string) => prefix + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
-  const address = `test_${coin.toLowerCase()}_${scenario}`;
+  const address = testIdentifier(coin, scenario);
   // The late scenario first ends the window; its transfer comes a step after the start, past the end.
   const seen = (txid: string, share: { of: bigint; by: bigint }, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
     const step = shownUnit(coin);

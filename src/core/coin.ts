@@ -18,11 +18,18 @@ export type CompletionRule = (typeof COMPLETION_RULES)[number];
 export const CHAIN_KINDS = ['bitcoin', 'ethereum'] as const;
 export type ChainKind = (typeof CHAIN_KINDS)[number];
 
+/** Where prices come from. */
+export type Market = 'coinbase' | 'kraken' | 'bitstamp' | 'bitfinex' | 'coingecko';
+
 type AssetRow = {
   asset: string;
   name: string;
-  /** A price source further from the median than this does not agree, in percent. */
+  /** About its price, for test mode without a feed; labeled as a sample wherever it is shown. */
+  sampleE8: bigint;
+  /** A source further from the median than this does not agree, in percent. */
   outlierPercent: bigint;
+  /** How each source names its market in US dollars, of Kraken also in its answers. A source without one is not asked. */
+  markets: Readonly<Partial<Record<Exclude<Market, 'kraken'>, string>> & { kraken?: readonly [asked: string, ...answered: string[]] }>;
 };
 
 type FamilyRow = { family: string; kind: ChainKind };
@@ -85,11 +92,41 @@ const tiers = (...rows: readonly [number | CompletionRule, number?, CompletionRu
   }));
 
 const ASSET_ROWS = [
-  { asset: 'BTC', name: 'Bitcoin', outlierPercent: 2n },
-  { asset: 'ETH', name: 'Ethereum', outlierPercent: 2n },
-  { asset: 'LTC', name: 'Litecoin', outlierPercent: 3n },
-  { asset: 'DASH', name: 'Dash', outlierPercent: 3n },
-  { asset: 'DOGE', name: 'Dogecoin', outlierPercent: 3n },
+  {
+    asset: 'BTC',
+    name: 'Bitcoin',
+    sampleE8: 9_700_000_000_000n,
+    outlierPercent: 2n,
+    markets: { coinbase: 'BTC-USD', kraken: ['XBTUSD', 'XXBTZUSD'], bitstamp: 'btcusd', bitfinex: 'tBTCUSD', coingecko: 'bitcoin' },
+  },
+  {
+    asset: 'ETH',
+    name: 'Ethereum',
+    sampleE8: 350_000_000_000n,
+    outlierPercent: 2n,
+    markets: { coinbase: 'ETH-USD', kraken: ['ETHUSD', 'XETHZUSD'], bitstamp: 'ethusd', bitfinex: 'tETHUSD', coingecko: 'ethereum' },
+  },
+  {
+    asset: 'LTC',
+    name: 'Litecoin',
+    sampleE8: 10_000_000_000n,
+    outlierPercent: 3n,
+    markets: { coinbase: 'LTC-USD', kraken: ['LTCUSD', 'XLTCZUSD'], bitstamp: 'ltcusd', bitfinex: 'tLTCUSD', coingecko: 'litecoin' },
+  },
+  {
+    asset: 'DASH',
+    name: 'Dash',
+    sampleE8: 3_000_000_000n,
+    outlierPercent: 3n,
+    markets: { coinbase: 'DASH-USD', kraken: ['DASHUSD'], bitstamp: 'dashusd', bitfinex: 'tDSHUSD', coingecko: 'dash' },
+  },
+  {
+    asset: 'DOGE',
+    name: 'Dogecoin',
+    sampleE8: 20_000_000n,
+    outlierPercent: 3n,
+    markets: { coinbase: 'DOGE-USD', kraken: ['XDGUSD', 'XXDGZUSD'], bitstamp: 'dogeusd', bitfinex: 'tDOGE:USD', coingecko: 'dogecoin' },
+  },
 ] as const satisfies readonly AssetRow[];
 
 const FAMILY_ROWS = [
@@ -286,6 +323,16 @@ export const finalityOf = (coin: Coin): 'locks' | 'tags' | null => {
   for (const { rule } of chainOf(coin).confirmations) if (RESTS_ON[rule]) return RESTS_ON[rule];
   return null;
 };
+
+/** An asset on each of its chains; on one of them if `chain` is given, or nowhere. */
+export const coinsOf = (asset: Asset, chain: Chain | null = null): readonly Coin[] =>
+  COINS.filter((coin) => COIN[coin].asset === asset && (chain === null || COIN[coin].chain === chain));
+
+/** As the API names a coin: the code of its asset, and the ID of its chain. */
+export const namesOf = <T extends Coin | null>(
+  coin: T,
+): T extends Coin ? { currency: Asset; network: Chain } : { currency: null; network: null } =>
+  (coin === null ? { currency: null, network: null } : { currency: COIN[coin].asset, network: COIN[coin].chain }) as never;
 
 /** Whether the text is exactly the code of a coin. */
 export const isCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;

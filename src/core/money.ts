@@ -32,7 +32,7 @@ export function formatDecimal(units: bigint, decimals: number, shown: number = d
 
 /** USD with exactly two decimals. */
 export const formatUsd = (cents: bigint): string => formatDecimal(cents, 2);
-/** A coin amount: exactly eight decimals, for ETH more only when the value has more. */
+/** A coin amount: exactly eight decimals, or all of a coin that has fewer; more than eight only when the value has more. */
 export const formatUnits = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, 8);
 
 export const divideCeil = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
@@ -43,10 +43,10 @@ export function divideHalfEven(a: bigint, b: bigint): bigint {
   return twice > b || (twice === b && quotient % 2n === 1n) ? quotient + 1n : quotient;
 }
 
-/** Base units of the smallest shown place: the eighth decimal (1 for the 8-decimal coins, 10^10 wei for ETH). */
-export const shownUnit = (coin: Coin): bigint => 10n ** BigInt(COIN[coin].decimals - 8);
+/** Base units of the smallest shown place: the eighth decimal, or the last one of a coin that has fewer (1, but 10^10 wei for ETH). */
+export const shownUnit = (coin: Coin): bigint => 10n ** BigInt(Math.max(0, COIN[coin].decimals - 8));
 
-/** Units to pay for `usdCents` at `priceE8` (USD per coin with eight decimals), rounded up to the eighth decimal. */
+/** Units to pay for `usdCents` at `priceE8` (USD per coin with eight decimals), rounded up to the last shown decimal. */
 export function quoteUnits(coin: Coin, usdCents: bigint, priceE8: bigint): bigint {
   const units = divideCeil(usdCents * 10n ** BigInt(COIN[coin].decimals) * E8, priceE8 * 100n);
   const step = shownUnit(coin);

@@ -91,7 +91,7 @@ const prepare = (mode: 'live' | 'test', claim: string | null): Promise<NewPaymen
       amountUsdCents: 2_500n,
       fixed: null,
       coin: null,
-      request: { returnUrl: 'https://example.com/', description: null, items: null, taxMinor: null, fiat: null, locale: null },
+      request: { returnUrl: 'https://example.com/', description: null, items: null, taxMinor: null, fiat: null, locale: null, asset: null },
       invoiceId: null,
       metadata: {},
       expiresInSeconds: null,

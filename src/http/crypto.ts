@@ -2,14 +2,14 @@
 
 import { decodeAddress, isTransactionId } from '../chains/address.ts';
 import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
-import { COIN, type Coin, chainOf, kindOf } from '../core/coin.ts';
+import { type Asset, COIN, type Coin, chainOf, kindOf } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/prices.ts';
 import { render } from './payments.ts';
-import { readCoin, readCoins, readQuery } from './read.ts';
+import { readAssets, readCoin, readQuery } from './read.ts';
 import type { Answer, Call } from './route.ts';
 
 /** The source of a live coin; its failures become the documented errors. */
@@ -35,13 +35,13 @@ async function ask<T>({ ctx }: Call, coin: Coin, question: (source: Chain) => Pr
   }
 }
 
-function priceOf({ ctx, owner }: Call, coin: Coin): Price {
-  const price = owner.mode === 'test' ? ctx.prices.forTest(coin) : ctx.prices.look(coin);
+function priceOf({ ctx, owner }: Call, asset: Asset): Price {
+  const price = owner.mode === 'test' ? ctx.prices.forTest(asset) : ctx.prices.look(asset);
   if (price) return price;
-  const why = ctx.prices.quotable(coin);
+  const why = ctx.prices.quotable(asset);
   throw new Problem(
     'price_unavailable',
-    { coin, reason: 'reason' in why ? why.reason : 'the last price is too old' },
+    { coin: asset, reason: 'reason' in why ? why.reason : 'the last price is too old' },
     { param: 'currencies', retryAfterSeconds: 30 },
   );
 }
@@ -50,14 +50,14 @@ function priceOf({ ctx, owner }: Call, coin: Coin): Price {
 const number = (text: string): number => Number(text);
 
 export async function readPrices(call: Call): Promise<Answer> {
-  const prices = readCoins(call.query).map((coin) => priceOf(call, coin));
+  const prices = readAssets(call.query).map((asset) => priceOf(call, asset));
   const oldest = prices.reduce((a, b) => (b.asOf < a.asOf ? b : a));
   return render(200, {
     success: true,
     timestamp: oldest.asOf.toISOString(),
     prices: Object.fromEntries(
       prices.map((price) => [
-        price.coin,
+        price.asset,
         {
           usd: number(formatDecimal(price.priceE8, 8, 2)),
           change_24h: number(formatDecimal(price.change24hBasisPoints, 2)),
@@ -84,9 +84,9 @@ export async function readBalance(call: Call): Promise<Answer> {
   return render(200, {
     success: true,
     address,
-    currency: coin,
+    currency: COIN[coin].asset,
     balance: formatUnits(coin, summary.balanceUnits),
-    balance_usd: formatUsd(e8ToCents(worthUsdE8(coin, summary.balanceUnits, priceOf(call, coin).priceE8))),
+    balance_usd: formatUsd(e8ToCents(worthUsdE8(coin, summary.balanceUnits, priceOf(call, COIN[coin].asset).priceE8))),
     unconfirmed_balance: formatUnits(coin, summary.unconfirmedUnits),
     total_received: formatUnits(coin, summary.receivedUnits),
     total_sent: formatUnits(coin, summary.sentUnits),
@@ -104,7 +104,7 @@ const readLiveBalance = (call: Call, { coin, address, key }: { coin: Coin; addre
 
 export async function readFees(call: Call): Promise<Answer> {
   const coin = readCoin(call.query);
-  const price = priceOf(call, coin);
+  const price = priceOf(call, COIN[coin].asset);
   // Test mode: round figures of the simulated chain.
   const tiers =
     call.owner.mode === 'test'
@@ -123,7 +123,7 @@ export async function readFees(call: Call): Promise<Answer> {
   const field = `total_fee_${coin.toLowerCase()}`;
   return render(200, {
     success: true,
-    currency: coin,
+    currency: COIN[coin].asset,
     timestamp: call.ctx.clock.now().toISOString(),
     fee_unit: chainOf(coin).feeUnit,
     typical_size: COIN[coin].typicalSize,
@@ -164,7 +164,7 @@ export async function readTransaction(call: Call): Promise<Answer> {
   return render(200, {
     success: true,
     txid: found.txid,
-    currency: coin,
+    currency: COIN[coin].asset,
     status: found.status,
     confirmations: found.confirmations,
     block_height: found.blockHeight,

@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { COIN, COINS, type Coin } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
 import { requestLogCounts } from '../keys/requests.ts';
@@ -43,7 +43,7 @@ export async function readReadiness(
         reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
       if (tip?.holdReason) reasons.push(`${coin}: ${tip.holdReason}`);
       if (tip) followers[coin] = { height: Number(tip.height), lag_seconds: Math.round(tip.lagSeconds) };
-      const price = ctx.prices.quotable(coin);
+      const price = ctx.prices.quotable(COIN[coin].asset);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
     for (const coin of await listUnreadWallets(ctx))
@@ -153,7 +153,7 @@ export async function readMetrics(ctx: Context): Promise<string> {
       'florin_price_usable',
       'gauge',
       'Whether live quotes can be made',
-      COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(coin) ? 1 : 0]),
+      COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(COIN[coin].asset) ? 1 : 0]),
     ],
     [
       'florin_merchants_unpayable',

@@ -2,7 +2,7 @@
 
 import type { Static } from 'typebox';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, isCoin } from '../core/coin.ts';
+import { type Asset, COIN, type Coin, namesOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
@@ -21,8 +21,10 @@ import type { ParsedBody } from './json.ts';
 import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './price.ts';
 import {
   type Query,
+  readCoinFilter,
   readLimit,
   readMetadata,
+  readOneCoin,
   readPairs,
   readQuery,
   readQueryTime,
@@ -79,7 +81,14 @@ export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<Commo
 /** The payment that a create request describes. */
 export function draftOf(
   { common, metadata, scenario }: CommonRead,
-  more: { amountUsdCents: bigint; returnUrl: string | null; items?: PaymentItem[]; taxMinor?: bigint; fiat?: PaymentRequest['fiat'] },
+  more: {
+    amountUsdCents: bigint;
+    returnUrl: string | null;
+    items?: PaymentItem[];
+    taxMinor?: bigint;
+    fiat?: PaymentRequest['fiat'];
+    asset?: Asset;
+  },
 ): PaymentDraft {
   return {
     amountUsdCents: more.amountUsdCents,
@@ -91,6 +100,7 @@ export function draftOf(
       items: more.items ?? null,
       taxMinor: more.taxMinor ?? null,
       fiat: more.fiat ?? null,
+      asset: more.asset ?? null,
       locale: common.locale ?? null,
     },
     invoiceId: common.invoice_id ?? null,
@@ -163,27 +173,28 @@ export async function createAdvanced(call: Call): Promise<Answer> {
 export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<Answer> {
   // The coin determines how many decimals the amount may have, so its default applies before the rest is read.
   const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
-  const { given, read } = readBody(CreateLegacy, body, (given) => {
-    const coin = (): Coin => given.currency ?? readScenario(given.payment_address, owner.mode)?.coin ?? fallback;
+  const { read } = readBody(CreateLegacy, body, (given) => {
+    const coin = (): Coin =>
+      given.currency ? readOneCoin(given.currency, given.network) : (readScenario(given.payment_address, owner.mode)?.coin ?? fallback);
     return {
       ...commonReadings(owner, given as Common),
       units: {
-        params: ['amount', 'currency', 'payment_address'],
+        params: ['amount', 'currency', 'network', 'payment_address'],
         read: () => readUnits(body, 'amount', given.amount, COIN[coin()].decimals),
       },
+      coin: { params: ['currency', 'network', 'payment_address'], read: coin },
       returnUrl: {
         params: ['redirect_url'],
         read: () => (given.redirect_url === undefined ? null : readReturnUrl(given.redirect_url, owner.mode, 'redirect_url')),
       },
     };
   });
-  const coin: Coin = given.currency ?? read.scenario?.coin ?? fallback;
-  const { units } = read;
+  const { coin, units } = read;
   if (units < COIN[coin].dustUnits) {
     const shown = (value: bigint) => `${formatUnits(coin, value)} ${coin}`;
     throw new Problem('amount_too_small', { coin, amount: shown(units), minimum: shown(COIN[coin].dustUnits) }, { param: 'amount' });
   }
-  const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
+  const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
   if (!('price' in quotable))
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
@@ -195,8 +206,10 @@ export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<A
     idempotency: claim,
     render: (view) => {
       const detail = paymentDetail(view, ctx.settings.paymentPageUrl);
-      const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode } = detail;
-      return render(201, { id, transaction_id: id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode });
+      const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode, network } = detail;
+      return render(201, {
+        ...{ id, transaction_id: id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode, network },
+      });
     },
   });
 }
@@ -210,7 +223,7 @@ const listItem = (item: ListItem): object => ({
   id: item.id,
   status: item.status,
   amount_usd: formatUsd(item.amountUsdCents),
-  currency: item.coin,
+  ...namesOf(item.coin),
   created_at: item.createdAt.toISOString(),
   completed_at: item.completedAt?.toISOString() ?? null,
   mode: item.mode,
@@ -231,12 +244,11 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
   const status = PAYMENT_STATUSES.find((known) => known === statusText) ?? null;
   if (statusText !== null && status === null)
     throw new Problem('parameter_invalid', { reason: `it must be one of ${PAYMENT_STATUSES.join(', ')}` }, { param: 'status' });
-  const coin = readQuery(query, 'currency');
-  if (coin !== null && !isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  const coins = readCoinFilter(query);
   const paging = { ...mine(owner), limit, startingAfter, endingBefore };
-  const filter = readListFilter(query, { status, coin });
+  const filter = readListFilter(query, { status, coins });
   if (filter === null) {
-    const page = await listPayments(ctx, { ...paging, status, coin });
+    const page = await listPayments(ctx, { ...paging, status, coins });
     return render(200, { success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
   }
   const { items, hasMore, totalCount, isCapped } = await listFilteredPayments(ctx, { ...paging, filter });
@@ -249,8 +261,8 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
   });
 }
 
-/** Null if only status and coin are filtered: those are counted exactly. */
-function readListFilter(query: Query, { status, coin }: Pick<ListFilter, 'status' | 'coin'>): ListFilter | null {
+/** Null if only status, coin and network are filtered: those are counted exactly. */
+function readListFilter(query: Query, { status, coins }: Pick<ListFilter, 'status' | 'coins'>): ListFilter | null {
   const invoiceId = readQuery(query, 'invoice_id');
   if (invoiceId !== null && (invoiceId === '' || invoiceId.length > 100))
     throw new Problem('parameter_invalid', { reason: 'it must be an invoice id of 1 to 100 characters' }, { param: 'invoice_id' });
@@ -262,7 +274,7 @@ function readListFilter(query: Query, { status, coin }: Pick<ListFilter, 'status
     throw new Problem('parameter_invalid', { reason: 'it must be later than created_after' }, { param: 'created_before' });
   const isPlain = invoiceId === null && amountUsdCents === null && createdAfter === null && createdBefore === null;
   if (isPlain && Object.keys(metadata).length === 0) return null;
-  return { status, coin, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore };
+  return { status, coins, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore };
 }
 
 export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });

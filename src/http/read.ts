@@ -1,10 +1,10 @@
 /** Reads what schemas cannot express: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
-import { COINS, type Coin, isCoin, type Mode } from '../core/coin.ts';
+import { ASSETS, type Asset, CHAINS, type Chain, COIN, COINS, type Coin, coinsOf, isAsset, isChain, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
 import { isLoopback } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
-import { metadataFault, SCENARIOS } from '../payments/payments.ts';
+import { metadataFault, SCENARIOS, scenarioFromText } from '../payments/payments.ts';
 import type { ParsedBody } from './json.ts';
 
 /** The text of an amount given as a number or a string, at a path of the body. */
@@ -102,15 +102,15 @@ export function checkMetadataKeys(given: Readonly<Record<string, unknown>>): voi
 export function readScenario(text: string | undefined, mode: Mode): { coin: Coin; name: string } | null {
   if (text === undefined) return null;
   if (mode === 'live') throw new Problem('test_identifier_in_live', {}, { param: 'payment_address' });
-  const match = /^test_(btc|eth|ltc|dash|doge)_([a-z]+)$/.exec(text);
-  if (!match || !SCENARIOS.some((name) => name === match[2])) {
+  const found = scenarioFromText(text);
+  if (!found || !SCENARIOS.some((name) => name === found.name)) {
     throw new Problem(
       'parameter_invalid',
       { reason: `test_<coin>_<scenario> is expected, the scenario one of ${SCENARIOS.join(', ')}` },
       { param: 'payment_address' },
     );
   }
-  return { coin: match[1]!.toUpperCase() as Coin, name: match[2]! };
+  return found;
 }
 
 export type Query = Readonly<Record<string, unknown>>;
@@ -178,23 +178,55 @@ export function readPairs(query: Query, name: string): Record<string, string> {
   );
 }
 const MOST_PAIRS = 10;
-/** A coin code in a query, required; upper or lower case. */
+/**
+ * The coins that a request names by `currency` and `network`: those of the asset, or the one on that network.
+ * Errors: parameter_invalid (param `network`) if the asset is not on it.
+ */
+export function readCoinNames(asset: Asset, network: Chain | undefined): readonly Coin[] {
+  const coins = coinsOf(asset, network);
+  if (coins.length > 0) return coins;
+  const known = coinsOf(asset).map((coin) => COIN[coin].chain);
+  throw new Problem('parameter_invalid', { reason: `${asset} is on ${known.join(', ')}, not on ${network}` }, { param: 'network' });
+}
+/** The one coin that is meant. Errors: parameter_missing (param `network`) if the asset is on several networks. */
+export function readOneCoin(asset: Asset, network: Chain | undefined): Coin {
+  const [coin, another] = readCoinNames(asset, network);
+  if (another !== undefined) throw new Problem('parameter_missing', {}, { param: 'network' });
+  return coin!;
+}
+/** A network's ID in a query. */
+function readNetwork(query: Query): Chain | undefined {
+  const text = readQuery(query, 'network');
+  if (text === null) return undefined;
+  if (!isChain(text)) throw new Problem('parameter_invalid', { reason: `it must be one of ${CHAINS.join(', ')}` }, { param: 'network' });
+  return text;
+}
+/** The coins of a list: of the asset `currency`, of the chain `network`, of both, or null for all of them. */
+export function readCoinFilter(query: Query): readonly Coin[] | null {
+  const asset = readQuery(query, 'currency');
+  if (asset !== null && !isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  const network = readNetwork(query);
+  if (asset !== null) return readCoinNames(asset, network);
+  return network === undefined ? null : COINS.filter((coin) => COIN[coin].chain === network);
+}
+/** The coin of a look-up, by `currency` and, if the asset is on several networks, `network`. Codes in upper or lower case. */
 export function readCoin(query: Query): Coin {
   const text = readQuery(query, 'currency');
   if (text === null || text === '') throw new Problem('parameter_missing', {}, { param: 'currency' });
-  const coin = text.toUpperCase();
-  if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
-  return coin;
+  const asset = text.toUpperCase();
+  if (!isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  return readOneCoin(asset, readNetwork(query));
 }
-export function readCoins(query: Query): Coin[] {
+/** The assets of a price look-up; all of them if none are named. */
+export function readAssets(query: Query): Asset[] {
   const text = readQuery(query, 'currencies');
-  if (text === null) return [...COINS];
+  if (text === null) return [...ASSETS];
   return [
     ...new Set(
-      text.split(',').map((part): Coin => {
-        const coin = part.trim().toUpperCase();
-        if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currencies' });
-        return coin;
+      text.split(',').map((part): Asset => {
+        const asset = part.trim().toUpperCase();
+        if (!isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currencies' });
+        return asset;
       }),
     ),
   ];

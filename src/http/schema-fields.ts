@@ -1,7 +1,7 @@
 /** The field types of API objects. Each field documents its meaning, its unit, and when it is null. */
 import Type, { type TSchema, type TSchemaOptions } from 'typebox';
 import { SCENARIOS } from '../chains/simulated.ts';
-import { COINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
+import { ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
@@ -25,7 +25,8 @@ const TRANSACTION_STATUSES = ['pending', 'confirmed', 'failed', 'replaced'] as c
 
 /** Sets of values, by their name in the API document and in generated clients. */
 export const UNIONS = {
-  Coin: COINS,
+  Coin: ASSETS,
+  PaymentNetwork: CHAINS,
   Mode: MODES,
   FiatCurrency: FIATS,
   PaymentStatus: PAYMENT_STATUSES,
@@ -67,6 +68,10 @@ export const Amount = (description: string, example: number | string = 25.5) =>
   Type.Union([Type.Number(), Type.String()], { description, examples: [example] });
 
 export const Coin = (description: string) => OneOf('Coin', description, 'BTC');
+export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin');
+/** Which network of a coin is meant. */
+export const WhichNetwork = (otherwise: string) => Type.Optional(NetworkId(`Network that the coin is on. ${otherwise}`));
+export const OnlyNetwork = 'Needed only for coins that are on several networks.';
 export const Success = Flag('Always true: failed requests return an error object instead.', true);
 export const ModeField = OneOf('Mode', 'Whether this belongs to live mode or to test mode, as the API key did.', 'test');
 export const HasMore = Flag('Whether there are more rows after this page. Pass the last row as `starting_after` to get them.', false);

@@ -1,6 +1,6 @@
 /** Schemas of the lookups: prices, balances, fees and on-chain transactions. */
 import Type from 'typebox';
-import { Coin, Count, Decimal, Flag, OneOf, OrNull, Success, Text, Time } from './schema-fields.ts';
+import { Coin, Count, Decimal, Flag, OneOf, OnlyNetwork, OrNull, Success, Text, Time, WhichNetwork } from './schema-fields.ts';
 
 const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const SIMULATED = 'True in test mode, where nothing is real. Absent in live mode.';
@@ -11,8 +11,9 @@ export const PricesQuery = Type.Object({
 export const BalanceQuery = Type.Object({
   address: Text('Any address of the coin. In test mode also a test identifier.', 'test_btc_success'),
   currency: Coin('Coin of the address.'),
+  network: WhichNetwork(OnlyNetwork),
 });
-export const CoinQuery = Type.Object({ currency: Coin('Coin to look up.') });
+export const CoinQuery = Type.Object({ currency: Coin('Coin to look up.'), network: WhichNetwork(OnlyNetwork) });
 
 export const Price = Type.Object(
   {

@@ -11,13 +11,16 @@ import {
   Limit,
   literals,
   ModeField,
+  NetworkId,
   OneOf,
+  OnlyNetwork,
   OrNull,
   PaymentId,
   StartingAfter,
   Success,
   Text,
   Time,
+  WhichNetwork,
 } from './schema-fields.ts';
 
 const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
@@ -105,11 +108,13 @@ export const CreateAdvanced = Type.Object({
 export const CreateLegacy = Type.Object({
   amount: Amount('Amount in the coin of the payment, above 0. It stays fixed, whatever the exchange rate does.', '0.00026289'),
   currency: Type.Optional(Coin('Coin of the amount. Defaults to the merchant’s default coin.')),
+  network: WhichNetwork(OnlyNetwork),
   redirect_url: Type.Optional(ReturnUrl),
   ...common,
 });
 export const CreateTransaction = Type.Object({
   crypto: Coin('Coin that the customer pays in.'),
+  network: WhichNetwork('If the coin is on several networks and you name none, the customer chooses one.'),
   amount: Amount('Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD.'),
   currency_fiat: CurrencyFiat,
   return_url: Type.Optional(ReturnUrl),
@@ -138,6 +143,7 @@ export const UpdateMetadata = Type.Object({
 export const Simulate = Type.Object({
   scenario: OneOf('Scenario', 'What the simulated customer and network do.', 'success'),
   currency: Type.Optional(Coin('Coin to pay in, when none is chosen yet. Defaults to BTC.')),
+  network: WhichNetwork(OnlyNetwork),
 });
 export const AdvanceClock = Type.Object({
   seconds: Count('How far to move the clock forward, in seconds: up to 90 days.', 600, { minimum: 1, maximum: 7_776_000 }),
@@ -158,6 +164,7 @@ export const ListQuery = Type.Object({
   ),
   status: Type.Optional(OneOf('PaymentStatus', 'Only payments in this status.', 'pending')),
   currency: Type.Optional(Coin('Only payments in this coin.')),
+  network: Type.Optional(NetworkId('Only payments on this network.')),
   invoice_id: Type.Optional(Text('Only payments with exactly this invoice or order number.', 'A-1001', { minLength: 1, maxLength: 100 })),
   metadata: Type.Optional(
     Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 500 }), {
@@ -232,6 +239,7 @@ export const TransactionCreated = Type.Object({
   ...CREATED,
   amount: Decimal(`Amount to pay, ${CoinAmount}, at the current rate.`, '0.00026289'),
   currency: Coin('Coin to pay in.'),
+  network: NetworkId('Network to pay on.'),
   payment_address: Text('Address to pay to. In test mode a test identifier, which cannot receive money.', 'test_btc_success'),
   amount_fiat: Decimal('Amount asked for, in `currency_fiat`.', '25.50'),
   currency_fiat: OneOf('FiatCurrency', 'Currency of `amount_fiat`.', 'USD'),
@@ -250,6 +258,7 @@ export const LegacyCreated = Type.Object({
   status: CreatedStatus,
   amount: Decimal(`Amount to pay, ${CoinAmount}.`, '0.00026289'),
   currency: Coin('Coin to pay in.'),
+  network: NetworkId('Network to pay on.'),
   payment_address: Text('Address to pay to. In test mode a test identifier, which cannot receive money.', 'test_btc_success'),
   payment_url: PaymentUrl,
   created_at: CreatedAt,
@@ -267,7 +276,7 @@ export const Transfer = Type.Object(
       'Transaction that made the transfer. Null when the network does not tell which one it was.',
     ),
     currency: Coin('Coin that arrived.'),
-    network: Text('Name of the network.', 'Bitcoin'),
+    network: NetworkId('Network that it arrived on.'),
     amount: Decimal('Amount in `currency`.', '0.00026289'),
     amount_usd: OrNull(Decimal('An amount.', '25.50'), 'Worth in US dollars. Null until there is a price for it.'),
     kind: Text(
@@ -325,6 +334,7 @@ export const Detail = Type.Object(
     amount_usd: AmountUsd,
     amount_received_usd: Decimal('What counts as received, in US dollars at the rates that applied.', '25.50'),
     currency: OrNull(Coin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
+    network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     description: OrNull(Text('A text.', 'Two mugs'), 'What the payment is for. Null when you gave none.'),
     payment_address: OrNull(
       Text('An address.', 'test_btc_success'),
@@ -414,6 +424,7 @@ export const ListItem = Type.Object(
     status: Status,
     amount_usd: AmountUsd,
     currency: OrNull(Coin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
+    network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     created_at: CreatedAt,
     completed_at: OrNull(Time('A time.'), 'When the payment was completed. Null until then.'),
     mode: ModeField,
@@ -432,7 +443,7 @@ export const List = Type.Object({
   data: Type.Array(ListItem, { description: 'The payments, newest first.' }),
   has_more: HasMore,
   total_count: Count(
-    'Number of all payments that match, not only those on this page. Exact for `status` and `currency`; with any other filter it is counted up to 10,000.',
+    'Number of all payments that match, not only those on this page. Exact for `status`, `currency` and `network`; with any other filter it is counted up to 10,000.',
     1,
   ),
   total_count_capped: Type.Optional(Flag('True when more payments match than `total_count` says. Absent otherwise.', true)),

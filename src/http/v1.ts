@@ -10,7 +10,7 @@ import { getEvent, listEvents } from '../webhooks/events.ts';
 import { checkBody, readBody } from './body.ts';
 import { commonReadings, draftOf, madeBy, mine, render, renderDetail } from './payments.ts';
 import { readFiatPrice } from './price.ts';
-import { checkMetadataKeys, readLimit, readQuery, readReturnUrl } from './read.ts';
+import { checkMetadataKeys, readCoinNames, readLimit, readOneCoin, readQuery, readReturnUrl } from './read.ts';
 import type { Answer, Call } from './route.ts';
 import { AdvanceClock, CreateTransaction, Resolve, Simulate, UpdateMetadata } from './schema.ts';
 
@@ -23,29 +23,32 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
       params: ['amount', 'currency_fiat'],
       read: () => readFiatPrice(ctx, { mode: owner.mode, body, amount: given.amount, currency: given.currency_fiat }),
     },
+    coins: { params: ['crypto', 'network'], read: () => readCoinNames(given.crypto, given.network) },
     returnUrl: {
       params: ['return_url'],
       read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
     },
   }));
-  const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl });
-  if (draft.scenario && draft.scenario.coin !== given.crypto) {
+  // An asset on several networks without `network`: the customer chooses one on the page.
+  const isOpen = read.coins.length > 1 && read.scenario === null;
+  const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl, ...(isOpen && { asset: given.crypto }) });
+  const identified = draft.scenario?.coin;
+  if (identified !== undefined && !read.coins.includes(identified)) {
     throw new Problem(
       'parameter_invalid',
-      { reason: `it is a ${draft.scenario.coin} identifier, but crypto is ${given.crypto}` },
+      { reason: `it is a ${identified} identifier, but crypto is ${given.crypto}` },
       { param: 'payment_address' },
     );
   }
+  const coin = identified ?? (isOpen ? null : read.coins[0]!);
   try {
     return await createPayment(ctx, {
       ...madeBy(owner),
-      draft: { ...draft, coin: given.crypto },
+      draft: { ...draft, coin },
       idempotency: claim,
       render: (view) => {
-        const { id, amount_usd, amount, currency, payment_address, expires_at, created_at, status, mode, quote_expires_at } = paymentDetail(
-          view,
-          ctx.settings.paymentPageUrl,
-        );
+        const { id, amount_usd, amount, currency, payment_address, expires_at, created_at, status, mode, quote_expires_at, network } =
+          paymentDetail(view, ctx.settings.paymentPageUrl);
         return render(201, {
           success: true,
           transaction_id: id,
@@ -63,6 +66,7 @@ export async function createTransaction({ ctx, owner, body, claim }: Call): Prom
           quote_expires_at,
           status,
           mode,
+          network,
         });
       },
     });
@@ -178,7 +182,7 @@ export async function simulate({ ctx, owner, params, body, claim }: Call): Promi
     merchantId: owner.merchantId,
     paymentId: params.id!,
     scenario: given.scenario,
-    coin: given.currency ?? null,
+    coin: given.currency === undefined ? null : readOneCoin(given.currency, given.network),
     idempotency: claim,
     render: renderDetail(ctx),
   });

@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises';
 import { deriveAddress, type Script } from '../chains/address.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, chainOf, kindOf, type Network } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainOf, kindOf, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
@@ -289,12 +289,12 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
   const offered = COINS.filter((coin) => ctx.chains.has(coin) || wallets.some((wallet) => wallet.coin === coin));
   const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
-  for (const { name, coins, unlisted, failure } of prices) {
+  for (const { name, assets, unlisted, failure } of prices) {
     const lacks = unlisted.length > 0 ? `; not listed there: ${unlisted.join(', ')}` : '';
-    findings.push(failure === null ? good(`${name} prices`, `${coins.join(', ')}${lacks}`) : good(`${name} prices`, failure, failed));
+    findings.push(failure === null ? good(`${name} prices`, `${assets.join(', ')}${lacks}`) : good(`${name} prices`, failure, failed));
   }
   for (const coin of offered) {
-    const found = ctx.prices.quotable(coin);
+    const found = ctx.prices.quotable(COIN[coin].asset);
     findings.push(
       'price' in found
         ? good(`${coin} price`, found.price.sources.join(', '))

@@ -1,7 +1,7 @@
 /** Whether each coin can be paid now: its node, how far its chain has been read, its price. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { explainTrouble, readGuards, readTroubles } from './chain-state.ts';
 
@@ -49,7 +49,7 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     readTroubles(ctx),
   ]);
   return COINS.map((coin): CoinHealth => {
-    const price = ctx.prices.quotable(coin);
+    const price = ctx.prices.quotable(COIN[coin].asset);
     const priceFault = 'price' in price ? null : price.reason;
     const tip = tips.find((row) => row.coin === coin);
     if (!ctx.chains.get(coin)?.follows) return { coin, chain: 'none', height: null, lagSeconds: null, reasons: [], priceFault };

@@ -1,6 +1,7 @@
 /** Creates payments. Concurrent creates share one statement and one commit. */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import { COINS, type Coin, chainOf, type Mode } from '../core/coin.ts';
@@ -331,7 +332,7 @@ export async function insertPayments(
             : tx`, ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
         ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.draft.invoiceId) as string[]}::text[],
         ${json((i) => JSON.stringify(i.draft.metadata))},
-        ${column((i) => (i.draft.scenario ? `test_${i.draft.scenario.coin.toLowerCase()}_${i.draft.scenario.name}` : null)) as string[]}::text[]`
+        ${column((i) => i.draft.scenario && testIdentifier(i.draft.scenario.coin, i.draft.scenario.name)) as string[]}::text[]`
         }
       ) as i (id, number, place, amount_usd_cents, rule_set, window_seconds, created_with, key_id, request, event_id, body
         ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`}) using (number)

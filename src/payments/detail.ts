@@ -1,6 +1,6 @@
 /** The wire shape of a payment, used for both the detail reply and the data of events. */
 
-import { type Coin, chainOf } from '../core/coin.ts';
+import { type Coin, namesOf } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Transfer, Uncounted } from '../core/payment.ts';
 import { itemAmount } from './price.ts';
@@ -23,8 +23,7 @@ export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>): Record<st
 export const transferDetail = (t: Transfer): Record<string, unknown> => ({
   ref: t.ref,
   transaction_hash: t.txid,
-  currency: t.coin,
-  network: chainOf(t.coin).networkName,
+  ...namesOf(t.coin),
   amount: formatUnits(t.coin, t.units),
   amount_usd: t.values.length > 0 ? formatUsd(e8ToCents(t.values.at(-1)!.usdE8)) : null,
   kind: t.kind,
@@ -68,7 +67,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string): Record<string
     accepted_short_usd: isShort ? formatUsd(e8ToCents(s.shortUsdE8)) : null,
     amount_usd: formatUsd(facts.targetUsdCents),
     amount_received_usd: formatUsd(e8ToCents(s.receivedUsdE8)),
-    currency: s.coin,
+    ...(s.coin === null ? { currency: view.request.asset, network: null } : namesOf(s.coin)),
     description: view.request.description,
     payment_address: quote?.address ?? null,
     derivation_path: view.derivationPath,

@@ -1,6 +1,6 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
-import { COINS, type Coin, chainOf, type Mode } from '../core/coin.ts';
+import { COINS, type Coin, type Mode, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core/payment.ts';
@@ -77,7 +77,7 @@ const PAYMENT_CELLS = {
   completed_at: (row) => at(row.completedAt),
   amount_usd: (row) => formatUsd(row.amountUsdCents),
   tax_usd: (row) => (row.request.taxMinor === null ? null : formatUsd(itemUsdCents(row.request, row.request.taxMinor))),
-  currency: (row) => row.coin,
+  currency: (row) => namesOf(row.coin).currency,
   amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
   usd_at_first_sight: (row) => worth(row, first),
   usd_at_completion: (row) => (row.completedAt ? worth(row, last) : null),
@@ -104,6 +104,7 @@ const PAYMENT_CELLS = {
   ),
   amount_held: (row) => (row.coin ? heldDetail(row.coin, row.uncounted).amount_held : null),
   amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
+  network: (row) => namesOf(row.coin).network,
 } as Record<string, (row: Row) => string | null>;
 export const PAYMENT_COLUMNS: readonly string[] = Object.keys(PAYMENT_CELLS);
 
@@ -117,8 +118,8 @@ const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   payment_id: (row) => row.id,
   invoice_id: (row) => row.invoiceId,
   payment_status: (row) => row.status,
-  currency: (row) => row.coin,
-  network: (row) => chainOf(row.coin).networkName,
+  currency: (row) => namesOf(row.coin).currency,
+  network: (row) => namesOf(row.coin).network,
   amount: (row) => formatUnits(row.coin, BigInt(row.units)),
   usd_at_receipt: (row) => (row.values[0] ? usdE8(row.values[0].usdE8) : null),
   usd_last_valued: (row) => (row.values.length > 0 ? usdE8(row.values.at(-1)!.usdE8) : null),
@@ -139,7 +140,7 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
   counted_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents)),
   difference_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents - row.amountUsdCents)),
   service_fee_usd: () => '0.00',
-  currency: (row) => row.coin,
+  currency: (row) => namesOf(row.coin).currency,
   amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
   transaction_hashes: (row) =>
     standing(row)

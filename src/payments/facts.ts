@@ -1,6 +1,6 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
 
-import { type Observation, type Play, SCENARIOS, type Scenario, simulate, WAITING } from '../chains/simulated.ts';
+import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, simulate, WAITING } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import type { Coin, Mode } from '../core/coin.ts';
@@ -115,12 +115,6 @@ async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): P
   }
   return cache;
 }
-
-/** Parses `test_btc_success` into coin and scenario name. */
-export const scenarioFromText = (text: string | null): PaymentRecord['scenario'] => {
-  const match = text === null ? null : /^test_([a-z]+)_([a-z]+)$/.exec(text);
-  return match ? { coin: match[1]!.toUpperCase() as Coin, name: match[2]! } : null;
-};
 
 /**
  * Everything about the payments, in one statement that also reads the clock: after an earlier statement locked the rows,

@@ -175,7 +175,7 @@ export async function payLink(
       amountUsdCents,
       fixed: null,
       coin: null,
-      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxMinor: null, fiat, locale: null },
+      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxMinor: null, fiat, locale: null, asset: null },
       invoiceId: null,
       metadata: { [LINK_METADATA]: opened.id },
       expiresInSeconds: null,

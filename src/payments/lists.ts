@@ -5,12 +5,13 @@ import type { PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { keysWithin } from '../db/look.ts';
-import type { ListItem } from './queries.ts';
+import { inCoins, type ListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 
 export type ListFilter = {
   status: PaymentStatus | null;
-  coin: Coin | null;
+  /** Null for all. */
+  coins: readonly Coin[] | null;
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;
   amountUsdCents: bigint | null;
@@ -99,9 +100,9 @@ export async function listFilteredPayments(
 }
 
 /** The given filters, by their names in a request. */
-const namesOf = ({ status, coin, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore }: ListFilter): string[] => [
+const namesOf = ({ status, coins, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore }: ListFilter): string[] => [
   ...(status === null ? [] : ['status']),
-  ...(coin === null ? [] : ['currency']),
+  ...(coins === null ? [] : ['currency']),
   ...(createdAfter === null ? [] : ['created_after']),
   ...(createdBefore === null ? [] : ['created_before']),
   ...(invoiceId === null ? [] : ['invoice_id']),
@@ -118,7 +119,7 @@ async function candidatesOf(
   { merchantId, mode, filter, backwards }: { merchantId: string; mode: Mode; filter: ListFilter; backwards: boolean },
 ): Promise<{ from: Fragment; key: string; others: Fragment; isExact: boolean; allMatch: Fragment | null }> {
   const { sql } = ctx.db;
-  const { status, coin, invoiceId, metadata, amountUsdCents, createdAfter: from, createdBefore: until } = filter;
+  const { status, coins, invoiceId, metadata, amountUsdCents, createdAfter: from, createdBefore: until } = filter;
   const mine = sql`p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   const rows = sql`payments where merchant_id = ${merchantId} and mode = ${mode}`;
   const { within } = await keysWithin(sql, { key: 'sequence', time: 'created_at', rows, from, until });
@@ -126,7 +127,7 @@ async function candidatesOf(
     invoiceId === null ? null : sql`and p.invoice_id = ${invoiceId}`,
     amountUsdCents === null ? null : sql`and p.amount_usd_cents = ${amountUsdCents}`,
     status === null ? null : sql`and p.status = ${status}`,
-    coin === null ? null : sql`and p.coin = ${coin}`,
+    coins === null ? null : sql`and ${inCoins(sql, coins, sql`p.coin`)}`,
   ].filter((one) => one !== null);
   const pairs = Object.entries(metadata);
   const byPair = invoiceId === null && pairs.length > 0;

@@ -2,10 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { decodeAddress } from '../chains/address.ts';
-import { SCENARIOS, type Scenario, WAITING } from '../chains/simulated.ts';
+import { SCENARIOS, type Scenario, testIdentifier, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { type Coin, type Mode, NETWORKS } from '../core/coin.ts';
+import { COIN, type Coin, type Mode, NETWORKS } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
@@ -28,7 +28,7 @@ import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
-export { SCENARIOS, type Scenario } from '../chains/simulated.ts';
+export { SCENARIOS, type Scenario, scenarioFromText } from '../chains/simulated.ts';
 export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
 
@@ -92,6 +92,8 @@ async function addQuote(
     });
   }
   if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
+  const { asset } = record.request;
+  if (asset !== null && COIN[coin].asset !== asset) throw new Problem('coin_fixed', { coin: asset });
   if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
   const last = facts.quotes.at(-1);
   // A coin that was disabled after it was chosen can still be paid.
@@ -124,7 +126,7 @@ async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<read
 }
 
 function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
-  const quotable = record.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
+  const quotable = record.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
   if (!('price' in quotable)) {
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   }
@@ -144,7 +146,7 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   if (record.mode === 'test') {
     const shown = record.facts.quotes.find((quote) => quote.coin === coin)?.address;
     const named = scenario ?? (record.scenario?.coin === coin ? record.scenario.name : 'success');
-    return shown ?? `test_${coin.toLowerCase()}_${named}`;
+    return shown ?? testIdentifier(coin, named);
   }
   const [given] = await tx<{ address: string }[]>`
     select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;

@@ -1,13 +1,15 @@
 /** Reads payments. Every finder requires the merchant and the mode, except the one for the payer, who knows the id. */
 
 import type { ChainTransaction } from '../chains/chain.ts';
+import { testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
-import { COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { rolesOf, standingOf } from '../core/settle.ts';
 import { createBatcher } from '../db/batch.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { getMerchant, isOffered, type Merchant } from '../merchants/merchants.ts';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
@@ -99,7 +101,7 @@ export async function getSimulatedTransaction(
     timestamp: block?.time ?? null,
     amountUnits: units,
     feeUnits: 0n,
-    inputs: [{ address: `test_${coin.toLowerCase()}_payer`, units }],
+    inputs: [{ address: testIdentifier(coin, 'payer'), units }],
     outputs: [{ address, units }],
   };
 }
@@ -191,6 +193,10 @@ export type ListItem = {
   uncounted: Uncounted[];
 };
 
+/** Matches the payments in some coins. One is compared as such, so that an index by coin yields them in order. */
+export const inCoins = (sql: Sql | Tx, coins: readonly Coin[], column: Fragment = sql`coin`): Fragment =>
+  coins.length === 1 ? sql`${column} = ${coins[0]!}` : sql`${column} = any(${coins as Coin[]}::text[])`;
+
 /**
  * A page of payments, newest first by sequence; `startingAfter` and `endingBefore` are payment ids. The total is the exact count
  * for the filter, in constant time: stored counts plus the deltas not yet folded, in the page's own snapshot.
@@ -205,7 +211,7 @@ export async function listPayments(
     startingAfter,
     endingBefore,
     status,
-    coin,
+    coins,
   }: {
     merchantId: string;
     mode: Mode;
@@ -213,13 +219,14 @@ export async function listPayments(
     startingAfter: string | null;
     endingBefore: string | null;
     status: PaymentStatus | null;
-    coin: Coin | null;
+    /** Null for all. */
+    coins: readonly Coin[] | null;
   },
 ): Promise<{ items: ListItem[]; hasMore: boolean; totalCount: bigint }> {
   const { sql } = ctx.db;
   const cursor = startingAfter ?? endingBefore;
   const backwards = endingBefore !== null;
-  const filter = sql`${status ? sql`and status = ${status}` : sql``} ${coin ? sql`and coin = ${coin}` : sql``}`;
+  const filter = sql`${status ? sql`and status = ${status}` : sql``} ${coins ? sql`and ${inCoins(sql, coins)}` : sql``}`;
   const [row] = await sql<
     {
       known: boolean;
@@ -292,6 +299,7 @@ function coinsFor(
   { walletCoins, walletNetworks, settings, unreachable }: Merchant & { unreachable: ReadonlyMap<Coin, Unreachable> },
 ): CustomerView['coins'] {
   return COINS.flatMap((coin) => {
+    if (view.request.asset !== null && COIN[coin].asset !== view.request.asset) return [];
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
     // A coin that was already chosen stays, so that its amount can be renewed.
@@ -311,7 +319,7 @@ function coinState(
 ): CustomerView['coins'][number] {
   const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false });
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
-  const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(coin) } : ctx.prices.quotable(coin);
+  const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
   if (!('price' in quotable)) return refused('price');
   // A coin that already has its address can be paid, and gets a new rate.
   if (view.facts.mode === 'live' && (isWrong || unreachable.has(coin)) && !view.facts.quotes.some((q) => q.coin === coin))

@@ -72,7 +72,7 @@ function readinessOf(
   const tell = (code: MissingCode, about = ''): Missing => explain(ctx, { code, coin, about, merchant });
   const isOwn = merchant.walletCoins.includes(coin);
   const away = unreachable.get(coin);
-  const price = ctx.prices.quotable(coin);
+  const price = ctx.prices.quotable(COIN[coin].asset);
   const blocking = [
     ...(isOwn ? [] : [tell(merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing')]),
     ...(isOwn && merchant.walletNetworks[coin] !== ctx.settings.networks[coin] ? [tell('wallet_network')] : []),
@@ -208,7 +208,7 @@ type Payable = { coin: Coin; priceE8: bigint };
 const payableCoins = (ctx: Context, merchant: Merchant, unreachable: Unreachables): Payable[] =>
   COINS.flatMap((coin) => {
     const { payable } = readinessOf(ctx, { merchant, coin, unreachable, held: [], usedUp: null });
-    const found = ctx.prices.quotable(coin);
+    const found = ctx.prices.quotable(COIN[coin].asset);
     return payable && 'price' in found ? [{ coin, priceE8: found.price.priceE8 }] : [];
   });
 /** Computed once for all creates that share a read of their merchant. */

@@ -32,8 +32,9 @@ const request: PaymentRequest = {
   taxMinor: 50n,
   locale: 'de',
   fiat: { amount: '23.50', currency: 'EUR', rateE8: 92_165_000n, source: 'coinbase, kraken', at: '2026-11-21T10:00:00.000Z' },
+  asset: null,
 };
-const empty: PaymentRequest = { returnUrl: null, description: null, items: null, taxMinor: null, locale: null, fiat: null };
+const empty: PaymentRequest = { returnUrl: null, description: null, items: null, taxMinor: null, locale: null, fiat: null, asset: null };
 const values: TransferValue[] = [
   { usdE8: 2_550_000_000n, at: new Date('2026-11-21T10:02:00Z'), basis: 'quote', reason: 'first_sight' },
   { usdE8: 2_400_000_000n, at: new Date('2026-11-22T11:00:00Z'), basis: 'spot', reason: 'confirmation' },
@@ -76,6 +77,8 @@ test('rows stored today have the version of their format and are read unchanged'
   assert.deepEqual(rulesFromJson(again(rulesToJson(rules))), rules);
   assert.deepEqual(requestFromJson(again(requestToJson(request))), request);
   assert.deepEqual(requestFromJson(again(requestToJson(empty))), empty);
+  const inLitecoin: PaymentRequest = { ...empty, asset: 'LTC' };
+  assert.deepEqual(requestFromJson(again(requestToJson(inLitecoin))), inLitecoin);
   assert.deepEqual(valuesFromJson(again(valuesToJson(values))), values);
 });
 

@@ -2,7 +2,7 @@
  * The JSON in the columns of payments: written with a format version, read field by field. A field that an older version did not
  * write, such as a coin or a rule that was added later, gets its default.
  */
-import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
+import { ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
 import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
@@ -84,6 +84,7 @@ export const requestToJson = (request: PaymentRequest): Json => ({
           unitPriceCents: String(unitPriceMinor),
         })),
       }),
+  ...(request.asset === null ? {} : { asset: request.asset }),
   ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
 });
 
@@ -96,6 +97,7 @@ export function requestFromJson(value: unknown): PaymentRequest {
     locale: asText(stored.locale),
     items: Array.isArray(stored.items) ? stored.items.map(itemFromJson) : null,
     fiat: fiatFromJson(stored.fiat),
+    asset: oneOf(ASSETS, stored.asset),
   };
 }
 function itemFromJson(value: unknown): PaymentItem {

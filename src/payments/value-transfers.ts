@@ -1,7 +1,7 @@
 /** Freezes what transfers are worth. The caller has locked their payments. */
 import { setImmediate } from 'node:timers/promises';
 import type { Context } from '../context.ts';
-import type { Coin } from '../core/coin.ts';
+import { COIN, type Coin } from '../core/coin.ts';
 import { valueTransfer } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
 import { type Newcomer, readCompany } from './company.ts';
@@ -56,7 +56,7 @@ async function findUnvalued(ctx: Context, records: readonly PaymentRecord[]): Pr
 }
 
 function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
-  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(coin).priceE8, at: record.now };
-  const quotable = ctx.prices.quotable(coin);
+  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(COIN[coin].asset).priceE8, at: record.now };
+  const quotable = ctx.prices.quotable(COIN[coin].asset);
   return 'price' in quotable ? { priceE8: quotable.price.priceE8, at: quotable.price.asOf } : null;
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { COINS } from '../core/coin.ts';
+import { ASSETS } from '../core/coin.ts';
 import { agree, decidePrice, median, outlierPercent, type Vote } from './agreement.ts';
 
 const runs = { numRuns: process.env.FLORIN_LONG ? 100_000 : 2_000 };
@@ -78,10 +78,10 @@ const asVotes = (given: readonly { priceE8: bigint; age: number; aggregator: boo
 
 test('votes older than 120 seconds change nothing', () => {
   fc.assert(
-    fc.property(fc.constantFrom(...COINS), fc.array(vote, { maxLength: 6 }), (coin, given) => {
+    fc.property(fc.constantFrom(...ASSETS), fc.array(vote, { maxLength: 6 }), (asset, given) => {
       const votes = asVotes(given);
       const fresh = votes.filter((v) => NOW - v.at <= 120_000);
-      assert.deepEqual(decidePrice(coin, { votes, past: [], now: NOW }), decidePrice(coin, { votes: fresh, past: [], now: NOW }));
+      assert.deepEqual(decidePrice(asset, { votes, past: [], now: NOW }), decidePrice(asset, { votes: fresh, past: [], now: NOW }));
     }),
     runs,
   );
@@ -89,11 +89,11 @@ test('votes older than 120 seconds change nothing', () => {
 
 test('aggregators change nothing where two exchanges agree', () => {
   fc.assert(
-    fc.property(fc.constantFrom(...COINS), fc.array(vote, { maxLength: 6 }), (coin, given) => {
+    fc.property(fc.constantFrom(...ASSETS), fc.array(vote, { maxLength: 6 }), (asset, given) => {
       const votes = asVotes(given);
-      const alone = decidePrice(coin, { votes: votes.filter((v) => !v.aggregator), past: [], now: NOW });
+      const alone = decidePrice(asset, { votes: votes.filter((v) => !v.aggregator), past: [], now: NOW });
       if ('reason' in alone) return;
-      assert.deepEqual(decidePrice(coin, { votes, past: [], now: NOW }), alone);
+      assert.deepEqual(decidePrice(asset, { votes, past: [], now: NOW }), alone);
       assert.ok(alone.sources.every((name) => !votes.find((v) => v.source === name)!.aggregator));
     }),
     runs,
@@ -102,9 +102,9 @@ test('aggregators change nothing where two exchanges agree', () => {
 
 test('a price is as old as the second of its sources, and its change is one of theirs or between two', () => {
   fc.assert(
-    fc.property(fc.constantFrom(...COINS), fc.array(vote, { maxLength: 6 }), (coin, given) => {
+    fc.property(fc.constantFrom(...ASSETS), fc.array(vote, { maxLength: 6 }), (asset, given) => {
       const votes = asVotes(given);
-      const found = decidePrice(coin, { votes, past: [], now: NOW });
+      const found = decidePrice(asset, { votes, past: [], now: NOW });
       if ('reason' in found) return;
       const theirs = votes.filter((v) => found.sources.includes(v.source));
       assert.ok(theirs.filter((v) => v.at > found.at).length <= 1);
@@ -123,20 +123,20 @@ test('a price is as old as the second of its sources, and its change is one of t
 test('a price more than 15% from five minutes ago needs three sources', () => {
   fc.assert(
     fc.property(
-      fc.constantFrom(...COINS),
+      fc.constantFrom(...ASSETS),
       fc.bigInt({ min: 10n ** 8n, max: 10n ** 13n }),
       fc.integer({ min: 10, max: 400 }),
       fc.integer({ min: 2, max: 5 }),
       fc.integer({ min: 0, max: 600_000 }),
       fc.boolean(),
-      (coin, before, toPercent, sources, age, last) => {
+      (asset, before, toPercent, sources, age, last) => {
         const priceE8 = (before * BigInt(toPercent)) / 100n;
         // The last of them may be an aggregator: it confirms as well as any.
         const votes = Array.from({ length: sources }, (_, i): Vote => {
           const aggregator = last && i === sources - 1;
           return { source: `s${i}`, aggregator, priceE8, change24hBasisPoints: null, at: NOW };
         });
-        const found = decidePrice(coin, { votes, past: [{ priceE8: before, at: NOW - age }], now: NOW });
+        const found = decidePrice(asset, { votes, past: [{ priceE8: before, at: NOW - age }], now: NOW });
         const jumped = apart(priceE8, before) * 100n > before * 15n && age <= 300_000;
         if (jumped && sources < 3) assert.deepEqual(found, { reason: 'the price jumped and too few sources confirm it' });
         else assert.equal('reason' in found ? found.reason : found.priceE8, priceE8);
@@ -148,7 +148,7 @@ test('a price more than 15% from five minutes ago needs three sources', () => {
 
 test('the limit is 2% for BTC and ETH, 3% for the others', () => {
   assert.deepEqual(
-    COINS.map((coin) => [coin, outlierPercent(coin)]),
+    ASSETS.map((asset) => [asset, outlierPercent(asset)]),
     [
       ['BTC', 2n],
       ['ETH', 2n],

@@ -1,5 +1,5 @@
 /** Agreement between price sources: pure rules on what each reported and when. */
-import { ASSET, COIN, type Coin } from '../core/coin.ts';
+import { ASSET, type Asset } from '../core/coin.ts';
 
 /** The last report of a source. `at` is monotonic time. */
 export type Vote = {
@@ -28,7 +28,7 @@ const JUMP_LOOKBACK_MS = 300_000;
 const JUMP_PERCENT = 15n;
 const JUMP_SOURCES = 3;
 /** A source further from the median than this does not agree, in percent. */
-export const outlierPercent = (coin: Coin): bigint => ASSET[COIN[coin].asset].outlierPercent;
+export const outlierPercent = (asset: Asset): bigint => ASSET[asset].outlierPercent;
 
 export function median(values: readonly bigint[]): bigint {
   const sorted = values.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
@@ -50,14 +50,14 @@ export function agree<V extends { priceE8: bigint }>(percent: bigint, votes: rea
 }
 const distance = (a: bigint, b: bigint): bigint => (a > b ? a - b : b - a);
 
-/** The current price of a coin, or why there is none. `past` are its last prices, oldest first. */
+/** The current price of an asset, or why there is none. `past` are its last prices, oldest first. */
 export function decidePrice(
-  coin: Coin,
+  asset: Asset,
   { votes, past, now }: { votes: readonly Vote[]; past: readonly Past[]; now: number },
 ): Agreed | { reason: string } {
   const fresh = votes.filter((v) => now - v.at <= STALE_MS);
   if (fresh.length === 0) return { reason: 'no price source answers' };
-  const percent = outlierPercent(coin);
+  const percent = outlierPercent(asset);
   const exchanges = agree(
     percent,
     fresh.filter((v) => !v.aggregator),

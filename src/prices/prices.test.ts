@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { readConfig } from '../config.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { ASSETS, type Asset } from '../core/coin.ts';
 import { createOutgoing } from '../outgoing.ts';
 import { agree, outlierPercent } from './agreement.ts';
 import { createPrices, type Prices } from './prices.ts';
@@ -33,15 +33,15 @@ const ALL: readonly Name[] = ['coinbase', 'kraken', 'bitstamp', 'bitfinex', 'coi
 const NAMES: readonly Name[] = ['coinbase', 'kraken', 'bitfinex'];
 /** `change` is in each exchange's own format, `volume` that of the last day, `updated` in seconds after the start. */
 type Quote = { last: string; change?: string; volume?: string; updated?: number };
-type Book = Partial<Record<Coin, Quote>>;
+type Book = Partial<Record<Asset, Quote>>;
 const json = (reply: ServerResponse, body: string, status = 200) =>
   reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
 
 /** Answers of each exchange for a book of prices, field for field as it sends them; other requests get 404. */
 const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerResponse) => void>> = {
   coinbase: (path, book, reply) => {
-    const coin = /^\/products\/([A-Z]+)-USD\/stats$/.exec(path)?.[1] as Coin | undefined;
-    const quote = coin && book[coin];
+    const asset = /^\/products\/([A-Z]+)-USD\/stats$/.exec(path)?.[1] as Asset | undefined;
+    const quote = asset && book[asset];
     if (!quote) return void json(reply, '{"message":"NotFound"}', 404);
     const open = quote.change ?? quote.last;
     json(
@@ -52,7 +52,7 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
   kraken: (path, book, reply) => {
     const url = new URL(path, 'http://kraken');
     if (url.pathname !== '/0/public/Ticker') return void json(reply, '{"error":["EGeneral:Unknown method"]}', 404);
-    const pairs: Record<string, [Coin, string]> = {
+    const pairs: Record<string, [Asset, string]> = {
       XBTUSD: ['BTC', 'XXBTZUSD'],
       ETHUSD: ['ETH', 'XETHZUSD'],
       LTCUSD: ['LTC', 'XLTCZUSD'],
@@ -64,8 +64,8 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
     if (wanted.some((asked) => !book[(pairs[asked] ?? assert.fail(`no such pair: ${asked}`))[0]]))
       return void json(reply, '{"error":["EQuery:Unknown asset pair"]}');
     const tickers = wanted.flatMap((asked) => {
-      const [coin, key] = pairs[asked]!;
-      const quote = book[coin];
+      const [asset, key] = pairs[asked]!;
+      const quote = book[asset];
       return quote
         ? [
             `"${key}":{"a":["${quote.last}","1","1.000"],"b":["${quote.last}","2","2.000"],"c":["${quote.last}","0.00047187"],"v":["1","${quote.volume ?? '2'}"],"p":["1.0","2.0"],"t":[1,2],"l":["1.0","1.0"],"h":["2.0","2.0"],"o":"1.0"}`,
@@ -75,7 +75,7 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
     json(reply, `{"error":[],"result":{${tickers.join(',')}}}`);
   },
   bitfinex: (path, book, reply) => {
-    const symbols: Record<string, Coin> = { tBTCUSD: 'BTC', tETHUSD: 'ETH', tLTCUSD: 'LTC', tDSHUSD: 'DASH', 'tDOGE:USD': 'DOGE' };
+    const symbols: Record<string, Asset> = { tBTCUSD: 'BTC', tETHUSD: 'ETH', tLTCUSD: 'LTC', tDSHUSD: 'DASH', 'tDOGE:USD': 'DOGE' };
     const asked = /^\/v2\/tickers\?symbols=(.+)$/.exec(path)?.[1]?.split(',');
     if (!asked) return void json(reply, '["error",10020,"symbol: invalid"]', 404);
     const rows = asked.flatMap((symbol) => {
@@ -85,18 +85,18 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
     json(reply, `[${rows.join(',')}]`);
   },
   bitstamp: (path, book, reply) => {
-    const coin = /^\/api\/v2\/ticker\/([a-z]+)usd\/$/.exec(path)?.[1]?.toUpperCase() as Coin | undefined;
-    const quote = coin && book[coin];
+    const asset = /^\/api\/v2\/ticker\/([a-z]+)usd\/$/.exec(path)?.[1]?.toUpperCase() as Asset | undefined;
+    const quote = asset && book[asset];
     if (!quote) return void reply.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Page not found (404)</h1>');
     json(
       reply,
-      `{"timestamp":"1763854710","open":"1","high":"1","low":"1","last":"${quote.last}","volume":"${quote.volume ?? '2426.07836092'}","vwap":"1","bid":"1","ask":"1","side":"0","open_24":"1","percent_change_24":"${quote.change ?? '0.00'}","market_type":"SPOT","pair":"${coin}/USD","market":"${coin}/USD"}`,
+      `{"timestamp":"1763854710","open":"1","high":"1","low":"1","last":"${quote.last}","volume":"${quote.volume ?? '2426.07836092'}","vwap":"1","bid":"1","ask":"1","side":"0","open_24":"1","percent_change_24":"${quote.change ?? '0.00'}","market_type":"SPOT","pair":"${asset}/USD","market":"${asset}/USD"}`,
     );
   },
   coingecko: (path, book, reply) => {
     const url = new URL(path, 'http://coingecko');
     if (url.pathname !== '/api/v3/simple/price' || url.searchParams.get('vs_currencies') !== 'usd') return void json(reply, '{}', 404);
-    const ids: Record<string, Coin> = { bitcoin: 'BTC', ethereum: 'ETH', litecoin: 'LTC', dash: 'DASH', dogecoin: 'DOGE' };
+    const ids: Record<string, Asset> = { bitcoin: 'BTC', ethereum: 'ETH', litecoin: 'LTC', dash: 'DASH', dogecoin: 'DOGE' };
     const entries = url.searchParams
       .get('ids')!
       .split(',')
@@ -154,18 +154,18 @@ async function openPrices(t: TestContext, { hosts }: Exchanges, { once = false, 
     },
   };
 }
-const quoted = (prices: Prices, coin: Coin, priceE8: bigint) =>
+const quoted = (prices: Prices, asset: Asset, priceE8: bigint) =>
   eventually(
-    async () => prices.quotable(coin),
+    async () => prices.quotable(asset),
     (q) => 'price' in q && q.price.priceE8 === priceE8,
   );
-const refused = (prices: Prices, coin: Coin, reason: RegExp) =>
+const refused = (prices: Prices, asset: Asset, reason: RegExp) =>
   eventually(
-    async () => prices.quotable(coin),
+    async () => prices.quotable(asset),
     (q) => 'reason' in q && reason.test(q.reason),
   );
-const all = (last: string): Book => Object.fromEntries(COINS.map((coin) => [coin, { last }]));
-const only = (coin: Coin, last: string): Book => ({ [coin]: { last } });
+const all = (last: string): Book => Object.fromEntries(ASSETS.map((asset) => [asset, { last }]));
+const only = (asset: Asset, last: string): Book => ({ [asset]: { last } });
 
 test('each exchange is read to the last digit, with its own names for the coins', async (t) => {
   const exact: Book = {
@@ -179,7 +179,7 @@ test('each exchange is read to the last digit, with its own names for the coins'
   for (const source of createSources(ALL, { hosts: exchanges.hosts, clock: still })) {
     const seen = await source.fetch(outgoing);
     assert.deepEqual(
-      Object.fromEntries(seen.map((o) => [o.coin, o.priceE8])),
+      Object.fromEntries(seen.map((o) => [o.asset, o.priceE8])),
       { BTC: 9_712_345_000_000n, ETH: 255_055_000_000n, LTC: 10_000_000_000n, DASH: 3_000_000_000n, DOGE: 19_999_999n },
       source.name,
     );
@@ -241,8 +241,8 @@ test('if no source reports the daily change, our own history is used', async (t)
     void json(reply, `{"last":"102","volume":"5","percent_change_24":null,"pair":"${path.slice(15, 18)}"}`);
   await database.db.sql`delete from price_history`;
   const hours = (h: number, minutes = 0) => new Date(START - h * 3_600_000 - minutes * 60_000);
-  const row = (coin: Coin, at: Date, priceE8: bigint) =>
-    database.db.sql`insert into price_history (coin, at, price_e8, sources) values (${coin}, ${at}, ${priceE8}, '["kraken"]')`;
+  const row = (asset: Asset, at: Date, priceE8: bigint) =>
+    database.db.sql`insert into price_history (coin, at, price_e8, sources) values (${asset}, ${at}, ${priceE8}, '["kraken"]')`;
   await row('BTC', hours(24, 4), 8_000_000_000n);
   await row('BTC', hours(24, -3), 10_000_000_000n);
   await row('BTC', hours(23), 9_000_000_000n);
@@ -252,7 +252,7 @@ test('if no source reports the daily change, our own history is used', async (t)
   await row('DOGE', hours(23, 29), 10_000_000_000n);
   const { prices } = await openPrices(t, exchanges, { sources: 'kraken,bitstamp', keep: true });
   await quoted(prices, 'BTC', 10_200_000_000n);
-  const change = (coin: Coin) => [prices.look(coin)!.change24hBasisPoints, prices.look(coin)!.changeFrom];
+  const change = (asset: Asset) => [prices.look(asset)!.change24hBasisPoints, prices.look(asset)!.changeFrom];
   assert.deepEqual(change('BTC'), [200n, 'history']);
   assert.deepEqual(change('LTC'), [-5_000n, 'history']);
   assert.deepEqual(change('DOGE'), [0n, 'none']);
@@ -273,23 +273,23 @@ test('the price is the median of three, the mean of two', async (t) => {
 
 test('a price far from the others is dropped: 2% for BTC and ETH, 3% for the others', () => {
   const votes = (...prices: number[]) => prices.map((p, i) => ({ source: `s${i}`, priceE8: BigInt(p) * 100_000_000n }));
-  const sourcesOf = (coin: Coin, ...prices: number[]) =>
-    agree(outlierPercent(coin), votes(...prices))?.near.map(({ source }) => source) ?? null;
-  for (const coin of COINS) {
-    const wide = coin !== 'BTC' && coin !== 'ETH';
-    assert.deepEqual(sourcesOf(coin, 1000, 1010, 1030), ['s0', 's1', 's2'], coin);
-    assert.deepEqual(sourcesOf(coin, 1000, 1000, 1021), wide ? ['s0', 's1', 's2'] : ['s0', 's1'], coin);
-    assert.deepEqual(sourcesOf(coin, 1000, 1000, 1031), ['s0', 's1'], coin);
-    assert.deepEqual(sourcesOf(coin, 969, 1000, 1000), ['s1', 's2'], coin);
+  const sourcesOf = (asset: Asset, ...prices: number[]) =>
+    agree(outlierPercent(asset), votes(...prices))?.near.map(({ source }) => source) ?? null;
+  for (const asset of ASSETS) {
+    const wide = asset !== 'BTC' && asset !== 'ETH';
+    assert.deepEqual(sourcesOf(asset, 1000, 1010, 1030), ['s0', 's1', 's2'], asset);
+    assert.deepEqual(sourcesOf(asset, 1000, 1000, 1021), wide ? ['s0', 's1', 's2'] : ['s0', 's1'], asset);
+    assert.deepEqual(sourcesOf(asset, 1000, 1000, 1031), ['s0', 's1'], asset);
+    assert.deepEqual(sourcesOf(asset, 969, 1000, 1000), ['s1', 's2'], asset);
     // Two agree with each other or not at all: the mean of two distant ones would be nobody's price.
-    assert.deepEqual(sourcesOf(coin, 1000, 1020), ['s0', 's1'], coin);
-    assert.deepEqual(sourcesOf(coin, 1000, 1021), wide ? ['s0', 's1'] : null, coin);
-    assert.deepEqual(sourcesOf(coin, 1031, 1000), null, coin);
-    assert.deepEqual(sourcesOf(coin, 900, 1000, 1100), null, coin);
-    assert.deepEqual(sourcesOf(coin, 1000), null, coin);
-    assert.deepEqual(sourcesOf(coin), null, coin);
+    assert.deepEqual(sourcesOf(asset, 1000, 1020), ['s0', 's1'], asset);
+    assert.deepEqual(sourcesOf(asset, 1000, 1021), wide ? ['s0', 's1'] : null, asset);
+    assert.deepEqual(sourcesOf(asset, 1031, 1000), null, asset);
+    assert.deepEqual(sourcesOf(asset, 900, 1000, 1100), null, asset);
+    assert.deepEqual(sourcesOf(asset, 1000), null, asset);
+    assert.deepEqual(sourcesOf(asset), null, asset);
     // If two remain after the others were dropped, the same limit applies to them.
-    assert.deepEqual(sourcesOf(coin, 500, 981, 1019, 2000), null, coin);
+    assert.deepEqual(sourcesOf(asset, 500, 981, 1019, 2000), null, asset);
   }
   assert.equal(agree(2n, votes(1000, 1004, 5000))!.priceE8, 100_200_000_000n, 'the dropped one does not pull the middle');
 });
@@ -313,10 +313,10 @@ test('a single exchange gives no quote, also when it is listed twice', async (t)
 test('without any price, test mode has a sample, labeled as one', async (t) => {
   const { prices } = await openPrices(t, await openExchanges(t, {}));
   await refused(prices, 'DOGE', /no price source answers/);
-  for (const coin of COINS) {
-    const { sample, sources, priceE8 } = prices.forTest(coin);
+  for (const asset of ASSETS) {
+    const { sample, sources, priceE8 } = prices.forTest(asset);
     assert.deepEqual([sample, sources, priceE8 > 0n], [true, ['sample'], true]);
-    assert.equal(prices.look(coin), null);
+    assert.equal(prices.look(asset), null);
   }
 });
 
@@ -454,8 +454,8 @@ test('a value that is not a positive plain decimal does not count, for that coin
     for (const source of createSources(['coinbase', 'kraken', 'bitstamp'], { hosts: exchanges.hosts, clock: still })) {
       const seen = await source.fetch(outgoing);
       assert.deepEqual(
-        seen.map((o) => o.coin),
-        COINS.filter((coin) => coin !== 'LTC'),
+        seen.map((o) => o.asset),
+        ASSETS.filter((asset) => asset !== 'LTC'),
         `${source.name}: ${last}`,
       );
     }
@@ -486,7 +486,7 @@ test('an exchange that fails is requested less and less often, and as before onc
       const before = exchanges.asked.coinbase;
       await eventually(
         async () => exchanges.asked.coinbase,
-        (asked) => asked >= before + COINS.length + 1,
+        (asked) => asked >= before + ASSETS.length + 1,
       );
     }
     delete exchanges.answers.kraken;
@@ -508,14 +508,14 @@ test('a coin that an exchange does not list is not an error, and is not requeste
   const clock = { now: () => new Date(START), monotonicMs: () => ms };
   for (const source of createSources(ALL, { hosts: exchanges.hosts, clock })) {
     const name = source.name as Name;
-    const coins = async () => (await source.fetch(outgoing)).map((o) => o.coin);
+    const assets = async () => (await source.fetch(outgoing)).map((o) => o.asset);
     const asked = async () => {
       const before = exchanges.asked[name];
-      await coins();
+      await assets();
       return exchanges.asked[name] - before;
     };
     ms = 0;
-    assert.deepEqual(await coins(), ['BTC', 'DOGE'], name);
+    assert.deepEqual(await assets(), ['BTC', 'DOGE'], name);
     assert.deepEqual(source.unlisted(), ['ETH', 'LTC', 'DASH'], name);
     const requests = { coinbase: 2, kraken: 1, bitstamp: 2, bitfinex: 1, coingecko: 1 }[name];
     assert.equal(await asked(), requests, `${name} is asked for what it has`);
@@ -523,7 +523,7 @@ test('a coin that an exchange does not list is not an error, and is not requeste
     ms = 3_599_999;
     assert.equal(await asked(), requests, name);
     ms = 3_600_000;
-    assert.deepEqual(await coins(), [...COINS], `${name} is asked for all again after an hour`);
+    assert.deepEqual(await assets(), [...ASSETS], `${name} is asked for all again after an hour`);
     assert.deepEqual(source.unlisted(), [], name);
   }
 });
@@ -534,8 +534,8 @@ test('one unknown pair in the request does not affect the others at Bitfinex', a
     path.includes('tDSHUSD') ? void json(reply, '["error",10020,"symbol: invalid"]', 500) : SPEAK.bitfinex(path, all('100'), reply);
   const [source] = createSources(['bitfinex'], { hosts: exchanges.hosts, clock: still });
   assert.deepEqual(
-    (await source!.fetch(outgoing)).map((o) => o.coin),
-    COINS.filter((coin) => coin !== 'DASH'),
+    (await source!.fetch(outgoing)).map((o) => o.asset),
+    ASSETS.filter((asset) => asset !== 'DASH'),
   );
   assert.deepEqual(source!.unlisted(), ['DASH']);
 });
@@ -544,7 +544,7 @@ test('a market without trades for a day has no price', async (t) => {
   const dead = { ...all('100'), DASH: { last: '30', volume: '0' }, LTC: { last: '100', volume: '0.00000000' } };
   const exchanges = await openExchanges(t, { coinbase: dead, kraken: dead, bitstamp: dead, bitfinex: dead });
   for (const source of createSources(['coinbase', 'kraken', 'bitstamp', 'bitfinex'], { hosts: exchanges.hosts, clock: still })) {
-    const seen = (await source.fetch(outgoing)).map((o) => o.coin);
+    const seen = (await source.fetch(outgoing)).map((o) => o.asset);
     assert.deepEqual(seen, ['BTC', 'ETH', 'DOGE'], source.name);
     assert.deepEqual(source.unlisted(), [], source.name);
   }
@@ -570,7 +570,7 @@ test('a price that an aggregator has not renewed for five minutes does not count
   const exchanges = await openExchanges(t, { coingecko: { BTC: { last: '97000', updated: -300 }, LTC: { last: '100', updated: -301 } } });
   const [source] = createSources(['coingecko'], { hosts: exchanges.hosts, clock: still });
   assert.deepEqual(
-    (await source!.fetch(outgoing)).map((o) => o.coin),
+    (await source!.fetch(outgoing)).map((o) => o.asset),
     ['BTC'],
   );
 });
@@ -615,16 +615,16 @@ test('prices are recorded once a minute with their sources', async (t) => {
   const rows = () =>
     database.db.sql<{ coin: string; at: Date; price: bigint; sources: string[] }[]>`
       select coin, at, price_e8 as price, sources from price_history order by at, coin`;
-  const [first] = await eventually(rows, (r) => r.length === COINS.length);
+  const [first] = await eventually(rows, (r) => r.length === ASSETS.length);
   assert.deepEqual(
     [first!.coin, first!.at, first!.price, first!.sources.toSorted()],
     ['BTC', new Date(START), 10_025_000_000n, ['coinbase', 'kraken']],
   );
   pass(59);
   await sleep(100);
-  assert.equal((await rows()).length, COINS.length);
+  assert.equal((await rows()).length, ASSETS.length);
   pass(1);
-  await eventually(rows, (r) => r.length === 2 * COINS.length);
+  await eventually(rows, (r) => r.length === 2 * ASSETS.length);
 });
 
 test('a price is as old as the second source that agrees', async (t) => {
@@ -644,7 +644,7 @@ test('a jump is detected across a restart', async (t) => {
   await quoted(first.prices, 'LTC', 10_000_000_000n);
   await eventually(
     async () => database.db.sql`select 1 from price_history`,
-    (rows) => rows.length === COINS.length,
+    (rows) => rows.length === ASSETS.length,
   );
   await first.prices.stop();
   Object.assign(exchanges.book, { coinbase: all('120'), kraken: all('120') });
@@ -698,7 +698,7 @@ test('two services write one row per coin and minute', async (t) => {
   await one.prices.stop();
   await other.prices.stop();
   const rows = await database.db.sql<{ at: Date }[]>`select at from price_history`;
-  assert.equal(rows.length, COINS.length);
+  assert.equal(rows.length, ASSETS.length);
   assert.deepEqual(rows[0]!.at, new Date(START));
 });
 
@@ -707,9 +707,9 @@ test('the operator sees what each source answers', async (t) => {
   exchanges.answers.bitfinex = BROKEN['429']!;
   const prices = createPrices({ db: database.db, outgoing, clock: still, log: silent, sources: NAMES.join(','), hosts: exchanges.hosts });
   assert.deepEqual(await prices.check(), [
-    { name: 'coinbase', coins: ['BTC'], unlisted: ['ETH', 'LTC', 'DASH', 'DOGE'], failure: null },
-    { name: 'kraken', coins: [...COINS], unlisted: [], failure: null },
-    { name: 'bitfinex', coins: [], unlisted: [], failure: 'it answers status 429' },
+    { name: 'coinbase', assets: ['BTC'], unlisted: ['ETH', 'LTC', 'DASH', 'DOGE'], failure: null },
+    { name: 'kraken', assets: [...ASSETS], unlisted: [], failure: null },
+    { name: 'bitfinex', assets: [], unlisted: [], failure: 'it answers status 429' },
   ]);
   assert.ok('price' in prices.quotable('BTC'));
 });
@@ -717,16 +717,16 @@ test('the operator sees what each source answers', async (t) => {
 test('static prices are exact, never stale, need no second source, and exist only for the listed coins', async (t) => {
   const { prices, pass } = await openPrices(t, await openExchanges(t, {}), { sources: 'static:BTC=97000.00,DOGE=0.20000001, ETH=3500' });
   pass(86_400);
-  for (const [coin, priceE8] of [
+  for (const [asset, priceE8] of [
     ['BTC', 9_700_000_000_000n],
     ['DOGE', 20_000_001n],
     ['ETH', 350_000_000_000n],
   ] as const) {
-    const quotable = prices.quotable(coin);
+    const quotable = prices.quotable(asset);
     assert.ok('price' in quotable);
     const { asOf, ...price } = quotable.price;
     assert.deepEqual(price, {
-      coin,
+      asset,
       priceE8,
       sources: ['static'],
       change24hBasisPoints: 0n,

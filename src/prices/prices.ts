@@ -1,6 +1,6 @@
 /** Prices on which fresh sources agree, in memory. Quotes only use fresh, agreed prices. */
 import { addMs, type Clock, DAY_MS, MINUTE_MS } from '../core/clock.ts';
-import { COINS, type Coin, isCoin } from '../core/coin.ts';
+import { ASSET, ASSETS, type Asset, isAsset } from '../core/coin.ts';
 import type { Db } from '../db/db.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
@@ -9,8 +9,8 @@ import { createFeed, type Outages } from './feed.ts';
 import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 
 export type Price = {
-  coin: Coin;
-  /** USD per coin with eight decimals. */
+  asset: Asset;
+  /** USD per unit with eight decimals. */
   priceE8: bigint;
   asOf: Date;
   sources: readonly string[];
@@ -23,18 +23,18 @@ export type Price = {
   /** A labelled sample for test mode, used when no feed can be reached. */
   sample: boolean;
 };
-/** The status of a source: the coins it has a price for, those it does not list, or why it has no data. */
-export type SourceReport = { name: string; coins: readonly Coin[]; unlisted: readonly Coin[]; failure: string | null };
+/** The status of a source: the assets it has a price for, those it does not list, or why it has no data. */
+export type SourceReport = { name: string; assets: readonly Asset[]; unlisted: readonly Asset[]; failure: string | null };
 export type Prices = {
   /** The last good price, even if old (null: none, or older than 10 min). */
-  look(coin: Coin): Price | null;
+  look(asset: Asset): Price | null;
   /**
    * A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why there is none. Synchronous, from
    * memory.
    */
-  quotable(coin: Coin): { price: Price } | { reason: string };
+  quotable(asset: Asset): { price: Price } | { reason: string };
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
-  forTest(coin: Coin): Price;
+  forTest(asset: Asset): Price;
   /** Asks every source now; not together with `start`. Empty with static prices. */
   check(): Promise<SourceReport[]>;
   start(): Promise<void>;
@@ -50,15 +50,6 @@ const RECENT_MS = 300_000;
 const DAY_AGO_SLACK_MS = 30 * MINUTE_MS;
 /** Minutes are kept for two days, then the first minute of every hour for 90 days. */
 const THIN_EVERY_MS = 60 * MINUTE_MS;
-
-/** Approximate prices for test mode without a feed, labeled as samples wherever they are shown. */
-const SAMPLES: Readonly<Record<Coin, bigint>> = {
-  BTC: 9_700_000_000_000n,
-  ETH: 350_000_000_000n,
-  LTC: 10_000_000_000n,
-  DASH: 3_000_000_000n,
-  DOGE: 20_000_000n,
-};
 
 /** `sources` is the PRICES variable: names, or `static:BTC=97000.00,…`. Errors: it names what does not exist. */
 export function createPrices({
@@ -80,21 +71,21 @@ export function createPrices({
   hosts?: Hosts;
   pollMs?: number;
 }): Prices {
-  const fixed = readStatic(sources, isCoin, 'PRICES must look like static:BTC=97000.00,ETH=3500.00');
+  const fixed = readStatic(sources, isAsset, 'PRICES must look like static:BTC=97000.00,ETH=3500.00');
   const feeds = fixed ? [] : createSources(namesIn(sources), { ...(hosts && { hosts }), clock });
-  const votes = new Map<Coin, Map<string, Vote>>(COINS.map((coin) => [coin, new Map()]));
-  const last = new Map<Coin, { price: Omit<Price, 'stale'>; at: number }>();
-  const reasons = new Map<Coin, string>();
-  const recent = new Map<Coin, Past[]>();
-  const dayAgo = new Map<Coin, bigint>();
+  const votes = new Map<Asset, Map<string, Vote>>(ASSETS.map((asset) => [asset, new Map()]));
+  const last = new Map<Asset, { price: Omit<Price, 'stale'>; at: number }>();
+  const reasons = new Map<Asset, string>();
+  const recent = new Map<Asset, Past[]>();
+  const dayAgo = new Map<Asset, bigint>();
   let isSeeded = false;
   let storedAt = Number.NEGATIVE_INFINITY;
   let thinnedAt = Number.NEGATIVE_INFINITY;
 
   /** The change as reported by the sources, else from our history. */
-  const changeOf = (coin: Coin, priceE8: bigint, told: bigint | null): Pick<Price, 'change24hBasisPoints' | 'changeFrom'> => {
+  const changeOf = (asset: Asset, priceE8: bigint, told: bigint | null): Pick<Price, 'change24hBasisPoints' | 'changeFrom'> => {
     if (told !== null) return { change24hBasisPoints: told, changeFrom: 'sources' };
-    const before = dayAgo.get(coin);
+    const before = dayAgo.get(asset);
     return before === undefined
       ? { change24hBasisPoints: 0n, changeFrom: 'none' }
       : { change24hBasisPoints: ((priceE8 - before) * 10_000n) / before, changeFrom: 'history' };
@@ -102,24 +93,24 @@ export function createPrices({
   const decide = async (): Promise<void> => {
     if (!isSeeded) await seed();
     const now = clock.monotonicMs();
-    for (const coin of COINS) {
-      const past = (recent.get(coin) ?? []).filter((p) => now - p.at <= RECENT_MS);
-      const decision = decidePrice(coin, { votes: [...votes.get(coin)!.values()], past, now });
+    for (const asset of ASSETS) {
+      const past = (recent.get(asset) ?? []).filter((p) => now - p.at <= RECENT_MS);
+      const decision = decidePrice(asset, { votes: [...votes.get(asset)!.values()], past, now });
       if ('reason' in decision) {
-        reasons.set(coin, decision.reason);
+        reasons.set(asset, decision.reason);
         continue;
       }
-      reasons.delete(coin);
-      recent.set(coin, [...past, { at: now, priceE8: decision.priceE8 }]);
-      last.set(coin, {
+      reasons.delete(asset);
+      recent.set(asset, [...past, { at: now, priceE8: decision.priceE8 }]);
+      last.set(asset, {
         at: decision.at,
         price: {
-          coin,
+          asset,
           priceE8: decision.priceE8,
           asOf: addMs(clock.now(), decision.at - now),
           sources: decision.sources,
           sample: false,
-          ...changeOf(coin, decision.priceE8, decision.change24hBasisPoints),
+          ...changeOf(asset, decision.priceE8, decision.change24hBasisPoints),
         },
       });
     }
@@ -134,7 +125,7 @@ export function createPrices({
     pollMs,
     take: (source, seen, at) => {
       const { aggregator } = feeds.find(({ name }) => name === source)!;
-      for (const { coin, ...observed } of seen) votes.get(coin)!.set(source, { ...observed, source, aggregator, at });
+      for (const { asset, ...observed } of seen) votes.get(asset)!.set(source, { ...observed, source, aggregator, at });
     },
     decide,
   });
@@ -144,11 +135,11 @@ export function createPrices({
     const now = clock.monotonicMs();
     const present = clock.now();
     try {
-      const rows = await db.sql<{ coin: Coin; at: Date; priceE8: bigint }[]>`
-        select coin, at, price_e8 as "priceE8" from price_history
-        where coin = any(${[...COINS]}) and at > ${addMs(present, -RECENT_MS)} and at <= ${present} order by at desc`;
-      for (const { coin, at, priceE8 } of rows) {
-        recent.set(coin, [{ at: now - (present.getTime() - at.getTime()), priceE8 }, ...(recent.get(coin) ?? [])]);
+      const rows = await db.sql<{ asset: Asset; at: Date; priceE8: bigint }[]>`
+        select coin as asset, at, price_e8 as "priceE8" from price_history
+        where coin = any(${[...ASSETS]}) and at > ${addMs(present, -RECENT_MS)} and at <= ${present} order by at desc`;
+      for (const { asset, at, priceE8 } of rows) {
+        recent.set(asset, [{ at: now - (present.getTime() - at.getTime()), priceE8 }, ...(recent.get(asset) ?? [])]);
       }
       await readDayAgo();
       isSeeded = true;
@@ -158,16 +149,16 @@ export function createPrices({
   };
   const readDayAgo = async (): Promise<void> => {
     const then = addMs(clock.now(), -DAY_MS);
-    const rows = await db.sql<{ coin: Coin; priceE8: bigint }[]>`
-      select distinct on (coin) coin, price_e8 as "priceE8" from price_history
-      where coin = any(${[...COINS]}) and at between ${addMs(then, -DAY_AGO_SLACK_MS)} and ${addMs(then, DAY_AGO_SLACK_MS)}
+    const rows = await db.sql<{ asset: Asset; priceE8: bigint }[]>`
+      select distinct on (coin) coin as asset, price_e8 as "priceE8" from price_history
+      where coin = any(${[...ASSETS]}) and at between ${addMs(then, -DAY_AGO_SLACK_MS)} and ${addMs(then, DAY_AGO_SLACK_MS)}
       order by coin, abs(extract(epoch from at - ${then}::timestamptz)), at`;
     dayAgo.clear();
-    for (const { coin, priceE8 } of rows) dayAgo.set(coin, priceE8);
+    for (const { asset, priceE8 } of rows) dayAgo.set(asset, priceE8);
   };
-  /** One row per coin and minute, even when several processes write it. */
+  /** One row per asset and minute, even when several processes write it. */
   const remember = async (now: number): Promise<void> => {
-    const rows = [...last.values()].filter(({ price }) => !reasons.has(price.coin));
+    const rows = [...last.values()].filter(({ price }) => !reasons.has(price.asset));
     if (now - storedAt < HISTORY_MS || rows.length === 0) return;
     storedAt = now;
     const minute = new Date(Math.floor(clock.now().getTime() / HISTORY_MS) * HISTORY_MS);
@@ -175,47 +166,47 @@ export function createPrices({
       await db.sql`
         insert into price_history (coin, at, price_e8, sources)
         select r.coin, ${minute}, r.price_e8, r.sources
-        from jsonb_to_recordset(${db.sql.json(rows.map(({ price }) => ({ coin: price.coin, price_e8: price.priceE8.toString(), sources: price.sources })) as never)})
+        from jsonb_to_recordset(${db.sql.json(rows.map(({ price }) => ({ coin: price.asset, price_e8: price.priceE8.toString(), sources: price.sources })) as never)})
           as r (coin text, price_e8 numeric, sources jsonb)
         on conflict do nothing`;
       await readDayAgo();
       if (now - thinnedAt < THIN_EVERY_MS) return;
       thinnedAt = now;
       await db.sql`
-        delete from price_history h where coin = any(${[...COINS]}) and (at < ${addMs(minute, -90 * DAY_MS)} or (at < ${addMs(minute, -2 * DAY_MS)}
+        delete from price_history h where coin = any(${[...ASSETS]}) and (at < ${addMs(minute, -90 * DAY_MS)} or (at < ${addMs(minute, -2 * DAY_MS)}
           and exists (select 1 from price_history e where e.coin = h.coin and e.at >= date_trunc('hour', h.at) and e.at < h.at)))`;
     } catch (error) {
       log.warn({ err: error }, 'Could not save prices');
     }
   };
   const unchanged = { change24hBasisPoints: 0n, changeFrom: 'none', stale: false } as const;
-  const look = (coin: Coin): Price | null => {
+  const look = (asset: Asset): Price | null => {
     if (fixed) {
-      const priceE8 = fixed.get(coin);
-      return priceE8 ? { coin, priceE8, asOf: clock.now(), sources: ['static'], ...unchanged, sample: false } : null;
+      const priceE8 = fixed.get(asset);
+      return priceE8 ? { asset, priceE8, asOf: clock.now(), sources: ['static'], ...unchanged, sample: false } : null;
     }
-    const entry = last.get(coin);
+    const entry = last.get(asset);
     const age = entry ? clock.monotonicMs() - entry.at : Number.POSITIVE_INFINITY;
     return entry && age <= UNUSABLE_MS ? { ...entry.price, stale: age > STALE_MS } : null;
   };
-  const quotable: Prices['quotable'] = (coin) => {
-    const price = look(coin);
-    if (price && !price.stale && !reasons.has(coin)) return { price };
-    return { reason: reasons.get(coin) ?? (fixed ? 'PRICES does not set one' : 'the last price is too old') };
+  const quotable: Prices['quotable'] = (asset) => {
+    const price = look(asset);
+    if (price && !price.stale && !reasons.has(asset)) return { price };
+    return { reason: reasons.get(asset) ?? (fixed ? 'PRICES does not set one' : 'the last price is too old') };
   };
   return {
     look,
     quotable,
-    forTest: (coin) => {
-      const found = quotable(coin);
+    forTest: (asset) => {
+      const found = quotable(asset);
       return 'price' in found
         ? found.price
-        : { coin, priceE8: SAMPLES[coin], asOf: clock.now(), sources: ['sample'], ...unchanged, sample: true };
+        : { asset, priceE8: ASSET[asset].sampleE8, asOf: clock.now(), sources: ['sample'], ...unchanged, sample: true };
     },
     check: async () =>
       (await feed.askAll()).map(({ name, answer, failure }) => ({
         name,
-        coins: answer?.map(({ coin }) => coin) ?? [],
+        assets: answer?.map(({ asset }) => asset) ?? [],
         unlisted: feeds.find((source) => source.name === name)!.unlisted(),
         failure,
       })),

@@ -1,16 +1,16 @@
 /** Price sources, each parsed in its own format from the response text, so that no price passes through a float. */
 import type { Clock } from '../core/clock.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { ASSET, ASSETS, type Asset, type Market } from '../core/coin.ts';
 import { E8, parseDecimal, parseExactJson } from '../core/money.ts';
 import type { Outgoing } from '../outgoing.ts';
 import type { Asked } from './feed.ts';
 
-/** The report of one source on one coin. */
-export type Observed = { coin: Coin; priceE8: bigint; change24hBasisPoints: bigint | null };
+/** The report of one source on one asset. */
+export type Observed = { asset: Asset; priceE8: bigint; change24hBasisPoints: bigint | null };
 export type Source = Asked<readonly Observed[]> & {
   aggregator: boolean;
   /** Coins that the source does not list: not requested for an hour. */
-  unlisted(): readonly Coin[];
+  unlisted(): readonly Asset[];
 };
 export type Hosts = Readonly<Record<string, string>>;
 
@@ -46,8 +46,11 @@ const changeOf = (now: bigint, before: bigint | null): bigint | null => (before 
 /** A market without trades for a day: its price is out of date. */
 export const isDead = (volume: unknown): boolean => typeof volume === 'string' && /^0+(?:\.0+)?$/.test(volume);
 
-const observed = (coin: Coin, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
-  priceE8 === null ? null : { coin, priceE8, change24hBasisPoints };
+const observed = (asset: Asset, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
+  priceE8 === null ? null : { asset, priceE8, change24hBasisPoints };
+
+/** The assets with a market at a source, by the table. */
+const traded = (market: Market): Asset[] => ASSETS.filter((asset) => ASSET[asset].markets[market] !== undefined);
 
 class StatusError extends Error {
   readonly status: number;
@@ -82,21 +85,21 @@ export const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-/** Which coins to ask for. */
-type Listing = { coins(): Coin[]; lacks(coin: Coin): void };
-/** Fetches the prices of some coins, or a reason; reports unlisted coins to `listing`. */
+/** Which assets to ask for: those that the table names a market for, without those that the source said it does not list. */
+type Listing = { assets(): Asset[]; lacks(asset: Asset): void };
+/** Fetches the prices of some assets, or a reason; reports unlisted assets to `listing`. */
 type Ask = (outgoing: Outgoing, listing: Listing, now: Date) => Promise<(Observed | null)[]>;
 
-/** One request per coin. An exchange that fails for every coin has failed. */
+/** One request per asset. An exchange that fails for every asset has failed. */
 const each =
-  (one: (outgoing: Outgoing, coin: Coin) => Promise<Observed | null>): Ask =>
+  (one: (outgoing: Outgoing, asset: Asset) => Promise<Observed | null>): Ask =>
   async (outgoing, listing) => {
-    const coins = listing.coins();
-    const found = await Promise.allSettled(coins.map((coin) => one(outgoing, coin)));
+    const assets = listing.assets();
+    const found = await Promise.allSettled(assets.map((asset) => one(outgoing, asset)));
     let failure: unknown = null;
     const seen = found.flatMap((f, i) => {
       if (f.status === 'fulfilled') return [f.value];
-      if (f.reason instanceof StatusError && f.reason.status === 404) listing.lacks(coins[i]!);
+      if (f.reason instanceof StatusError && f.reason.status === 404) listing.lacks(assets[i]!);
       else failure ??= f.reason;
       return [];
     });
@@ -105,20 +108,21 @@ const each =
   };
 
 const coinbase = (host: string): Ask =>
-  each(async (outgoing, coin) => {
-    const stats = record(await getJson(outgoing, `${host}/products/${coin}-USD/stats`));
+  each(async (outgoing, asset) => {
+    const stats = record(await getJson(outgoing, `${host}/products/${ASSET[asset].markets.coinbase!}/stats`));
     const priceE8 = isDead(stats.volume) ? null : priceOf(stats.last);
-    return observed(coin, priceE8, priceE8 && changeOf(priceE8, priceOf(stats.open)));
+    return observed(asset, priceE8, priceE8 && changeOf(priceE8, priceOf(stats.open)));
   });
 
 const bitstamp = (host: string): Ask =>
-  each(async (outgoing, coin) => {
-    const ticker = record(await getJson(outgoing, `${host}/api/v2/ticker/${coin.toLowerCase()}usd/`));
+  each(async (outgoing, asset) => {
+    const ticker = record(await getJson(outgoing, `${host}/api/v2/ticker/${ASSET[asset].markets.bitstamp!}/`));
     const priceE8 = isDead(ticker.volume) ? null : priceOf(ticker.last);
-    return observed(coin, priceE8, changeText(ticker.percent_change_24, 2));
+    return observed(asset, priceE8, changeText(ticker.percent_change_24, 2));
   });
 
 type KrakenPair = readonly [asked: string, ...answered: string[]];
+const krakenPair = (asset: Asset): KrakenPair => ASSET[asset].markets.kraken!;
 /** The last prices of pairs by requested name; `unknown` when Kraken rejects a pair. */
 async function krakenTicker(outgoing: Outgoing, host: string, pairs: readonly KrakenPair[]) {
   const reply = record(await getJson(outgoing, `${host}/0/public/Ticker?pair=${pairs.map(([asked]) => asked).join(',')}`));
@@ -149,50 +153,32 @@ export async function readKraken(
   return { prices, unlisted: missing.flatMap(([asked], i) => (alone[i]!.unknown ? [asked] : [])) };
 }
 
-const KRAKEN_PAIRS: Readonly<Record<Coin, KrakenPair>> = {
-  BTC: ['XBTUSD', 'XXBTZUSD'],
-  ETH: ['ETHUSD', 'XETHZUSD'],
-  LTC: ['LTCUSD', 'XLTCZUSD'],
-  DASH: ['DASHUSD'],
-  DOGE: ['XDGUSD', 'XXDGZUSD'],
-};
 const kraken =
   (host: string): Ask =>
   async (outgoing, listing) => {
-    const coins = listing.coins();
-    const { prices, unlisted } = await readKraken(
-      outgoing,
-      host,
-      coins.map((coin) => KRAKEN_PAIRS[coin]),
-    );
-    return coins.map((coin) => {
-      const [asked] = KRAKEN_PAIRS[coin];
-      if (unlisted.includes(asked)) listing.lacks(coin);
+    const assets = listing.assets();
+    const { prices, unlisted } = await readKraken(outgoing, host, assets.map(krakenPair));
+    return assets.map((asset) => {
+      const [asked] = krakenPair(asset);
+      if (unlisted.includes(asked)) listing.lacks(asset);
       // `o` is the opening of the UTC day, not of 24 hours ago: no change from here.
-      return observed(coin, prices.get(asked) ?? null, null);
+      return observed(asset, prices.get(asked) ?? null, null);
     });
   };
 
-const BITFINEX_SYMBOLS: Readonly<Record<Coin, string>> = {
-  BTC: 'tBTCUSD',
-  ETH: 'tETHUSD',
-  LTC: 'tLTCUSD',
-  DASH: 'tDSHUSD',
-  DOGE: 'tDOGE:USD',
-};
 const bitfinex =
   (host: string): Ask =>
   async (outgoing, listing) => {
-    const coins = listing.coins();
-    const read = async (asked: readonly Coin[]) =>
-      list(await getJson(outgoing, `${host}/v2/tickers?symbols=${asked.map((c) => BITFINEX_SYMBOLS[c]).join(',')}`));
+    const assets = listing.assets();
+    const read = async (asked: readonly Asset[]) =>
+      list(await getJson(outgoing, `${host}/v2/tickers?symbols=${asked.map((one) => ASSET[one].markets.bitfinex!).join(',')}`));
     const isUnknown = (error: unknown) => error instanceof StatusError && error.body.includes('symbol: invalid');
-    const rows = await read(coins).catch(async (error: unknown) => {
+    const rows = await read(assets).catch(async (error: unknown) => {
       if (!isUnknown(error)) throw error;
       return (
         await Promise.all(
-          coins.map((coin) =>
-            read([coin]).catch((alone: unknown) => {
+          assets.map((asset) =>
+            read([asset]).catch((alone: unknown) => {
               if (!isUnknown(alone)) throw alone;
               return [];
             }),
@@ -200,42 +186,36 @@ const bitfinex =
         )
       ).flat();
     });
-    return coins.map((coin) => {
-      const row = list(rows.find((r) => list(r)[0] === BITFINEX_SYMBOLS[coin]));
-      if (rows.length > 0 && row.length === 0) listing.lacks(coin);
+    return assets.map((asset) => {
+      const row = list(rows.find((r) => list(r)[0] === ASSET[asset].markets.bitfinex));
+      if (rows.length > 0 && row.length === 0) listing.lacks(asset);
       const priceE8 = isDead(row[8]) ? null : priceOf(row[7]);
-      return observed(coin, priceE8, changeText(row[6], 4));
+      return observed(asset, priceE8, changeText(row[6], 4));
     });
   };
 
-const COINGECKO_IDS: Readonly<Record<Coin, string>> = {
-  BTC: 'bitcoin',
-  ETH: 'ethereum',
-  LTC: 'litecoin',
-  DASH: 'dash',
-  DOGE: 'dogecoin',
-};
 const coingecko =
   (host: string): Ask =>
   async (outgoing, listing, now) => {
-    const ids = COINS.map((coin) => COINGECKO_IDS[coin]).join(',');
+    const assets = traded('coingecko');
+    const ids = assets.map((asset) => ASSET[asset].markets.coingecko!).join(',');
     const reply = record(
       await getJson(
         outgoing,
         `${host}/api/v3/simple/price?ids=${ids}&vs_currencies=usd&include_24hr_change=true&include_last_updated_at=true`,
       ),
     );
-    return COINS.map((coin) => {
-      const entry = reply[COINGECKO_IDS[coin]];
-      if (entry === undefined) listing.lacks(coin);
+    return assets.map((asset) => {
+      const entry = reply[ASSET[asset].markets.coingecko!];
+      if (entry === undefined) listing.lacks(asset);
       const { usd, usd_24h_change: change, last_updated_at: updated } = record(entry);
       const isOld = typeof updated === 'string' && now.getTime() - Number(updated) * 1000 > AGGREGATE_AGE_MS;
       const priceE8 = isOld ? null : priceOf(usd);
-      return observed(coin, priceE8, changeText(change, 2));
+      return observed(asset, priceE8, changeText(change, 2));
     });
   };
 
-const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; aggregator?: true; everyMs?: number }>> = {
+const ADAPTERS: Readonly<Record<Market, { ask(host: string): Ask; aggregator?: true; everyMs?: number }>> = {
   coinbase: { ask: coinbase },
   kraken: { ask: kraken },
   bitstamp: { ask: bitstamp },
@@ -244,26 +224,27 @@ const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; aggregator?: t
   coingecko: { ask: coingecko, aggregator: true, everyMs: 60_000 },
 };
 export const SOURCES: readonly string[] = Object.keys(ADAPTERS);
+const isMarket = (name: string): name is Market => Object.hasOwn(ADAPTERS, name);
 
 /** The sources named in PRICES, each once. Errors: an unknown name. */
 export function createSources(names: readonly string[], { hosts = SOURCE_HOSTS, clock }: { hosts?: Hosts; clock: Clock }): Source[] {
   return [...new Set(names)].map((name): Source => {
-    const adapter = Object.hasOwn(ADAPTERS, name) ? ADAPTERS[name] : undefined;
-    if (!adapter) throw new Error(`PRICES names ${name}; known are ${SOURCES.join(', ')} and static:`);
+    if (!isMarket(name)) throw new Error(`PRICES names ${name}; known are ${SOURCES.join(', ')} and static:`);
+    const adapter = ADAPTERS[name];
     const ask = adapter.ask(hosts[name]!);
-    const until = new Map<Coin, number>();
-    const isUnlisted = (coin: Coin) => clock.monotonicMs() < (until.get(coin) ?? 0);
+    const until = new Map<Asset, number>();
+    const isUnlisted = (asset: Asset) => clock.monotonicMs() < (until.get(asset) ?? 0);
     const listing: Listing = {
-      coins: () => COINS.filter((coin) => !isUnlisted(coin)),
-      lacks: (coin) => until.set(coin, clock.monotonicMs() + UNLISTED_MS),
+      assets: () => traded(name).filter((asset) => !isUnlisted(asset)),
+      lacks: (asset) => until.set(asset, clock.monotonicMs() + UNLISTED_MS),
     };
     return {
       name,
       aggregator: adapter.aggregator ?? false,
       everyMs: adapter.everyMs ?? 0,
-      unlisted: () => COINS.filter(isUnlisted),
+      unlisted: () => ASSETS.filter((asset) => !traded(name).includes(asset) || isUnlisted(asset)),
       fetch: async (outgoing) => {
-        // An unlisted coin is not a failure. No data at all is one, whatever its form.
+        // An unlisted asset is not a failure. No data at all is one, whatever its form.
         const seen = (await ask(outgoing, listing, clock.now())).filter((o) => o !== null);
         if (seen.length === 0) throw new Error('no price is in its answer');
         return seen;

@@ -132,7 +132,7 @@ const AUDIT: Record<string, Partial<Parameters<typeof listAudit>[1]['filter']>> 
 };
 const paged = { limit: 25, startingAfter: null };
 const NO_LIST: ListFilter = {
-  ...{ status: null, coin: null, invoiceId: null, metadata: {}, amountUsdCents: null, createdAfter: null, createdBefore: null },
+  ...{ status: null, coins: null, invoiceId: null, metadata: {}, amountUsdCents: null, createdAfter: null, createdBefore: null },
 };
 const NO_AUDIT = { actorId: null, action: null, object: null, mode: null, from: null, until: null };
 const NO_REQUEST = { failed: false, status: null, path: null, keyId: null, requestId: null };

@@ -209,7 +209,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
           amountUsdCents: targetCents,
           fixed: null,
           coin: null,
-          request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null },
+          request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null, asset: null },
           invoiceId: null,
           metadata: {},
           expiresInSeconds: WINDOW_SECONDS,

@@ -9,7 +9,7 @@ export async function makeLivePayment(
   { merchantId, amountUsdCents, expiresInSeconds }: { merchantId: string; amountUsdCents: bigint; expiresInSeconds: number },
 ): Promise<string> {
   let id = '';
-  const request = { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null };
+  const request = { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null, asset: null };
   await createPayment(ctx, {
     merchantId,
     mode: 'live',

@@ -2,7 +2,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { isCoin } from '../../core/coin.ts';
+import { COIN, isCoin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import type { ReadClient } from '../../http/client.ts';
 import { pack, sendPacked } from '../../http/encoding.ts';
@@ -257,7 +257,8 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
 /** The error message shown to the payer, in the language of the page. */
 function faultOf(problem: Problem, form: URLSearchParams, words: PageOptions['language']['words']): Fault {
   const given = { address: (form.get('address') ?? '').slice(0, 200), email: (form.get('email') ?? '').slice(0, 200) };
-  const coin = form.get('currency') ?? '';
+  const asked = form.get('currency') ?? '';
+  const coin = isCoin(asked) ? COIN[asked].asset : asked;
   if (problem.code === 'address_invalid') return { field: 'address', text: say(words.addressInvalid, { coin }), given };
   if (problem.param === 'email') return { field: 'email', text: words.emailInvalid, given };
   const texts: Readonly<Record<string, string>> = {

@@ -1,8 +1,8 @@
-/** Icons of the page as inline SVG: the five coins, the states, and the small icons on buttons. */
-import type { Coin } from '../../core/coin.ts';
+/** Icons of the page as inline SVG: the assets, the states, and the small icons on buttons. */
+import { type Asset, COIN, type Coin } from '../../core/coin.ts';
 import { Html } from '../html.ts';
 
-const SHAPES: Readonly<Record<Coin, readonly [color: string, shape: string]>> = {
+const SHAPES: Readonly<Partial<Record<Asset, readonly [color: string, shape: string]>>> = {
   BTC: [
     '#e8830c',
     '<path d="M23.2 14c.3-2.1-1.3-3.2-3.5-4l.7-2.8-1.7-.4-.7 2.7-1.4-.3.7-2.8L15.6 6l-.7 2.8-1.1-.2-2.4-.6-.5 1.8 1.3.3c.7.2.8.6.8 1l-.8 3.3-1.2 4.7c0 .2-.3.5-.7.4l-1.3-.3-.9 2 2.3.5 1.2.3-.7 2.9 1.7.4.7-2.8 1.4.3-.7 2.8 1.7.4.7-2.8c3 .5 5.2.3 6.1-2.4.8-2.1 0-3.4-1.6-4.2 1.1-.3 2-1 2.2-2.5zm-4 5.6c-.5 2.1-4.1 1-5.3.7l1-3.8c1.1.3 4.9.9 4.3 3.1zm.6-5.6c-.5 2-3.5 1-4.5.7l.9-3.4c1 .2 4.1.7 3.6 2.7z"/>',
@@ -19,7 +19,9 @@ const SHAPES: Readonly<Record<Coin, readonly [color: string, shape: string]>> = 
   ],
 };
 export const coinIcon = (coin: Coin): Html => {
-  const [color, shape] = SHAPES[coin];
+  const { asset } = COIN[coin];
+  const letter = `<text x="16" y="22" font-size="16" font-weight="700" text-anchor="middle">${asset[0]}</text>`;
+  const [color, shape] = SHAPES[asset] ?? ['#5b6472', letter];
   return new Html(
     `<svg class="ci" viewBox="0 0 32 32" aria-hidden="true"><circle cx="16" cy="16" r="16" fill="${color}"/><g fill="#fff">${shape}</g></svg>`,
   );

@@ -170,7 +170,7 @@ function news(state: PageState, heading: string, view: CustomerView, words: Lang
 
 /** Joins sentences; a full-width period needs no space after it. */
 const after = (text: string, next: string): string => `${text.endsWith('。') ? '' : ' '}${next}`;
-const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${coin}`;
+const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
 
 function body(state: PageState, view: CustomerView, options: PageOptions): Html {
@@ -236,7 +236,7 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
   const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
     const { name } = COIN[coin];
     const { networkName } = chainOf(coin);
-    const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${coin}</bdi>`;
+    const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${COIN[coin].asset}</bdi>`;
     return html`<label class="coin${unavailable ? ' off' : ''}"><input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${unavailable && new Html(' disabled')}${coin === first && !unavailable && new Html(' checked')}>${coinIcon(coin)}<span class="what"><b>${name}${networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
   };
   return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
@@ -246,9 +246,11 @@ function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
 
 /** An estimate needs at most six decimals; the amount to send is shown in full. */
 function shortAmount(coin: Coin, units: bigint): string {
-  const step = 10n ** BigInt(COIN[coin].decimals - 6);
+  const { decimals } = COIN[coin];
+  const places = Math.min(6, decimals);
+  const step = 10n ** BigInt(decimals - places);
   const rounded = (units + step / 2n) / step;
-  return rounded > 0n ? formatDecimal(rounded, 6, 2) : formatUnits(coin, units);
+  return rounded > 0n ? formatDecimal(rounded, places, 2) : formatUnits(coin, units);
 }
 
 function rateForm(view: CustomerView, options: PageOptions): Html {
@@ -256,7 +258,7 @@ function rateForm(view: CustomerView, options: PageOptions): Html {
   const coin = view.settlement.coin!;
   const estimate = view.coins.find((c) => c.coin === coin)?.estimateUnits ?? null;
   const whole = view.settlement.receivedUnits === 0n;
-  return html`${whole && estimate !== null && html`<p>${fill(words.newAmount, { amount: html`<bdi>${shortAmount(coin, estimate)} ${coin}</bdi>` })}</p>`}<form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>${deadline(view, options)}${whole && otherCoin(view, options)}`;
+  return html`${whole && estimate !== null && html`<p>${fill(words.newAmount, { amount: html`<bdi>${shortAmount(coin, estimate)} ${COIN[coin].asset}</bdi>` })}</p>`}<form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>${deadline(view, options)}${whole && otherCoin(view, options)}`;
 }
 const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
   view.facts.fixed || !view.coins.some((c) => c.unavailable === null && c.coin !== view.settlement.coin)
@@ -269,12 +271,12 @@ function payTo(view: CustomerView, options: PageOptions): Html {
   const coin = view.settlement.coin!;
   const amount = formatUnits(coin, view.settlement.remainingUnits);
   const address = view.quote!.address;
-  const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${coin}</bdi>`;
+  const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${COIN[coin].asset}</bdi>`;
   const uri = paymentUri({ coin, address, units: view.settlement.remainingUnits, ethChainId: options.ethChainId });
   return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
 <div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' ? address : grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
-${note(html`${say(words.network, { coin, network: COIN[coin].name })}${kindOf(coin) === 'ethereum' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
+${note(html`${say(words.network, { coin: COIN[coin].asset, network: chainOf(coin).name })}${kindOf(coin) === 'ethereum' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
 <fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
 }
@@ -366,7 +368,7 @@ function refund(view: CustomerView, options: PageOptions): Html {
     return html`<label class="field"><span>${label}</span><input name="${name}" id="refund-${name}" value="${fault?.given[name] ?? ''}"${new Html(attributes)}${wrong && new Html(` aria-invalid="true" aria-describedby="fault"`)}>${wrong && html`<span class="fault" id="fault" role="alert">${fault.text}</span>`}</label>`;
   };
   return html`<details${fault && new Html(' open')}><summary>${words.refund}</summary><form method="post" action="/pay/refund-address" data-frag>${hidden(view, options)}<input type="hidden" name="currency" value="${coin}">
-${field('address', say(words.refundAddress, { coin }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button class="main second" id="refund">${words.refundSend}</button></form></details>`;
+${field('address', say(words.refundAddress, { coin: COIN[coin].asset }), ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"')}${field('email', words.refundEmail, ' type="email" maxlength="200" autocomplete="email" dir="ltr"')}<p class="tip">${SIGNS.info}<span>${words.refundNote}</span></p><button class="main second" id="refund">${words.refundSend}</button></form></details>`;
 }
 
 /** Money waits for the merchant's decision, or is gone, so the payer should contact the merchant first. */
@@ -429,7 +431,7 @@ export function renderReceipt(view: CustomerView, options: PageOptions): { title
 ${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && dayOf(s.completedAt, options.language))}
 ${request.description && row(words.order, request.description)}${request.items?.map((item) => row(html`${count(Number(item.quantity))} × <bdi>${item.name}</bdi>`, cents(item.quantity * item.unitPriceMinor))) ?? []}
 ${request.taxMinor !== null && row(words.tax, cents(request.taxMinor))}${row(words.total, html`<bdi>${priceOf(view, options.language)}</bdi>`, true)}
-${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${s.coin} = ${rate(rateE8)}</bdi>`)}
+${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${COIN[s.coin].asset} = ${rate(rateE8)}</bdi>`)}
 ${listed(view).map((t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)))}${unlisted(view) > 0 && row(words.transaction, more(view, options.language))}${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
 <p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p></main>`,
   };

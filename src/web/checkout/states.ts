@@ -3,7 +3,18 @@ import type { FastifyInstance } from 'fastify';
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import type { Context } from '../../context.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
-import { COINS, type Coin, type ConfirmationTier, chainOf, kindOf, NETWORKS, type Network } from '../../core/coin.ts';
+import {
+  ASSET,
+  COIN,
+  COINS,
+  type Coin,
+  type ConfirmationTier,
+  chainOf,
+  type Family,
+  kindOf,
+  NETWORKS,
+  type Network,
+} from '../../core/coin.ts';
 import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
@@ -14,15 +25,9 @@ import { type Fault, type PageOptions, type PageState, renderPage, renderReceipt
 import { sendDocument } from './shell.ts';
 import { LOCALES, languageOf, matchLocale } from './words.ts';
 
-const PRICES: Readonly<Record<Coin, bigint>> = {
-  BTC: 9_700_000_000_000n,
-  ETH: 350_000_000_000n,
-  LTC: 10_000_000_000n,
-  DASH: 3_000_000_000n,
-  DOGE: 20_000_000n,
-};
+const priceOf = (coin: Coin): bigint => ASSET[COIN[coin].asset].sampleE8;
 /** Addresses of test networks, so that nobody loses money by paying a screenshot. */
-const ADDRESSES: Readonly<Record<Coin, string>> = {
+const ADDRESSES: Readonly<Record<Family, string>> = {
   BTC: 'tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx',
   ETH: '0x52908400098527886E0F7030069857D2E4169EE7',
   LTC: 'tltc1qw508d6qejxtdg4y5r3zarvary0c5xw7klfsuq0',
@@ -60,7 +65,7 @@ type Story = {
 };
 
 const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
-  COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, PRICES[coin]), sample: false }));
+  COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)), sample: false }));
 type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
 const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>
   coins.map((one) => (reasons[one.coin] ? { ...one, unavailable: reasons[one.coin] ?? null, estimateUnits: null } : one));
@@ -74,9 +79,9 @@ type Told = Story | ((before: Before) => Story);
 /** A view as the service would build it at that time: the facts are given, everything else is derived. */
 function viewOf(story: Story, now: Date, before: Before): CustomerView {
   const { coin, age = 5, usdCents = 5_250n, mode = 'live' } = story;
-  const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = PRICES[coin!] }) => ({
+  const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = priceOf(coin!) }) => ({
     coin: coin!,
-    address: mode === 'test' ? `test_${coin!.toLowerCase()}_success` : ADDRESSES[coin!],
+    address: mode === 'test' ? `test_${coin!.toLowerCase()}_success` : ADDRESSES[COIN[coin!].family],
     rateE8: priceE8,
     units: quoteUnits(coin!, usdCents, priceE8),
     from: before(minutesAgo),
@@ -88,7 +93,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       coin: coin!,
       ref: `${TXID}:${index}`,
       txid: `${kindOf(coin!) === 'ethereum' ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
-      address: ADDRESSES[coin!],
+      address: ADDRESSES[COIN[coin!].family],
       units,
       kind: kindOf(coin!) === 'ethereum' ? 'direct' : 'output',
       firstSeenAt: before(minutesAgo),
@@ -154,6 +159,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       taxMinor: null,
       fiat: null,
       locale: null,
+      asset: null,
       ...story.request,
     },
     invoiceId: null,

@@ -1,6 +1,6 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 import Type from 'typebox';
-import { COINS } from '../../core/coin.ts';
+import { COIN, COINS } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { PLANS } from '../../core/plan.ts';
 import { readReadiness } from '../../http/health.ts';
@@ -76,8 +76,8 @@ export const OPERATOR: readonly Route[] = [
         mail_set_up: ctx.mail !== null,
         coins: COINS.map((coin) => {
           const guard = guards.find((one) => one.coin === coin);
-          const quotable = ctx.prices.quotable(coin);
-          const price = 'price' in quotable ? quotable.price : ctx.prices.look(coin);
+          const quotable = ctx.prices.quotable(COIN[coin].asset);
+          const price = 'price' in quotable ? quotable.price : ctx.prices.look(COIN[coin].asset);
           return {
             coin,
             network: ctx.settings.networks[coin],

@@ -1,0 +1,130 @@
+/**
+ * The network of a payment, and coins that exist on several networks. A second EVM chain and a token of six decimals are rows of the tables
+ * and nothing else.
+ */
+import '../kit/more-rows.ts';
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { exportPayments, exportTransfers } from '../../src/payments/exports.ts';
+import { NO_FILTER } from '../../src/payments/search.ts';
+import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { ON_ETHEREUM, ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+let app: TestApp;
+let receiver: Receiver;
+before(async () => {
+  app = await startTestApp({ PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00` });
+  receiver = await startReceiver();
+  ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*'] }), 201);
+});
+after(async () => {
+  await receiver.stop();
+  await app.stop();
+});
+const ok = (reply: Reply, status = 200): any => {
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+};
+const refused = (reply: Reply, code: string, param: string): void => {
+  assert.equal(reply.status, 400, reply.text);
+  assert.deepEqual([reply.json.error.code, reply.json.error.param], [code, param]);
+};
+const transaction = { amount: 25.5, currency_fiat: 'USD' };
+const detail = async (id: string) => ok(await app.test.get(`/api/payment/${id}`));
+const completed = (id: string) =>
+  eventually(
+    () => detail(id),
+    ({ status }) => status === 'completed',
+  );
+async function all(parts: AsyncIterable<string>): Promise<string[]> {
+  let text = '';
+  for await (const part of parts) text += part;
+  return text.trim().split('\r\n');
+}
+
+test('each of the five coins has its network, and requests may name it', async () => {
+  for (const [crypto, network] of [
+    ['BTC', 'bitcoin'],
+    ['ETH', 'ethereum'],
+    ['LTC', 'litecoin'],
+    ['DASH', 'dash'],
+    ['DOGE', 'dogecoin'],
+  ] as const) {
+    const plain = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto }), 201);
+    assert.deepEqual([plain.currency, plain.network], [crypto, network]);
+    const named = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto, network }), 201);
+    assert.deepEqual([named.currency, named.network, named.amount], [crypto, network, plain.amount]);
+  }
+  const legacy = ok(await app.test.post('/payments', { amount: '0.5', currency: 'LTC', network: 'litecoin' }), 201);
+  assert.deepEqual([legacy.currency, legacy.network], ['LTC', 'litecoin']);
+});
+
+test('a network that the currency is not on is refused', async () => {
+  const create = (body: object) => app.test.post('/v1/transactions/create', { ...transaction, ...body });
+  refused(await create({ crypto: 'BTC', network: 'ethereum' }), 'parameter_invalid', 'network');
+  refused(await create({ crypto: TOKEN, network: 'bitcoin' }), 'parameter_invalid', 'network');
+  refused(await create({ crypto: 'BTC', network: 'lightning' }), 'parameter_invalid', 'network');
+  refused(await app.test.post('/payments', { amount: '5', currency: 'LTC', network: 'bitcoin' }), 'parameter_invalid', 'network');
+  // A fixed amount needs to know its decimals, and they belong to the contract.
+  refused(await app.test.post('/payments', { amount: '5', currency: TOKEN }), 'parameter_missing', 'network');
+  refused(await app.test.get('/api/payments?currency=BTC&network=dash'), 'parameter_invalid', 'network');
+  refused(await app.test.get('/api/payments?network=lightning'), 'parameter_invalid', 'network');
+  refused(await app.test.get(`/api/crypto/fees?currency=${TOKEN}`), 'parameter_missing', 'network');
+  assert.equal(ok(await app.test.get('/api/crypto/fees?currency=BTC&network=bitcoin')).currency, 'BTC');
+});
+
+test('a token without a network: the customer chooses one, pays, and everything names it', async () => {
+  const made = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto: TOKEN, invoice_id: 'N-1' }), 201);
+  assert.deepEqual([made.currency, made.network, made.amount, made.payment_address], [TOKEN, null, null, null]);
+  const page = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
+  for (const coin of [ON_SECOND, ON_ETHEREUM]) assert.match(page, new RegExp(`value="${coin}"`));
+  for (const other of ['BTC', 'ETH']) assert.doesNotMatch(page, new RegExp(`value="${other}"`));
+  assert.match(page, /Dollar X/);
+  assert.match(page, /≈ 25\.50 USDX/);
+  const token = /name="token" value="([^"]+)"/.exec(page)![1]!;
+  const choose = (currency: string) =>
+    fetch(`${app.url}/pay/select`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ id: made.id, token, currency, scenario: 'success' }).toString(),
+    });
+  await choose('BTC');
+  assert.equal((await detail(made.id)).currency, TOKEN, 'another asset is not accepted');
+  assert.equal((await detail(made.id)).network, null);
+  assert.ok((await choose(ON_SECOND)).ok);
+  const done = await completed(made.id);
+  assert.deepEqual([done.currency, done.network, done.amount, done.amount_received], [TOKEN, SECOND, '25.500000', '25.500000']);
+  assert.equal(done.payment_address, 'test_usdx_second_success');
+  assert.deepEqual(
+    done.transfers.map((t: any) => [t.currency, t.network, t.amount]),
+    [[TOKEN, SECOND, '25.500000']],
+  );
+  const listed = async (query: string) => ok(await app.test.get(`/api/payments?${query}`)).data.map((one: any) => one.id);
+  assert.deepEqual(await listed(`currency=${TOKEN}`), [made.id]);
+  assert.deepEqual(await listed(`currency=${TOKEN}&network=${SECOND}`), [made.id]);
+  assert.deepEqual(await listed(`network=${SECOND}&invoice_id=N-1`), [made.id]);
+  assert.deepEqual(await listed(`currency=${TOKEN}&network=ethereum`), []);
+  const event = await eventually(
+    async () => receiver.received.find((one) => one.event.type === 'payment.completed' && one.event.data.id === made.id),
+    (found) => found !== undefined,
+  );
+  assert.deepEqual([event!.event.data.currency, event!.event.data.network], [TOKEN, SECOND]);
+  const of = { merchantId: app.merchant.merchantId, mode: 'test' as const };
+  const [header, ...rows] = await all(exportPayments(app.app.ctx, { ...of, filter: NO_FILTER, columns: null }));
+  assert.match(header!, /,network$/);
+  assert.match(rows.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},25\\.500000,.*,${SECOND}$`));
+  const transfers = await all(exportTransfers(app.app.ctx, { ...of, from: new Date(0), until: new Date('9999-01-01') }));
+  assert.match(transfers.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},${SECOND},25\\.500000,`));
+});
+
+test('a token on a named network has its amount at once, also as a fixed amount', async () => {
+  const made = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto: TOKEN, network: 'ethereum' }), 201);
+  assert.deepEqual([made.network, made.amount, made.payment_address], ['ethereum', '25.500000', 'test_usdx_ethereum_success']);
+  const fixed = ok(await app.test.post('/payments', { amount: '7.123456', currency: TOKEN, network: SECOND }), 201);
+  assert.deepEqual([fixed.currency, fixed.network, fixed.amount], [TOKEN, SECOND, '7.123456']);
+  refused(await app.test.post('/payments', { amount: '7.1234567', currency: TOKEN, network: SECOND }), 'amount_precision', 'amount');
+  const named = { ...transaction, crypto: TOKEN, payment_address: 'test_usdx_second_failed' };
+  const identified = ok(await app.test.post('/v1/transactions/create', named), 201);
+  assert.deepEqual([identified.network, identified.payment_address], [SECOND, 'test_usdx_second_failed']);
+});
