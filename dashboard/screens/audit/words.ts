@@ -52,7 +52,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'recovery.start': 'Resent failed deliveries',
   'second_factor.failed': 'Entered a wrong code',
   'second_factor.removed': 'Turned off two-factor authentication',
-  'second_factor.reset': 'Two-factor authentication and passkeys removed by the operator',
+  'second_factor.reset': 'Two-factor and passkeys removed by the operator',
   'second_factor.set': 'Turned on two-factor authentication',
   'session.confirmed': 'Confirmed their identity',
   'session.ended': 'Signed out',
