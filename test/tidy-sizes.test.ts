@@ -45,7 +45,6 @@ const LONG_FUNCTIONS: ReadonlySet<string> = new Set([
   'cursor.ts: createCursor',
   'follow.ts: createFollower',
   'guard.ts: createGuard',
-  'settle-payments.ts: writeSettlements',
   'health.ts: readMetrics',
   'openapi.ts: openapiDocument',
   'simulated.ts: simulatePlay',

@@ -103,4 +103,5 @@ export async function countAttention(
 
 /** Marks every exception of the payment as handled; new ones return it to the queue. The row is locked. */
 export const markReviewed = (tx: Tx, { paymentId }: { paymentId: string }) => tx`
-  update payments set reviewed = exceptions || ${[REFUND_REQUEST]}::text[] where id = ${paymentId}`;
+  update payments set reviewed = exceptions || ${[REFUND_REQUEST]}::text[]
+  where id = ${paymentId} and reviewed is distinct from exceptions || ${[REFUND_REQUEST]}::text[]`;

@@ -15,7 +15,7 @@ import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
-import { newEvent } from './settle-payments.ts';
+import { newEvent } from './settlement-writes.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
 

@@ -1,6 +1,7 @@
 /** The operations on a payment. Each one writes facts through `lockAndSettle`; none of them sets a status. */
 
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '../chains/address.ts';
 import { SCENARIOS, type Scenario, testIdentifier, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
@@ -24,7 +25,7 @@ import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { askedOf, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
-import { lockAndSettle, type SettledPayment } from './settle-payments.ts';
+import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
@@ -65,8 +66,7 @@ export async function createPayment(
   return runOnce(ctx.db, input.idempotency, async (tx) => {
     let view = await createOne(ctx, tx, item);
     if (coin !== null) {
-      const [settled] = await lockAndSettle(ctx, tx, [item.id], () => addQuote(ctx, tx, item.id, coin));
-      view = settled!.view;
+      view = (await decideOne(ctx, tx, item.id, (record) => addQuote(ctx, tx, record, coin))).after.view;
     }
     await input.also?.(tx, view);
     return input.render(view);
@@ -77,12 +77,10 @@ export async function createPayment(
 async function addQuote(
   ctx: Context,
   tx: Tx,
-  paymentId: string,
+  record: PaymentRecord,
   coin: Coin,
   { scenario = null, byPayer = false }: { scenario?: string | null; byPayer?: boolean } = {},
-): Promise<void> {
-  const [record] = await readRecords(ctx, tx, [paymentId]);
-  if (!record) throw new Problem('payment_not_found', { id: paymentId });
+): Promise<'nothing' | 'read again'> {
   const { facts, now } = record;
   const settlement = settle(facts, record.transfers, tipsOf(record), now);
   if (facts.status !== 'pending' || now >= settlement.expiresAt) {
@@ -106,18 +104,27 @@ async function addQuote(
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   // A rate that is still valid is shown again: switching to another coin and back does not fetch a new one.
   const standing = facts.quotes.findLast((q) => q.coin === coin && lockEnd(facts, q) > now);
-  if (standing && standing === last) return;
+  if (standing && standing === last) return 'nothing';
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
     : standing
-      ? { ...standing, sources: await sourcesOf(tx, paymentId, facts.quotes.indexOf(standing)) }
+      ? { ...standing, sources: await sourcesOf(tx, facts.id, facts.quotes.indexOf(standing)) }
       : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
   const address = await addressFor(ctx, tx, record, coin, scenario);
   await tx`
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
-    values (${paymentId}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
+    values (${facts.id}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
       ${quote.rateE8 === null ? null : quote.rateE8.toString()}, ${quote.units.toString()}, ${tx.json(quote.sources as never)}, ${now}, ${quote.until})`;
-  await queueTexts(tx, [paymentId]);
+  await queueTexts(tx, [facts.id]);
+  return 'read again';
+}
+
+/** The record after `addQuote`. */
+async function quoted(...args: Parameters<typeof addQuote>): Promise<PaymentRecord> {
+  const [ctx, tx, record] = args;
+  if ((await addQuote(...args)) === 'nothing') return record;
+  const [fresh] = await readRecords(ctx, tx, [record.facts.id]);
+  return fresh!;
 }
 
 async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
@@ -173,14 +180,14 @@ export async function chooseCoin(
   { paymentId, coin, scenario }: { paymentId: string; coin: Coin; scenario?: string | null },
 ): Promise<CustomerView> {
   await ctx.db.begin((tx) =>
-    settleOne(ctx, tx, paymentId, async () => {
+    decideOne(ctx, tx, paymentId, async (record) => {
       const given = scenario ? scenarioNamed(scenario) : null;
-      await addQuote(ctx, tx, paymentId, coin, { scenario: given, byPayer: true });
-      const [record] = await readRecords(ctx, tx, [paymentId]);
-      if (record!.mode === 'test' && record!.plays.length === 0) {
-        const name = given ?? (record!.scenario?.coin === coin ? scenarioNamed(record!.scenario.name) : WAITING);
-        await startScenario(tx, record!, name, coin);
-      }
+      const options = { scenario: given, byPayer: true };
+      if (record.mode === 'live' || record.plays.length > 0) return addQuote(ctx, tx, record, coin, options);
+      const name = given ?? (record.scenario?.coin === coin ? scenarioNamed(record.scenario.name) : WAITING);
+      const fresh = await quoted(ctx, tx, record, coin, options);
+      const started = await startScenario(tx, fresh, name, coin);
+      return started || fresh !== record ? 'read again' : 'nothing';
     }),
   );
   return getPaymentForCustomer(ctx, { paymentId });
@@ -194,11 +201,11 @@ export async function visitPayment(ctx: Context, { paymentId }: { paymentId: str
     from payments p where id = ${paymentId}`;
   if (!row?.waits) return;
   await ctx.db.begin((tx) =>
-    settleOne(ctx, tx, paymentId, async () => {
-      const [record] = await readRecords(ctx, tx, [paymentId]);
-      const coin = record?.facts.quotes.at(-1)?.coin;
-      if (!record || !coin || record.plays.length > 0 || record.facts.status !== 'pending') return;
+    decideOne(ctx, tx, paymentId, async (record) => {
+      const coin = record.facts.quotes.at(-1)?.coin;
+      if (!coin || record.plays.length > 0 || record.facts.status !== 'pending') return 'nothing';
       await startScenario(tx, record, scenarioNamed(record.scenario?.coin === coin ? record.scenario.name : 'success'), coin);
+      return 'read again';
     }),
   );
 }
@@ -228,9 +235,8 @@ export async function simulatePayment(
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render, ...(also && { also }) }, async (tx, record) => {
     if (record.plays.length > 0) throw new Problem('scenario_started');
     const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
-    await addQuote(ctx, tx, paymentId, chosen, { scenario: name });
-    const [fresh] = await readRecords(ctx, tx, [paymentId]);
-    await startScenario(tx, fresh!, name, chosen);
+    await startScenario(tx, await quoted(ctx, tx, record, chosen, { scenario: name }), name, chosen);
+    return 'read again';
   });
 }
 
@@ -246,9 +252,9 @@ export async function simulateOnPage(ctx: Context, { paymentId, scenario }: { pa
     const possible = nextScenarios(record, settle(record.facts, record.transfers, tipsOf(record), record.now));
     const coin = record.facts.quotes.at(-1)?.coin;
     if (!coin || !possible.includes(name)) throw new Problem('scenario_started');
-    if (record.facts.status === 'pending') await addQuote(ctx, tx, paymentId, coin, { scenario: name });
-    const [fresh] = await readRecords(ctx, tx, [paymentId]);
-    await startScenario(tx, fresh!, name, coin);
+    const fresh = record.facts.status === 'pending' ? await quoted(ctx, tx, record, coin, { scenario: name }) : record;
+    await startScenario(tx, fresh, name, coin);
+    return 'read again';
   });
 }
 
@@ -258,22 +264,25 @@ function scenarioNamed(text: string): Scenario {
   return found;
 }
 
-/** The first scenario replaces waiting; later ones follow it, for the remaining amount. */
-async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario | typeof WAITING, coin: Coin): Promise<void> {
+/** The first scenario replaces waiting; later ones follow it, for the remaining amount. False if it was already waiting. */
+async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario | typeof WAITING, coin: Coin): Promise<boolean> {
   const { facts, now } = record;
   const quote = facts.quotes.findLast((q) => q.coin === coin)!;
   if (record.plays.length === 0) {
-    await tx`
+    const started = await tx`
       insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
       values (${facts.id}, ${record.merchantId}, ${coin}, ${scenario}, ${quote.units.toString()}, ${now})
       on conflict (payment_id) do update set coin = excluded.coin, scenario = excluded.scenario, units = excluded.units,
-        started_at = excluded.started_at where simulations.scenario = ${WAITING}`;
-    return;
+        started_at = excluded.started_at
+      where simulations.scenario = ${WAITING}
+        and (simulations.coin, simulations.scenario, simulations.units) is distinct from (excluded.coin, excluded.scenario, excluded.units)`;
+    return started.count > 0;
   }
   const { coin: shown, remainingUnits } = settle(facts, record.transfers, tipsOf(record), now);
   const units = shown === coin && remainingUnits > 0n ? remainingUnits : quote.units;
   const play = { coin, scenario, units: units.toString(), startedAt: now.toISOString() };
   await tx`update simulations set more = more || ${tx.json([play])} where payment_id = ${facts.id}`;
+  return true;
 }
 
 /** The merchant cancels. Possible while pending, even with partial funds. Errors: payment_not_found, payment_status_conflict. */
@@ -393,16 +402,19 @@ export async function resolvePayment(
   });
 }
 
+/** Records a decision. Returns the payment with it. */
 async function decide(
   tx: Tx,
   record: PaymentRecord,
   kind: Decision['kind'],
   transfers: readonly string[],
   { txid = null, byPayer = false }: { txid?: string | null; byPayer?: boolean } = {},
-): Promise<void> {
+): Promise<PaymentRecord> {
   await tx`
     insert into decisions (payment_id, number, merchant_id, kind, transfers, txid, by_payer, at)
     values (${record.facts.id}, ${record.facts.decisions.length + 1}, ${record.merchantId}, ${kind}, ${transfers as string[]}, ${txid}, ${byPayer}, ${record.now})`;
+  const decision: Decision = { kind, at: record.now, transfers, byPayer };
+  return { ...record, facts: { ...record.facts, decisions: [...record.facts.decisions, decision] } };
 }
 
 /**
@@ -413,7 +425,8 @@ export async function reviewPayment(ctx: Context, input: Owner & { render: Rende
   return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
     const { status, id } = record.facts;
     if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
-    await markReviewed(tx, { paymentId: id });
+    const reviewed = await markReviewed(tx, { paymentId: id });
+    return reviewed.count === 0 ? 'nothing' : 'read again';
   });
 }
 
@@ -424,11 +437,17 @@ export async function reviewPayment(ctx: Context, input: Owner & { render: Rende
 export async function archivePayment(ctx: Context, input: Owner & { archived: boolean; render: Render; also?: Also }): Promise<Outcome> {
   return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
     const { status, id } = record.facts;
-    if (!input.archived) return void (await tx`update payments set archived_at = null where id = ${id}`);
+    if (!input.archived) {
+      const taken = await tx`update payments set archived_at = null where id = ${id} and archived_at is not null`;
+      return taken.count === 0 ? 'nothing' : record;
+    }
     if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'archiving' });
-    const put = await tx`
-      update payments set archived_at = coalesce(archived_at, clock_timestamp()) where id = ${id} and not attention`;
-    if (put.count === 0) throw new Problem('payment_needs_attention', { id });
+    const [row] = await tx<{ attention: boolean; archived: boolean }[]>`
+      select attention, archived_at is not null as archived from payments where id = ${id}`;
+    if (row!.attention) throw new Problem('payment_needs_attention', { id });
+    if (row!.archived) return 'nothing';
+    await tx`update payments set archived_at = clock_timestamp() where id = ${id}`;
+    return record;
   });
 }
 
@@ -451,10 +470,12 @@ export async function setMetadata(
     const metadata = Object.fromEntries(merged);
     const reason = metadataFault(metadata);
     if (reason) throw new Problem('metadata_invalid', { reason }, { param: 'metadata' });
+    if (isDeepStrictEqual(metadata, record.metadata)) return 'nothing';
     await dropMetadataPairs(tx, [record.facts.id]);
     await tx`update payments set metadata = ${tx.json(metadata)} where id = ${record.facts.id}`;
     await tx`${metadataPairs(tx, tx`(select * from payments where id = ${record.facts.id})`)}`;
     await queueTexts(tx, [record.facts.id]);
+    return { ...record, metadata };
   });
 }
 
@@ -502,13 +523,14 @@ export async function leaveRefundAddress(
   // The payer cannot correct it later.
   checkRefundAddress(ctx, { mode: row.mode, coin, address });
   await ctx.db.begin((tx) =>
-    settleOne(ctx, tx, paymentId, async () => {
+    decideOne(ctx, tx, paymentId, async () => {
       const left = await tx`
         insert into refund_addresses (payment_id, merchant_id, coin, address, email)
         values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
-      if (left.count === 0) return;
+      if (left.count === 0) return 'nothing';
       await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
       await queueTexts(tx, [paymentId]);
+      return 'read again';
     }),
   );
 }
@@ -566,22 +588,20 @@ export async function advanceClock(
 async function change(
   ctx: Context,
   { merchantId, mode, paymentId, idempotency, render, also }: Owner & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
-  write: (tx: Tx, record: PaymentRecord) => Promise<void>,
+  write: (tx: Tx, record: PaymentRecord) => Promise<Written>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
-    // Settle first what the clock and the chain already decided, and record it: a cancel after the end is too late, and
-    // a payment that is accepted after its end has expired before.
-    const { record, view } = await settleOne(ctx, tx, paymentId);
-    if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
-    const { status } = view.settlement;
-    const settled = await settleOne(ctx, tx, paymentId, () => write(tx, { ...record, facts: { ...record.facts, status } }));
-    await also?.(tx, { before: view, after: settled.view });
-    return render(settled.view);
+    const { before, after } = await decideOne(ctx, tx, paymentId, (record) => {
+      if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
+      return write(tx, record);
+    });
+    await also?.(tx, { before: before.view, after: after.view });
+    return render(after.view);
   });
 }
 
-async function settleOne(ctx: Context, tx: Tx, paymentId: string, write?: (tx: Tx) => Promise<void>): Promise<SettledPayment> {
-  const [settled] = await lockAndSettle(ctx, tx, [paymentId], write);
-  if (!settled) throw new Problem('payment_not_found', { id: paymentId });
-  return settled;
+async function decideOne(ctx: Context, tx: Tx, paymentId: string, write: (record: PaymentRecord) => Promise<Written>) {
+  const decided = await lockAndDecide(ctx, tx, paymentId, write);
+  if (!decided) throw new Problem('payment_not_found', { id: paymentId });
+  return decided;
 }

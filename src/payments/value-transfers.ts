@@ -13,11 +13,12 @@ const ROWS_AT_ONCE = 2_000;
 
 /**
  * Freezes the worth of transfers that have none yet, or whose protection ended, here and in the records. Prices come from memory, never
- * from the network.
+ * from the network. Returns the payments of these transfers.
  */
-export async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecord[]): Promise<void> {
+export async function valueTransfers(ctx: Context, tx: Tx, records: readonly PaymentRecord[]): Promise<Set<string>> {
   const found = await findUnvalued(ctx, records);
-  if (found.length === 0) return;
+  const payments = new Set(found.map(({ payment }) => payment.id));
+  if (found.length === 0) return payments;
   const company = await readCompany(
     tx,
     found.filter(({ record, transfer }) => record.mode === 'live' && transfer.values.length === 0),
@@ -34,6 +35,7 @@ export async function valueTransfers(ctx: Context, tx: Tx, records: PaymentRecor
       from jsonb_to_recordset(${tx.json(rows as never)}) as r (payment_id text, coin text, ref text, values jsonb)
       where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref`;
   }
+  return payments;
 }
 
 type Spot = ReturnType<typeof spotPrice>;

@@ -2,9 +2,18 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { formatUnits } from '../../src/core/money.ts';
-import { lockAndSettle, reviewPayment } from '../../src/payments/payments.ts';
+import {
+  archivePayment,
+  cancelPayment,
+  chooseCoin,
+  lockAndSettle,
+  resolvePayment,
+  reviewPayment,
+  setMetadata,
+} from '../../src/payments/payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { testDatabase } from '../kit/database.ts';
+import { statementsOf } from '../kit/statements.ts';
 
 let app: TestApp;
 before(async () => {
@@ -780,4 +789,59 @@ test('expires_in sets the window from ten minutes to a day; locale and descripti
   assert.equal((await detail(short)).status, 'pending');
   ok(await app.test.post('/v1/test/clock/advance', { seconds: 120, payment_id: short }));
   assert.equal((await detail(short)).status, 'expired');
+});
+
+const versionOf = async (id: string): Promise<bigint> =>
+  (await app.app.ctx.db.sql<{ version: bigint }[]>`select version from payments where id = ${id}`)[0]!.version;
+const render = () => ({ status: 200, body: Buffer.alloc(0) });
+const owned = (paymentId: string) => ({
+  merchantId: app.merchant.merchantId,
+  mode: 'test' as const,
+  paymentId,
+  idempotency: null,
+  render,
+});
+
+test('a decision locks, reads, settles and writes once', async () => {
+  const { ctx } = app.app;
+  const id = await create();
+  const before = await versionOf(id);
+  const cancels = await statementsOf(ctx, (noted) => cancelPayment(noted, owned(id)));
+  const kinds = cancels.map((text) => /^(?:select|insert into|update|with) ?(?:\w+)?/.exec(text)?.[0]);
+  assert.deepEqual(
+    kinds.map((kind) => kind ?? ''),
+    [
+      'select id',
+      'select p',
+      'insert into decisions',
+      'select payment_id',
+      'update payments',
+      'insert into payment_day_deltas',
+      'insert into payment_count_deltas',
+      'with event_input',
+    ],
+    cancels.join('\n'),
+  );
+  assert.equal(await versionOf(id), before + 1n);
+});
+
+test('what changes nothing writes nothing: the version, which open pages wait for, stays', async () => {
+  const { ctx } = app.app;
+  const id = await create({ metadata: { order: '7' } });
+  await chooseCoin(ctx, { paymentId: id, coin: 'LTC' });
+  const before = await versionOf(id);
+  const acts = [
+    await statementsOf(ctx, (noted) => chooseCoin(noted, { paymentId: id, coin: 'LTC' })),
+    await statementsOf(ctx, (noted) => setMetadata(noted, { ...owned(id), metadata: { order: '7' } })),
+    await statementsOf(ctx, (noted) => archivePayment(noted, { ...owned(id), archived: false })),
+  ];
+  for (const texts of acts) assert.ok(!texts.some((text) => text.startsWith('update payments p')), texts.join('\n'));
+  // A decision that is refused leaves everything as it was.
+  await assert.rejects(
+    resolvePayment(ctx, { ...owned(id), action: 'accept', transfers: null }),
+    (error: { code?: string }) => error.code === 'payment_status_conflict',
+  );
+  assert.equal(await versionOf(id), before);
+  await setMetadata(ctx, { ...owned(id), metadata: { order: '8' } });
+  assert.equal(await versionOf(id), before + 1n);
 });

@@ -1,0 +1,82 @@
+/** What a settlement changes about a payment, and what must never be written. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Settlement } from '../core/payment.ts';
+import type { PaymentRecord } from './facts.ts';
+import { changeOf, isChange } from './settlement-writes.ts';
+
+const at = new Date('2026-01-01T00:00:00Z');
+const until = new Date('2026-01-01T01:00:00Z');
+
+/** A pending payment as it was last written: a coin is chosen, and nothing has arrived. */
+const record = {
+  merchantId: 'mer_1',
+  mode: 'live',
+  countedInMonth: false,
+  last: { receivedUnits: 0n, expiresAt: until, coin: 'BTC', held: new Map() },
+  marks: { openedAt: at, seenAt: null, paidUsdCents: null, refundRequestedAt: null, reviewed: [] },
+  facts: { id: 'pay_1', status: 'pending', exceptions: [], quotes: [{ from: at }] },
+  now: at,
+} as unknown as PaymentRecord;
+const settlement = {
+  steps: [],
+  status: 'pending',
+  exceptions: [],
+  uncounted: [],
+  expiresAt: until,
+  extension: null,
+  coin: 'BTC',
+  receivedUnits: 0n,
+  receivedUsdE8: 0n,
+  remainingUnits: 5n,
+  completedAt: null,
+} as unknown as Settlement;
+const changed = (parts: Partial<Settlement>) => changeOf({ record, settlement: { ...settlement, ...parts } });
+
+test('a settlement that repeats what was written last changes nothing', () => {
+  assert.equal(isChange(changed({})), false);
+  assert.deepEqual(changed({}).types, []);
+});
+
+const CHANGES: readonly [what: string, settlement: Partial<Settlement>, events: string[]][] = [
+  ['money arrives', { receivedUnits: 1n, receivedUsdE8: 1n }, ['payment.updated']],
+  ['the deadline moves', { expiresAt: at }, ['payment.updated']],
+  ['another coin is shown', { coin: 'LTC' }, []],
+  ['the clocks are extended', { extension: { windowUntil: until, rateLockUntil: null } }, []],
+  ['it expires', { status: 'expired', steps: [{ from: 'pending', status: 'expired' }] }, ['payment.expired']],
+  [
+    'it is found confirmed',
+    {
+      status: 'completed',
+      completedAt: at,
+      steps: [
+        { from: 'pending', status: 'processing' },
+        { from: 'processing', status: 'completed' },
+      ],
+    },
+    ['payment.processing', 'payment.completed'],
+  ],
+];
+for (const [what, parts, events] of CHANGES) {
+  test(`${what}: it is written, with ${events.length === 0 ? 'no event' : events.join(' and ')}`, () => {
+    const change = changed(parts);
+    assert.equal(isChange(change), true);
+    assert.deepEqual(
+      change.types.map(({ type }) => type),
+      events,
+    );
+  });
+}
+
+const IMPOSSIBLE: readonly [what: string, settlement: Partial<Settlement>, says: RegExp][] = [
+  ['a negative amount', { receivedUnits: -1n }, /not negative/],
+  ['a negative remainder', { remainingUnits: -1n }, /not negative/],
+  ['a status that no step leads to', { status: 'expired' }, /last step/],
+  ['steps that do not follow one another', { status: 'expired', steps: [{ from: 'processing', status: 'expired' }] }, /follow/],
+  ['a completion without a time', { status: 'completed', steps: [{ from: 'pending', status: 'completed' }] }, /known time/],
+];
+for (const [what, parts, says] of IMPOSSIBLE) {
+  test(`${what} is never written`, () => {
+    assert.throws(() => changed(parts), says);
+  });
+}

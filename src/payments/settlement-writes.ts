@@ -1,0 +1,330 @@
+/** Writes what follows from settlements: status, events and deliveries, counts, daily totals, notices. The caller has locked the payments. */
+import type { Context } from '../context.ts';
+import { addMs } from '../core/clock.ts';
+import { COIN, type Coin } from '../core/coin.ts';
+import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../core/event.ts';
+import { eventId } from '../core/id.ts';
+import { invariant } from '../core/invariant.ts';
+import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
+import type { Exception, PaymentStatus, Settlement, Uncounted } from '../core/payment.ts';
+import { OID, type Tx } from '../db/db.ts';
+import { type NewNotice, notifyMembers } from '../notices/notices.ts';
+import type { PaymentNotice } from '../notices/payment-notices.ts';
+import { type NewEvent, recordEvents } from '../webhooks/events.ts';
+import { asksForMerchant } from './attention.ts';
+import { type Counted, dayChanges, writeDayChanges } from './days.ts';
+import { paymentDetail } from './detail.ts';
+import { heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
+import { uncountedToJson } from './stored.ts';
+import { queueTexts } from './texts.ts';
+import type { PaymentView } from './view.ts';
+
+/** How often an unvalued transfer is retried, for the next usable price. */
+const PRICE_RETRY_MS = 30_000;
+
+export type Settled = { record: PaymentRecord; settlement: Settlement };
+/** What a settlement changes about a payment. */
+export type Change = Settled & {
+  /** The events, in order, each with the status it reports. */
+  types: { type: EventType; status: PaymentStatus }[];
+  /** Merchants are notified: the amount, the deadline or the exceptions changed. */
+  told: boolean;
+  /** An exception that is new, or whose money on hold became more. */
+  added: Exception | undefined;
+  /** A completed payment lost its money. */
+  reversed: boolean;
+  marks: Marks;
+  /** Counts in this month's limit from now on. */
+  counts: boolean;
+};
+
+const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
+  pending: UPDATED_EVENT,
+  processing: 'payment.processing',
+  completed: 'payment.completed',
+  failed: 'payment.failed',
+  expired: 'payment.expired',
+  cancelled: 'payment.cancelled',
+};
+
+/** The exceptions whose money is on hold. */
+const ON_HOLD: readonly Exception[] = ['late', 'paid_after_cancel'];
+/** Whether money on hold arrived, or changed otherwise, under an exception that says so. Null when what was on hold before is not known. */
+function heldChange(before: PaymentRecord['last']['held'], { uncounted, exceptions }: Settlement): 'more' | 'other' | null {
+  if (before === null || !exceptions.some((one) => ON_HOLD.includes(one))) return null;
+  const now = heldOf(uncounted);
+  if ([...now].some(([coin, units]) => units > (before.get(coin) ?? 0n))) return 'more';
+  return [...before].some(([coin, units]) => units !== now.get(coin)) ? 'other' : null;
+}
+
+const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
+
+/** Compares a settlement with what was written last. */
+export function changeOf({ record, settlement }: Settled): Change {
+  checkSettlement(record, settlement);
+  const types = settlement.steps.map((step) => ({ type: EVENT_OF[step.status], status: step.status }));
+  const holds = heldChange(record.last.held, settlement);
+  const told =
+    holds !== null ||
+    !same(record.facts.exceptions, settlement.exceptions) ||
+    record.last.receivedUnits !== settlement.receivedUnits ||
+    record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
+  // Rare: most payments have none.
+  const isNew = (exception: Exception) => !record.facts.exceptions.includes(exception);
+  const added = settlement.exceptions.find((one) => isNew(one) || (holds === 'more' && ON_HOLD.includes(one)));
+  const reversed = record.facts.status === 'completed' && added === 'reorged';
+  if (told && types.length === 0) types.push({ type: reversed ? REVERSED_EVENT : UPDATED_EVENT, status: settlement.status });
+  const counts = record.mode === 'live' && settlement.receivedUsdE8 > 0n && !record.countedInMonth;
+  return { record, settlement, types, told, added, reversed, marks: marksOf(record, settlement, holds === 'more'), counts };
+}
+
+/** Whether anything about the payment has to be written, besides the facts that the caller added. */
+export const isChange = ({ record, settlement, types, marks, counts }: Change): boolean =>
+  types.length > 0 ||
+  counts ||
+  settlement.extension !== null ||
+  record.last.coin !== settlement.coin ||
+  marks.openedAt !== record.marks.openedAt ||
+  marks.seenAt !== record.marks.seenAt ||
+  marks.paidUsdCents !== record.marks.paidUsdCents;
+
+/** What must hold for every settlement, before a wrong one is stored. */
+function checkSettlement(
+  { facts }: PaymentRecord,
+  { steps, status, receivedUnits, receivedUsdE8, remainingUnits, completedAt }: Settlement,
+): void {
+  invariant(receivedUnits >= 0n && receivedUsdE8 >= 0n && remainingUnits >= 0n, `amounts of ${facts.id} are not negative`);
+  invariant((steps.at(-1)?.status ?? facts.status) === status, `the last step of ${facts.id} leads to its status`);
+  invariant(
+    steps.every((step, i) => step.from === (i === 0 ? facts.status : steps[i - 1]!.status)),
+    `the steps of ${facts.id} follow one another`,
+  );
+  invariant(status !== 'completed' || completedAt !== null, `${facts.id} is completed at a known time`);
+}
+
+/**
+ * Writes what settlements changed. Payments in `touched` have new facts and get a new version in any case; the others are written only
+ * if something follows from them.
+ */
+export async function writeSettlements(
+  ctx: Context,
+  tx: Tx,
+  settled: readonly Settled[],
+  { touched }: { touched: (paymentId: string) => boolean },
+): Promise<void> {
+  const changes = settled.map(changeOf).filter((change) => touched(change.record.facts.id) || isChange(change));
+  if (changes.length === 0) return;
+  const events = await newEvents(ctx, tx, changes);
+  await updatePayments(tx, changes);
+  await writeCounts(tx, changes);
+  // Money arrived: an amount and a transaction to search by.
+  const texts = changes.filter(({ told }) => told).map(({ record }) => record.facts.id);
+  if (texts.length > 0) await queueTexts(tx, texts);
+  await recordEvents(tx, events);
+  await notifyMembers(ctx, tx, changes.flatMap(noticesOf));
+  for (const { record, settlement, marks, counts } of changes) {
+    record.version += 1n;
+    record.marks = marks;
+    record.countedInMonth ||= counts;
+    const { receivedUnits, expiresAt, coin, uncounted } = settlement;
+    record.last = { receivedUnits, expiresAt, coin, held: heldOf(uncounted) };
+  }
+}
+
+/** The events of these changes. Counts them in their records. */
+async function newEvents(ctx: Context, tx: Tx, changes: readonly Change[]): Promise<NewEvent[]> {
+  const counts = await countEvents(
+    tx,
+    changes.filter(({ types }) => types.length > 0).map(({ record }) => record.facts.id),
+  );
+  const events: NewEvent[] = [];
+  for (const { record, settlement, types } of changes) {
+    const { id } = record.facts;
+    for (const { type, status } of types) {
+      const nth = counts.get(`${id} ${type}`) ?? 0;
+      counts.set(`${id} ${type}`, nth + 1);
+      record.eventCount += 1n;
+      const last = status === settlement.status;
+      const view = toView(record, last ? settlement : { ...settlement, status, completedAt: null });
+      const parts = [id, type, String(nth)];
+      if (type === UPDATED_EVENT)
+        parts.push(settlement.receivedUnits.toString(), settlement.exceptions.join(), settlement.expiresAt.toISOString());
+      events.push(newEvent(ctx, view, { type, parts, sequence: record.eventCount, at: record.now }));
+    }
+  }
+  return events;
+}
+
+async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, number>> {
+  if (paymentIds.length === 0) return new Map();
+  const rows = await tx<{ paymentId: string; type: string; count: bigint }[]>`
+    select payment_id as "paymentId", type, count(*) from events where payment_id = any(${paymentIds}::text[]) group by 1, 2`;
+  return new Map(rows.map((row) => [`${row.paymentId} ${row.type}`, Number(row.count)]));
+}
+
+async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void> {
+  const updates = changes.map(({ record, settlement, marks, counts }) => ({
+    id: record.facts.id,
+    status: settlement.status,
+    exceptions: settlement.exceptions,
+    coin: settlement.coin,
+    expires_at: settlement.expiresAt,
+    extended_until: record.facts.extendedUntil,
+    rate_lock_until: record.facts.rateLockUntil,
+    completed_at: settlement.completedAt,
+    received_units: settlement.receivedUnits.toString(),
+    received_usd_cents: e8ToCents(settlement.receivedUsdE8).toString(),
+    uncounted: uncountedToJson(settlement.uncounted),
+    event_count: record.eventCount.toString(),
+    counted_in_month: record.countedInMonth || counts,
+    due_at: dueAt(record, settlement),
+    opened_at: marks.openedAt,
+    seen_at: marks.seenAt,
+    paid_usd_cents: marks.paidUsdCents?.toString() ?? null,
+    reviewed: marks.reviewed,
+    attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions }),
+  }));
+  await tx`
+    update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
+      extended_until = r.extended_until, rate_lock_until = r.rate_lock_until, completed_at = r.completed_at, received_units = r.received_units,
+      received_usd_cents = r.received_usd_cents, uncounted = r.uncounted,
+      event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
+      opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, reviewed = r.reviewed, attention = r.attention,
+      -- A payment that is active again, or needs a decision, is unarchived.
+      archived_at = case when r.attention or r.status in ('pending', 'processing') then null else p.archived_at end
+    from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
+      extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric,
+      received_usd_cents bigint, uncounted jsonb, event_count bigint, counted_in_month boolean, due_at timestamptz,
+      opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, reviewed text[], attention boolean)
+    where p.id = r.id`;
+}
+
+/** Daily totals, counts by status and coin, and the month's payments. */
+async function writeCounts(tx: Tx, changes: readonly Change[]): Promise<void> {
+  await writeDayChanges(
+    tx,
+    changes.flatMap(({ record, settlement, marks }) => {
+      const before = counted(record.facts, record.last.coin, record.marks, record);
+      const rows = dayChanges(before, counted(settlement, settlement.coin, marks, record));
+      return rows.map((row) => ({ merchantId: record.merchantId, mode: record.mode, ...row }));
+    }),
+  );
+  const deltas = changes.flatMap(({ record, settlement }) => {
+    if (record.facts.status === settlement.status && record.last.coin === settlement.coin) return [];
+    const row = { merchantId: record.merchantId, mode: record.mode };
+    return [
+      { ...row, status: record.facts.status, coin: record.last.coin ?? '', payments: -1 },
+      { ...row, status: settlement.status, coin: settlement.coin ?? '', payments: 1 },
+    ];
+  });
+  if (deltas.length > 0) {
+    await tx`
+      insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
+      select * from unnest(${deltas.map((d) => d.merchantId)}::text[], ${deltas.map((d) => d.mode)}::text[], ${deltas.map((d) => d.status)}::text[],
+        ${deltas.map((d) => d.coin)}::text[], ${deltas.map((d) => d.payments)}::bigint[])`;
+  }
+  const monthly = changes.flatMap(({ record, counts }) => (counts ? [{ merchantId: record.merchantId, at: record.realNow }] : []));
+  if (monthly.length > 0) {
+    await tx`
+      insert into live_usage (merchant_id, month, payments)
+      select m.merchant_id, date_trunc('month', m.at at time zone 'UTC')::date, count(*)
+      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${tx.array(
+        monthly.map((m) => m.at),
+        OID.timestamptz,
+      )}::timestamptz[]) as m (merchant_id, at)
+      group by 1, 2 order by 1, 2
+      on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
+  }
+}
+
+const noticesOf = ({ record, settlement, added, reversed }: Change): NewNotice[] =>
+  added === undefined
+    ? []
+    : [
+        {
+          merchantId: record.merchantId,
+          mode: record.mode,
+          kind: reversed ? 'payment_reversed' : 'payment_attention',
+          detail: noticeOf(record, settlement, added),
+          // Every customer has the public key, so text written with it does not go into emails.
+          description: record.createdWith === 'secret' ? record.request.description : null,
+        },
+      ];
+
+/** What a notice says about a payment: the money that the exception concerns, and the order. */
+function noticeOf(
+  record: PaymentRecord,
+  { status, uncounted, coin, receivedUnits, receivedUsdE8 }: Settlement,
+  exception: Exception,
+): PaymentNotice {
+  const isHeld = ON_HOLD.includes(exception);
+  const money = isHeld
+    ? uncounted.flatMap((one) => (one.state === 'held' ? [one] : []))
+    : coin !== null && receivedUnits > 0n
+      ? [{ coin, units: receivedUnits, usdE8: receivedUsdE8 }]
+      : [];
+  return {
+    payment: record.facts.id,
+    exception,
+    status,
+    price: formatUsd(record.facts.targetUsdCents),
+    money: money.length === 0 ? null : money.map(withWorth).join(' and '),
+    invoice: record.createdWith === 'secret' ? record.invoiceId : null,
+  };
+}
+const withWorth = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>): string =>
+  `${formatDecimal(units, COIN[coin].decimals, 0)} ${coin}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
+
+/** Each is set once: by the first choice of a coin if no view was recorded before, by the first counted transfer, by the completion. */
+const marksOf = (record: PaymentRecord, settlement: Settlement, holdsMore: boolean): Marks => ({
+  ...record.marks,
+  // More money under an exception that was handled needs another decision.
+  reviewed: holdsMore ? record.marks.reviewed.filter((name) => !ON_HOLD.some((one) => one === name)) : record.marks.reviewed,
+  openedAt: record.marks.openedAt ?? record.facts.quotes[0]?.from ?? null,
+  seenAt: record.marks.seenAt ?? (settlement.receivedUsdE8 > 0n ? record.now : null),
+  paidUsdCents: record.marks.paidUsdCents ?? (settlement.completedAt ? e8ToCents(settlement.receivedUsdE8) : null),
+});
+const counted = (
+  { status, exceptions, completedAt }: Pick<Counted, 'status' | 'exceptions' | 'completedAt'>,
+  coin: Coin | null,
+  { openedAt, seenAt, paidUsdCents }: Marks,
+  { facts }: PaymentRecord,
+): Counted => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
+
+/** An event with its final bytes. `parts` determine its id: the same transition always has the same id. */
+export function newEvent(
+  ctx: Context,
+  view: PaymentView,
+  { type, parts, sequence, at }: { type: EventType; parts: readonly string[]; sequence: bigint; at: Date },
+): NewEvent {
+  const id = eventId(ctx.installKey, parts);
+  const body = {
+    id,
+    type,
+    created_at: at.toISOString(),
+    mode: view.facts.mode,
+    api_version: API_VERSION,
+    data: { ...paymentDetail(view, ctx.settings.paymentPageUrl), sequence: Number(sequence) },
+  };
+  return {
+    id,
+    merchantId: view.merchantId,
+    mode: view.facts.mode,
+    paymentId: view.facts.id,
+    type,
+    sequence,
+    body: JSON.stringify(body),
+    createdAt: at,
+  };
+}
+
+/** When the payment must be settled again without a new fact, in real time. */
+function dueAt(record: PaymentRecord, settlement: Settlement): Date | null {
+  // What a simulated chain shows may depend on the completion that was just decided.
+  const { completedAt } = settlement;
+  const wakes = [settlement.nextDueAt, observe({ ...record, facts: { ...record.facts, completedAt } })?.wakeAt ?? null];
+  if (record.transfers.some((t) => t.values.length === 0)) wakes.push(addMs(record.now, PRICE_RETRY_MS));
+  const times = wakes.flatMap((wake) => (wake ? [wake.getTime()] : []));
+  // A due time in the past would cause an endless loop, so it is at least a moment later.
+  return times.length === 0 ? null : new Date(Math.max(Math.min(...times) - record.offsetMs, record.realNow.getTime() + 250));
+}
