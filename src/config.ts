@@ -191,6 +191,10 @@ export class ConfigError extends Error {
 
 /** Ethereum mainnet, Sepolia, and the default of development nodes. */
 
+/** Whether details for debugging are printed. Never fails, unlike reading all settings. */
+export const isDebugging = (env: Readonly<Record<string, string | undefined>> = process.env): boolean =>
+  /^(debug|trace)$/.test(env.LOG_LEVEL ?? '');
+
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const text = (name: string): string | null => env[name]?.trim() || null;

@@ -2,10 +2,10 @@
 import { openCore } from './app.ts';
 import { type Command, type Flags, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
+import { describeFailure, failureDetails } from './cli/failure.ts';
 import { print, printError } from './cli/print.ts';
-import { ConfigError, readConfig } from './config.ts';
-import { Problem } from './core/problem.ts';
-import { createLog } from './log.ts';
+import { isDebugging, readConfig } from './config.ts';
+import { createLog, redact } from './log.ts';
 import { florinVersion } from './operate/backup.ts';
 
 async function runCommand(command: Command, flags: Flags): Promise<void> {
@@ -43,8 +43,8 @@ main(process.argv.slice(2)).catch((error: unknown) => {
     printError(error.message, `See: ./florin ${error.command ? `${error.command} ` : ''}--help`);
     process.exit(2);
   }
-  const isExpected = error instanceof ConfigError || error instanceof Problem || !(error instanceof Error) || error.name === 'Error';
-  const message = error instanceof Error ? error.message : String(error);
-  printError(isExpected ? message : `${(error as Error).name}: ${message}`);
+  const { message, hint } = describeFailure(error);
+  printError(message, hint ?? undefined);
+  if (isDebugging()) process.stderr.write(`${redact(failureDetails(error))}\n`);
   process.exit(1);
 });

@@ -78,5 +78,6 @@ test('a usage error exits with 2, another error with 1, both on standard error a
   ]);
   assert.deepEqual(version, [0, '0.1.0\n', '']);
   assert.deepEqual(usage, [2, '', 'Unknown command "merchant lst". Did you mean "merchant list"?\nSee: ./florin merchant --help\n']);
-  assert.deepEqual(config, [1, '', 'PORT must be a whole number from 0 to 65535\n']);
+  const remedy = 'Change the setting in .env or in the environment. All settings: docs/reference/config.md';
+  assert.deepEqual(config, [1, '', `PORT must be a whole number from 0 to 65535\n${remedy}\n`]);
 });

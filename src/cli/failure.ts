@@ -1,0 +1,60 @@
+/** Why a command or the service could not start: the cause, the setting that it depends on, and what to do. */
+import { inspect } from 'node:util';
+import { ConfigError } from '../config.ts';
+import { Problem } from '../core/problem.ts';
+
+export type Failure = { message: string; hint: string | null };
+type Coded = Error & { code?: unknown; syscall?: unknown; address?: unknown; port?: unknown; path?: unknown; hostname?: unknown };
+
+const DATABASE = 'Check DATABASE_URL. Without it, Florin runs its own PostgreSQL in the data folder.';
+const MORE = 'To see where it failed, run it again with LOG_LEVEL=debug.';
+const placeOf = ({ address, port, hostname }: Coded): string => [address ?? hostname, port].filter((part) => part !== undefined).join(':');
+
+/** Failures by the code of the error, which systems and PostgreSQL define. */
+const BY_CODE: Readonly<Record<string, (error: Coded) => Failure>> = {
+  EADDRINUSE: ({ port }) => ({
+    message: `Port ${port} is already in use.`,
+    hint: 'Stop the other program, or set PORT to another port.',
+  }),
+  EADDRNOTAVAIL: ({ address }) => ({
+    message: `This machine has no network address ${address}.`,
+    hint: 'Set HOST to an address of this machine, or to 0.0.0.0 for all of them.',
+  }),
+  ECONNREFUSED: (error) => ({ message: `No database server answers at ${placeOf(error)}.`, hint: DATABASE }),
+  ENOTFOUND: (error) => ({ message: `The host of the database, ${placeOf(error)}, is unknown.`, hint: DATABASE }),
+  CONNECT_TIMEOUT: (error) => ({ message: `The database at ${placeOf(error)} does not answer.`, hint: DATABASE }),
+  '28P01': () => ({ message: 'The database rejected the user or the password.', hint: DATABASE }),
+  '28000': () => ({ message: 'The database does not let this user connect.', hint: DATABASE }),
+  '3D000': ({ message }) => ({ message: `The database server answers, but ${message}.`, hint: `Create it. ${DATABASE}` }),
+  '42501': ({ message }) => ({
+    message: `The database user may not do this: ${message}.`,
+    hint: 'Make the user of DATABASE_URL the owner of its database.',
+  }),
+  ENOSPC: () => ({ message: 'The disk is full.', hint: 'Make room, and start again. Nothing was half-written.' }),
+};
+
+/** What to print about an error. */
+export function describeFailure(error: unknown): Failure {
+  if (error instanceof ConfigError)
+    return { message: error.message, hint: 'Change the setting in .env or in the environment. All settings: docs/reference/config.md' };
+  if (error instanceof Problem) return { message: error.message, hint: null };
+  if (!(error instanceof Error)) return { message: String(error), hint: MORE };
+  const { code, syscall, port, path } = error as Coded;
+  if (code === 'EACCES' && syscall === 'listen')
+    return {
+      message: `This user may not listen on port ${port}.`,
+      hint: 'Set PORT to 1024 or higher. docs/guides/self-hosting.md shows how to use a port below.',
+    };
+  if ((code === 'ENOENT' || code === 'EACCES') && typeof path === 'string')
+    return { message: `${path} ${code === 'ENOENT' ? 'does not exist' : 'may not be read or written by this user'}.`, hint: MORE };
+  const known = typeof code === 'string' && Object.hasOwn(BY_CODE, code) ? BY_CODE[code]!(error) : null;
+  if (known) return known;
+  // Errors of ours are sentences; others begin with their kind.
+  const message = error.name === 'Error' ? error.message : `${error.name}: ${error.message}`;
+  const cause = error.cause instanceof Error && !message.includes(error.cause.message) ? `\nCause: ${error.cause.message}` : '';
+  const isComplete = error.name === 'Error' && error.cause === undefined;
+  return { message: `${message}${cause}`, hint: isComplete ? null : MORE };
+}
+
+/** The error with its stack and its causes, for debugging. */
+export const failureDetails = (error: unknown): string => inspect(error, { depth: 4 });
