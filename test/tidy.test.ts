@@ -5,6 +5,7 @@ import { dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
 import { CONFIG, namesOf, readConfig } from '../src/config.ts';
+import { NEXT } from '../src/core/settle.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -237,9 +238,19 @@ test('the guide sections that the service links to exist', () => {
   );
 });
 
+/** The transitions that a Mermaid diagram of states draws, except the first one. */
+export const drawn = (text: string): string[] => [...text.matchAll(/^ +(\w+) --> (\w+):/gm)].map(([, from, to]) => `${from} ${to}`).sort();
+
+test('the diagram in ARCHITECTURE.md draws exactly the transitions of a payment', () => {
+  const [diagram] = /```mermaid\nstateDiagram[\s\S]*?```/.exec(read('ARCHITECTURE.md'))!;
+  const allowed = Object.entries(NEXT).flatMap(([from, goals]) => goals.map((to) => `${from} ${to}`));
+  assert.deepEqual(drawn(diagram!), allowed.sort());
+  assert.deepEqual(drawn('  [*] --> a: begins\n  a --> b: because\n'), ['a b']);
+});
+
 test('the map in ARCHITECTURE.md names every file, and every invariant a test that exists', () => {
   const text = read('ARCHITECTURE.md');
-  const map = /```\n([\s\S]*?)```/.exec(text)![1]!;
+  const map = /^## The map\n+```\n([\s\S]*?)```/m.exec(text)![1]!;
   // A line without indent names a file or opens a folder; an indented one starts with files of the folder above.
   const named: string[] = [];
   let folder = '';
