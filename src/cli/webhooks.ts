@@ -1,6 +1,6 @@
 /** Operator commands for webhook endpoints and their deliveries: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
 import { idOfNumber } from '../core/id.ts';
-import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../http/webhook-bodies.ts';
+import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../http/webhook-bodies.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
 import {
   BY_OPERATOR,
@@ -119,7 +119,7 @@ export const WEBHOOK_COMMANDS: Commands = {
       if (flags.overlap !== undefined && !/^\d{1,9}$/.test(flags.overlap))
         throw new UsageError('--overlap must be a whole number of seconds');
       const overlapSeconds = flags.overlap === undefined ? undefined : Number(flags.overlap);
-      return endpointBody(
+      return secretBody(
         await ctx.db.begin((tx) => rotateSecret(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), overlapSeconds })),
       );
     },

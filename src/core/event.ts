@@ -16,6 +16,12 @@ export const REVERSED_EVENT = 'payment.reversed';
 export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT] as const;
 export const TEST_EVENT = 'webhook.test';
 export type EventType = (typeof PAYMENT_EVENTS)[number];
+/** What an endpoint subscribes to; `*` stands for the six basic types. */
+export const ENDPOINT_EVENTS = ['*', ...PAYMENT_EVENTS] as const;
+export type EndpointEvent = (typeof ENDPOINT_EVENTS)[number];
+/** What a delivery carries. */
+export const DELIVERED_EVENTS = [...PAYMENT_EVENTS, TEST_EVENT] as const;
+export type DeliveredEvent = (typeof DELIVERED_EVENTS)[number];
 
 export const API_VERSION = '2026-11-01';
 

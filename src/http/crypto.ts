@@ -1,19 +1,19 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
-
+import type { TObject } from 'typebox';
 import { decodeAddress, isTransactionId } from '../chains/address.ts';
-import { type AddressSummary, type Chain, ChainError } from '../chains/chain.ts';
+import { type AddressSummary, type Chain, ChainError, type FeeTier } from '../chains/chain.ts';
 import { type Asset, COIN, type Coin, chainOf, kindOf } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/prices.ts';
-import { render } from './payments.ts';
 import { readAssets, readCoin, readQuery } from './read.ts';
-import type { Answer, Call } from './route.ts';
+import { type Answer, apiRoute, type Call, type Route } from './route.ts';
+import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';
 
 /** The source of a live coin; its failures become the documented errors. */
-async function ask<T>({ ctx }: Call, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
+async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
   const source = ctx.chains.get(coin);
   if (!source)
     throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
@@ -35,7 +35,7 @@ async function ask<T>({ ctx }: Call, coin: Coin, question: (source: Chain) => Pr
   }
 }
 
-function priceOf({ ctx, owner }: Call, asset: Asset): Price {
+function priceOf({ ctx, owner }: Pick<Call, 'ctx' | 'owner'>, asset: Asset): Price {
   const price = owner.mode === 'test' ? ctx.prices.forTest(asset) : ctx.prices.look(asset);
   if (price) return price;
   const why = ctx.prices.quotable(asset);
@@ -49,10 +49,10 @@ function priceOf({ ctx, owner }: Call, asset: Asset): Price {
 /** A decimal string as a JSON number. Display only: nothing is computed with it. */
 const number = (text: string): number => Number(text);
 
-export async function readPrices(call: Call): Promise<Answer> {
+async function readPrices(call: Call<string, typeof PricesQuery, TObject, typeof PricesReply>): Promise<Answer> {
   const prices = readAssets(call.query).map((asset) => priceOf(call, asset));
   const oldest = prices.reduce((a, b) => (b.asOf < a.asOf ? b : a));
-  return render(200, {
+  return call.reply({
     success: true,
     timestamp: oldest.asOf.toISOString(),
     prices: Object.fromEntries(
@@ -72,7 +72,7 @@ export async function readPrices(call: Call): Promise<Answer> {
   });
 }
 
-export async function readBalance(call: Call): Promise<Answer> {
+async function readBalance(call: Call<string, typeof BalanceQuery, TObject, typeof BalanceReply>): Promise<Answer> {
   const coin = readCoin(call.query);
   const address = readQuery(call.query, 'address');
   if (address === null || address === '') throw new Problem('parameter_missing', {}, { param: 'address' });
@@ -81,7 +81,7 @@ export async function readBalance(call: Call): Promise<Answer> {
   const summary = simulated
     ? await getTestBalance(call.ctx, { merchantId, coin, address })
     : await readLiveBalance(call, { coin, address, key: decodeAddress(address, { coin, network: call.ctx.settings.networks[coin] }).key });
-  return render(200, {
+  return call.reply({
     success: true,
     address,
     currency: COIN[coin].asset,
@@ -96,13 +96,16 @@ export async function readBalance(call: Call): Promise<Answer> {
 }
 
 /** Reads a merchant's deposit address from the ledger; other addresses, and those with outgoing payments, need an indexed source. */
-const readLiveBalance = (call: Call, { coin, address, key }: { coin: Coin; address: string; key: string }): Promise<AddressSummary> =>
+const readLiveBalance = (
+  call: Pick<Call, 'ctx' | 'owner'>,
+  { coin, address, key }: { coin: Coin; address: string; key: string },
+): Promise<AddressSummary> =>
   ask(call, coin, async (source) => {
     const own = await getDepositBalance(call.ctx, source, { merchantId: call.owner.merchantId, coin, key });
     return own === null || own === 'unknown' ? source.addressSummary(address) : own;
   });
 
-export async function readFees(call: Call): Promise<Answer> {
+async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof FeesReply>): Promise<Answer> {
   const coin = readCoin(call.query);
   const price = priceOf(call, COIN[coin].asset);
   // Test mode: round figures of the simulated chain.
@@ -120,32 +123,29 @@ export async function readFees(call: Call): Promise<Answer> {
           };
         })
       : await ask(call, coin, (source) => source.fees());
-  const field = `total_fee_${coin.toLowerCase()}`;
-  return render(200, {
+  const feeOf = (tier: (typeof tiers)[number]) => ({
+    fee_per_byte: number(formatDecimal(tier.rateE8, 8, 0)),
+    estimated_confirmation: `${tier.minutes} minutes`,
+    [`total_fee_${coin.toLowerCase()}`]: formatUnits(coin, tier.units),
+    total_fee: formatUnits(coin, tier.units),
+    total_fee_usd: formatUsd(e8ToCents(worthUsdE8(coin, tier.units, price.priceE8))),
+    source: tier.source,
+  });
+  // Every source names all three speeds.
+  const fees = Object.fromEntries(tiers.map((tier) => [tier.speed, feeOf(tier)])) as Record<FeeTier['speed'], ReturnType<typeof feeOf>>;
+  return call.reply({
     success: true,
     currency: COIN[coin].asset,
     timestamp: call.ctx.clock.now().toISOString(),
     fee_unit: chainOf(coin).feeUnit,
     typical_size: COIN[coin].typicalSize,
-    fees: Object.fromEntries(
-      tiers.map((tier) => [
-        tier.speed,
-        {
-          fee_per_byte: number(formatDecimal(tier.rateE8, 8, 0)),
-          estimated_confirmation: `${tier.minutes} minutes`,
-          [field]: formatUnits(coin, tier.units),
-          total_fee: formatUnits(coin, tier.units),
-          total_fee_usd: formatUsd(e8ToCents(worthUsdE8(coin, tier.units, price.priceE8))),
-          source: tier.source,
-        },
-      ]),
-    ),
+    fees,
   });
 }
 
-export async function readTransaction(call: Call): Promise<Answer> {
+async function readTransaction(call: Call<'/:txid', typeof CoinQuery, TObject, typeof TransactionReply>): Promise<Answer> {
   const coin = readCoin(call.query);
-  const txid = call.params.txid!;
+  const txid = call.params.txid;
   if (!isTransactionId(txid, coin)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
   const simulated = call.owner.mode === 'test';
   const found = simulated
@@ -161,7 +161,7 @@ export async function readTransaction(call: Call): Promise<Answer> {
     amount: formatUnits(coin, units),
     ...more,
   });
-  return render(200, {
+  return call.reply({
     success: true,
     txid: found.txid,
     currency: COIN[coin].asset,
@@ -177,3 +177,46 @@ export async function readTransaction(call: Call): Promise<Answer> {
     ...(simulated && { simulated }),
   });
 }
+
+export const LOOK_UPS: readonly Route[] = [
+  apiRoute({
+    id: 'readPrices',
+    method: 'GET',
+    path: '/api/crypto/prices',
+    access: 'secret',
+    summary: 'List current prices in USD',
+    query: PricesQuery,
+    reply: PricesReply,
+    handle: readPrices,
+  }),
+  apiRoute({
+    id: 'readBalance',
+    method: 'GET',
+    path: '/api/crypto/balance',
+    access: 'secret',
+    summary: 'Retrieve the balance of an address',
+    query: BalanceQuery,
+    reply: BalanceReply,
+    handle: readBalance,
+  }),
+  apiRoute({
+    id: 'readFees',
+    method: 'GET',
+    path: '/api/crypto/fees',
+    access: 'secret',
+    summary: 'Estimate network fees',
+    query: CoinQuery,
+    reply: FeesReply,
+    handle: readFees,
+  }),
+  apiRoute({
+    id: 'readTransaction',
+    method: 'GET',
+    path: '/api/crypto/transaction/:txid',
+    access: 'secret',
+    summary: 'Retrieve an on-chain transaction',
+    query: CoinQuery,
+    reply: TransactionReply,
+    handle: readTransaction,
+  }),
+];

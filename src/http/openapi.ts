@@ -97,13 +97,13 @@ export function openapiDocument(url: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) {
     const path = route.path.replace(/:([a-z]+)/g, '{$1}');
-    const example = EXAMPLES[route.handle.name]!;
+    const example = EXAMPLES[route.id]!;
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = {
       summary: route.summary,
       description: ACCESS[route.access],
       tags: [groupOf(route)],
-      operationId: route.handle.name,
+      operationId: route.id,
       parameters: parametersOf(route),
       ...(route.body && {
         requestBody: {

@@ -1,6 +1,6 @@
-/** The payment endpoints: parse the request, call one use case, build the reply. */
+/** The payment endpoints: read the request, call one use case, build the reply. */
 
-import type { Static } from 'typebox';
+import type { Static, TObject } from 'typebox';
 import type { Context } from '../context.ts';
 import { type Asset, COIN, type Coin, namesOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
@@ -15,12 +15,11 @@ import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { priceAt } from '../payments/price.ts';
 import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
 import { type Warning, warningsFor } from '../payments/readiness.ts';
-import type { PaymentItem, PaymentRequest, PaymentView, Rendered } from '../payments/view.ts';
+import type { PaymentItem, PaymentRequest, PaymentView } from '../payments/view.ts';
 import { collect, type ReadingsOf, readBody, together } from './body.ts';
 import type { ParsedBody } from './json.ts';
 import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './price.ts';
 import {
-  type Query,
   readCoinFilter,
   readLimit,
   readMetadata,
@@ -33,13 +32,10 @@ import {
   readScenario,
   readUnits,
 } from './read.ts';
-import type { Answer, Call } from './route.ts';
-import { CreateAdvanced, CreateLegacy, CreateSimple, type Item } from './schema.ts';
+import { type Answer, apiRoute, type Call, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
+import { CreateAdvanced, Created, CreateLegacy, CreateSimple, Detail, type Item, LegacyCreated, List, ListQuery } from './schema.ts';
 
-/** A reply body rendered once, as it is sent and stored. */
-export const render = (status: number, body: object): Rendered => ({ status, body: JSON.stringify(body) });
-
-const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[]): object => ({
+const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[]) => ({
   success: true,
   transaction_id: view.facts.id,
   id: view.facts.id,
@@ -51,13 +47,13 @@ const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[])
   mode: view.facts.mode,
   ...(warnings.length > 0 && { warnings }),
 });
+type CreateCall = ReadingCall<typeof Created>;
 /** Creates a payment without a coin, and warns if the payer would have no coin to choose. */
-async function createOpen({ ctx, owner, claim }: Call, draft: PaymentDraft): Promise<Answer> {
+async function createOpen({ ctx, owner, claim, reply }: CreateCall, draft: PaymentDraft): Promise<Answer> {
   const { amountUsdCents } = draft;
   const warnings = await warningsFor(ctx, { ...mine(owner), amountUsdCents });
-  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: (view) => render(201, creation(ctx, view, warnings)) });
+  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: (view) => reply(creation(ctx, view, warnings)) });
 }
-export const renderDetail = (ctx: Context) => (view: PaymentView) => render(200, paymentDetail(view, ctx.settings.paymentPageUrl));
 
 type Common = {
   description?: string;
@@ -123,8 +119,8 @@ function returnUrlFor(owner: KeyOwner, text: string): string {
   return url;
 }
 
-export async function createSimple(call: Call): Promise<Answer> {
-  const { ctx, owner, body } = call;
+async function createSimple(call: CreateCall): Promise<Answer> {
+  const { ctx, owner, parsed: body } = call;
   const asked = body.value as { amount?: unknown; currency_fiat?: unknown } | null;
   const isInUsd = asked?.amount === undefined && asked?.currency_fiat === undefined;
   const { read } = readBody(isInUsd ? CreateSimpleInUsd : CreateSimple, body, (given) => ({
@@ -148,8 +144,8 @@ function readItems(body: ParsedBody, items: readonly Static<typeof Item>[], curr
   return read;
 }
 
-export async function createAdvanced(call: Call): Promise<Answer> {
-  const { ctx, owner, body } = call;
+async function createAdvanced(call: CreateCall): Promise<Answer> {
+  const { ctx, owner, parsed: body } = call;
   const { read } = readBody(CreateAdvanced, body, (given) => {
     const currency = (): Fiat => readFiatCode(given.currency_fiat ?? 'USD');
     return {
@@ -170,7 +166,7 @@ export async function createAdvanced(call: Call): Promise<Answer> {
 }
 
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
-export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<Answer> {
+async function createLegacy({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof LegacyCreated>): Promise<Answer> {
   // The coin determines how many decimals the amount may have, so its default applies before the rest is read.
   const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
   const { read } = readBody(CreateLegacy, body, (given) => {
@@ -207,18 +203,18 @@ export async function createLegacy({ ctx, owner, body, claim }: Call): Promise<A
     render: (view) => {
       const detail = paymentDetail(view, ctx.settings.paymentPageUrl);
       const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode, network } = detail;
-      return render(201, {
-        ...{ id, transaction_id: id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode, network },
+      // The coin is fixed, and with it the amount and the address.
+      const fixed = { amount: amount!, currency: currency!, payment_address: payment_address! };
+      return reply({
+        ...{ id, transaction_id: id, status, ...fixed, payment_url, created_at, expires_at, mode, network: network! },
       });
     },
   });
 }
 
-export async function readPayment({ ctx, owner, params }: Call): Promise<Answer> {
-  return renderDetail(ctx)(await getPayment(ctx, { ...mine(owner), paymentId: params.id! }));
-}
+type ListCall = Call<string, typeof ListQuery, TObject, typeof List>;
 
-const listItem = (item: ListItem): object => ({
+const listItem = (item: ListItem) => ({
   transaction_id: item.id,
   id: item.id,
   status: item.status,
@@ -233,7 +229,7 @@ const listItem = (item: ListItem): object => ({
   ...heldDetail(item.coin, item.uncounted),
 });
 
-export async function readPayments({ ctx, owner, query }: Call): Promise<Answer> {
+async function readPayments({ ctx, owner, query, reply }: ListCall): Promise<Answer> {
   const limit = readLimit(query);
   const startingAfter = readQuery(query, 'starting_after');
   const endingBefore = readQuery(query, 'ending_before');
@@ -249,10 +245,10 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
   const filter = readListFilter(query, { status, coins });
   if (filter === null) {
     const page = await listPayments(ctx, { ...paging, status, coins });
-    return render(200, { success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
+    return reply({ success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
   }
   const { items, hasMore, totalCount, isCapped } = await listFilteredPayments(ctx, { ...paging, filter });
-  return render(200, {
+  return reply({
     success: true,
     data: items.map(listItem),
     has_more: hasMore,
@@ -262,7 +258,7 @@ export async function readPayments({ ctx, owner, query }: Call): Promise<Answer>
 }
 
 /** Null if only status, coin and network are filtered: those are counted exactly. */
-function readListFilter(query: Query, { status, coins }: Pick<ListFilter, 'status' | 'coins'>): ListFilter | null {
+function readListFilter(query: ListCall['query'], { status, coins }: Pick<ListFilter, 'status' | 'coins'>): ListFilter | null {
   const invoiceId = readQuery(query, 'invoice_id');
   if (invoiceId !== null && (invoiceId === '' || invoiceId.length > 100))
     throw new Problem('parameter_invalid', { reason: 'it must be an invoice id of 1 to 100 characters' }, { param: 'invoice_id' });
@@ -277,5 +273,58 @@ function readListFilter(query: Query, { status, coins }: Pick<ListFilter, 'statu
   return { status, coins, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore };
 }
 
-export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });
-export const madeBy = (owner: KeyOwner) => ({ ...mine(owner), createdWith: owner.kind, keyId: owner.keyId });
+export const PAYMENTS: readonly Route[] = [
+  readingRoute({
+    id: 'createLegacy',
+    method: 'POST',
+    path: '/payments',
+    access: 'secret',
+    summary: 'Create a payment for a fixed coin amount',
+    body: CreateLegacy,
+    reply: LegacyCreated,
+    created: true,
+    handle: createLegacy,
+  }),
+  readingRoute({
+    id: 'createSimple',
+    method: 'POST',
+    path: '/api/payment/create/simple',
+    access: 'any',
+    summary: 'Create a payment',
+    body: CreateSimple,
+    reply: Created,
+    created: true,
+    handle: createSimple,
+  }),
+  readingRoute({
+    id: 'createAdvanced',
+    method: 'POST',
+    path: '/api/payment/create/advanced',
+    access: 'any',
+    summary: 'Create a payment with items and tax',
+    body: CreateAdvanced,
+    reply: Created,
+    created: true,
+    handle: createAdvanced,
+  }),
+  apiRoute({
+    id: 'readPayment',
+    method: 'GET',
+    path: '/api/payment/:id',
+    access: 'secret',
+    summary: 'Retrieve a payment',
+    reply: Detail,
+    handle: async ({ ctx, owner, params, reply }) =>
+      reply(paymentDetail(await getPayment(ctx, { ...mine(owner), paymentId: params.id }), ctx.settings.paymentPageUrl)),
+  }),
+  apiRoute({
+    id: 'readPayments',
+    method: 'GET',
+    path: '/api/payments',
+    access: 'secret',
+    summary: 'List payments, newest first',
+    query: ListQuery,
+    reply: List,
+    handle: readPayments,
+  }),
+];

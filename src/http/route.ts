@@ -1,31 +1,94 @@
-/** What a route of the API consists of: who may call it, its schemas, its handler. */
-import type { TObject, TSchema } from 'typebox';
+/** The form of every route, of the API and of the dashboard: what a call holds and what it answers follow from the schemas. */
+import type { Static, TObject, TSchema } from 'typebox';
 import type { Context } from '../context.ts';
 import type { KeyOwner } from '../keys/keys.ts';
-import type { IdempotencyClaim } from '../payments/view.ts';
+import type { IdempotencyClaim, Rendered } from '../payments/view.ts';
 import type { Access } from './gate.ts';
 import type { ParsedBody } from './json.ts';
-import type { Query } from './read.ts';
 
-export type Call = {
-  ctx: Context;
-  owner: KeyOwner;
-  params: Readonly<Record<string, string>>;
-  query: Query;
-  body: ParsedBody;
-  claim: IdempotencyClaim | null;
-};
-export type Answer = { status: number; body: string | Uint8Array; replayed?: boolean };
-export type Route = {
+/** The parameters that a path names: those of `/links/:id/state` are `{ id: string }`. */
+export type ParamsOf<Path extends string> = string extends Path
+  ? Readonly<Record<string, string>>
+  : { readonly [Name in NamesIn<Path>]: string };
+type NamesIn<Path extends string> = Path extends `${string}:${infer Rest}`
+  ? Rest extends `${infer Name}/${infer After}`
+    ? Name | NamesIn<`/${After}`>
+    : Rest
+  : never;
+
+/** What every route has. `reply` is the schema of the answer to a successful request. */
+export type RouteForm<Path extends string, Query extends TSchema, Body extends TSchema, Reply extends TSchema> = {
   method: 'GET' | 'POST' | 'DELETE';
-  path: string;
+  path: Path;
+  query?: Query;
+  body?: Body;
+  reply: Reply;
+};
+/** What a handler may answer. Lists may be read-only. */
+export type ReplyOf<Reply extends TSchema> = ReadonlyIn<Static<Reply>>;
+type ReadonlyIn<Value> = Value extends object ? { readonly [Key in keyof Value]: ReadonlyIn<Value[Key]> } : Value;
+
+/** What every handler receives. `parsed` is the body with the source text of its numbers. */
+export type BaseCall<Path extends string> = { ctx: Context; params: ParamsOf<Path>; parsed: ParsedBody };
+
+export type Answer = { status: number; body: string | Uint8Array; replayed?: boolean };
+/** The parameters of the query as they were sent, which handlers read one by one: see read.ts. */
+export type QueryOf<Query extends TSchema> = { readonly [Name in keyof Static<Query>]?: unknown };
+export type Call<
+  Path extends string = string,
+  Query extends TSchema = TObject,
+  Body extends TSchema = TObject,
+  Reply extends TSchema = TObject,
+> = BaseCall<Path> & {
+  owner: KeyOwner;
+  query: QueryOf<Query>;
+  body: Static<Body>;
+  claim: IdempotencyClaim | null;
+  /** Renders a reply of the schema, once, as it is sent and stored. */
+  reply(body: ReplyOf<Reply>): Rendered;
+};
+/** A call whose handler reads `parsed` itself. */
+export type ReadingCall<Reply extends TSchema> = Omit<Call<string, TObject, TObject, Reply>, 'body'>;
+
+type ApiForm<Path extends string, Query extends TSchema, Body extends TSchema, Reply extends TSchema> = RouteForm<
+  Path,
+  Query,
+  Body,
+  Reply
+> & {
+  /** Its name in the API document and in clients. */
+  id: string;
   access: Access;
-  handle: (call: Call) => Promise<Answer>;
   summary: string;
-  query?: TObject;
-  body?: TSchema;
-  reply: TSchema;
   created?: true;
   /** False: successful requests are not logged. */
   isLogged?: false;
 };
+/** A route as the server and the documents use it. */
+export type Route = ApiForm<string, TObject, TSchema, TSchema> & {
+  /** False: the handler reads the body itself, to report the faults of the schema together with others. */
+  isBodyChecked: boolean;
+  handle(call: Call<string, never, never, never>): Promise<Answer>;
+};
+
+/** A route whose body is checked before the handler is called. */
+export const apiRoute = <
+  const Path extends string,
+  Query extends TObject = TObject,
+  Body extends TSchema = TObject,
+  Reply extends TSchema = TObject,
+>(
+  route: ApiForm<Path, Query, Body, Reply> & { handle(call: Call<Path, Query, Body, Reply>): Promise<Answer> },
+): Route => ({ ...route, isBodyChecked: true }) as unknown as Route;
+/** A route whose handler reads `parsed` itself. */
+export const readingRoute = <
+  const Path extends string,
+  Query extends TObject = TObject,
+  Body extends TSchema = TObject,
+  Reply extends TSchema = TObject,
+>(
+  route: ApiForm<Path, Query, Body, Reply> & { handle(call: ReadingCall<Reply>): Promise<Answer> },
+): Route => ({ ...route, isBodyChecked: false }) as unknown as Route;
+
+export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });
+export const madeBy = (owner: KeyOwner) => ({ ...mine(owner), createdWith: owner.kind, keyId: owner.keyId });

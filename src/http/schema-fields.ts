@@ -1,23 +1,22 @@
 /** The field types of API objects. Each field documents its meaning, its unit, and when it is null. */
-import Type, { type TSchema, type TSchemaOptions } from 'typebox';
+import Type, { type TSchema, type TSchemaOptions, type TUnsafe } from 'typebox';
 import { SCENARIOS } from '../chains/simulated.ts';
 import { ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
-import { PAYMENT_EVENTS } from '../core/event.ts';
+import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
 import { PROBLEM_TYPES } from '../core/problem.ts';
 import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
 import { DISABLED_REASONS } from '../webhooks/endpoints.ts';
 
+/** One of these values. The cast gives the schema the type of the values, which a union of a list loses. */
 export const literals = <T extends readonly string[]>(values: T, options: TSchemaOptions = {}) =>
   Type.Union(
     values.map((value) => Type.Literal(value)),
     options,
-  );
-export const OrNull = (schema: TSchema, description: string) => Type.Union([schema, Type.Null()], { description });
+  ) as unknown as TUnsafe<T[number]>;
+export const OrNull = <S extends TSchema>(schema: S, description: string) => Type.Union([schema, Type.Null()], { description });
 
-/** Event types that an endpoint can subscribe to. */
-export const ENDPOINT_EVENTS = ['*', ...PAYMENT_EVENTS] as const;
 const CREATED_WITH = ['secret', 'public'] as const;
 const RESOLVE_ACTIONS = ['accept', 'reject', 'refund_sent'] as const;
 const CHANGE_FROM = ['sources', 'history', 'none'] as const;

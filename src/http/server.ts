@@ -10,6 +10,7 @@ import type { KeyOwner } from '../keys/keys.ts';
 import { noteRequest } from '../keys/requests.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
+import { checkBody } from './body.ts';
 import { packOnce, sendPacked } from './encoding.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
@@ -185,10 +186,12 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       const answer = await route.handle({
         ctx,
         owner,
-        body,
         claim,
         params: request.params as Record<string, string>,
-        query: request.query as Query,
+        query: request.query as never,
+        parsed: body,
+        body: (route.isBodyChecked && route.body ? checkBody(route.body, body) : {}) as never,
+        reply: (content: object) => ({ status: route.created ? 201 : 200, body: JSON.stringify(content) }),
       });
       if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
       if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');

@@ -2,9 +2,13 @@
 import type { Delivery, DeliveryItem, Recovery } from '../webhooks/deliveries.ts';
 import type { Endpoint } from '../webhooks/endpoints.ts';
 
-const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
-/** Wire shape of an endpoint; the secret appears only in the reply that created it. */
-export const endpointBody = (endpoint: Endpoint & { secret?: string }): object => ({
+export function at(instant: Date): string;
+export function at(instant: Date | null): string | null;
+export function at(instant: Date | null): string | null {
+  return instant?.toISOString() ?? null;
+}
+/** An endpoint. */
+export const endpointBody = (endpoint: Endpoint) => ({
   success: true,
   id: endpoint.id,
   url: endpoint.url,
@@ -16,9 +20,10 @@ export const endpointBody = (endpoint: Endpoint & { secret?: string }): object =
   previous_secret_expires_at: at(endpoint.previousSecretUntil),
   mode: endpoint.mode,
   created_at: at(endpoint.createdAt),
-  ...(endpoint.secret !== undefined && { secret: endpoint.secret }),
 });
-export const itemBody = (item: DeliveryItem): object => ({
+/** With its signing secret, which is shown only in the reply that creates it. */
+export const secretBody = (endpoint: Endpoint & { secret: string }) => ({ ...endpointBody(endpoint), secret: endpoint.secret });
+export const itemBody = (item: DeliveryItem) => ({
   id: item.id,
   event_id: item.eventId,
   event_type: item.eventType,
@@ -32,7 +37,7 @@ export const itemBody = (item: DeliveryItem): object => ({
   next_attempt_at: at(item.nextAttemptAt),
 });
 /** Replies of receivers are always shown as text. */
-export const deliveryBody = (delivery: Delivery): object => ({
+export const deliveryBody = (delivery: Delivery) => ({
   success: true,
   ...itemBody(delivery),
   request_body: delivery.body && Buffer.from(delivery.body).toString(),
@@ -47,7 +52,7 @@ export const deliveryBody = (delivery: Delivery): object => ({
     response_body: attempt.reply && Buffer.from(attempt.reply).toString(),
   })),
 });
-export const recoveryBody = (recovery: Recovery): object => ({
+export const recoveryBody = (recovery: Recovery) => ({
   success: true,
   id: recovery.id,
   endpoint_id: recovery.endpointId,

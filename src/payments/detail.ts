@@ -6,13 +6,17 @@ import type { Transfer, Uncounted } from '../core/payment.ts';
 import { itemAmount } from './price.ts';
 import type { PaymentRequest, PaymentView } from './view.ts';
 
-const at = (date: Date | null): string | null => date?.toISOString() ?? null;
+function at(instant: Date): string;
+function at(instant: Date | null): string | null;
+function at(instant: Date | null): string | null {
+  return instant?.toISOString() ?? null;
+}
 
 /** The payment's hosted page, with the id as a query parameter. */
 export const paymentUrl = (pageUrl: string, id: string): string => `${pageUrl}/pay?id=${id}`;
 
 /** The price as requested, and the rate that converted it to US dollars. */
-export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>): Record<string, string> => ({
+export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>) => ({
   amount_fiat: fiat.amount,
   currency_fiat: fiat.currency,
   fiat_rate: formatDecimal(fiat.rateE8, 8),
@@ -20,7 +24,7 @@ export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>): Record<st
   fiat_rate_at: fiat.at,
 });
 
-export const transferDetail = (t: Transfer): Record<string, unknown> => ({
+export const transferDetail = (t: Transfer) => ({
   ref: t.ref,
   transaction_hash: t.txid,
   ...namesOf(t.coin),
@@ -48,7 +52,7 @@ export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): 
  * The documented detail fields and the additive ones. Amounts are decimal strings, timestamps are ISO 8601 UTC.
  * Before a coin is chosen, amount, currency and payment_address are null and amount_received is "0".
  */
-export function paymentDetail(view: PaymentView, pageUrl: string): Record<string, unknown> {
+export function paymentDetail(view: PaymentView, pageUrl: string) {
   const { facts, settlement: s, quote } = view;
   const isShort = s.shortUsdE8 > 0n && (s.status === 'processing' || s.status === 'completed');
   const units = (value: bigint | null) => (s.coin === null || value === null ? null : formatUnits(s.coin, value));

@@ -3,6 +3,7 @@
  * write, such as a coin or a rule that was added later, gets its default.
  */
 import { ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
+import type { Fiat } from '../core/fiat.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
 import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
@@ -114,7 +115,8 @@ function fiatFromJson(value: unknown): PaymentRequest['fiat'] {
   const stored = asObject(value);
   const [amount, currency, rateE8] = [asText(stored.amount), asText(stored.currency), asBigint(stored.rateE8)];
   if (amount === null || currency === null || rateE8 === null) return null;
-  return { amount, currency, rateE8, source: asText(stored.source) ?? '', at: asText(stored.at) ?? '' };
+  // A currency that is no longer offered is still shown.
+  return { amount, currency: currency as Fiat, rateE8, source: asText(stored.source) ?? '', at: asText(stored.at) ?? '' };
 }
 
 export const valuesToJson = (values: readonly TransferValue[]): readonly Json[] =>

@@ -1,6 +1,7 @@
 /** A payment as read: its facts, what follows from them, and what was requested. All replies, events and pages are built from it. */
 import type { Scenario } from '../chains/simulated.ts';
 import type { Asset, Coin } from '../core/coin.ts';
+import type { Fiat } from '../core/fiat.ts';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
 
 /** `unitPriceMinor` is in the smallest units of the currency that the payment is priced in: cents, or those of `fiat`. */
@@ -14,7 +15,7 @@ export type PaymentRequest = {
   /** In the smallest units of the currency that the payment is priced in. */
   taxMinor: bigint | null;
   /** A price in another currency: the rate (`rateE8` units per US dollar), its sources and its time. Null for US dollars. */
-  fiat: { amount: string; currency: string; rateE8: bigint; source: string; at: string } | null;
+  fiat: { amount: string; currency: Fiat; rateE8: bigint; source: string; at: string } | null;
   locale: string | null;
   /** What the payer must pay in, on a network of their choice. Null if it may be anything. */
   asset: Asset | null;

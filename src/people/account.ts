@@ -53,12 +53,12 @@ export async function listPasskeys(ctx: Context, { userId }: { userId: string })
 }
 
 /** Options for the browser to create a passkey. */
-export async function startPasskey(ctx: Context, { visitor }: Own): Promise<{ cookies: Cookies; options: object }> {
+export async function startPasskey(ctx: Context, { visitor }: Own): Promise<{ cookies: Cookies; options: Record<string, unknown> }> {
   const auth = await authOf(ctx);
   const reply = await refusing('passkey_refused', () =>
     auth.api.generatePasskeyRegistrationOptions({ headers: headersOf(visitor), query: {}, returnHeaders: true }),
   );
-  return { cookies: cookiesOf(reply.headers), options: reply.response as object };
+  return { cookies: cookiesOf(reply.headers), options: reply.response as unknown as Record<string, unknown> };
 }
 
 /** Stores the new passkey. Errors: passkey_refused. */

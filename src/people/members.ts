@@ -48,8 +48,8 @@ export type AuditEntry = {
   object: string;
   /** Of a user, as it is now. */
   objectName: string | null;
-  before: object | null;
-  after: object | null;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
   ip: string;
   at: Date;
 };

@@ -312,7 +312,10 @@ const withoutSession = (cookie: string): string =>
     .filter((pair) => !/^(__Secure-)?florin\.session_token=/.test(pair))
     .join('; ');
 
-export async function passkeyOptions(ctx: Context, { visitor }: { visitor: Visitor }): Promise<{ cookies: Cookies; options: object }> {
+export async function passkeyOptions(
+  ctx: Context,
+  { visitor }: { visitor: Visitor },
+): Promise<{ cookies: Cookies; options: Record<string, unknown> }> {
   const auth = await authOf(ctx);
   const reply = await auth.api.generatePasskeyAuthenticationOptions({
     headers: headersOf({ ...visitor, cookie: '' }),

@@ -2,6 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
+import type { DeliveredEvent } from '../core/event.ts';
 import { idOfNumber, newId, numberOfId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -25,7 +26,7 @@ type Owner = { merchantId: string; mode: Mode };
 export type DeliveryItem = {
   id: string;
   eventId: string;
-  eventType: string;
+  eventType: DeliveredEvent;
   endpointId: string;
   paymentId: string | null;
   mode: Mode;

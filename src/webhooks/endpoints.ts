@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { API_VERSION, PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
+import { API_VERSION, type EndpointEvent, PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -23,7 +23,7 @@ export type Endpoint = {
   id: string;
   mode: Mode;
   url: string;
-  events: string[];
+  events: EndpointEvent[];
   description: string | null;
   enabled: boolean;
   disabledReason: (typeof DISABLED_REASONS)[number] | null;

@@ -161,7 +161,7 @@ test('a receiver written for Coinbase Commerce works with the new header', async
 
 test('the reference names an SDK function for every route, and each of them exists', () => {
   assert.deepEqual(
-    ROUTES.map(({ handle }) => handle.name).filter((name) => !CLIENT[name]),
+    ROUTES.map(({ id }) => id).filter((name) => !CLIENT[name]),
     [],
   );
   for (const call of Object.values(CLIENT)) {

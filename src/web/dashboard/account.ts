@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../people/members.ts';
 import { askForReset, resetByLink } from '../../people/password-resets.ts';
 import {
@@ -17,7 +18,8 @@ import {
   startSecondFactor,
 } from '../../people/sign-in.ts';
 import { drawQr } from '../checkout/qr.ts';
-import { Done, literals, ModeName, memberRoute, openRoute, type Route } from './route.ts';
+import { Done, ModeName } from './fields.ts';
+import { memberRoute, openRoute, type Route } from './route.ts';
 
 export const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
 export const Password = Type.String({ minLength: 1, maxLength: 128 });

@@ -2,9 +2,11 @@
 import Type from 'typebox';
 import { EXCEPTIONS } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
+import { Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { LISTED, listed, resolveOne } from './payments.ts';
-import { literals, memberRoute, Nullable, needRecent, ownerOf, pageOf, paging, type Route, Text } from './route.ts';
+import { memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
 const Waiting = Type.Object(LISTED);
 
@@ -50,7 +52,7 @@ export const ATTENTION: readonly Route[] = [
     }),
     reply: Type.Object({
       success: Type.Boolean(),
-      results: Type.Array(Type.Object({ id: Text, done: Type.Boolean(), problem: Nullable(Text) })),
+      results: Type.Array(Type.Object({ id: PlainText, done: Type.Boolean(), problem: Nullable(PlainText) })),
     }),
     handle: async (call) => {
       if (call.body.action !== 'reviewed') needRecent(call);

@@ -2,24 +2,26 @@
 import Type from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { listAudit, listAuditChoices } from '../../people/members.ts';
-import { literals, lookedBack, lookedPageOf, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
+import { Instant, lookedBack, lookedPageOf, Nullable, PlainText, paging } from './fields.ts';
+import { memberRoute, type Route } from './route.ts';
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));
 const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
 const Entry = Type.Object({
-  id: Text,
+  id: PlainText,
   mode: Nullable(literals(MODES)),
-  actor_id: Nullable(Text),
-  actor_name: Text,
-  action: Text,
-  object: Text,
+  actor_id: Nullable(PlainText),
+  actor_name: PlainText,
+  action: PlainText,
+  object: PlainText,
   /** The user's current data. */
-  object_name: Nullable(Text),
+  object_name: Nullable(PlainText),
   before: Changed,
   after: Changed,
-  ip: Text,
-  at: Timestamp,
+  ip: PlainText,
+  at: Instant,
 });
 
 export const numberOf = (text: string | undefined): bigint | null => {
@@ -35,9 +37,9 @@ export const AUDIT: readonly Route[] = [
     action: 'audit.read',
     query: Type.Object({
       ...paging,
-      actor: Type.Optional(Text),
-      action: Type.Optional(Text),
-      object: Type.Optional(Text),
+      actor: Type.Optional(PlainText),
+      action: Type.Optional(PlainText),
+      object: Type.Optional(PlainText),
       in_mode: Type.Optional(literals(MODES)),
       from: Day,
       until: Day,
@@ -83,8 +85,8 @@ export const AUDIT: readonly Route[] = [
     action: 'audit.read',
     reply: Type.Object({
       success: Type.Boolean(),
-      actions: Type.Array(Text),
-      actors: Type.Array(Type.Object({ id: Text, name: Text })),
+      actions: Type.Array(PlainText),
+      actors: Type.Array(Type.Object({ id: PlainText, name: PlainText })),
     }),
     handle: async ({ ctx, member }) => ({ success: true, ...(await listAuditChoices(ctx, member)) }),
   }),

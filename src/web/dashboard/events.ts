@@ -1,17 +1,20 @@
 /** Payment events, as they were sent to webhook endpoints. */
 import Type from 'typebox';
+import type { Mode } from '../../core/coin.ts';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
 import { getEvent, listEvents } from '../../webhooks/events.ts';
-import { literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
-const Item = Type.Object({ id: Text, mode: ModeName, type: Text, payment_id: Nullable(Text), created_at: Timestamp });
+const Item = Type.Object({ id: PlainText, mode: ModeName, type: PlainText, payment_id: Nullable(PlainText), created_at: Instant });
 /** Maximum number of endpoints per event; a merchant has fewer. */
 const MOST_DELIVERIES = 100;
 
 type Body = { data?: { id?: string } };
-const itemOf = (mode: string, event: { id: string; type: string; body: Uint8Array; createdAt: Date }) => ({
+const itemOf = (mode: Mode, event: { id: string; type: string; body: Uint8Array; createdAt: Date }) => ({
   id: event.id,
   mode,
   type: event.type,
@@ -49,21 +52,21 @@ export const EVENTS: readonly Route[] = [
       success: Type.Boolean(),
       event: Item,
       /** The exact text that every delivery carries. */
-      body: Text,
+      body: PlainText,
       deliveries: Type.Array(
         Type.Object({
-          id: Text,
-          endpoint_id: Text,
+          id: PlainText,
+          endpoint_id: PlainText,
           state: literals(DELIVERY_STATES),
           attempt_count: Type.Integer(),
-          created_at: Timestamp,
-          delivered_at: Nullable(Timestamp),
-          next_attempt_at: Nullable(Timestamp),
+          created_at: Instant,
+          delivered_at: Nullable(Instant),
+          next_attempt_at: Nullable(Instant),
         }),
       ),
     }),
     handle: async (call) => {
-      const eventId = call.params.id!;
+      const eventId = call.params.id;
       const [event, deliveries] = await Promise.all([
         getEvent(call.ctx, { ...ownerOf(call), eventId }),
         listDeliveries(call.ctx, { ...ownerOf(call), eventId, limit: MOST_DELIVERIES, startingAfter: null, endpointId: null, state: null }),

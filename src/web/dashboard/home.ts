@@ -1,16 +1,18 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { countAttention } from '../../payments/attention.ts';
 import { readCoinHealth } from '../../payments/coin-health.ts';
 import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../../payments/days.ts';
 import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboarding.ts';
 import { PREFERENCES, readPreferences, setPreference } from '../../people/preferences.ts';
 import { listHealth } from '../../webhooks/health.ts';
+import { CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
 import { Readiness, readinessBody } from './readiness.ts';
-import { Coin, Done, literals, memberRoute, Nullable, ownerOf, type Route, Text, Timestamp } from './route.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
 /** A UTC day. */
 export const DayName = Type.String({ pattern: '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' });
@@ -39,7 +41,7 @@ export function rangeOf({ from, until }: { from: string; until: string }): {
 }
 
 const TotalsShape = Type.Object({
-  volume_usd: Text,
+  volume_usd: PlainText,
   completed: Type.Integer(),
   opened: Type.Integer(),
   paid: Type.Integer(),
@@ -67,11 +69,11 @@ export const HOME: readonly Route[] = [
       success: Type.Boolean(),
       days: Type.Array(
         Type.Object({
-          day: Text,
+          day: PlainText,
           created: Type.Integer(),
           completed: Type.Integer(),
-          volume_usd: Text,
-          coins: Type.Array(Type.Object({ currency: Coin, completed: Type.Integer(), volume_usd: Text })),
+          volume_usd: PlainText,
+          coins: Type.Array(Type.Object({ currency: CoinName, completed: Type.Integer(), volume_usd: PlainText })),
         }),
       ),
       now: TotalsShape,
@@ -128,16 +130,16 @@ export const HOME: readonly Route[] = [
         off: Type.Integer(),
         delivered: Type.Integer(),
         failed: Type.Integer(),
-        oldest_pending_at: Nullable(Timestamp),
+        oldest_pending_at: Nullable(Instant),
       }),
       coins: Type.Array(
         Type.Object({
-          currency: Coin,
+          currency: CoinName,
           chain: literals(['ok', 'limited', 'held', 'behind', 'starting', 'none', 'simulated'] as const),
           height: Nullable(Type.Integer()),
           lag_seconds: Nullable(Type.Integer()),
-          reasons: Type.Array(Text),
-          price_fault: Nullable(Text),
+          reasons: Type.Array(PlainText),
+          price_fault: Nullable(PlainText),
         }),
       ),
     }),
@@ -177,7 +179,7 @@ export const HOME: readonly Route[] = [
       dismissed: Type.Boolean(),
       webhook: literals(WEBHOOK_STATES),
       /** Coins that can be paid now in live mode. */
-      payable: Type.Array(Coin),
+      payable: Type.Array(CoinName),
       /** What keeps coins from being detected and priced. */
       sources: Type.Array(Readiness),
     }),
@@ -202,7 +204,9 @@ export const HOME: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), views: Type.Array(View), columns: Nullable(Columns) }),
     handle: async (call) => {
       const own = await readPreferences(call.ctx, { merchantId: call.member.merchantId, userId: call.signedIn.userId });
-      return { success: true, views: own['payments.views'] ?? [], columns: own['payments.columns'] ?? null };
+      // Only this API writes them, in the form of the schemas.
+      const views = (own['payments.views'] ?? []) as Static<typeof View>[];
+      return { success: true, views, columns: (own['payments.columns'] ?? null) as Static<typeof Columns> | null };
     },
   }),
   // Preferences are personal, so changes are not written to the audit log.

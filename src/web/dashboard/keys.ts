@@ -1,33 +1,35 @@
 /** API keys: listing, creating, rolling and revoking them, and their usage. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../keys/key-ring.ts';
 import type { KeyKind } from '../../keys/keys.ts';
 import { writeAudit } from '../../people/members.ts';
-import { literals, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
 const Kind = literals(['secret', 'public'] as const);
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
 const Item = Type.Object({
-  id: Text,
+  id: PlainText,
   kind: Kind,
-  name: Text,
-  hint: Text,
-  origins: Type.Array(Text),
+  name: PlainText,
+  hint: PlainText,
+  origins: Type.Array(PlainText),
   read_only: Type.Boolean(),
-  allowed_ips: Type.Array(Text),
-  created_by: Nullable(Text),
-  created_at: Timestamp,
-  expires_at: Nullable(Timestamp),
-  revoked_at: Nullable(Timestamp),
-  replaced_by: Nullable(Text),
-  last_used_at: Nullable(Timestamp),
-  last_used_ip: Nullable(Text),
-  last_used_path: Nullable(Text),
+  allowed_ips: Type.Array(PlainText),
+  created_by: Nullable(PlainText),
+  created_at: Instant,
+  expires_at: Nullable(Instant),
+  revoked_at: Nullable(Instant),
+  replaced_by: Nullable(PlainText),
+  last_used_at: Nullable(Instant),
+  last_used_ip: Nullable(PlainText),
+  last_used_path: Nullable(PlainText),
   is_active: Type.Boolean(),
 });
 /** The only reply that contains the key itself. */
-const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: Text });
+const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: PlainText });
 const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
@@ -85,7 +87,7 @@ export const KEYS: readonly Route[] = [
     action: 'keys.read',
     reply: Type.Object({ success: Type.Boolean(), key: Item, calls: Type.Integer(), failed: Type.Integer() }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), keyId: call.params.id! };
+      const of = { ...ownerOf(call), keyId: call.params.id };
       const [key, { calls, failed }] = await Promise.all([getKey(call.ctx, of), readKeyCalls(call.ctx, of)]);
       return { success: true, key: item(key), calls: Number(calls), failed: Number(failed) };
     },
@@ -132,7 +134,7 @@ export const KEYS: readonly Route[] = [
       call.ctx.db.begin(async (tx) => {
         const ends = ENDS.find((known) => known === call.body.ends);
         if (!ends) throw new Problem('parameter_invalid', { reason: `it must be one of ${ENDS.join(', ')}` }, { param: 'ends' });
-        const before = await getKey(call.ctx, { ...ownerOf(call), keyId: call.params.id!, tx });
+        const before = await getKey(call.ctx, { ...ownerOf(call), keyId: call.params.id, tx });
         const { key, text, old } = await rollKey(call.ctx, tx, {
           ...ownerOf(call),
           keyId: before.id,
@@ -160,7 +162,7 @@ export const KEYS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), key: Item }),
     handle: (call) =>
       call.ctx.db.begin(async (tx) => {
-        const { before, after } = await endKey(call.ctx, tx, { ...ownerOf(call), keyId: call.params.id!, name: call.body.name });
+        const { before, after } = await endKey(call.ctx, tx, { ...ownerOf(call), keyId: call.params.id, name: call.body.name });
         await writeAudit(tx, {
           ...ownerOf(call),
           actor: call.actor,

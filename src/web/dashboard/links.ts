@@ -4,6 +4,7 @@ import { formatFiat } from '../../core/fiat.ts';
 import { readFiatCode, readMinor } from '../../http/price.ts';
 import { readReturnUrl } from '../../http/read.ts';
 import { Warning } from '../../http/schema.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { archiveLink, changeLink, createLink, getLink, type LinkTerms, listLinks, type PaymentLink } from '../../payments/links.ts';
 import { priceAt } from '../../payments/price.ts';
@@ -11,41 +12,41 @@ import { warningsFor } from '../../payments/readiness.ts';
 import { writeAudit } from '../../people/members.ts';
 import { EMBED_PATH } from '../checkout/embedding.ts';
 import { svgOf } from '../checkout/qr.ts';
-import { type Call, literals, ModeName, memberRoute, Nullable, ownerOf, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const State = literals(['active', 'archived'] as const);
 const Link = Type.Object({
-  id: Text,
+  id: PlainText,
   mode: ModeName,
-  name: Text,
-  amount_usd: Nullable(Text),
+  name: PlainText,
+  amount_usd: Nullable(PlainText),
   /** In `currency`; null: the customer chooses. */
-  amount: Nullable(Text),
-  currency: Text,
+  amount: Nullable(PlainText),
+  currency: PlainText,
   reusable: Type.Boolean(),
-  return_url: Nullable(Text),
+  return_url: Nullable(PlainText),
   state: State,
   payments: Type.Integer(),
-  payment_id: Nullable(Text),
-  url: Text,
-  created_at: Timestamp,
+  payment_id: Nullable(PlainText),
+  url: PlainText,
+  created_at: Instant,
 });
-const linkBody = (call: Call, link: PaymentLink): Static<typeof Link> =>
-  ({
-    id: link.id,
-    mode: link.mode,
-    name: link.name,
-    amount_usd: link.amountMinor === null || link.currency !== 'USD' ? null : formatFiat('USD', link.amountMinor),
-    amount: amountOf(link),
-    currency: link.currency,
-    reusable: link.reusable,
-    return_url: link.returnUrl,
-    state: link.state,
-    payments: Number(link.payments),
-    payment_id: link.paymentId,
-    url: `${call.ctx.settings.paymentPageUrl}/link/${link.id}`,
-    created_at: link.createdAt.toISOString(),
-  }) as Static<typeof Link>;
+const linkBody = (call: Call, link: PaymentLink): Static<typeof Link> => ({
+  id: link.id,
+  mode: link.mode,
+  name: link.name,
+  amount_usd: link.amountMinor === null || link.currency !== 'USD' ? null : formatFiat('USD', link.amountMinor),
+  amount: amountOf(link),
+  currency: link.currency,
+  reusable: link.reusable,
+  return_url: link.returnUrl,
+  state: link.state,
+  payments: Number(link.payments),
+  payment_id: link.paymentId,
+  url: `${call.ctx.settings.paymentPageUrl}/link/${link.id}`,
+  created_at: link.createdAt.toISOString(),
+});
 const amountOf = ({ currency, amountMinor }: LinkTerms): string | null => (amountMinor === null ? null : formatFiat(currency, amountMinor));
 const Terms = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 200 }),
@@ -130,7 +131,7 @@ export const LINKS: readonly Route[] = [
     reply: one,
     handle: async (call) => {
       const link = termsOf(call, call.body);
-      const linkId = call.params.id!;
+      const linkId = call.params.id;
       const changed = await changeLink(call.ctx, {
         ...{ ...ownerOf(call), linkId, link },
         also: (tx, before) =>
@@ -147,9 +148,9 @@ export const LINKS: readonly Route[] = [
     method: 'GET',
     path: '/links/:id/qr',
     action: 'links.read',
-    reply: Type.Object({ success: Type.Boolean(), svg: Text }),
+    reply: Type.Object({ success: Type.Boolean(), svg: PlainText }),
     handle: async (call) => {
-      const link = await getLink(call.ctx, { ...ownerOf(call), linkId: call.params.id! });
+      const link = await getLink(call.ctx, { ...ownerOf(call), linkId: call.params.id });
       return { success: true, svg: svgOf(linkBody(call, link).url, `QR code of the payment link ${link.name}`) };
     },
   }),
@@ -162,13 +163,13 @@ export const LINKS: readonly Route[] = [
     handle: async (call) => {
       const { archived } = call.body;
       const link = await archiveLink(call.ctx, {
-        ...{ ...ownerOf(call), linkId: call.params.id!, archived },
+        ...{ ...ownerOf(call), linkId: call.params.id, archived },
         also: (tx) =>
           writeAudit(tx, {
             ...ownerOf(call),
             actor: call.actor,
             action: archived ? 'link.archived' : 'link.activated',
-            object: call.params.id!,
+            object: call.params.id,
           }),
       });
       return { success: true, link: linkBody(call, link) };
@@ -178,7 +179,7 @@ export const LINKS: readonly Route[] = [
     method: 'GET',
     path: '/embed',
     action: 'links.read',
-    reply: Type.Object({ success: Type.Boolean(), script_url: Text, origins: Type.Array(Text), accent: Nullable(Text) }),
+    reply: Type.Object({ success: Type.Boolean(), script_url: PlainText, origins: Type.Array(PlainText), accent: Nullable(PlainText) }),
     handle: async (call) => {
       const { settings } = await getMerchant(call.ctx, ownerOf(call));
       const script_url = new URL(EMBED_PATH, call.ctx.settings.paymentPageUrl).href;

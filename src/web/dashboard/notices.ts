@@ -2,12 +2,14 @@
 import Type, { type Static } from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
 import type { MailTiming } from '../../notices/mail-timing.ts';
 import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticeText } from '../../notices/notice-kinds.ts';
 import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
 import { numberOf } from './audit.ts';
-import { type Call, Done, literals, memberRoute, Nullable, paging, type Route, Text, Timestamp } from './route.ts';
+import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
+import { type Call, memberRoute, type Route } from './route.ts';
 
 const Kind = literals(NOTICE_KINDS);
 /** A time of day: 07:30. */
@@ -41,12 +43,12 @@ export const NOTICES: readonly Route[] = [
       success: Type.Boolean(),
       data: Type.Array(
         Type.Object({
-          id: Text,
+          id: PlainText,
           mode: Nullable(literals(MODES)),
           kind: Kind,
-          text: Text,
-          payment: Nullable(Text),
-          at: Timestamp,
+          text: PlainText,
+          payment: Nullable(PlainText),
+          at: Instant,
           unread: Type.Boolean(),
         }),
       ),

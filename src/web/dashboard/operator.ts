@@ -4,6 +4,7 @@ import { COIN, COINS } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { PLANS } from '../../core/plan.ts';
 import { readReadiness } from '../../http/health.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { listMerchants, setPlan } from '../../merchants/merchants.ts';
 import { baseTiers, loweredFrom } from '../../merchants/settings.ts';
 import { readMailQueue } from '../../notices/mails.ts';
@@ -11,10 +12,11 @@ import { florinVersion } from '../../operate/backup.ts';
 import { readInstall } from '../../operate/install.ts';
 import { readGuards } from '../../payments/chain-state.ts';
 import { readDeliveryQueue } from '../../webhooks/queue.ts';
-import { Coin, Done, literals, memberRoute, Nullable, pageOf, paging, type Route, Text, Timestamp } from './route.ts';
+import { CoinName, Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { memberRoute, type Route } from './route.ts';
 
 const operator = { action: 'account.use', operator: true } as const;
-const Texts = Type.Array(Text);
+const Texts = Type.Array(PlainText);
 /** The reasons of a coin, without the prefix `BTC: `. */
 const about = (coin: string, reasons: readonly string[]): string[] =>
   reasons.flatMap((reason) => (reason.startsWith(`${coin}: `) ? [reason.slice(coin.length + 2)] : []));
@@ -26,16 +28,16 @@ export const OPERATOR: readonly Route[] = [
     ...operator,
     reply: Type.Object({
       success: Type.Boolean(),
-      version: Text,
-      schema: Text,
-      backed_up_at: Nullable(Timestamp),
+      version: PlainText,
+      schema: PlainText,
+      backed_up_at: Nullable(Instant),
       ready: Type.Boolean(),
       reasons: Texts,
       mail_set_up: Type.Boolean(),
       coins: Type.Array(
         Type.Object({
-          coin: Coin,
-          network: Text,
+          coin: CoinName,
+          network: PlainText,
           followed: Type.Boolean(),
           height: Nullable(Type.Integer()),
           lag_seconds: Nullable(Type.Integer()),
@@ -45,16 +47,22 @@ export const OPERATOR: readonly Route[] = [
           held: Type.Boolean(),
           warnings: Texts,
           sources: Type.Array(
-            Type.Object({ name: Text, state: Text, reason: Nullable(Text), height: Nullable(Type.Integer()), software: Nullable(Text) }),
+            Type.Object({
+              name: PlainText,
+              state: PlainText,
+              reason: Nullable(PlainText),
+              height: Nullable(Type.Integer()),
+              software: Nullable(PlainText),
+            }),
           ),
-          price: Nullable(Text),
+          price: Nullable(PlainText),
           price_sources: Texts,
-          price_at: Nullable(Timestamp),
-          price_reason: Nullable(Text),
+          price_at: Nullable(Instant),
+          price_reason: Nullable(PlainText),
         }),
       ),
       queues: Type.Array(
-        Type.Object({ name: Text, waiting: Type.Integer(), oldest_seconds: Nullable(Type.Integer()), note: Nullable(Text) }),
+        Type.Object({ name: PlainText, waiting: Type.Integer(), oldest_seconds: Nullable(Type.Integer()), note: Nullable(PlainText) }),
       ),
     }),
     handle: async ({ ctx }) => {
@@ -127,10 +135,10 @@ export const OPERATOR: readonly Route[] = [
     query: Type.Object(paging),
     reply: pageOf(
       Type.Object({
-        id: Text,
-        name: Text,
+        id: PlainText,
+        name: PlainText,
         plan: literals(PLANS),
-        created_at: Timestamp,
+        created_at: Instant,
         used: Type.Integer(),
         members: Type.Integer(),
         per_month: Nullable(Type.Integer()),
@@ -164,7 +172,7 @@ export const OPERATOR: readonly Route[] = [
     body: Type.Object({ plan: literals(PLANS) }),
     reply: Done,
     handle: async ({ ctx, params, body, actor }) => {
-      await setPlan(ctx, { merchantId: params.id!, plan: PLANS.find((plan) => plan === body.plan)!, actor });
+      await setPlan(ctx, { merchantId: params.id, plan: PLANS.find((plan) => plan === body.plan)!, actor });
       return { success: true };
     },
   }),

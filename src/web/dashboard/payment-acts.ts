@@ -5,6 +5,7 @@ import { draftOf } from '../../http/payments.ts';
 import { readFiatCode, readMinor, readPrice } from '../../http/price.ts';
 import { checkMetadataKeys, readMetadata, readReturnUrl } from '../../http/read.ts';
 import { Detail, Item, Warning } from '../../http/schema.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
 import { createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
 import { priceAt } from '../../payments/price.ts';
@@ -12,8 +13,9 @@ import { warningsFor } from '../../payments/readiness.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { writeAudit } from '../../people/members.ts';
 import { svgOf } from '../checkout/qr.ts';
+import { CoinName, PlainText } from './fields.ts';
 import { deciding } from './payments.ts';
-import { Coin, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
 const Amount = Type.String({ maxLength: 20 });
 const detailReply = Type.Object({ success: Type.Boolean(), payment: Detail });
@@ -30,7 +32,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
       currency_fiat: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
       items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
       tax: Type.Optional(Amount),
-      currency: Type.Optional(Coin),
+      currency: Type.Optional(CoinName),
       expires_in: Type.Optional(Type.Integer({ minimum: 600, maximum: 86_400 })),
       description: Type.Optional(Type.String({ maxLength: 1000 })),
       invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
@@ -39,12 +41,12 @@ export const PAYMENT_ACTS: readonly Route[] = [
     }),
     reply: Type.Object({
       success: Type.Boolean(),
-      id: Text,
-      payment_url: Text,
-      amount_usd: Text,
-      amount: Text,
-      currency_fiat: Text,
-      qr: Text,
+      id: PlainText,
+      payment_url: PlainText,
+      amount_usd: PlainText,
+      amount: PlainText,
+      currency_fiat: PlainText,
+      qr: PlainText,
       warnings: Type.Array(Warning),
     }),
     handle: async (call) => {
@@ -98,12 +100,12 @@ export const PAYMENT_ACTS: readonly Route[] = [
     method: 'POST',
     path: '/payments/:id/simulate',
     action: 'payments.simulate',
-    body: Type.Object({ scenario: literals(SCENARIOS), currency: Type.Optional(Coin) }),
+    body: Type.Object({ scenario: literals(SCENARIOS), currency: Type.Optional(CoinName) }),
     reply: detailReply,
     handle: (call) => {
       if (call.mode !== 'test') throw new Problem('test_key_required');
       const { scenario, currency } = call.body;
-      return simulatePayment(call.ctx, { ...deciding(call, 'simulate'), scenario, coin: currency ?? null });
+      return simulatePayment(call.ctx, { ...deciding(call, call.params.id, 'simulate'), scenario, coin: currency ?? null });
     },
   }),
   memberRoute({
@@ -116,14 +118,14 @@ export const PAYMENT_ACTS: readonly Route[] = [
       const { metadata } = call.body;
       checkMetadataKeys(metadata);
       return setMetadata(call.ctx, {
-        ...deciding(call, 'metadata'),
+        ...deciding(call, call.params.id, 'metadata'),
         metadata,
         also: (tx, { before, after }) =>
           writeAudit(tx, {
             ...ownerOf(call),
             actor: call.actor,
             action: 'payment.metadata',
-            object: call.params.id!,
+            object: call.params.id,
             before: { metadata: before.metadata },
             after: { metadata: after.metadata },
           }),

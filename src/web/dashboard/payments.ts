@@ -6,6 +6,7 @@ import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
 import { type Action, mayDo } from '../../core/roles.ts';
 import { Detail } from '../../http/schema.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail } from '../../payments/detail.ts';
 import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
@@ -15,42 +16,37 @@ import type { PaymentView } from '../../payments/view.ts';
 import { writeAudit } from '../../people/members.ts';
 import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
-  type Call,
-  Coin,
-  Empty,
-  Exception,
-  literals,
+  CoinName,
+  ExceptionName,
+  Instant,
   lookedBack,
   lookedPageOf,
   ModeName,
-  memberRoute,
+  NoFields,
   Nullable,
-  needRecent,
-  ownerOf,
+  PlainText,
   paging,
-  type Route,
-  Status,
-  Text,
-  Timestamp,
-} from './route.ts';
+  StatusName,
+} from './fields.ts';
+import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
-const CoinAmount = Type.Object({ currency: Coin, amount: Text, amount_usd: Nullable(Text) });
+const CoinAmount = Type.Object({ currency: CoinName, amount: PlainText, amount_usd: Nullable(PlainText) });
 /** What every list shows of a payment. */
 export const LISTED = {
-  id: Text,
+  id: PlainText,
   mode: ModeName,
-  status: Status,
-  amount_usd: Text,
-  invoice_id: Nullable(Text),
-  description: Nullable(Text),
-  created_at: Timestamp,
-  refund_requested_at: Nullable(Timestamp),
+  status: StatusName,
+  amount_usd: PlainText,
+  invoice_id: Nullable(PlainText),
+  description: Nullable(PlainText),
+  created_at: Instant,
+  refund_requested_at: Nullable(Instant),
   /** Most serious first. */
-  exceptions: Type.Array(Exception),
-  currency: Nullable(Coin),
+  exceptions: Type.Array(ExceptionName),
+  currency: Nullable(CoinName),
   /** What counts: in `currency`, and its worth in all coins. */
-  amount_received: Nullable(Text),
-  amount_received_usd: Nullable(Text),
+  amount_received: Nullable(PlainText),
+  amount_received_usd: Nullable(PlainText),
   /** What arrived and does not count. */
   uncounted: Type.Array(Type.Object({ ...CoinAmount.properties, state: literals(UNCOUNTED_STATES) })),
 };
@@ -94,36 +90,36 @@ const coinAmount = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | '
 const uncountedOf = (uncounted: readonly Uncounted[]) => uncounted.map((one) => ({ ...coinAmount(one), state: one.state }));
 const Item = Type.Object({
   ...LISTED,
-  completed_at: Nullable(Timestamp),
-  archived_at: Nullable(Timestamp),
+  completed_at: Nullable(Instant),
+  archived_at: Nullable(Instant),
   /** Where the matching text is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
-  match: Nullable(Type.Object({ field: Text, text: Text })),
+  match: Nullable(Type.Object({ field: PlainText, text: PlainText })),
 });
 const TimelineEntry = Type.Object({
-  at: Timestamp,
+  at: Instant,
   kind: literals(['created', 'opened', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event', 'delivery'] as const),
-  what: Nullable(Text),
-  currency: Nullable(Coin),
-  amount: Nullable(Text),
-  ref: Nullable(Text),
-  actor: Nullable(Text),
+  what: Nullable(PlainText),
+  currency: Nullable(CoinName),
+  amount: Nullable(PlainText),
+  ref: Nullable(PlainText),
+  actor: Nullable(PlainText),
   /** The block that confirmed a transfer. */
   block_height: Nullable(Type.Integer()),
   /** US dollars per coin, and the price sources that agreed on it. */
-  rate: Nullable(Text),
-  rate_sources: Type.Array(Text),
+  rate: Nullable(PlainText),
+  rate_sources: Type.Array(PlainText),
   /** The API key that created the payment, for members who may read keys. */
-  key: Nullable(Type.Object({ id: Text, name: Text, hint: Text })),
+  key: Nullable(Type.Object({ id: PlainText, name: PlainText, hint: PlainText })),
   /** The result of sending the event named by `what` to an endpoint. */
   delivery: Nullable(
     Type.Object({
-      id: Text,
+      id: PlainText,
       /** Null when it was deleted. */
-      endpoint_id: Nullable(Text),
-      host: Text,
+      endpoint_id: Nullable(PlainText),
+      host: PlainText,
       state: literals(['delivered', 'failed', 'failing'] as const),
       attempt_count: Type.Integer(),
-      failure: Nullable(Text),
+      failure: Nullable(PlainText),
     }),
   ),
 });
@@ -156,8 +152,8 @@ const deliveryEntry = ({ at, eventType, id, endpointId, url, state, attemptCount
 const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: null, rateE8: null, sources: null, key: null };
 
 export const FILTERS = {
-  status: Type.Optional(Status),
-  currency: Type.Optional(Coin),
+  status: Type.Optional(StatusName),
+  currency: Type.Optional(CoinName),
   exception: Type.Optional(literals([...EXCEPTIONS, 'any'] as const)),
   at_least: Usd,
   at_most: Usd,
@@ -189,7 +185,7 @@ export function filterOf(query: Static<typeof Filters>): Filter {
 }
 
 /** The decision as replied, and as written to the audit log in its own transaction. */
-export const deciding = (call: Call, decision: string, paymentId = call.params.id!) => ({
+export const deciding = (call: Call, paymentId: string, decision: string) => ({
   ...ownerOf(call),
   paymentId,
   idempotency: null,
@@ -217,9 +213,9 @@ export const resolveOne = (
   id: string,
   { action, txid }: { action: 'accept' | 'reject' | 'refund_sent' | 'reviewed'; txid?: string },
 ) => {
-  if (action === 'reviewed') return reviewPayment(call.ctx, deciding(call, action, id));
+  if (action === 'reviewed') return reviewPayment(call.ctx, deciding(call, id, action));
   needRecent(call);
-  return resolvePayment(call.ctx, { ...deciding(call, action, id), action, transfers: null, txid: txid ?? null });
+  return resolvePayment(call.ctx, { ...deciding(call, id, action), action, transfers: null, txid: txid ?? null });
 };
 
 export const PAYMENTS: readonly Route[] = [
@@ -262,10 +258,10 @@ export const PAYMENTS: readonly Route[] = [
       payment: Detail,
       timeline: Type.Array(TimelineEntry),
       attention: Type.Boolean(),
-      archived_at: Nullable(Timestamp),
+      archived_at: Nullable(Instant),
       /** How much less than the amount due still counts as paid. */
-      tolerance: Type.Object({ percent: Text, cap_usd: Text }),
-      refund_request: Nullable(Type.Object({ currency: Coin, address: Text, email: Nullable(Text), requested_at: Timestamp })),
+      tolerance: Type.Object({ percent: PlainText, cap_usd: PlainText }),
+      refund_request: Nullable(Type.Object({ currency: CoinName, address: PlainText, email: Nullable(PlainText), requested_at: Instant })),
       explorers: Type.Record(Type.String(), Type.String(), { description: 'Of on-chain transactions, by their id.' }),
       uncounted: LISTED.uncounted,
       /** Everything a decision concerns: what counts and what does not, by coin. */
@@ -281,7 +277,7 @@ export const PAYMENTS: readonly Route[] = [
       ),
     }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), paymentId: call.params.id! };
+      const of = { ...ownerOf(call), paymentId: call.params.id };
       const may = (action: Action) => mayDo(call.member.role, action);
       const [{ view, standings, arrived }, moments, outcomes, more] = await Promise.all([
         getPaymentOnChain(call.ctx, of),
@@ -328,9 +324,9 @@ export const PAYMENTS: readonly Route[] = [
     method: 'POST',
     path: '/payments/:id/cancel',
     action: 'payments.cancel',
-    body: Empty,
+    body: NoFields,
     reply: Type.Object(decided),
-    handle: (call) => cancelPayment(call.ctx, deciding(call, 'cancel')),
+    handle: (call) => cancelPayment(call.ctx, deciding(call, call.params.id, 'cancel')),
   }),
   memberRoute({
     method: 'POST',
@@ -340,7 +336,7 @@ export const PAYMENTS: readonly Route[] = [
     reply: Type.Object(decided),
     handle: (call) => {
       const { archived } = call.body;
-      return archivePayment(call.ctx, { ...deciding(call, archived ? 'archived' : 'unarchived'), archived });
+      return archivePayment(call.ctx, { ...deciding(call, call.params.id, archived ? 'archived' : 'unarchived'), archived });
     },
   }),
   memberRoute({
@@ -352,6 +348,6 @@ export const PAYMENTS: readonly Route[] = [
       txid: Type.Optional(Type.String({ pattern: '^[\\x21-\\x7e]{1,200}$' })),
     }),
     reply: Type.Object(decided),
-    handle: (call) => resolveOne(call, call.params.id!, call.body),
+    handle: (call) => resolveOne(call, call.params.id, call.body),
   }),
 ];

@@ -1,11 +1,13 @@
 /** CSV files, streamed: the filtered payments, and the reports of a date range. Exports are written to the audit log. */
 import Type from 'typebox';
+import { literals } from '../../http/schema-fields.ts';
 import { exportDays, exportFees, exportPayments, exportTransfers, PAYMENT_COLUMNS } from '../../payments/exports.ts';
 import { NO_FILTER } from '../../payments/search.ts';
 import { writeAudit } from '../../people/members.ts';
+import { Done, NoFields, PlainText } from './fields.ts';
 import { DayName, rangeOf } from './home.ts';
 import { FILTERS, filterOf } from './payments.ts';
-import { type Call, Done, Empty, literals, memberRoute, ownerOf, type Route, Text } from './route.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });
 const KINDS = ['payments', 'days', 'tax', 'fees'] as const;
@@ -22,7 +24,7 @@ export const REPORTS: readonly Route[] = [
     path: '/exports/confirm',
     action: 'payments.export',
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async () => ({ success: true }),
   }),
@@ -46,7 +48,7 @@ export const REPORTS: readonly Route[] = [
     method: 'GET',
     path: '/exports/columns',
     action: 'payments.export',
-    reply: Type.Object({ success: Type.Boolean(), columns: Type.Array(Text) }),
+    reply: Type.Object({ success: Type.Boolean(), columns: Type.Array(PlainText) }),
     handle: async () => ({ success: true, columns: PAYMENT_COLUMNS }),
   }),
   memberRoute({

@@ -1,11 +1,13 @@
 /** The log of API requests made with this merchant's keys. */
 import Type from 'typebox';
+import { requestBody } from '../../http/request-log.ts';
 import { RequestEntry } from '../../http/schema-errors.ts';
-import { requestBody } from '../../http/v1.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { getRequest, type LoggedRequest, listRequests } from '../../keys/requests.ts';
-import { literals, lookedBack, lookedPageOf, memberRoute, ownerOf, paging, type Route, Text } from './route.ts';
+import { lookedBack, lookedPageOf, PlainText, paging } from './fields.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
-const Item = Type.Object({ ...RequestEntry.properties, key_name: Text, key_hint: Text });
+const Item = Type.Object({ ...RequestEntry.properties, key_name: PlainText, key_hint: PlainText });
 const itemOf = (request: LoggedRequest) => ({ ...requestBody(request), key_name: request.keyName, key_hint: request.keyHint });
 
 export const REQUESTS: readonly Route[] = [
@@ -18,8 +20,8 @@ export const REQUESTS: readonly Route[] = [
       outcome: Type.Optional(literals(['failed'] as const)),
       status: Type.Optional(Type.String({ pattern: '^[1-5][0-9][0-9]$' })),
       path: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
-      key_id: Type.Optional(Text),
-      request_id: Type.Optional(Text),
+      key_id: Type.Optional(PlainText),
+      request_id: Type.Optional(PlainText),
     }),
     reply: lookedPageOf(Item),
     handle: async (call) => {
@@ -46,7 +48,7 @@ export const REQUESTS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), request: Item }),
     handle: async (call) => ({
       success: true,
-      request: itemOf(await getRequest(call.ctx, { ...ownerOf(call), requestId: call.params.id! })),
+      request: itemOf(await getRequest(call.ctx, { ...ownerOf(call), requestId: call.params.id })),
     }),
   }),
 ];

@@ -21,7 +21,8 @@ import {
 import { isEmailVerified, proveEmail, sendEmailProof } from '../../people/email-proofs.ts';
 import { forgetDevice, listTrustedDevices } from '../../people/trusted-devices.ts';
 import { Email, Password } from './account.ts';
-import { Done, Empty, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
+import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
+import { memberRoute, openRoute, type Route } from './route.ts';
 
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '\\S' });
 const Open = Type.Record(Type.String(), Type.Unknown());
@@ -35,22 +36,29 @@ export const SECURITY: readonly Route[] = [
     ...own,
     reply: Type.Object({
       success: Type.Boolean(),
-      passkeys: Type.Array(Type.Object({ id: Text, name: Text, created_at: Timestamp, backed_up: Type.Boolean() })),
+      passkeys: Type.Array(Type.Object({ id: PlainText, name: PlainText, created_at: Instant, backed_up: Type.Boolean() })),
       sessions: Type.Array(
-        Type.Object({ id: Text, ip: Text, user_agent: Text, started_at: Timestamp, used_at: Timestamp, current: Type.Boolean() }),
-      ),
-      trusted_devices: Type.Array(
         Type.Object({
-          id: Text,
-          ip: Text,
-          user_agent: Text,
-          created_at: Timestamp,
-          used_at: Timestamp,
-          expires_at: Timestamp,
+          id: PlainText,
+          ip: PlainText,
+          user_agent: PlainText,
+          started_at: Instant,
+          used_at: Instant,
           current: Type.Boolean(),
         }),
       ),
-      pending_email: Nullable(Text),
+      trusted_devices: Type.Array(
+        Type.Object({
+          id: PlainText,
+          ip: PlainText,
+          user_agent: PlainText,
+          created_at: Instant,
+          used_at: Instant,
+          expires_at: Instant,
+          current: Type.Boolean(),
+        }),
+      ),
+      pending_email: Nullable(PlainText),
       email_verified: Type.Boolean(),
       mail_set_up: Type.Boolean(),
     }),
@@ -98,7 +106,7 @@ export const SECURITY: readonly Route[] = [
     path: '/passkeys/options',
     ...own,
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Type.Object({ success: Type.Boolean(), options: Open }),
     handle: async ({ ctx, visitor, signedIn, setCookies }) => {
       const { cookies, options } = await startPasskey(ctx, { visitor, signedIn });
@@ -125,7 +133,7 @@ export const SECURITY: readonly Route[] = [
     body: Type.Object({ name: Name }),
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, params, body }) => {
-      await renamePasskey(ctx, { visitor, signedIn, passkeyId: params.id!, name: body.name.trim() });
+      await renamePasskey(ctx, { visitor, signedIn, passkeyId: params.id, name: body.name.trim() });
       return done;
     },
   }),
@@ -134,10 +142,10 @@ export const SECURITY: readonly Route[] = [
     path: '/passkeys/:id',
     ...own,
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, params }) => {
-      await removePasskey(ctx, { visitor, signedIn, passkeyId: params.id! });
+      await removePasskey(ctx, { visitor, signedIn, passkeyId: params.id });
       return done;
     },
   }),
@@ -148,7 +156,7 @@ export const SECURITY: readonly Route[] = [
     recent: true,
     attempts: 5,
     body: Type.Object({ password: Password }),
-    reply: Type.Object({ success: Type.Boolean(), backup_codes: Type.Array(Text) }),
+    reply: Type.Object({ success: Type.Boolean(), backup_codes: Type.Array(PlainText) }),
     handle: async ({ ctx, visitor, signedIn, body }) => ({
       ...done,
       backup_codes: await renewBackupCodes(ctx, { visitor, signedIn, password: body.password }),
@@ -158,10 +166,10 @@ export const SECURITY: readonly Route[] = [
     method: 'DELETE',
     path: '/sessions/:id',
     ...own,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, params }) => {
-      await endSessions(ctx, { visitor, signedIn, sessionId: params.id! });
+      await endSessions(ctx, { visitor, signedIn, sessionId: params.id });
       return done;
     },
   }),
@@ -169,7 +177,7 @@ export const SECURITY: readonly Route[] = [
     method: 'DELETE',
     path: '/sessions',
     ...own,
-    body: Empty,
+    body: NoFields,
     reply: Type.Object({ success: Type.Boolean(), ended: Type.Integer() }),
     handle: async ({ ctx, visitor, signedIn }) => ({ ...done, ended: await endSessions(ctx, { visitor, signedIn, sessionId: null }) }),
   }),
@@ -177,10 +185,10 @@ export const SECURITY: readonly Route[] = [
     method: 'DELETE',
     path: '/trusted-devices/:id',
     ...own,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async ({ ctx, actor, params }) => {
-      await forgetDevice(ctx, { actor, deviceId: params.id! });
+      await forgetDevice(ctx, { actor, deviceId: params.id });
       return done;
     },
   }),
@@ -216,7 +224,7 @@ export const SECURITY: readonly Route[] = [
     path: '/email/proof',
     ...own,
     attempts: 5,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async ({ ctx, signedIn }) => {
       await sendEmailProof(ctx, { signedIn });

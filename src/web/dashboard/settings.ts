@@ -1,23 +1,25 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
-import { COIN, COINS, type Coin as CoinCode } from '../../core/coin.ts';
+import { COIN, COINS, type Coin } from '../../core/coin.ts';
 import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
 import { THEMES } from '../../merchants/stored-settings.ts';
 import { fixturesAt } from '../checkout/states.ts';
 import { LOCALES } from '../checkout/words.ts';
-import { Coin, Done, literals, memberRoute, Nullable, type Route, Text } from './route.ts';
+import { CoinName, Done, Nullable, PlainText } from './fields.ts';
+import { memberRoute, type Route } from './route.ts';
 
 export const Tier = Type.Object({
-  below_usd: Nullable(Text),
+  below_usd: Nullable(PlainText),
   confirmations: Type.Integer(),
   /** The minimum: the default of this install. */
   minimum: Type.Integer(),
-  rule: Text,
+  rule: PlainText,
   /** What the default table requires where this install requires less. */
-  lowered_from: Nullable(Type.Object({ confirmations: Type.Integer(), rule: Text })),
+  lowered_from: Nullable(Type.Object({ confirmations: Type.Integer(), rule: PlainText })),
 });
 export const tierBody = (tier: OwnTier): Static<typeof Tier> => ({
   below_usd: tier.belowUsdCents === null ? null : formatUsd(tier.belowUsdCents),
@@ -31,24 +33,24 @@ const Theme = literals(THEMES);
 const Maybe = Type.Optional;
 const Short = Type.String({ maxLength: 300 });
 const CHECKOUT = {
-  accent: Nullable(Text),
+  accent: Nullable(PlainText),
   theme: Theme,
-  locale: Nullable(Text),
-  support_contact: Nullable(Text),
-  origins: Type.Array(Text),
+  locale: Nullable(PlainText),
+  support_contact: Nullable(PlainText),
+  origins: Type.Array(PlainText),
   auto_return: Type.Boolean(),
   payer_cancel: Type.Boolean(),
   kiosk: Type.Boolean(),
-  default_currency: Nullable(Coin),
+  default_currency: Nullable(CoinName),
   /** Null: every coin with a wallet. */
-  currencies: Nullable(Type.Array(Coin)),
+  currencies: Nullable(Type.Array(CoinName)),
   window_minutes: Type.Integer(),
   rate_lock_minutes: Type.Integer(),
-  tolerance_percent: Text,
-  tolerance_cap_usd: Text,
+  tolerance_percent: PlainText,
+  tolerance_cap_usd: PlainText,
   late_accept_minutes: Nullable(Type.Integer()),
 };
-const Confirmations = Type.Array(Type.Object({ currency: Coin, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
+const Confirmations = Type.Array(Type.Object({ currency: CoinName, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
   maxItems: 5,
 });
 
@@ -59,7 +61,7 @@ const hundredths = (text: string, param: string): number => {
     throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 1.50' }, { param });
   return Number(value);
 };
-const coinsOf = (given: readonly string[]): CoinCode[] => COINS.filter((coin) => given.includes(coin));
+const coinsOf = (given: readonly string[]): Coin[] => COINS.filter((coin) => given.includes(coin));
 const orNull = <T>(value: T | '' | null): T | null => (value === '' ? null : (value as T | null));
 
 export const SETTINGS: readonly Route[] = [
@@ -69,10 +71,10 @@ export const SETTINGS: readonly Route[] = [
     action: 'settings.read',
     reply: Type.Object({
       success: Type.Boolean(),
-      settings: Type.Object({ ...CHECKOUT, logo: Nullable(Text) }),
-      confirmations: Type.Array(Type.Object({ currency: Coin, name: Text, has_wallet: Type.Boolean(), tiers: Type.Array(Tier) })),
-      locales: Type.Array(Type.Object({ tag: Text, name: Text })),
-      states: Type.Array(Text),
+      settings: Type.Object({ ...CHECKOUT, logo: Nullable(PlainText) }),
+      confirmations: Type.Array(Type.Object({ currency: CoinName, name: PlainText, has_wallet: Type.Boolean(), tiers: Type.Array(Tier) })),
+      locales: Type.Array(Type.Object({ tag: PlainText, name: PlainText })),
+      states: Type.Array(PlainText),
     }),
     handle: async (call) => {
       const { settings, walletCoins, logo } = await getMerchant(call.ctx, { merchantId: call.member.merchantId });
@@ -122,8 +124,8 @@ export const SETTINGS: readonly Route[] = [
       auto_return: Maybe(Type.Boolean()),
       payer_cancel: Maybe(Type.Boolean()),
       kiosk: Maybe(Type.Boolean()),
-      default_currency: Maybe(Nullable(Coin)),
-      currencies: Maybe(Nullable(Type.Array(Coin, { maxItems: 5 }))),
+      default_currency: Maybe(Nullable(CoinName)),
+      currencies: Maybe(Nullable(Type.Array(CoinName, { maxItems: 5 }))),
       window_minutes: Maybe(Type.Integer()),
       rate_lock_minutes: Maybe(Type.Integer()),
       tolerance_percent: Maybe(Short),
@@ -145,7 +147,7 @@ export const SETTINGS: readonly Route[] = [
         ...(body.auto_return !== undefined && { autoReturn: body.auto_return }),
         ...(body.payer_cancel !== undefined && { payerCancel: body.payer_cancel }),
         ...(body.kiosk !== undefined && { kiosk: body.kiosk }),
-        ...(body.default_currency !== undefined && { defaultCoin: body.default_currency as CoinCode | null }),
+        ...(body.default_currency !== undefined && { defaultCoin: body.default_currency as Coin | null }),
         ...(body.currencies !== undefined && { coins: body.currencies === null ? null : coinsOf(body.currencies) }),
         ...(body.window_minutes !== undefined && { windowSeconds: body.window_minutes * 60 }),
         ...(body.rate_lock_minutes !== undefined && { rateLockSeconds: body.rate_lock_minutes * 60 }),
@@ -169,9 +171,9 @@ export const SETTINGS: readonly Route[] = [
     action: 'settings.read',
     reply: Type.Object({
       success: Type.Boolean(),
-      name: Text,
-      website: Nullable(Text),
-      support_contact: Nullable(Text),
+      name: PlainText,
+      website: Nullable(PlainText),
+      support_contact: Nullable(PlainText),
       retention_days: Nullable(Type.Integer()),
       strict_parameters: Type.Boolean(),
     }),

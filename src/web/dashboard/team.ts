@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { ROLES } from '../../core/roles.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { hashPassword, signInWithPassword } from '../../people/sign-in.ts';
 import {
   acceptInvite,
@@ -18,10 +19,18 @@ import {
   switchMerchant,
 } from '../../people/team.ts';
 import { Email, Password } from './account.ts';
-import { type Call, Done, Empty, literals, memberRoute, Nullable, openRoute, type Route, Text, Timestamp } from './route.ts';
+import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
+import { type Call, memberRoute, openRoute, type Route } from './route.ts';
 
 const Role = literals(ROLES);
-const InviteItem = Type.Object({ id: Text, email: Text, role: Role, invited_by: Text, created_at: Timestamp, expires_at: Timestamp });
+const InviteItem = Type.Object({
+  id: PlainText,
+  email: PlainText,
+  role: Role,
+  invited_by: PlainText,
+  created_at: Instant,
+  expires_at: Instant,
+});
 const Token = Type.String({ minLength: 1, maxLength: 64 });
 const done = { success: true };
 
@@ -46,14 +55,14 @@ export const TEAM: readonly Route[] = [
       second_factor_required: Type.Boolean(),
       members: Type.Array(
         Type.Object({
-          id: Text,
-          name: Text,
-          email: Text,
+          id: PlainText,
+          name: PlainText,
+          email: PlainText,
           role: Role,
           has_second_factor: Type.Boolean(),
           has_passkey: Type.Boolean(),
           email_verified: Type.Boolean(),
-          joined_at: Timestamp,
+          joined_at: Instant,
         }),
       ),
       invites: Type.Array(InviteItem),
@@ -87,7 +96,7 @@ export const TEAM: readonly Route[] = [
       success: Type.Boolean(),
       invite: InviteItem,
       /** Null when it was sent by email: then only the owner of the mailbox has it. */
-      url: Nullable(Text),
+      url: Nullable(PlainText),
       mailed: Type.Boolean(),
     }),
     handle: async (call) => {
@@ -103,10 +112,10 @@ export const TEAM: readonly Route[] = [
     method: 'DELETE',
     path: '/team/invites/:id',
     action: 'team.manage',
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async (call) => {
-      await revokeInvite(call.ctx, { manager: managerOf(call), inviteId: call.params.id! });
+      await revokeInvite(call.ctx, { manager: managerOf(call), inviteId: call.params.id });
       return done;
     },
   }),
@@ -118,7 +127,7 @@ export const TEAM: readonly Route[] = [
     body: Type.Object({ role: Role }),
     reply: Done,
     handle: async (call) => {
-      await changeRole(call.ctx, { manager: managerOf(call), userId: call.params.id!, role: roleOf(call.body.role) });
+      await changeRole(call.ctx, { manager: managerOf(call), userId: call.params.id, role: roleOf(call.body.role) });
       return done;
     },
   }),
@@ -127,10 +136,10 @@ export const TEAM: readonly Route[] = [
     path: '/team/members/:id',
     action: 'team.manage',
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async (call) => {
-      await removeMember(call.ctx, { manager: managerOf(call), userId: call.params.id! });
+      await removeMember(call.ctx, { manager: managerOf(call), userId: call.params.id });
       return done;
     },
   }),
@@ -152,7 +161,7 @@ export const TEAM: readonly Route[] = [
     path: '/merchant',
     action: 'account.use',
     withoutFactor: true,
-    body: Type.Object({ merchant_id: Text }),
+    body: Type.Object({ merchant_id: PlainText }),
     reply: Done,
     handle: async ({ ctx, signedIn, body }) => {
       await switchMerchant(ctx, { ...signedIn, merchantId: body.merchant_id });
@@ -166,11 +175,11 @@ export const TEAM: readonly Route[] = [
     body: Type.Object({ token: Token }),
     reply: Type.Object({
       success: Type.Boolean(),
-      merchant_name: Text,
-      invited_email: Text,
+      merchant_name: PlainText,
+      invited_email: PlainText,
       role: Role,
       has_account: Type.Boolean(),
-      signed_in_as: Type.Union([Text, Type.Null()]),
+      signed_in_as: Type.Union([PlainText, Type.Null()]),
     }),
     handle: async ({ ctx, signedIn, body }) => {
       const { merchantName, email, role, hasAccount } = await findInvite(ctx, { token: body.token });

@@ -1,8 +1,10 @@
 /** The plan, its usage this month, and when it resets. */
 import Type from 'typebox';
 import { PLANS } from '../../core/plan.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { getUsage, listHourlyCalls } from '../../merchants/usage.ts';
-import { literals, memberRoute, Nullable, ownerOf, type Route, Text, Timestamp } from './route.ts';
+import { Instant, Nullable, PlainText } from './fields.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
 export const USAGE: readonly Route[] = [
   memberRoute({
@@ -17,9 +19,9 @@ export const USAGE: readonly Route[] = [
       per_month: Nullable(Type.Integer()),
       per_minute: Nullable(Type.Integer()),
       webhooks: Type.Boolean(),
-      month_start: Timestamp,
-      resets_at: Timestamp,
-      merchant_id: Text,
+      month_start: Instant,
+      resets_at: Instant,
+      merchant_id: PlainText,
     }),
     handle: async ({ ctx, member }) => {
       const { plan, limits, used, monthStart, resetsAt } = await getUsage(ctx, member);
@@ -44,7 +46,7 @@ export const USAGE: readonly Route[] = [
       success: Type.Boolean(),
       hours: Type.Array(
         Type.Object({
-          hour: Timestamp,
+          hour: Instant,
           requests: Type.Integer(),
           failed: Type.Integer(),
           /** Of the key with the most requests. */

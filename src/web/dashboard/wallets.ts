@@ -1,8 +1,9 @@
 /** Wallets: a card for each coin, the import of account keys, and scheduled changes. Live mode only: test mode needs none. */
 import Type from 'typebox';
-import { type Coin as CoinCode, isCoin, NETWORKS } from '../../core/coin.ts';
+import { type Coin, isCoin, NETWORKS } from '../../core/coin.ts';
 import { formatUnits } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { tiersOf } from '../../merchants/settings.ts';
 import { readReadiness } from '../../payments/readiness.ts';
@@ -19,39 +20,40 @@ import {
   readWaitOff,
   setWait,
 } from '../../wallets/wallet-changes.ts';
+import { CoinName, Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
 import { Readiness, readinessBody } from './readiness.ts';
-import { type Call, Coin, Done, Empty, literals, memberRoute, Nullable, type Route, Text, Timestamp } from './route.ts';
+import { type Call, memberRoute, type Route } from './route.ts';
 import { Tier, tierBody } from './settings.ts';
 
 const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
 const Network = literals(NETWORKS);
 const Key = Type.String({ minLength: 1, maxLength: 2_000 });
 /** Who requested a scheduled change. */
-const Asked = { asked_by: Text, asked_by_me: Type.Boolean(), due_at: Timestamp };
+const Asked = { asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant };
 const askedBody = (call: Call, { askedBy, askedByName, dueAt }: { askedBy: string; askedByName: string; dueAt: Date }) => ({
   asked_by: askedByName,
   asked_by_me: askedBy === call.actor.userId,
   due_at: dueAt.toISOString(),
 });
 const Card = Type.Object({
-  currency: Coin,
+  currency: CoinName,
   state: literals(['not_set', 'active', 'paused'] as const),
-  key: Nullable(Text),
-  fingerprint: Nullable(Text),
+  key: Nullable(PlainText),
+  fingerprint: Nullable(PlainText),
   script: Nullable(Script),
-  path: Nullable(Text),
+  path: Nullable(PlainText),
   network: Network,
   /** Whether customers can pay with it now, and what is missing. */
   readiness: Readiness,
   next_index: Type.Integer(),
   unused_run: Type.Integer(),
   gap_limit: Type.Integer(),
-  amount_received: Text,
+  amount_received: PlainText,
   amount_received_is_all: Type.Boolean(),
-  last_deposit_at: Nullable(Timestamp),
+  last_deposit_at: Nullable(Instant),
   former_keys: Type.Integer(),
   tiers: Type.Array(Tier),
-  waiting: Nullable(Type.Object({ key: Text, script: Script, ...Asked })),
+  waiting: Nullable(Type.Object({ key: PlainText, script: Script, ...Asked })),
   /** The coin has no key, and its first one would be delayed, because another coin is live. */
   first_key_waits: Type.Boolean(),
 });
@@ -61,7 +63,7 @@ const liveOnly = (call: Call): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
   return { merchantId: call.member.merchantId };
 };
-const coinIn = (text: string): CoinCode => {
+const coinIn = (text: string): Coin => {
   if (!isCoin(text)) throw new Problem('wallet_not_found', { coin: text.slice(0, 10) });
   return text;
 };
@@ -127,19 +129,19 @@ export const WALLETS: readonly Route[] = [
     method: 'POST',
     path: '/wallets/preview',
     action: 'wallets.change',
-    body: Type.Object({ currency: Coin, key: Key, script: Type.Optional(Script) }),
+    body: Type.Object({ currency: CoinName, key: Key, script: Type.Optional(Script) }),
     reply: Type.Object({
       success: Type.Boolean(),
       network: Network,
       script: Script,
       scripts: Type.Array(Script),
       depth: Type.Integer(),
-      path: Text,
-      fingerprint: Nullable(Text),
+      path: PlainText,
+      fingerprint: Nullable(PlainText),
       standing: literals(['new', 'active', 'known', 'foreign'] as const),
       /** Why payments would use it only after a delay; null: it would be used immediately. */
       waits: Nullable(literals(['changed_key', 'further_coin'] as const)),
-      addresses: Type.Array(Type.Object({ path: Text, address: Text })),
+      addresses: Type.Array(Type.Object({ path: PlainText, address: PlainText })),
     }),
     handle: async (call) => {
       const { currency, key, script } = call.body;
@@ -153,8 +155,8 @@ export const WALLETS: readonly Route[] = [
     path: '/wallets',
     action: 'wallets.change',
     recent: true,
-    body: Type.Object({ currency: Coin, key: Key, script: Script, ends: Type.String({ minLength: 6, maxLength: 6 }) }),
-    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Timestamp) }),
+    body: Type.Object({ currency: CoinName, key: Key, script: Script, ends: Type.String({ minLength: 6, maxLength: 6 }) }),
+    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Instant) }),
     handle: async (call) => {
       const { currency, key, script, ends } = call.body;
       const { dueAt } = await importKey(call.ctx, {
@@ -172,7 +174,7 @@ export const WALLETS: readonly Route[] = [
     body: Type.Object({ paused: Type.Boolean() }),
     reply: Done,
     handle: async (call) => {
-      await pauseWallet(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), paused: call.body.paused, actor: call.actor });
+      await pauseWallet(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency), paused: call.body.paused, actor: call.actor });
       return { success: true };
     },
   }),
@@ -181,10 +183,10 @@ export const WALLETS: readonly Route[] = [
     path: '/wallets/:currency/change/confirm',
     action: 'wallets.confirm',
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async (call) => {
-      await confirmChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), actor: call.actor });
+      await confirmChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency), actor: call.actor });
       return { success: true };
     },
   }),
@@ -192,10 +194,10 @@ export const WALLETS: readonly Route[] = [
     method: 'POST',
     path: '/wallets/:currency/change/drop',
     action: 'wallets.change',
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async (call) => {
-      await dropChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency!), actor: call.actor });
+      await dropChange(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency), actor: call.actor });
       return { success: true };
     },
   }),
@@ -205,7 +207,7 @@ export const WALLETS: readonly Route[] = [
     action: 'wallets.wait',
     recent: true,
     body: Type.Object({ waits: Type.Boolean() }),
-    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Timestamp) }),
+    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Instant) }),
     handle: async (call) => {
       const { dueAt } = await setWait(call.ctx, { ...liveOnly(call), waits: call.body.waits, actor: call.actor });
       return { success: true, due_at: dueAt?.toISOString() ?? null };
@@ -216,7 +218,7 @@ export const WALLETS: readonly Route[] = [
     path: '/wallets/wait/confirm',
     action: 'wallets.wait',
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Done,
     handle: async (call) => {
       await confirmWaitOff(call.ctx, { ...liveOnly(call), actor: call.actor });

@@ -3,6 +3,7 @@ import Type from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { EVENTS } from '../../http/examples.ts';
+import { literals } from '../../http/schema-fields.ts';
 import {
   CreateEndpoint,
   DeliveryReply,
@@ -11,7 +12,7 @@ import {
   RecoveryReply,
   UpdateEndpoint,
 } from '../../http/schema-webhooks.ts';
-import { deliveryBody, endpointBody, itemBody, recoveryBody } from '../../http/webhook-bodies.ts';
+import { at, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../../http/webhook-bodies.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import {
@@ -39,21 +40,8 @@ import {
   sendTestEvent,
 } from '../../webhooks/endpoints.ts';
 import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
-import {
-  type Call,
-  Done,
-  Empty,
-  literals,
-  memberRoute,
-  Nullable,
-  needRecent,
-  ownerOf,
-  pageOf,
-  paging,
-  type Route,
-  Text,
-  Timestamp,
-} from './route.ts';
+import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
 const TYPES = [...PAYMENT_EVENTS, TEST_EVENT] as const;
 const EventName = literals(TYPES);
@@ -62,14 +50,19 @@ const RECOVERIES_SHOWN = 5;
 const HealthFields = {
   attempts: Type.Integer({ description: 'Of the last 24 hours.' }),
   delivered: Type.Integer(),
-  last_failure: Nullable(Text),
-  last_failure_at: Nullable(Timestamp),
+  last_failure: Nullable(PlainText),
+  last_failure_at: Nullable(Instant),
   waiting: Type.Integer({ description: `At most ${MOST_COUNTED}: then there may be more.` }),
-  oldest_waiting_at: Nullable(Timestamp),
-  off_since: Nullable(Timestamp),
+  oldest_waiting_at: Nullable(Instant),
+  off_since: Nullable(Instant),
 };
 const EndpointItem = Type.Object({ ...EndpointReply.properties, health: Type.Object(HealthFields) });
-const LastAttempt = Type.Object({ at: Timestamp, duration_ms: Type.Integer(), status: Nullable(Type.Integer()), failure: Nullable(Text) });
+const LastAttempt = Type.Object({
+  at: Instant,
+  duration_ms: Type.Integer(),
+  status: Nullable(Type.Integer()),
+  failure: Nullable(PlainText),
+});
 const { attempts: _attempts, request_body: _body, success: _success, ...itemProperties } = DeliveryReply.properties;
 const DeliveryItem = Type.Object({ ...itemProperties, last_attempt: Nullable(LastAttempt) });
 const OneEndpoint = Type.Object({ success: Type.Boolean(), endpoint: EndpointItem });
@@ -78,8 +71,8 @@ const OneDelivery = Type.Object({ success: Type.Boolean(), delivery: DeliveryRep
 const OneRecovery = Type.Object({ success: Type.Boolean(), recovery: RecoveryReply });
 const Since = Type.String({ format: 'date-time', maxLength: 40 });
 
-const targetOf = (call: Call) => ({ ...ownerOf(call), endpointId: call.params.id! });
-const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
+const targetOf = (call: Call<'/:id'>) => ({ ...ownerOf(call), endpointId: call.params.id });
+
 const healthBody = (health: Health | undefined) => ({
   attempts: health?.attempts ?? 0,
   delivered: health?.delivered ?? 0,
@@ -144,7 +137,7 @@ const ENDPOINTS: readonly Route[] = [
         await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
         return endpoint;
       });
-      return { success: true, endpoint: endpointBody(made) };
+      return { success: true, endpoint: secretBody(made) };
     },
   }),
   memberRoute({
@@ -193,7 +186,7 @@ const ENDPOINTS: readonly Route[] = [
     path: '/webhooks/:id/secret',
     action: 'webhooks.secrets',
     recent: true,
-    body: Empty,
+    body: NoFields,
     reply: Secret,
     handle: async (call) => {
       const endpoint = await call.ctx.db.begin(async (tx) => {
@@ -201,7 +194,7 @@ const ENDPOINTS: readonly Route[] = [
         await audit(tx, call, { action: 'endpoint.secret_shown', object: shown.id });
         return shown;
       });
-      return { success: true, endpoint: endpointBody(endpoint) };
+      return { success: true, endpoint: secretBody(endpoint) };
     },
   }),
   memberRoute({
@@ -218,7 +211,7 @@ const ENDPOINTS: readonly Route[] = [
         await audit(tx, call, { action: 'endpoint.secret_rolled', object: rolled.id, after: { overlap_seconds: overlapSeconds } });
         return rolled;
       });
-      return { success: true, endpoint: endpointBody(endpoint) };
+      return { success: true, endpoint: secretBody(endpoint) };
     },
   }),
   memberRoute({
@@ -249,9 +242,9 @@ const ENDPOINTS: readonly Route[] = [
       success: Type.Boolean(),
       hours: Type.Array(
         Type.Object({
-          at: Timestamp,
+          at: Instant,
           outcomes: Type.Array(
-            Type.Object({ outcome: Text, attempts: Type.Integer(), total_ms: Type.Integer(), slowest_ms: Type.Integer() }),
+            Type.Object({ outcome: PlainText, attempts: Type.Integer(), total_ms: Type.Integer(), slowest_ms: Type.Integer() }),
           ),
         }),
       ),
@@ -278,8 +271,8 @@ const SENT: readonly Route[] = [
     action: 'webhooks.read',
     query: Type.Object({
       ...paging,
-      endpoint_id: Type.Optional(Text),
-      payment_id: Type.Optional(Text),
+      endpoint_id: Type.Optional(PlainText),
+      payment_id: Type.Optional(PlainText),
       state: Type.Optional(literals(DELIVERY_STATES)),
       type: Type.Optional(EventName),
     }),
@@ -321,17 +314,17 @@ const SENT: readonly Route[] = [
     reply: OneDelivery,
     handle: async (call) => ({
       success: true,
-      delivery: deliveryBody(await getDelivery(call.ctx, { ...ownerOf(call), deliveryId: call.params.id! })),
+      delivery: deliveryBody(await getDelivery(call.ctx, { ...ownerOf(call), deliveryId: call.params.id })),
     }),
   }),
   memberRoute({
     method: 'POST',
     path: '/deliveries/:id/resend',
     action: 'webhooks.send',
-    body: Empty,
+    body: NoFields,
     reply: OneDelivery,
     handle: async (call) => {
-      const of = { ...ownerOf(call), deliveryId: call.params.id! };
+      const of = { ...ownerOf(call), deliveryId: call.params.id };
       const delivery = await call.ctx.db.begin(async (tx) => {
         const sent = await resendDelivery(call.ctx, tx, of);
         await audit(tx, call, {
@@ -348,10 +341,10 @@ const SENT: readonly Route[] = [
     method: 'POST',
     path: '/payments/:id/resend',
     action: 'webhooks.send',
-    body: Empty,
+    body: NoFields,
     reply: Type.Object({ success: Type.Boolean(), resent: Type.Integer() }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), paymentId: call.params.id! };
+      const of = { ...ownerOf(call), paymentId: call.params.id };
       const resent = await call.ctx.db.begin(async (tx) => {
         const count = await resendPayment(call.ctx, tx, of);
         await audit(tx, call, { action: 'payment.events_resent', object: of.paymentId, after: { deliveries: count } });
@@ -403,11 +396,11 @@ const SENT: readonly Route[] = [
     method: 'POST',
     path: '/recoveries/:id/cancel',
     action: 'webhooks.send',
-    body: Empty,
+    body: NoFields,
     reply: OneRecovery,
     handle: async (call) => {
       const recovery = await call.ctx.db.begin(async (tx) => {
-        const ended = await cancelRecovery(call.ctx, tx, { ...ownerOf(call), recoveryId: call.params.id! });
+        const ended = await cancelRecovery(call.ctx, tx, { ...ownerOf(call), recoveryId: call.params.id });
         await audit(tx, call, { action: 'recovery.cancel', object: ended.endpointId, after: { recovery: ended.id, status: ended.status } });
         return ended;
       });

@@ -127,7 +127,7 @@ const table = (head: readonly string[], rows: readonly string[][]): string =>
 const json = (value: unknown): string => `\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\``;
 
 function requestText(route: Route, url: string): string {
-  const example = EXAMPLES[route.handle.name]!;
+  const example = EXAMPLES[route.id]!;
   const ids: Readonly<Record<string, string>> = { id: 'ID', txid: 'TXID' };
   const path = route.path.replace(/:(\w+)/g, (_, name: string) => `$${ids[name] ?? name.toUpperCase()}`);
   const needed = ((route.query as Shape | undefined)?.required ?? []).map((name) => {
@@ -157,15 +157,15 @@ function operationText(route: Route, url: string): string {
           ]),
         )}\n\n`;
   };
-  return `### ${route.summary} {#${route.handle.name}}
+  return `### ${route.summary} {#${route.id}}
 
 \`${route.method} ${pathOf(route)}\` takes a ${WHO[route.access]}${route.created ? ' and answers 201' : ''}.
 
 ${part('Query', route.query, 'Needed')}${part('Body', route.body, 'Needed')}${requestText(route, url)}
 
-${CLIENT[route.handle.name] ? `\`\`\`js\nawait florin.${CLIENT[route.handle.name]};\n\`\`\`\n\n` : ''}${reply ? `Answers with [${reply.name}](#${reply.name.toLowerCase()}):` : part('Reply', route.reply, 'There').trim()}
+${CLIENT[route.id] ? `\`\`\`js\nawait florin.${CLIENT[route.id]};\n\`\`\`\n\n` : ''}${reply ? `Answers with [${reply.name}](#${reply.name.toLowerCase()}):` : part('Reply', route.reply, 'There').trim()}
 
-${reply ? '' : `${json(EXAMPLES[route.handle.name]!.reply)}\n`}`;
+${reply ? '' : `${json(EXAMPLES[route.id]!.reply)}\n`}`;
 }
 
 /** Every route once, by group. */
@@ -190,9 +190,7 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.
 
 ${groupsOf(ROUTES)
-  .map(
-    ([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.handle.name})`).join(', ')}`,
-  )
+  .map(([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.id})`).join(', ')}`)
   .join('\n')}
 - **Objects:** ${OBJECTS.map(({ name }) => `[${name}](#${name.toLowerCase()})`).join(', ')}
 

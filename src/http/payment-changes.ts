@@ -1,0 +1,160 @@
+/** Creating a payment in a named coin, and everything that changes a payment afterwards. */
+import { Problem } from '../core/problem.ts';
+import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '../payments/detail.ts';
+import { cancelPayment, createPayment, resolvePayment, setMetadata } from '../payments/payments.ts';
+import { listTransfers } from '../payments/queries.ts';
+import { readBody } from './body.ts';
+import { commonReadings, draftOf } from './payments.ts';
+import { readFiatPrice } from './price.ts';
+import { checkMetadataKeys, readCoinNames, readLimit, readQuery, readReturnUrl } from './read.ts';
+import { type Answer, apiRoute, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
+import { CreateTransaction, Detail, Empty, Resolve, TransactionCreated, TransferList, TransfersQuery, UpdateMetadata } from './schema.ts';
+
+type Common = Parameters<typeof commonReadings>[1];
+
+async function createTransaction({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
+  const { given, read } = readBody(CreateTransaction, body, (given) => ({
+    ...commonReadings(owner, given as Common),
+    price: {
+      params: ['amount', 'currency_fiat'],
+      read: () => readFiatPrice(ctx, { mode: owner.mode, body, amount: given.amount, currency: given.currency_fiat }),
+    },
+    coins: { params: ['crypto', 'network'], read: () => readCoinNames(given.crypto, given.network) },
+    returnUrl: {
+      params: ['return_url'],
+      read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
+    },
+  }));
+  // An asset on several networks without `network`: the customer chooses one on the page.
+  const isOpen = read.coins.length > 1 && read.scenario === null;
+  const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl, ...(isOpen && { asset: given.crypto }) });
+  const identified = draft.scenario?.coin;
+  if (identified !== undefined && !read.coins.includes(identified)) {
+    throw new Problem(
+      'parameter_invalid',
+      { reason: `it is a ${identified} identifier, but crypto is ${given.crypto}` },
+      { param: 'payment_address' },
+    );
+  }
+  const coin = identified ?? (isOpen ? null : read.coins[0]!);
+  try {
+    return await createPayment(ctx, {
+      ...madeBy(owner),
+      draft: { ...draft, coin },
+      idempotency: claim,
+      render: (view) => {
+        const { id, amount_usd, amount, currency, payment_address, expires_at, created_at, status, mode, quote_expires_at, network } =
+          paymentDetail(view, ctx.settings.paymentPageUrl);
+        return reply({
+          success: true,
+          transaction_id: id,
+          id,
+          payment_url: paymentUrl(ctx.settings.paymentPageUrl, view.facts.id),
+          amount_usd,
+          // The coin is chosen, and with it the amount, the address and the time of the quote.
+          amount: amount!,
+          currency: currency!,
+          payment_address: payment_address!,
+          ...(view.request.fiat
+            ? fiatDetail(view.request.fiat)
+            : { amount_fiat: amount_usd, currency_fiat: 'USD' as const, fiat_rate: null, fiat_rate_source: null, fiat_rate_at: null }),
+          created_at,
+          expires_at,
+          quote_expires_at: quote_expires_at!,
+          status,
+          mode,
+          network: network!,
+        });
+      },
+    });
+  } catch (error) {
+    // This body calls the coin `crypto`.
+    if (error instanceof Problem && error.param === 'currency') throw error.with({ param: 'crypto' });
+    throw error;
+  }
+}
+
+export const PAYMENT_CHANGES: readonly Route[] = [
+  readingRoute({
+    id: 'createTransaction',
+    method: 'POST',
+    path: '/v1/transactions/create',
+    access: 'secret',
+    summary: 'Create a payment in a named coin',
+    body: CreateTransaction,
+    reply: TransactionCreated,
+    created: true,
+    handle: createTransaction,
+  }),
+  apiRoute({
+    id: 'updatePayment',
+    method: 'POST',
+    path: '/v1/payments/:id',
+    access: 'secret',
+    summary: 'Update the metadata of a payment',
+    body: UpdateMetadata,
+    reply: Detail,
+    handle: async ({ ctx, owner, params, body: { metadata }, claim, reply }) => {
+      checkMetadataKeys(metadata);
+      return setMetadata(ctx, {
+        ...mine(owner),
+        paymentId: params.id,
+        metadata,
+        idempotency: claim,
+        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
+      });
+    },
+  }),
+  apiRoute({
+    id: 'cancel',
+    method: 'POST',
+    path: '/v1/payments/:id/cancel',
+    access: 'secret',
+    summary: 'Cancel a pending payment',
+    body: Empty,
+    reply: Detail,
+    handle: async ({ ctx, owner, params, claim, reply }) =>
+      cancelPayment(ctx, {
+        ...mine(owner),
+        paymentId: params.id,
+        idempotency: claim,
+        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
+      }),
+  }),
+  apiRoute({
+    id: 'resolve',
+    method: 'POST',
+    path: '/v1/payments/:id/resolve',
+    access: 'secret',
+    summary: 'Decide about money that arrived: accept, reject, or mark as refunded',
+    body: Resolve,
+    reply: Detail,
+    handle: async ({ ctx, owner, params, body: { action, transfers }, claim, reply }) =>
+      resolvePayment(ctx, {
+        ...mine(owner),
+        paymentId: params.id,
+        action,
+        transfers: transfers ?? null,
+        idempotency: claim,
+        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
+      }),
+  }),
+  apiRoute({
+    id: 'readTransfers',
+    method: 'GET',
+    path: '/v1/payments/:id/transfers',
+    access: 'secret',
+    summary: 'List the transfers of a payment',
+    query: TransfersQuery,
+    reply: TransferList,
+    handle: async ({ ctx, owner, params, query, reply }) => {
+      const { transfers, hasMore } = await listTransfers(ctx, {
+        ...mine(owner),
+        paymentId: params.id,
+        limit: readLimit(query),
+        startingAfter: readQuery(query, 'starting_after'),
+      });
+      return reply({ success: true, data: transfers.map(transferDetail), has_more: hasMore });
+    },
+  }),
+];

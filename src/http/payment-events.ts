@@ -1,0 +1,48 @@
+/** The events of payments. */
+import { PAYMENT_EVENTS } from '../core/event.ts';
+import { Problem } from '../core/problem.ts';
+import { getEvent, listEvents } from '../webhooks/events.ts';
+import { readLimit, readQuery } from './read.ts';
+import { apiRoute, mine, type Route } from './route.ts';
+import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
+
+const TYPES: readonly string[] = PAYMENT_EVENTS;
+
+/** The stored bytes are sent unchanged, so that lists and deliveries contain the same text. */
+export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
+  apiRoute({
+    id: 'readEvents',
+    method: 'GET',
+    path: '/v1/events',
+    access: 'secret',
+    summary: 'List events, newest first',
+    query: EventsQuery,
+    reply: EventList,
+    handle: async ({ ctx, owner, query }) => {
+      const type = readQuery(query, 'type');
+      if (type !== null && !TYPES.includes(type))
+        throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
+      const page = await listEvents(ctx, {
+        ...mine(owner),
+        limit: readLimit(query),
+        startingAfter: readQuery(query, 'starting_after'),
+        type,
+        paymentId: readQuery(query, 'payment_id'),
+      });
+      const data = page.items.map((item) => Buffer.from(item.body).toString()).join(',');
+      return { status: 200, body: Buffer.from(`{"success":true,"data":[${data}],"has_more":${page.hasMore}}`) };
+    },
+  }),
+  apiRoute({
+    id: 'readEvent',
+    method: 'GET',
+    path: '/v1/events/:id',
+    access: 'secret',
+    summary: 'Retrieve an event',
+    reply: EventReply,
+    handle: async ({ ctx, owner, params }) => ({
+      status: 200,
+      body: (await getEvent(ctx, { ...mine(owner), eventId: params.id })).body,
+    }),
+  }),
+];
