@@ -2,12 +2,17 @@
  * How fast a header chain takes in headers, against nothing but hashing them: BTC by SHA-256 twice, LTC and DOGE by scrypt, DASH by X11.
  * Everything else should cost little beside the work. Figures are ratios; the machine cancels out. Then the memory of a year of headers.
  */
+import { checkBlock } from '../src/chains/bitcoin/block-proof.ts';
+import { sha256d } from '../src/chains/bitcoin/header.ts';
 import { createHeaderArena } from '../src/chains/bitcoin/header-arena.ts';
 import { createHeaderChain } from '../src/chains/bitcoin/header-chain.ts';
 import type { SentHeader } from '../src/chains/bitcoin/header-rules.ts';
+import { openHeaderChain } from '../src/chains/bitcoin/header-store.ts';
 import { workHash } from '../src/chains/bitcoin/proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from '../src/chains/bitcoin/proof-params.ts';
-import { sentOf } from '../test/kit/headers.ts';
+import { testDatabase } from '../test/kit/database.ts';
+import { headersOf, sentOf } from '../test/kit/headers.ts';
+import { firstHeader, mineHeaders, sent } from '../test/kit/miner.ts';
 import { median } from './kit.ts';
 
 const ROUNDS = 9;
@@ -60,3 +65,37 @@ for (const params of [BTC.main, LTC.main, DOGE.main, DASH.main]) {
   }
   console.log(`${params.coin.padEnd(5)} ${count.toFixed(0)} headers, ${(arena.bytes() / 2 ** 20).toFixed(1)} MiB`);
 }
+
+console.log('a block of 100 kB: checks per second, its bytes hashed once per second, ratio (more is better)');
+const block = headersOf('btc-block-951658.hex')[0]!;
+const checks: { check: number; bare: number }[] = [];
+for (let i = 0; i < ROUNDS; i++) {
+  let since = performance.now();
+  for (let n = 0; n < 50; n++) await checkBlock(BTC.main, block.subarray(0, 80), block);
+  const check = 50_000 / (performance.now() - since);
+  since = performance.now();
+  for (let n = 0; n < 50; n++) sha256d(block);
+  checks.push({ check, bare: 50_000 / (performance.now() - since) });
+}
+const rate = (of: (run: (typeof checks)[0]) => number) => median(checks.map(of));
+console.log(`BTC   ${rate((r) => r.check).toFixed(0)}/s  ${rate((r) => r.bare).toFixed(0)}/s  ${rate((r) => r.check / r.bare).toFixed(2)}`);
+
+console.log('a database of 40,000 headers, saved in steps of 2,000');
+const database = await testDatabase();
+const first = firstHeader();
+const stored = await openHeaderChain({
+  db: database.db,
+  params: BTC.regtest,
+  start: { height: first.height, headers: [first.bytes] },
+  hashWork: async (kind, list) => list.map((header) => workHash(kind, header)),
+  nowSeconds: () => 2 ** 32,
+});
+const mined = mineHeaders(BTC.regtest, first, 40_000);
+for (let i = 0; i < mined.length; i += 2_000) {
+  await stored.chain.add(sent(mined.slice(i, i + 2_000)));
+  await stored.save();
+}
+await database.db.sql.unsafe('vacuum full header_pages');
+const [size] = await database.db.sql<{ bytes: bigint }[]>`select pg_total_relation_size('header_pages') as bytes`;
+console.log(`${(Number(size!.bytes) / 40_000).toFixed(1)} bytes of disk for each header`);
+await database.drop();

@@ -31,7 +31,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['outgoing', 'log', 'mail', 'names'],
   ['core'],
 ];
-const PAIRS = new Set(['prices -> db', 'web -> http', 'outgoing -> log', 'outgoing -> names']);
+const PAIRS = new Set(['prices -> db', 'chains -> db', 'web -> http', 'outgoing -> log', 'outgoing -> names']);
 const partOf = (path: string): string =>
   path
     .replace(/^src\//, '')
@@ -116,6 +116,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
+  chains: ['header_pages'],
 };
 /** Statements over several owners' tables, with the reason. */
 const SHARED: ReadonlySet<string> = new Set([

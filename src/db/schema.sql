@@ -1060,3 +1060,12 @@ create table password_resets (
   UNIQUE (token_hash),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
+
+create table header_pages (
+  coin text not null,
+  network text not null,
+  page integer not null,
+  first_height integer not null,
+  headers bytea not null,
+  PRIMARY KEY (coin, network, page)
+);

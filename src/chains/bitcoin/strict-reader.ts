@@ -46,6 +46,8 @@ export type TransactionExtent = {
   body: readonly [from: number, to: number];
   tail: readonly [from: number, to: number];
   inputs: number;
+  /** LTC: has the flag of the last transaction of a block, behind which the extension block follows. */
+  hasMweb: boolean;
   /** The first input's outpoint, and the script that follows it. */
   outpointAt: number;
   script: readonly [from: number, to: number];
@@ -89,5 +91,14 @@ export function takeTransaction(
   if (flags & 8 && bytes[skip(reader, 1)] !== 0) throw new RangeError('a transaction has an MWEB part');
   const tailFrom = skip(reader, 4);
   if (extra && (version & 0xffff) >= 3 && version >>> 16 !== 0) skip(reader, takeCount(reader, 1));
-  return { from, to: reader.at, body: [bodyFrom, bodyTo], tail: [tailFrom, reader.at], inputs, outpointAt, script };
+  return {
+    from,
+    to: reader.at,
+    body: [bodyFrom, bodyTo],
+    tail: [tailFrom, reader.at],
+    inputs,
+    hasMweb: (flags & 8) !== 0,
+    outpointAt,
+    script,
+  };
 }

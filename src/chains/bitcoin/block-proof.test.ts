@@ -1,0 +1,168 @@
+/** Blocks against their headers: recorded ones are accepted, every change is refused, and so are the tricks with merkle trees. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { headersOf } from '../../../test/kit/headers.ts';
+import { BlockError, checkBlock } from './block-proof.ts';
+import { sha256d } from './header.ts';
+import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
+import { takeCount, takeTransaction } from './strict-reader.ts';
+
+const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;
+const refuses = async (params: ProofParams, block: Buffer, message: RegExp, header = block.subarray(0, 80)): Promise<void> => {
+  await assert.rejects(checkBlock(params, header, block), (error) => {
+    assert.ok(error instanceof BlockError, String(error));
+    assert.match(error.message, message);
+    return true;
+  });
+};
+const blockOf = (name: string): Buffer => headersOf(`${name}.hex`)[0]!;
+const RECORDED: readonly [string, ProofParams][] = [
+  ['btc-block-951658', BTC.main],
+  ['btc-testnet4-block-40000', BTC.testnet4],
+  ['ltc-block-900000', LTC.main],
+  ['ltc-block-2265985', LTC.main],
+  ['dash-block-844898', DASH.main],
+];
+/** As peers send it on request: without witnesses, and on LTC without the extension block. */
+function strip(block: Buffer, params: ProofParams): Buffer {
+  const reader = { bytes: block, at: 80 };
+  const count = takeCount(reader, 10);
+  const parts = [block.subarray(0, reader.at)];
+  for (let i = 0; i < count; i++) {
+    const { from, body, tail } = takeTransaction(reader, { witness: true, mweb: params.coin === 'LTC' && i === count - 1, extra: false });
+    parts.push(block.subarray(from, from + 4), block.subarray(...body), block.subarray(...tail));
+  }
+  return Buffer.concat(parts);
+}
+
+for (const [name, params] of RECORDED)
+  test(`${name} is the block of its header, and of no other`, async () => {
+    const block = blockOf(name);
+    const header = Buffer.from(block.subarray(0, 80));
+    await checkBlock(params, header, block);
+    const other = Buffer.from(header);
+    other[76]! ^= 1;
+    await refuses(params, block, /another header/, other);
+    if (params.coin !== 'DASH') await checkBlock(params, header, strip(block, params));
+  });
+
+test('recorded merge-mined blocks and blocks with special transactions are accepted', async () => {
+  const folder = join(import.meta.dirname, '../../../test/fixtures/blocks');
+  const files = globSync('*.hex', { cwd: folder });
+  assert.ok(files.length >= 5);
+  for (const file of files) {
+    const block = Buffer.from(readFileSync(join(folder, file), 'utf8').trim(), 'hex');
+    const params = file.startsWith('dash') ? DASH.main : file.includes('testnet') ? DOGE.testnet : DOGE.main;
+    await checkBlock(params, block.subarray(0, 80), block);
+    await refuses(params, Buffer.concat([block, Buffer.alloc(1)]), /bytes follow/);
+  }
+});
+
+test('each changed byte of a block without witnesses is refused, and so is each shorter one', async () => {
+  for (const [name, params] of [RECORDED[1]!, RECORDED[2]!]) {
+    const block = strip(blockOf(name), params);
+    const header = Buffer.from(block.subarray(0, 80));
+    // All of the small block; some of each transaction of the other.
+    for (let at = 80; at < block.length; at += block.length > 3_000 ? 7 : 1) {
+      const changed = Buffer.from(block);
+      changed[at]! ^= 1 << (at % 8);
+      await refuses(params, changed, /./, header);
+    }
+    for (let length = 0; length < block.length; length += 31) await refuses(params, block.subarray(0, length), /./, header);
+    await refuses(params, Buffer.concat([block, Buffer.alloc(1)]), /bytes follow/);
+  }
+});
+
+const u32 = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+};
+const compact = (value: number): Buffer => (value < 0xfd ? Buffer.from([value]) : Buffer.from([0xfd, value & 0xff, value >>> 8]));
+const input = (outpoint: Buffer, script = Buffer.alloc(2)): Buffer =>
+  Buffer.concat([outpoint, Buffer.from([script.length]), script, u32(0xffffffff)]);
+const transaction = (inputs: readonly Buffer[], script = Buffer.alloc(3)): Buffer =>
+  Buffer.concat([u32(1), compact(inputs.length), ...inputs, Buffer.from([1]), Buffer.alloc(8), compact(script.length), script, u32(0)]);
+const NO_OUTPOINT = Buffer.concat([Buffer.alloc(32), Buffer.alloc(4, 0xff)]);
+const COINBASE = transaction([input(NO_OUTPOINT)]);
+const spend = (n: number): Buffer => transaction([input(Buffer.concat([Buffer.alloc(32, n), u32(n)]))]);
+/** The root of any list, as the tree is defined. */
+function rootOf(ids: readonly Buffer[]): Buffer {
+  if (ids.length === 1) return ids[0]!;
+  const pairs = Array.from({ length: Math.ceil(ids.length / 2) }, (_, i) =>
+    sha256d(Buffer.concat([ids[2 * i]!, ids[2 * i + 1] ?? ids[2 * i]!])),
+  );
+  return rootOf(pairs);
+}
+function made(transactions: readonly Buffer[], count = compact(transactions.length)): Buffer {
+  const header = Buffer.alloc(80);
+  rootOf(transactions.map(sha256d)).copy(header, 36);
+  return Buffer.concat([header, count, ...transactions]);
+}
+
+test('a list of transactions whose tail repeats has the same root and is refused', async () => {
+  for (const count of [1, 2, 3, 5, 6, 7, 9, 11, 12]) {
+    const list = [COINBASE, ...Array.from({ length: count - 1 }, (_, i) => spend(i + 1))];
+    const block = made(list);
+    await checkBlock(BTC.main, block.subarray(0, 80), block);
+    for (let repeated = 1; repeated <= count; repeated++) {
+      const longer = made([...list, ...list.slice(-repeated)]);
+      if (!longer.subarray(0, 80).equals(block.subarray(0, 80))) continue;
+      await refuses(BTC.main, longer, repeated === count && count === 1 ? /second coinbase/ : /twice/);
+    }
+  }
+});
+
+test('a block has one coinbase, and it comes first', async () => {
+  for (const [list, message] of [
+    [[spend(1), spend(2)], /not its coinbase/],
+    [[spend(1), COINBASE], /not its coinbase/],
+    [[COINBASE, transaction([input(NO_OUTPOINT, Buffer.alloc(3))])], /second coinbase/],
+    [[transaction([input(NO_OUTPOINT), input(NO_OUTPOINT)])], /not its coinbase/],
+    [[transaction([input(Buffer.alloc(36))])], /not its coinbase/],
+  ] as const)
+    await refuses(BTC.main, made(list), message);
+});
+
+test('a transaction of 64 bytes is refused', async () => {
+  const small = transaction([input(Buffer.alloc(36, 1), Buffer.alloc(1))], Buffer.alloc(3));
+  assert.equal(small.length, 64);
+  await refuses(BTC.main, made([COINBASE, small]), /64 bytes/);
+  for (const length of [2, 4]) {
+    const block = made([COINBASE, transaction([input(Buffer.alloc(36, 1), Buffer.alloc(1))], Buffer.alloc(length))]);
+    await checkBlock(BTC.main, block.subarray(0, 80), block);
+  }
+});
+
+test('counts that are longer than they need to be, larger than the block, or zero are refused', async () => {
+  await refuses(BTC.main, made([COINBASE, spend(1)], Buffer.from([0xfd, 2, 0])), /shortest form/);
+  await refuses(BTC.main, made([COINBASE], Buffer.from([0xfe, 1, 0, 0, 0])), /shortest form/);
+  await refuses(BTC.main, made([COINBASE], Buffer.from([0xff, 0, 0, 0, 0, 1, 0, 0, 0])), /larger/);
+  await refuses(BTC.main, made([COINBASE], compact(200)), /larger/);
+  await refuses(BTC.main, Buffer.concat([Buffer.alloc(80), compact(0)]), /no transaction/);
+  await refuses(BTC.main, made([COINBASE, spend(1)], compact(1)), /bytes follow/);
+  await refuses(BTC.main, made([COINBASE], compact(3)), /./);
+});
+
+test('a block over the size limit is refused', async () => {
+  const large = transaction([input(Buffer.alloc(36, 1))], Buffer.alloc(60_000));
+  const list = [COINBASE, ...Array.from({ length: 17 }, (_, i) => Buffer.concat([u32(i + 2), large.subarray(4)]))];
+  await refuses(DOGE.main, made(list), /more than 1000000 bytes/);
+  const block = made(list);
+  await checkBlock(DASH.main, block.subarray(0, 80), block);
+});
+
+test('no bytes crash the check', async () => {
+  const block = strip(blockOf('ltc-block-900000'), LTC.main);
+  await fc.assert(
+    fc.asyncProperty(fc.nat(block.length), fc.uint8Array({ maxLength: 60 }), fc.nat(40), async (at, bytes, removed) => {
+      const changed = Buffer.concat([block.subarray(0, at), bytes, block.subarray(at + removed)]);
+      if (changed.equals(block)) return;
+      await refuses(LTC.main, changed, /./, block.subarray(0, 80));
+    }),
+    { numRuns: 1_000 },
+  );
+});

@@ -1,0 +1,118 @@
+/** The best chain of headers in the database, so that a restart downloads nothing twice. Only headers that were checked are stored. */
+import { type Db, OID, type Sql, type Tx } from '../../db/db.ts';
+import { HEADER_BYTES } from './header.ts';
+import { createHeaderChain, type HeaderChain } from './header-chain.ts';
+import type { ProofParams } from './proof-params.ts';
+
+/** Headers in a row of the table: a new block rewrites at most 20 kB. */
+const PAGE = 256;
+/** Pages written in one statement, and read in one: the headers of so many are checked without a pause. */
+const PAGES_AT_ONCE = 64;
+const PAGES_READ = 8;
+/** One process at a time writes the headers of a network. */
+const HEADERS_LOCK = 0x68_64_72_73;
+
+type Place = Pick<ProofParams, 'coin' | 'network'>;
+type Page = { firstHeight: number; headers: Buffer };
+
+const pageOf = (height: number): number => Math.floor(height / PAGE);
+
+/** Calls back with consecutive headers from this height on, as far as they are stored without a gap. */
+async function loadHeaders(sql: Sql, { coin, network }: Place, from: number, take: (headers: Buffer) => void): Promise<void> {
+  for (let next = from; ; ) {
+    const pages = await sql<Page[]>`
+      select first_height as "firstHeight", headers from header_pages
+      where coin = ${coin} and network = ${network} and page >= ${pageOf(next)}
+      order by page limit ${PAGES_READ}`;
+    const start = next;
+    for (const { firstHeight, headers } of pages) {
+      const end = firstHeight + headers.length / HEADER_BYTES;
+      if (firstHeight > next || end <= next) return;
+      take(headers.subarray((next - firstHeight) * HEADER_BYTES));
+      next = end;
+    }
+    if (next === start) return;
+  }
+}
+
+/** Headers from a height on, cut where pages end. */
+function cutPages(from: number, headers: Buffer): Page[] {
+  const pages: Page[] = [];
+  const end = from + headers.length / HEADER_BYTES;
+  for (let height = from; height < end; ) {
+    const next = Math.min((pageOf(height) + 1) * PAGE, end);
+    pages.push({ firstHeight: height, headers: headers.subarray((height - from) * HEADER_BYTES, (next - from) * HEADER_BYTES) });
+    height = next;
+  }
+  return pages;
+}
+
+/** Replaces everything from a height on. `base`: the first height that is stored. Errors: RangeError when headers below are missing. */
+async function saveHeaders(tx: Tx, { coin, network }: Place, base: number, from: number, headers: Buffer): Promise<void> {
+  await tx`select pg_advisory_xact_lock(${HEADERS_LOCK}::int, hashtext(${`${coin} ${network}`}))`;
+  const own = tx`coin = ${coin} and network = ${network}`;
+  await tx`delete from header_pages where ${own} and first_height >= ${from}`;
+  await tx`
+    update header_pages set headers = substring(headers for ((${from}::int - first_height) * ${HEADER_BYTES}::int))
+    where ${own} and page = ${pageOf(from)}`;
+  const [stored] = await tx<{ end: number | null }[]>`
+    select max(first_height + length(headers) / ${HEADER_BYTES}::int)::int as end from header_pages where ${own}`;
+  if (from > base && stored!.end !== from) throw new RangeError(`the stored headers of ${coin} do not reach block ${from}`);
+  const pages = cutPages(from, headers);
+  for (let i = 0; i < pages.length; i += PAGES_AT_ONCE) {
+    const some = pages.slice(i, i + PAGES_AT_ONCE);
+    const heights = some.map(({ firstHeight }) => firstHeight);
+    await tx`
+      insert into header_pages (coin, network, page, first_height, headers)
+      select ${coin}, ${network}, height / ${PAGE}::int, height, bytes
+      from unnest(${heights}::int[], ${tx.array(
+        some.map((page) => page.headers),
+        OID.bytea,
+      )}::bytea[]) as added (height, bytes)
+      on conflict (coin, network, page) do update set headers = header_pages.headers || excluded.headers`;
+  }
+}
+
+export type StoredChain = {
+  chain: HeaderChain;
+  /** Writes what changed since the last time. Errors: those of the database; what was not written is written the next time. */
+  save(): Promise<void>;
+};
+
+/** The chain that begins at this release's checkpoint, with the headers that are stored above it. */
+export async function openHeaderChain({ db, ...options }: { db: Db } & Parameters<typeof createHeaderChain>[0]): Promise<StoredChain> {
+  const chain = createHeaderChain(options);
+  const { params } = options;
+  const base = chain.checkpointHeight + 1;
+  try {
+    await loadHeaders(db.sql, params, base, chain.restore);
+  } catch (error) {
+    // Another chain than the checkpoint's, or a damaged row: what follows is downloaded again.
+    if (!(error instanceof RangeError)) throw error;
+  }
+  let unsaved: number | null = chain.tip().height === chain.checkpointHeight ? base : null;
+  const saveNow = async (): Promise<void> => {
+    const from = Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, unsaved ?? Number.POSITIVE_INFINITY);
+    if (from > chain.tip().height) return;
+    unsaved = from;
+    const headers: Buffer[] = [];
+    for (let height = from; height <= chain.tip().height; height++) headers.push(chain.at(height)!.bytes);
+    try {
+      await db.begin((tx) => saveHeaders(tx, params, base, from, Buffer.concat(headers)));
+      unsaved = null;
+    } catch (error) {
+      // Somebody removed rows: all of it is written the next time.
+      if (error instanceof RangeError) unsaved = base;
+      throw error;
+    }
+  };
+  let queue: Promise<unknown> = Promise.resolve();
+  return {
+    chain,
+    save: () => {
+      const result = queue.then(saveNow);
+      queue = result.catch(() => {});
+      return result;
+    },
+  };
+}
