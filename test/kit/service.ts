@@ -28,6 +28,8 @@ export type Service = {
   choose(paymentId: string, coin: string): Promise<string>;
   /** Moves everything stored about a payment into the past, as if that much time had passed. */
   age(paymentId: string, seconds: number): Promise<void>;
+  /** Moves the payment into the past until its deadline is now: no source was read since then, however long the test took so far. */
+  ageToDeadline(paymentId: string): Promise<void>;
   /** Waits until the follower of a coin has read the current state of everything, and dependent payments are settled. */
   looked(coin: string): Promise<void>;
   /** The events that the merchant's receiver got for a payment, each once, in order of arrival, signatures checked. */
@@ -115,6 +117,11 @@ export async function startService({
       return text;
     },
     age: (paymentId, seconds) => agePayment(database.db, paymentId, seconds),
+    ageToDeadline: async (paymentId) => {
+      const [row] = await database.db.sql<{ seconds: number }[]>`
+        select extract(epoch from expires_at - clock_timestamp())::float8 as seconds from payments where id = ${paymentId}`;
+      await agePayment(database.db, paymentId, row!.seconds);
+    },
     looked: async (coin) => {
       const { sql } = database.db;
       const [from] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;

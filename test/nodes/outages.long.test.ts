@@ -21,7 +21,7 @@ for (const [coin, start] of [
     // It has both, but does not say so.
     await node.pay(later.address, AMOUNT);
     process.kill(node.pid(), 'SIGSTOP');
-    await service.age(unpaid.id, 3_601);
+    await service.ageToDeadline(unpaid.id);
     await eventually(ready, (state) => /its source was read last \d+ s ago/.test(state.reasons.join()), 60_000);
     // The hanging request is abandoned, and the next one hangs too.
     await eventually(ready, (state) => /does not answer/.test(state.reasons.join()), 60_000);

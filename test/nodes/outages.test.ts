@@ -73,7 +73,7 @@ test('a payment to an address issued before the follower started is found, and n
   assert.match((await verified).unwatched.join(), /^BTC: 2 addresses given since .*: no block of BTC has been read yet$/);
   await node.pay(paid.address, AMOUNT);
   await node.mine(3);
-  await service.age(unpaid.id, 3_601);
+  await service.ageToDeadline(unpaid.id);
   await service.start();
   const done = await reach(paid.id, 'completed');
   assert.deepEqual([done.confirmations, done.amount_received, done.exceptions], [3, AMOUNT, []]);
@@ -153,7 +153,7 @@ test('a node that lost power and returns with an older state of its chain is beh
   await node.stop();
   rmSync(now, { recursive: true });
   renameSync(before, now);
-  await shop.service.age(both.unpaid, 3_601);
+  await shop.service.ageToDeadline(both.unpaid);
   await node.start();
   await staysBehind(node, shop, both);
   await handBack(node, lost);
@@ -169,7 +169,7 @@ test('a node that lost its blocks and reads the chain from the start is behind u
   const lost = await readAbove(node, 0);
   await node.stop();
   for (const folder of ['blocks', 'chainstate', 'indexes']) rmSync(join(node.folder, 'regtest', folder), { recursive: true, force: true });
-  await shop.service.age(both.unpaid, 3_601);
+  await shop.service.ageToDeadline(both.unpaid);
   await node.start({ wallet: false });
   assert.equal(await node.rpc('getblockcount'), 0);
   await staysBehind(node, shop, both);
@@ -202,7 +202,7 @@ for (const [coin, start] of [
     await shop.begun();
     const both = await openBoth(node, shop);
     const height = await node.rpc('getblockcount');
-    await shop.service.age(both.unpaid, 3_601);
+    await shop.service.ageToDeadline(both.unpaid);
     await node.stop();
     // It reads half of its blocks and stays there, however fast the machine is.
     const giveBack = halve(join(node.folder, 'regtest/blocks/blk00000.dat'));
