@@ -59,7 +59,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'session.revoked': 'Ended another session',
   'session.started': 'Signed in',
   'settings.changed': 'Changed settings',
-  'team.second_factor_required': 'Changed the two-factor authentication requirement',
+  'team.second_factor_required': 'Changed the two-factor requirement',
   'wallet.change_asked': 'Requested a wallet change',
   'wallet.change_confirmed': 'Confirmed a wallet change',
   'wallet.change_dropped': 'Canceled a wallet change',
