@@ -202,6 +202,15 @@ test('the drawer stays closed once it is closed, and a live page has none', asyn
   await page.locator('#c-continue').click();
   await page.locator('main[data-state="awaiting"]').waitFor();
   assert.equal(await drawer.evaluate((fold) => (fold as HTMLDetailsElement).open), false);
+  const [bar, card] = [(await drawer.boundingBox())!, (await page.locator('#main').boundingBox())!];
+  assert.ok(bar.x >= card.x + card.width, `the closed drawer begins at ${bar.x}, the card ends at ${card.x + card.width}`);
+  assert.equal(await page.getByRole('link', { name: 'Simulate payment' }).count(), 0);
+  // On a phone it is below the card, and a link at the top leads to it.
+  await page.setViewportSize({ width: 390, height: 700 });
+  await page.evaluate('window.scrollTo(0, 0)');
+  await page.getByRole('link', { name: 'Simulate payment' }).click();
+  await page.locator('details.sim[open]').waitFor();
+  await page.waitForFunction(() => document.getElementById('simulate')!.getBoundingClientRect().bottom <= innerHeight);
   await tab.close();
   const live = await create('live');
   const payer = await openTab(browser, live.url);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { createLink } from '../../src/payments/links.ts';
 import { endOutages, readReadiness } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -31,9 +32,9 @@ const codesOf = async (coin: string) => {
 const notices = () =>
   app.app.ctx.db.sql<{ detail: { reason: string } }[]>`select detail from notices where kind = 'payments_unavailable' order by id`;
 const page = async (id: string) => (await fetch(`${app.url}/pay?id=${id}`)).text();
-const importKey = () => {
-  const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/0'/0'").publicExtendedKey;
-  return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey, script: 'p2wpkh' });
+const importKey = (coin: 'BTC' | 'LTC' = 'BTC') => {
+  const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive(`m/84'/${coin === 'BTC' ? 0 : 2}'/0'`).publicExtendedKey;
+  return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin, accountKey, script: 'p2wpkh' });
 };
 
 test('a create that nobody could pay succeeds as documented, with a warning that links to the guide', async () => {
@@ -55,6 +56,40 @@ test('members get one notice, no matter how many creates and customers are affec
     (await notices()).map(({ detail }) => detail.reason),
     ['No wallet is set up.'],
   );
+});
+
+test('the page of a link says before its form that nothing can be paid; operators see it in metrics and readiness', async () => {
+  const { sql } = app.app.ctx.db;
+  const { merchantId } = app.merchant;
+  const terms = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null };
+  const linkOf = (mode: 'live' | 'test') => createLink(app.app.ctx, { merchantId, mode, link: terms, also: async () => {} });
+  const open = async ({ id }: { id: string }) => {
+    const reply = await fetch(`${app.url}/link/${id}`);
+    return { status: reply.status, text: await reply.text() };
+  };
+  const live = await linkOf('live');
+  const before = await open(live);
+  assert.equal(before.status, 503);
+  assert.match(before.text, /data-state="unavailable"[\s\S]*take payments right now[\s\S]*Nothing was charged\.[\s\S]*id="reload"/);
+  assert.doesNotMatch(before.text, /<form method="post"/);
+  await sql`update merchants set settings = settings || '{"supportContact": "help@shop.example"}' where id = ${merchantId}`;
+  const helped = await eventually(
+    () => open(live),
+    ({ text }) => text.includes('mailto:'),
+  );
+  assert.match(helped.text, new RegExp(`mailto:help@shop\\.example\\?subject=${live.id}`));
+  assert.match((await open(await linkOf('test'))).text, /data-state="link"[\s\S]*<form method="post"/);
+  const unpayable = async () => Number(/^florin_merchants_unpayable (\d+)$/m.exec(await (await fetch(`${app.url}/metrics`)).text())![1]);
+  assert.equal(await unpayable(), 1);
+  const { warnings } = (await (await fetch(`${app.url}/readyz`)).json()) as { warnings: string[] };
+  assert.deepEqual(
+    warnings.filter((warning) => /a wallet is set up/.test(warning)),
+    [],
+  );
+  await importKey('LTC');
+  const told = (await (await fetch(`${app.url}/readyz`)).json()) as { warnings: string[] };
+  assert.ok(told.warnings.includes('LTC: a wallet is set up, but no source is connected, so it cannot be paid'), told.warnings.join());
+  await sql`delete from wallets where coin = 'LTC'`;
 });
 
 test('everything that is missing is listed, each with what to do and where to read more', async () => {
@@ -91,6 +126,7 @@ test('once wallet, source and price are there, an open page continues, creates n
   await endOutages(app.app.ctx);
   const [outage] = await app.app.ctx.db.sql<{ over: boolean }[]>`select ended_at is not null as over from payment_outages`;
   assert.equal(outage!.over, true);
+  assert.match(await (await fetch(`${app.url}/metrics`)).text(), /^florin_merchants_unpayable 0$/m);
 });
 
 test('an outage soon after another one is not reported again, a later one is', async () => {

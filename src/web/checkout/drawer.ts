@@ -17,9 +17,15 @@ const NAMES = {
   reversed: 'playReversed',
 } as const satisfies Readonly<Record<Scenario, keyof Words>>;
 
-/** Never part of a live page. A plain form, so that it works without scripts; `hidden` ties it to the payment. */
+/**
+ * Never part of a live page. A plain form, so that it works without scripts; `hidden` ties it to the payment. On a phone it is below
+ * the card, and a link at the top of the page leads to its content, which opens it.
+ */
 export function drawer(view: CustomerView, words: Words, hidden: Html): Html {
-  return html`<details class="sim noprint" open><summary>${words.simulate}</summary>${view.quote ? picker(view, words, hidden) : html`<p>${view.facts.status === 'pending' ? words.simulateFirst : words.simulateDone}</p>`}</details>`;
+  const content = view.quote
+    ? picker(view, words, hidden)
+    : html`<p>${view.facts.status === 'pending' ? words.simulateFirst : words.simulateDone}</p>`;
+  return html`<details class="sim noprint" open><summary>${words.simulate}</summary><div id="sim">${content}</div></details>`;
 }
 
 function picker(view: CustomerView, words: Words, hidden: Html): Html {

@@ -7,9 +7,11 @@ import { parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
 import { getLinkForPayer, type PaymentLink, payLink, standingPayment } from '../../payments/links.ts';
+import { warningsFor } from '../../payments/readiness.ts';
 import { Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
-import { SIGNS } from './icons.ts';
+import { mark, SIGNS } from './icons.ts';
+import { linkToContact } from './page.ts';
 import { sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
@@ -39,7 +41,10 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
   ) => {
     const language = languageOf(request, merchant);
     const { theme, accent, origins } = merchant.settings;
-    const { title, main } = renderLink(link, merchant, { language, token: tokenOf(link.id), given, wrong });
+    const { title, main } =
+      status === 503
+        ? renderUnavailable(link, merchant, language)
+        : renderLink(link, merchant, { language, token: tokenOf(link.id), given, wrong });
     return sendDocument(request, reply, { status, title, main, language, theme, accent, origins, path: `/link/${link.id}` }, { secure });
   };
 
@@ -52,7 +57,9 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
         .code(303)
         .headers({ location: `/pay?id=${paymentId}`, 'cache-control': 'no-store' })
         .send();
-    return show(request, reply, opened);
+    const { link, merchant } = opened;
+    const warnings = await warningsFor(ctx, { merchantId: merchant.id, mode: link.mode, amountUsdCents: null });
+    return show(request, reply, opened, { status: warnings.length > 0 ? 503 : 200 });
   });
   pages.post('/link/:id', async (request, reply) => {
     const opened = await open(request);
@@ -75,6 +82,18 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
       .headers({ location: `/pay?id=${made.paymentId}${lang ? `&lang=${encodeURIComponent(lang)}` : ''}`, 'cache-control': 'no-store' })
       .send();
   });
+}
+
+/** Said before the form, so that nobody starts a payment that cannot be paid. */
+function renderUnavailable(link: PaymentLink, merchant: Merchant, { words, tag }: Language): { title: string; main: Html } {
+  const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: link.id }, words, 'first');
+  return {
+    title: words.unavailable,
+    main: html`<main id="main" class="result" data-state="unavailable">
+<header class="hero warn">${mark('warn')}<h1 id="h" tabindex="-1">${words.unavailable}</h1><p class="usd"><bdi>${merchant.name}</bdi></p></header>
+<p class="lead">${words.nothingCharged}</p>${contact}
+<p><a class="main${contact === null ? '' : ' second'}" id="reload" href="/link/${link.id}?lang=${tag}">${words.retry}</a></p></main>`,
+  };
 }
 
 /** What a link's page shows: who is paid, for what, how much. */

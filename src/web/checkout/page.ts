@@ -112,7 +112,7 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
   const test = view.facts.mode === 'test';
   const wide = state === 'awaiting' || state === 'underpaid';
   const main = html`<main id="main" class="${wide ? 'wide' : look.kind}" data-state="${state}" data-status="${view.settlement.status}" data-version="${String(view.version)}" data-say="${news(state, heading[state], view, words)}"${wide && view.merchant.kiosk && new Html(' data-awake')}>
-${test && html`<p class="stripe">${words.testStripe}</p>`}
+${test && html`<p class="stripe">${words.testStripe} <a class="noprint" href="#sim">${words.simulate}</a></p>`}
 ${look.kind === 'open' ? openHeader(heading[state], view, options) : resultHeader(look.mark, heading[state], view, options)}
 ${notices(state, view, options)}
 ${body(state, view, options)}
@@ -392,14 +392,21 @@ ${view.settlement.status !== 'completed' && crumbs(view, options)}<div class="fo
 }
 const reloadUrl = (view: CustomerView, { chosen }: PageOptions): string => `/pay?id=${view.facts.id}${chosen ? `&lang=${chosen}` : ''}`;
 /** In the footer, beside the main action, or as the main action itself; then it already includes the payment. */
-function contactLink(view: CustomerView, words: Language['words'], place: 'first' | 'beside' | 'foot'): Html | null {
-  const contact = view.merchant.supportContact;
+const contactLink = ({ merchant, facts }: CustomerView, words: Language['words'], place: ContactPlace): Html | null =>
+  linkToContact({ name: merchant.name, contact: merchant.supportContact, about: facts.id }, words, place);
+type ContactPlace = 'first' | 'beside' | 'foot';
+
+export function linkToContact(
+  { name, contact, about: subject }: { name: string; contact: string | null; about: string },
+  words: Language['words'],
+  place: ContactPlace,
+): Html | null {
   if (contact === null) return null;
-  const text = say(words.contact, { merchant: view.merchant.name });
+  const text = say(words.contact, { merchant: name });
   const link = (href: string, shown: string | Html, more = '') =>
     html`<p${place === 'beside' && new Html(' class="beside"')}><a${place === 'first' && new Html(' class="main"')} href="${href}"${new Html(more)}>${shown}</a></p>`;
   if (/^https:\/\//.test(contact)) return link(contact, text, ' rel="noopener" target="_blank"');
-  const about = place === 'foot' ? '' : `?subject=${encodeURIComponent(view.facts.id)}`;
+  const about = place === 'foot' ? '' : `?subject=${encodeURIComponent(subject)}`;
   if (contact.includes('@')) return link(`mailto:${contact}${about}`, text);
   return link(`tel:${contact.replace(/[^\d+]/g, '')}`, html`<span>${text}: <bdi dir="ltr">${contact}</bdi></span>`);
 }

@@ -20,7 +20,7 @@ body{margin:0;min-height:100vh;display:flex;flex-direction:column;padding:.75rem
 main{width:100%;max-width:27rem;margin:0 auto;padding:1.25rem;background:var(--card);border:1px solid var(--line);border-radius:1rem}
 p{margin:.75rem 0;text-wrap:pretty}h1,h2{margin:0;line-height:1.25;overflow-wrap:anywhere;text-wrap:balance}h1{font-size:1.25rem;outline:0}h2{font-size:1rem}:lang(ja){word-break:auto-phrase}:lang(ko){word-break:keep-all}
 a{color:var(--brand);text-underline-offset:.15em}bdi{font-variant-numeric:tabular-nums}
-.stripe{margin:-1.25rem -1.25rem 1.25rem;padding:.4rem 1rem;background:#ffc53d;color:#3a2600;font-weight:650;font-size:.875rem;text-align:center;border-radius:.9rem .9rem 0 0}
+.stripe{margin:-1.25rem -1.25rem 1.25rem;padding:.4rem 1rem;background:#ffc53d;color:#3a2600;font-weight:650;font-size:.875rem;text-align:center;border-radius:.9rem .9rem 0 0}.stripe a{color:inherit;white-space:nowrap}
 .sim{margin:1.25rem -1.25rem -1.25rem;padding:.25rem 1.25rem .75rem;background:var(--soft);border-block-start:4px solid #ffc53d;border-radius:0 0 .9rem .9rem;font-size:.9375rem}.sim:not([open]){padding-block-end:.25rem}.sim p{margin:0 0 .5rem}.sim .field{margin:0}.sim .field>span{font-size:.8125rem}.sim .main{min-height:2.75rem;margin-block:.75rem .25rem}
 .top{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem .75rem;margin-block-end:1.25rem}.top .who{flex:1 1 11rem;display:flex;align-items:center;gap:.75rem;min-width:0}
 .logo{flex:none;width:2.5rem;height:2.5rem;border-radius:.6rem;object-fit:contain;background:#fff}.letter{display:grid;place-items:center;background:var(--brand);color:var(--on);font-weight:700;font-size:1.15rem}
@@ -63,7 +63,7 @@ time{display:inline-grid}time>bdi,time::after{grid-area:1/1}time::after{content:
 @media(scripting:none){.js{display:none!important}}@media(scripting:enabled){.tz{display:none}}
 @media(min-width:40rem){body{padding:3rem 1.5rem 1.5rem}main{padding:2rem}.stripe{margin:-2rem -2rem 1.5rem}.sim{margin:1.5rem -2rem -2rem;padding-inline:2rem}}
 @media(min-width:50rem){main.wide,main.wide~.page{max-width:48rem}.two{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2.25rem;align-items:start}.two .qr{margin:0;width:100%}#wallet{background:var(--card);border-color:var(--line);color:var(--brand)}}
-@media(min-width:75rem){.sim{position:fixed;inset-block:0;inset-inline-end:0;width:20rem;margin:0;padding:1.25rem;background:var(--card);border:0;border-inline-start:4px solid #ffc53d;border-radius:0}.sim:not([open]){inset-block-start:auto;padding-block:.25rem}body:has(.sim[open]){padding-inline-end:21.5rem}}
+@media(min-width:75rem){.stripe a{display:none}.sim{position:fixed;inset-block:0;inset-inline-end:0;width:20rem;margin:0;padding:1.25rem;background:var(--card);border:0;border-inline-start:4px solid #ffc53d;border-radius:0}.sim:not([open]){inset-block-start:auto;padding-block:.25rem}body:has(.sim[open]){padding-inline-end:21.5rem}.sim:not([open]){inset:auto 0 0 auto;width:auto;padding:.25rem 1rem;border-start-start-radius:.9rem;border-block-start:1px solid var(--line)}}
 .framed body{padding:0;min-height:0}.framed main{border:0;border-radius:0;max-width:none}
 @media(prefers-reduced-motion:no-preference){.busy .mark,.wait::before,.prep i{animation:b 1.4s ease-in-out infinite alternate}@keyframes b{to{opacity:.45}}}
 @media(forced-colors:active){.coin:has(:checked),.seg label:has(:checked){border:2px solid Highlight}.main{border:2px solid ButtonText}.mark circle{fill:none;stroke-width:2}.wait::before{background:CanvasText}}
