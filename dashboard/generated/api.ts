@@ -135,6 +135,11 @@ export type Api = {
       is_operator: boolean;
       must_set_second_factor: boolean;
       actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      display: {
+        currency: FiatCurrency;
+        decimals: number;
+        rate: string;
+      } | null;
       mode: Mode;
     };
   };
@@ -1935,6 +1940,7 @@ export type Api = {
       name: string;
       website: string | null;
       support_contact: string | null;
+      display_currency: FiatCurrency;
       retention_days: number | null;
       strict_parameters: boolean;
     };
@@ -1945,6 +1951,7 @@ export type Api = {
       name?: string | undefined;
       website?: string | null | undefined;
       support_contact?: string | null | undefined;
+      display_currency?: FiatCurrency | undefined;
       retention_days?: number | null | undefined;
       strict_parameters?: boolean | undefined;
     };

@@ -61,6 +61,30 @@ export function lessOf(amount: string, less: string): string {
   return textOf(unitsOf(amount, places) - unitsOf(less, places), places);
 }
 
+export type Display = { currency: string; decimals: number; rate: string };
+/** "≈ €12.30": US dollars in another currency at its current rate, to the nearest of its smallest units. */
+export function aboutText(usd: string, { currency, decimals, rate }: Display): string {
+  const [cents, rateE8] = [unitsOf(usd, 2), unitsOf(rate, 8)];
+  const scale = 10n ** 10n;
+  const half = cents < 0n ? -scale : scale;
+  const minor = (2n * cents * rateE8 * 10n ** BigInt(decimals) + half) / (2n * scale);
+  return `≈ ${formatOf(currency, decimals).format(textOf(minor, decimals) as Intl.StringNumericLiteral)}`;
+}
+const formats = new Map<string, Intl.NumberFormat>();
+/** Formatters are slow to make, so each is made once. */
+function formatOf(currency: string, decimals: number): Intl.NumberFormat {
+  const known = formats.get(currency);
+  if (known) return known;
+  const made = new Intl.NumberFormat('en', {
+    style: 'currency',
+    currency,
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  });
+  formats.set(currency, made);
+  return made;
+}
+
 /** An amount of one coin with its value in US dollars, null where part of it has no price yet. */
 export type CoinAmount = { currency: string; amount: string; amount_usd: string | null };
 

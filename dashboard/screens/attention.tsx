@@ -5,6 +5,7 @@ import { type CoinAmount, isSome, sumText } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { PAYMENT_READS, useAct, useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { say } from '../lib/toasts.ts';
+import { About } from '../ui/about.tsx';
 import { Button } from '../ui/button.tsx';
 import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
@@ -91,6 +92,7 @@ export function Screen() {
           <ModeLink to={`payments/${row.id}`}>
             <Money amount={row.amount_usd} />
           </ModeLink>
+          <About usd={row.amount_usd} className="text-xs" />
         </span>
       ),
     },

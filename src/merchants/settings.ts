@@ -21,6 +21,7 @@ export type SettingsChange = Branding &
       | 'payerCancel'
       | 'coins'
       | 'website'
+      | 'displayCurrency'
       | 'retentionDays'
       | 'strictParameters'
     >

@@ -25,6 +25,7 @@ const SETTINGS: MerchantSettings = {
   kiosk: true,
   coins: ['BTC', 'LTC'],
   website: 'https://shop.example',
+  displayCurrency: 'EUR',
   retentionDays: 90,
   strictParameters: true,
   confirmations: { BTC: [{ belowUsdCents: '10000', confirmations: 4, rule: 'confirmations' }] },

@@ -1,5 +1,6 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
 import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import { FIATS, type Fiat } from '../core/fiat.ts';
 import { asBoolean, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
@@ -28,6 +29,8 @@ export type MerchantSettings = {
   /** Coins that customers can pay with; null: all with a wallet. */
   coins: readonly Coin[] | null;
   website: string | null;
+  /** The currency that the dashboard shows beside US dollars. */
+  displayCurrency: Fiat;
   /** Days after a payment ends until customer data is deleted; null: never. */
   retentionDays: number | null;
   /** Whether requests with unknown parameters are rejected. */
@@ -56,6 +59,7 @@ const DEFAULTS: MerchantSettings = {
   kiosk: false,
   coins: null,
   website: null,
+  displayCurrency: 'USD',
   retentionDays: null,
   strictParameters: false,
   confirmations: {},
@@ -84,6 +88,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     // A choice of which nothing is left offers nothing; it does not become all coins.
     coins: Array.isArray(stored.coins) ? COINS.filter((coin) => asList(stored.coins).includes(coin)) : null,
     website: asText(stored.website),
+    displayCurrency: oneOf(FIATS, stored.displayCurrency) ?? DEFAULTS.displayCurrency,
     retentionDays: asWhole(stored.retentionDays),
     strictParameters: asBoolean(stored.strictParameters) ?? DEFAULTS.strictParameters,
     confirmations: confirmationsFromJson(stored.confirmations),

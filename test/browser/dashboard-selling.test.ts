@@ -379,6 +379,34 @@ test('business: saved; turning on erasing requires a confirmation', async () => 
   noFaults();
 });
 
+test('business: amounts are shown in the display currency too, marked as approximate', async () => {
+  await go('test/business', 'Business');
+  const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
+  await page.getByLabel('Display currency').selectOption('EUR');
+  await saved;
+  await audit('display currency');
+  await go('test/payments', 'Payments');
+  const row = page.locator('tbody tr').first();
+  await row
+    .getByText(/^≈ €[\d,]+\.\d\d$/)
+    .first()
+    .waitFor();
+  await audit('payments with a display currency');
+  await row.getByRole('link').first().click();
+  await page
+    .getByText(/^≈ €[\d,]+\.\d\d$/)
+    .first()
+    .waitFor();
+  await audit('payment with a display currency');
+  await go('test/home', 'Home');
+  await page
+    .locator('dl')
+    .getByText(/^≈ €[\d,]+\.\d\d$/)
+    .waitFor();
+  await owner.post('/test/settings/business', { display_currency: 'USD' });
+  noFaults();
+});
+
 test('business: unknown request parameters are refused once the box is checked, in both modes', async () => {
   await go('test/business', 'Business');
   const box = page.getByLabel('Reject unknown parameters');

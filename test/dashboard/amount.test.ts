@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { lessOf, moneyText, significant, sumOf, sumText, withUsd } from '../../dashboard/lib/amount.ts';
+import { aboutText, lessOf, moneyText, significant, sumOf, sumText, withUsd } from '../../dashboard/lib/amount.ts';
+import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { formatDecimal } from '../../src/core/money.ts';
 
 test('coin amounts show their significant decimals, dollars show two, or four digits of a rate below one', () => {
@@ -34,6 +35,26 @@ test('amounts of several coins become one text with one value', () => {
   assert.equal(sumText([dash]), '27.23 DASH ($816.95)');
   assert.equal(sumText([dash, half, bitcoin]), '27.73 DASH and 0.1 BTC ($10,532.00)');
   assert.equal(sumText([dash, { ...bitcoin, amount_usd: null }]), '27.23 DASH and 0.1 BTC', 'one has no price yet');
+});
+
+test('the display currency is exact to the nearest of its units, in its own decimals and marked as approximate', () => {
+  fc.assert(
+    fc.property(
+      fc.bigInt({ min: 0n, max: 10n ** 14n }),
+      fc.bigInt({ min: 1n, max: 10n ** 13n }),
+      fc.constantFrom(...FIATS),
+      (cents, rateE8, fiat) => {
+        const decimals = fiatDecimals(fiat);
+        const shown = aboutText(formatDecimal(cents, 2), { currency: fiat, decimals, rate: formatDecimal(rateE8, 8) });
+        const minor = BigInt(shown.replace(/\D/g, ''));
+        const error = minor * 10n ** 10n - cents * rateE8 * 10n ** BigInt(decimals);
+        assert.ok((error < 0n ? -error : error) * 2n <= 10n ** 10n, shown);
+        assert.equal(shown.split('.')[1]?.length ?? 0, decimals);
+      },
+    ),
+  );
+  assert.equal(aboutText('13.37', { currency: 'EUR', decimals: 2, rate: '0.92000000' }), '≈ €12.30');
+  assert.equal(aboutText('-1000.00', { currency: 'JPY', decimals: 0, rate: '151.00500000' }), '≈ -¥151,005');
 });
 
 test('sums and differences are exact for amounts of any size', () => {

@@ -128,6 +128,19 @@ test('an invalid setting is refused under its field, and nothing of the request 
     assert.equal((await owner.post('/test/settings/business', body)).json.error.param, param);
 });
 
+test('the display currency reaches every member with its rate; US dollars and unknown codes show nothing', async () => {
+  assert.equal((await owner.get('/test/settings/business')).json.display_currency, 'USD');
+  assert.equal((await owner.get('/test/me')).json.display, null);
+  assert.equal((await owner.post('/test/settings/business', { display_currency: 'JPY' })).status, 200);
+  const { currency, decimals, rate } = (await owner.get('/test/me')).json.display;
+  assert.deepEqual([currency, decimals], ['JPY', 0]);
+  assert.match(rate, /^\d{2,3}\.\d{8}$/);
+  assert.equal((await owner.post('/test/settings/business', { display_currency: 'XXX' })).status, 400);
+  assert.equal((await owner.get('/live/settings/business')).json.display_currency, 'JPY');
+  assert.equal((await owner.post('/test/settings/business', { display_currency: 'USD' })).status, 200);
+  assert.equal((await owner.get('/test/me')).json.display, null);
+});
+
 test('the business: its name on the page, its website on links', async () => {
   assert.equal((await owner.post('/test/settings/business', { name: 'Corner Coffee', website: 'https://corner.example' })).status, 200);
   const { name, website } = (await owner.get('/test/settings/business')).json;

@@ -4,6 +4,7 @@ import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
 import { useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import type { ScreenModule } from '../../screen.ts';
+import { About } from '../../ui/about.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Charts } from '../../ui/charts.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -150,7 +151,10 @@ function Figures({ data, range }: { data: Home; range: Range }) {
     <>
       <dl className="grid grid-cols-2 gap-3 lg:grid-cols-5">
         <Tile name="Completed volume" value={<Money amount={now.volume_usd} />}>
-          <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
+          <span className="grid gap-0.5">
+            <About usd={now.volume_usd} className="text-sm" />
+            <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
+          </span>
         </Tile>
         <Tile name="Completed payments" value={now.completed.toLocaleString('en')}>
           <Change now={now.completed} before={before.completed} range={range} />

@@ -4,6 +4,7 @@ import { lazy, type ReactNode, Suspense } from 'react';
 import { isSome, moneyText, sumText, withUsd } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
+import { About } from '../../ui/about.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { Note } from '../../ui/form.tsx';
 import { shortUsd, uncountedWord } from '../../ui/received.tsx';
@@ -108,6 +109,7 @@ const Both = ({ amount, currency, usd }: { amount: string; currency: string; usd
   <span className="flex flex-wrap justify-end gap-x-1.5">
     <Money amount={amount} currency={currency} />
     {usd !== null && <Money amount={usd} className="text-soft" />}
+    {usd !== null && <About usd={usd} />}
   </span>
 );
 
@@ -141,7 +143,13 @@ function amountRows({ payment, timeline, tolerance, uncounted }: Full): (readonl
   const isOpen = status === 'pending' || status === 'processing';
   const short = shortUsd(payment);
   const rows: (readonly [string, ReactNode] | false)[] = [
-    ['Price', <Money key="price" amount={payment.amount_usd} />],
+    [
+      'Price',
+      <span key="price" className="flex flex-wrap justify-end gap-x-1.5">
+        <Money amount={payment.amount_usd} />
+        <About usd={payment.amount_usd} />
+      </span>,
+    ],
     currency !== null && ['Amount due', <Money key="due" amount={payment.amount} currency={currency} />],
     quote !== undefined && ['Rate', <Rate key="rate" entry={quote} />],
     currency !== null &&

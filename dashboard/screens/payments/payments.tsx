@@ -3,6 +3,7 @@ import { lazy, Suspense, useMemo, useState } from 'react';
 import { useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
 import { useNewest } from '../../lib/newest.ts';
 import type { ScreenModule } from '../../screen.ts';
+import { About } from '../../ui/about.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -26,9 +27,12 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     key: 'amount',
     name: 'Amount',
     cell: (row) => (
-      <ModeLink to={`payments/${row.id}`}>
-        <Money amount={row.amount_usd} />
-      </ModeLink>
+      <span className="grid justify-items-start max-sm:justify-items-end">
+        <ModeLink to={`payments/${row.id}`}>
+          <Money amount={row.amount_usd} />
+        </ModeLink>
+        <About usd={row.amount_usd} className="text-xs" />
+      </span>
     ),
   },
   {

@@ -1,10 +1,11 @@
 /** Business settings: the public profile, data retention, and how strict the API is. */
 import { type FormEvent, useState } from 'react';
+import { FIATS } from '../../generated/api.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
-import { Field } from '../../ui/field.tsx';
+import { Field, Select } from '../../ui/field.tsx';
 import { Note, Tick } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
@@ -41,6 +42,7 @@ export function Screen() {
       ) : (
         <>
           <Profile business={data} />
+          <Display currency={data.display_currency} />
           <Retention days={data.retention_days} />
           <Requests strict={data.strict_parameters} />
         </>
@@ -109,6 +111,32 @@ function Profile({ business }: { business: Business }) {
     </Card>
   );
 }
+
+function Display({ currency }: { currency: Business['display_currency'] }) {
+  const may = useMay('settings.write');
+  const save = useSave('Saved.');
+  return (
+    <Card title="Display currency">
+      <div className="grid gap-2 p-4">
+        <div>
+          <Select
+            label="Display currency"
+            options={FIATS.map((code) => ({ value: code, label: `${code} – ${NAMES.of(code)}` }))}
+            disabled={!may || save.isPending}
+            value={currency}
+            onChange={(event) => save.mutate({ body: { display_currency: event.target.value as typeof currency } })}
+          />
+        </div>
+        <p className="text-sm text-soft">
+          The dashboard shows this currency beside US dollars, at the current rate and marked with ≈. Prices, balances and files stay in US
+          dollars.
+        </p>
+        {save.error && <Note tone="bad">{save.error.message}</Note>}
+      </div>
+    </Card>
+  );
+}
+const NAMES = new Intl.DisplayNames('en', { type: 'currency' });
 
 function Requests({ strict }: { strict: boolean }) {
   const may = useMay('settings.write');

@@ -1,8 +1,13 @@
 /** Signing in and out, the setup link, two-factor authentication, and the current user. */
 import Type from 'typebox';
+import type { Context } from '../../context.ts';
+import type { Mode } from '../../core/coin.ts';
+import { FIATS, fiatDecimals } from '../../core/fiat.ts';
+import { formatDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../people/members.ts';
 import { askForReset, resetByLink } from '../../people/password-resets.ts';
 import {
@@ -18,7 +23,7 @@ import {
   startSecondFactor,
 } from '../../people/sign-in.ts';
 import { drawQr } from '../checkout/qr.ts';
-import { Done, ModeName } from './fields.ts';
+import { Done, ModeName, Nullable, PlainText } from './fields.ts';
 import { memberRoute, openRoute, type Route } from './route.ts';
 
 export const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
@@ -26,6 +31,14 @@ export const Password = Type.String({ minLength: 1, maxLength: 128 });
 const Code = Type.String({ minLength: 6, maxLength: 20 });
 const TotpCode = Type.String({ pattern: '^[0-9]{6}$' });
 const done = { success: true };
+
+async function readDisplay(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }) {
+  const { settings } = await getMerchant(ctx, { merchantId });
+  const currency = settings.displayCurrency;
+  if (currency === 'USD') return null;
+  const found = mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
+  return 'rate' in found ? { currency, decimals: fiatDecimals(currency), rate: formatDecimal(found.rate.rateE8, 8) } : null;
+}
 
 export const ACCOUNT: readonly Route[] = [
   openRoute({
@@ -152,6 +165,8 @@ export const ACCOUNT: readonly Route[] = [
       is_operator: Type.Boolean(),
       must_set_second_factor: Type.Boolean(),
       actions: Type.Array(literals(Object.keys(ACTIONS) as Action[])),
+      /** The currency that is shown beside US dollars, with its units for one dollar; null for US dollars, or without a current rate. */
+      display: Nullable(Type.Object({ currency: literals(FIATS), decimals: Type.Integer(), rate: PlainText })),
       mode: ModeName,
     }),
     handle: async ({ ctx, signedIn, member, mode }) => ({
@@ -169,6 +184,7 @@ export const ACCOUNT: readonly Route[] = [
       must_set_second_factor: member.secondFactorRequired && !signedIn.hasSecondFactor,
       role: member.role,
       actions: actionsOf(member.role),
+      display: await readDisplay(ctx, { merchantId: member.merchantId, mode }),
       mode,
     }),
   }),

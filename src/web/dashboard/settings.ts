@@ -1,6 +1,7 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
 import { COIN, COINS, type Coin } from '../../core/coin.ts';
+import { FIATS, type Fiat } from '../../core/fiat.ts';
 import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
@@ -30,6 +31,7 @@ export const tierBody = (tier: OwnTier): Static<typeof Tier> => ({
 });
 
 const Theme = literals(THEMES);
+const FiatName = literals(FIATS);
 const Maybe = Type.Optional;
 const Short = Type.String({ maxLength: 300 });
 const CHECKOUT = {
@@ -174,6 +176,7 @@ export const SETTINGS: readonly Route[] = [
       name: PlainText,
       website: Nullable(PlainText),
       support_contact: Nullable(PlainText),
+      display_currency: FiatName,
       retention_days: Nullable(Type.Integer()),
       strict_parameters: Type.Boolean(),
     }),
@@ -184,6 +187,7 @@ export const SETTINGS: readonly Route[] = [
         name,
         website: settings.website,
         support_contact: settings.supportContact,
+        display_currency: settings.displayCurrency,
         retention_days: settings.retentionDays,
         strict_parameters: settings.strictParameters,
       };
@@ -197,12 +201,13 @@ export const SETTINGS: readonly Route[] = [
       name: Maybe(Type.String({ maxLength: 100 })),
       website: Maybe(Nullable(Short)),
       support_contact: Maybe(Nullable(Short)),
+      display_currency: Maybe(FiatName),
       retention_days: Maybe(Nullable(Type.Integer())),
       strict_parameters: Maybe(Type.Boolean()),
     }),
     reply: Done,
     handle: async (call) => {
-      const { name, website, support_contact, retention_days, strict_parameters } = call.body;
+      const { name, website, support_contact, display_currency, retention_days, strict_parameters } = call.body;
       await changeOwnSettings(call.ctx, {
         merchantId: call.member.merchantId,
         actor: call.actor,
@@ -210,6 +215,7 @@ export const SETTINGS: readonly Route[] = [
         change: {
           ...(website !== undefined && { website: orNull(website) }),
           ...(support_contact !== undefined && { supportContact: orNull(support_contact) }),
+          ...(display_currency !== undefined && { displayCurrency: display_currency as Fiat }),
           ...(retention_days !== undefined && { retentionDays: retention_days }),
           ...(strict_parameters !== undefined && { strictParameters: strict_parameters }),
         },
