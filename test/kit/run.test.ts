@@ -4,15 +4,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from './app.ts';
 
-/** Hangs, with a program that keeps its output open. */
+/** Hangs, with a program that keeps its output open. Imports the kit's databases, so that a database server is started. */
 const hanging = (told: string) => `
 import { spawn } from 'node:child_process';
 import { renameSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
+import '${relative(dirname(told), join(import.meta.dirname, 'database.ts'))}';
 test('hangs', async () => {
   const { pid } = spawn('sleep', ['600'], { stdio: ['ignore', 'ignore', 'inherit'] });
   writeFileSync('${told}.part', JSON.stringify({ pid, database: process.env.FLORIN_TEST_DATABASE }));

@@ -1,5 +1,6 @@
 /**
- * Runs the tests: installs the tools, starts one database server for the run, and uses Node's own runner, whose summary comes last.
+ * Runs the tests: installs the tools, starts one database server for the run when a file needs it, and uses Node's own runner, whose
+ * summary comes last.
  * `--long` adds slow tests, and then runs the usual tests once at each of the dates; `--date=1` runs them only at the first one.
  */
 import { globSync, readFileSync, statSync } from 'node:fs';
@@ -8,9 +9,9 @@ import { finished } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startTestServer, type TestServer } from './database.ts';
+import type { TestServer } from './database.ts';
+import { filesReached } from './imports.ts';
 import { DATES, type ShiftedDate, startAt } from './shifted-clock.ts';
-import { ensureTools } from './tools.ts';
 
 const args = process.argv.slice(2);
 const long = args.includes('--long');
@@ -42,7 +43,9 @@ function inOrder(some: readonly string[]): string[] {
   ).flat();
 }
 
-if (files.some((file) => file.startsWith('test/'))) await ensureTools(long ? ['strace'] : []);
+// Loaded only when needed, so that a test of pure functions runs in two seconds.
+if (files.some((file) => file.startsWith('test/'))) await (await import('./tools.ts')).ensureTools(long ? ['strace'] : []);
+const needsDatabase = filesReached(files).has('test/kit/database.ts');
 process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
 /** When stopped from outside, it leaves nothing behind: the tests, the processes they started and the database server are stopped. */
 const ended = new AbortController();
@@ -89,13 +92,19 @@ function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** One run of these files, with its own database server. */
-async function runAll(some: readonly string[]): Promise<void> {
-  if (ended.signal.aborted) return;
+async function startServer(): Promise<TestServer> {
+  const { startTestServer } = await import('./database.ts');
   starting = startTestServer();
   const server = await starting;
   database = readDescendants(process.pid);
   process.env.FLORIN_TEST_DATABASE = server.host;
+  return server;
+}
+
+/** One run of these files, with its own database server when one of them needs it. */
+async function runAll(some: readonly string[]): Promise<void> {
+  if (ended.signal.aborted) return;
+  const server = needsDatabase ? await startServer() : null;
   const tests = run({
     files: inOrder(some).map((file) => resolve(file)),
     concurrency: 4,
@@ -111,7 +120,7 @@ async function runAll(some: readonly string[]): Promise<void> {
   try {
     await finished(report);
   } finally {
-    if (!ended.signal.aborted) await server.stop();
+    if (!ended.signal.aborted) await server?.stop();
   }
 }
 async function runAt(shifted: ShiftedDate): Promise<void> {

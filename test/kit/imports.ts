@@ -1,0 +1,23 @@
+/** What a file imports, followed through all files. */
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+
+/** The files that a text imports, now or later, as it names them. */
+export const importsOf = (text: string): string[] =>
+  [...text.matchAll(/(?:from |import |import\()'(\.[^']+)'/g)].map(([, target]) => target!);
+
+/** The imports that run when a file is loaded: neither types nor what is imported later. */
+export const loadedBy = (text: string): string[] =>
+  [...text.matchAll(/^(?:import|export) (?!type )(?:[^;'"]* from )?'(\.[^']+)'/gm)].map(([, target]) => target!);
+
+/** The given files and everything that they import, directly or not, by path from the root of the repository. */
+export function filesReached(files: readonly string[], read: (text: string) => readonly string[] = importsOf): Set<string> {
+  const reached = new Set<string>();
+  const rest = files.map((file) => relative('', file));
+  for (let file = rest.pop(); file !== undefined; file = rest.pop()) {
+    if (reached.has(file) || !/\.tsx?$/.test(file) || !existsSync(file)) continue;
+    reached.add(file);
+    rest.push(...read(readFileSync(file, 'utf8')).map((target) => relative('', join(dirname(file!), target))));
+  }
+  return reached;
+}
