@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
 import { CONFIG, namesOf, readConfig } from '../src/config.ts';
 import { NEXT } from '../src/core/settle.ts';
+import { filesReached, importsOf, loadedBy } from './kit/imports.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -37,9 +38,6 @@ const partOf = (path: string): string =>
     .replace(/^src\//, '')
     .split('/')[0]!
     .replace(/\.ts$/, '');
-
-/** The files that a text imports, statically or dynamically, as it names them. */
-const importsOf = (text: string): string[] => [...text.matchAll(/(?:from |import |import\()'(\.[^']+)'/g)].map(([, target]) => target!);
 
 export function wrongImports(path: string, text: string): string[] {
   const from = partOf(path);
@@ -195,6 +193,25 @@ test('the steps on Home open screens that exist, for the members who may open th
       SCREENS.some((entry) => entry.path === screen && entry.action === action),
       `${screen} ${action}`,
     );
+});
+
+test('a service that starts loads no example and no sample payment, so that none can keep it from starting', () => {
+  const loaded = filesReached(['src/main.ts', 'src/app.ts', 'src/api.ts'], loadedBy);
+  assert.ok(loaded.has('src/http/routes.ts') && loaded.has('src/web/checkout/page.ts'), [...loaded].join());
+  const samples = ['src/http/examples.ts', 'src/http/error-examples.ts', 'src/web/checkout/states.ts'];
+  assert.deepEqual(
+    samples.filter((path) => loaded.has(path) || !sources.includes(path)),
+    [],
+  );
+  assert.deepEqual(loadedBy("import { a } from './a.ts';\nimport type { B } from './b.ts';\nawait import('./c.ts');"), ['./a.ts']);
+  assert.deepEqual(loadedBy("import {\n  type A,\n  b,\n} from './a.ts';\nimport './b.ts';"), ['./a.ts', './b.ts']);
+});
+
+test('the test runner knows which files need the database server', () => {
+  assert.ok(filesReached(['src/follow/follow.test.ts']).has('test/kit/database.ts'));
+  assert.ok(filesReached(['test/flows/backup.test.ts']).has('test/kit/database.ts'));
+  for (const file of ['src/core/settle.test.ts', 'src/http/body.test.ts'])
+    assert.ok(!filesReached([file]).has('test/kit/database.ts'), file);
 });
 
 test('no dead files', () => {

@@ -44,9 +44,18 @@ export async function readPacked(path: string): Promise<Packed> {
 }
 
 /** A text that never changes: made and compressed for its first reader. */
-export function packOnce(make: () => string): () => Promise<Packed> {
+export function packOnce(make: () => string | Promise<string>): () => Promise<Packed> {
   let packed: Promise<Packed> | null = null;
-  return () => (packed ??= pack(Buffer.from(make())));
+  const start = async (): Promise<Packed> => {
+    try {
+      return await pack(Buffer.from(await make()));
+    } catch (error) {
+      // The next reader tries again.
+      packed = null;
+      throw error;
+    }
+  };
+  return () => (packed ??= start());
 }
 
 type Encoding = 'br' | 'gzip' | null;

@@ -16,7 +16,6 @@ import { createGate, type Gate, readClaim } from './gate.ts';
 import { isAlive, readMetrics, readReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
-import { openapiDocument } from './openapi.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
 import type { Answer, Route } from './route.ts';
@@ -286,7 +285,8 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
     if (!local && !token) throw new Problem('invalid_api_key');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
   });
-  const document = packOnce(() => JSON.stringify(openapiDocument(ctx.settings.publicUrl)));
+  // Loaded when it is asked for: a fault in an example must not keep the service from starting.
+  const document = packOnce(async () => JSON.stringify((await import('./openapi.ts')).openapiDocument(ctx.settings.publicUrl)));
   app.get('/openapi.json', async (request, reply) => sendPacked(request, reply.type('application/json; charset=utf-8'), await document()));
 }
 

@@ -20,7 +20,7 @@ import { registerLinks } from './links.ts';
 import { registerLive } from './live.ts';
 import { type Fault, isTooSmall, type PageOptions, type PageState, pageState, renderPage, renderReceipt } from './page.ts';
 import { type Document, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
-import { registerStates } from './states.ts';
+import { registerStates } from './state-pages.ts';
 import { chooseLanguage, type Locale, matchLocale, say } from './words.ts';
 
 const ID = /^pay_[0-9A-Za-z]{24}$/;

@@ -1,7 +1,5 @@
-/** Every state of the page with sample payments: served at `/_states` during development, and used by the tests of the page. */
-import type { FastifyInstance } from 'fastify';
+/** Every state of the page with sample payments: shown at `/_states` during development and in the preview of the dashboard, and used by the tests of the page. */
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
-import type { Context } from '../../context.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
 import {
   ASSET,
@@ -19,11 +17,8 @@ import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
 import type { CustomerView, PaymentItem } from '../../payments/view.ts';
-import { html } from '../html.ts';
-import { sendPlain } from '../plain.ts';
-import { type Fault, type PageOptions, type PageState, renderPage, renderReceipt } from './page.ts';
-import { sendDocument } from './shell.ts';
-import { LOCALES, languageOf, matchLocale } from './words.ts';
+import type { Fault, PageOptions, PageState } from './page.ts';
+import { type LOCALES, languageOf } from './words.ts';
 
 const priceOf = (coin: Coin): bigint => ASSET[COIN[coin].asset].sampleE8;
 /** Addresses of test networks, so that nobody loses money by paying a screenshot. */
@@ -363,38 +358,3 @@ export function fixtureOptions(fixture: Fixture, tag: keyof typeof LOCALES, ethC
     fault: fault && { ...fault, text: language.words.addressInvalid.replace('{coin}', fixture.view.settlement.coin ?? '') },
   };
 }
-
-/** Serves the states on installs that only this machine can reach. */
-export function registerStates(pages: FastifyInstance, ctx: Context): void {
-  const url = new URL(ctx.settings.publicUrl);
-  if (url.protocol !== 'http:' || !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) return;
-  pages.get<{ Querystring: { state?: unknown; lang?: unknown; theme?: unknown; receipt?: unknown } }>('/_states', (request, reply) => {
-    const { state, lang, theme, receipt } = request.query;
-    const tag = (typeof lang === 'string' ? matchLocale(lang) : null) ?? 'en';
-    const fixtures = fixturesAt(ctx.clock.now());
-    const fixture = fixtures.find(({ name }) => name === state);
-    if (!fixture) return sendPlain(reply, { title: 'States of the payment page', main: index(fixtures, tag) });
-    const options = fixtureOptions(fixture, tag, ctx.settings.ethChainId);
-    const { title, main } = receipt === undefined ? renderPage(fixture.view, options) : renderReceipt(fixture.view, options);
-    const { merchant } = fixture.view;
-    return sendDocument(
-      request,
-      reply,
-      {
-        title,
-        main,
-        language: options.language,
-        theme: theme === 'light' || theme === 'dark' ? theme : merchant.theme,
-        accent: merchant.accent,
-        path: '/_states',
-      },
-      { secure: false },
-    );
-  });
-}
-
-const index = (fixtures: readonly Fixture[], tag: string) => {
-  const link = (name: string, more = '') => `/_states?state=${encodeURIComponent(name)}&lang=${tag}${more}`;
-  return html`<h1>States of the payment page</h1><p>Every state, from the payments that the tests use. Languages: ${Object.keys(LOCALES).map((other) => html`<a href="/_states?lang=${other}">${other}</a> `)}</p>
-<ul>${fixtures.map(({ name, state }) => html`<li><a href="${link(name)}">${name}</a> · <a href="${link(name, '&theme=dark')}">dark</a>${(state === 'completed' || state === 'overpaid') && html` · <a href="${link(name, '&receipt')}">receipt</a>`}</li>`)}</ul>`;
-};

@@ -7,7 +7,6 @@ import { getMerchant } from '../../merchants/merchants.ts';
 import { THEMES } from '../../merchants/stored-settings.ts';
 import { renderPage } from '../checkout/page.ts';
 import { sendDocument } from '../checkout/shell.ts';
-import { fixtureOptions, fixturesAt } from '../checkout/states.ts';
 import { matchLocale } from '../checkout/words.ts';
 
 const LONGEST = 300;
@@ -24,6 +23,7 @@ export function registerPreview(
         const value = (request.query as Record<string, unknown>)[name];
         return typeof value === 'string' && value.length <= LONGEST ? value : null;
       };
+      const { fixtureOptions, fixturesAt } = await import('../checkout/states.ts');
       const fixture = fixturesAt(ctx.clock.now()).find(({ name }) => name === asked('state'));
       if (!fixture) throw new Problem('parameter_invalid', { reason: 'it must be a state of the payment page' }, { param: 'state' });
       const { settings, name, logo } = merchant;

@@ -8,7 +8,6 @@ import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
 import { THEMES } from '../../merchants/stored-settings.ts';
-import { fixturesAt } from '../checkout/states.ts';
 import { LOCALES } from '../checkout/words.ts';
 import { CoinName, Done, Nullable, PlainText } from './fields.ts';
 import { memberRoute, type Route } from './route.ts';
@@ -79,6 +78,7 @@ export const SETTINGS: readonly Route[] = [
       states: Type.Array(PlainText),
     }),
     handle: async (call) => {
+      const { fixturesAt } = await import('../checkout/states.ts');
       const { settings, walletCoins, logo } = await getMerchant(call.ctx, { merchantId: call.member.merchantId });
       return {
         success: true,

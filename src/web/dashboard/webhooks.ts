@@ -1,8 +1,7 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
-import { PAYMENT_EVENTS, TEST_EVENT } from '../../core/event.ts';
+import { DELIVERED_EVENTS, type EventType, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
-import { EVENTS } from '../../http/examples.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
   CreateEndpoint,
@@ -43,8 +42,7 @@ import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '.
 import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
-const TYPES = [...PAYMENT_EVENTS, TEST_EVENT] as const;
-const EventName = literals(TYPES);
+const EventName = literals(DELIVERED_EVENTS);
 const RECOVERIES_SHOWN = 5;
 
 const HealthFields = {
@@ -82,6 +80,11 @@ const healthBody = (health: Health | undefined) => ({
   oldest_waiting_at: at(health?.oldestWaitingAt ?? null),
   off_since: at(health?.offSince ?? null),
 });
+/** The data of an event of this type about a sample payment. */
+async function sampleOf(type: EventType): Promise<object> {
+  const { EVENTS } = await import('../../http/examples.ts');
+  return (EVENTS[type] as { data: object }).data;
+}
 /** An endpoint as the audit log shows it. */
 const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
 const audit = (
@@ -221,10 +224,10 @@ const ENDPOINTS: readonly Route[] = [
     body: Type.Object({ type: EventName }),
     reply: OneDelivery,
     handle: async (call) => {
-      const type = TYPES.find((known) => known === call.body.type) ?? TEST_EVENT;
+      const type = DELIVERED_EVENTS.find((known) => known === call.body.type) ?? TEST_EVENT;
       const target = targetOf(call);
       // A sample payment that does not exist, so that nobody mistakes it for a real one.
-      const sample = type === TEST_EVENT ? undefined : { type, data: (EVENTS[type] as { data: object }).data };
+      const sample = type === TEST_EVENT ? undefined : { type, data: await sampleOf(type) };
       const delivery = await call.ctx.db.begin(async (tx) => {
         const number = await sendTestEvent(call.ctx, tx, { ...target, ...(sample && { sample }) });
         const deliveryId = idOfNumber('del', call.ctx.installKey, number);

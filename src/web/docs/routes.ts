@@ -6,8 +6,7 @@ import { Html, html } from '../html.ts';
 import { contentsOf, type Document, linksFrom, readDocuments } from './documents.ts';
 import { ASSETS, type Contents, PAGE_HEADERS, type Page, pageText } from './layout.ts';
 import { renderMarkdown } from './markdown.ts';
-import { referenceMarkdown } from './reference.ts';
-import { createSearch, type Found } from './search.ts';
+import type { Found } from './search.ts';
 
 /** The first sentence of a document for a list, without its paragraph element. */
 const summary = ({ about }: Document): Html => new Html(renderMarkdown(about, () => null).body.text.replace(/^<p>|<\/p>\s*$/g, ''));
@@ -82,8 +81,9 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
   const url = ctx.settings.publicUrl;
   const documents = readDocuments();
   const contents = contentsOf(documents);
-  const search = once(() => createSearch(documents));
-  const text = (path: string, headers: Record<string, string>, make: () => string): void => {
+  // Loaded when they are asked for: a fault in an example must not keep the service from starting.
+  const search = once(async () => (await import('./search.ts')).createSearch(documents));
+  const text = (path: string, headers: Record<string, string>, make: () => string | Promise<string>): void => {
     const packed = packOnce(make);
     app.get(path, async (request, reply) => sendPacked(request, reply.headers(headers), await packed()));
   };
@@ -95,15 +95,18 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
     page(path, () => ({ title: `${title} · Florin`, ...renderMarkdown(source, linksFrom(file, documents)) }));
     text(`${path}.md`, headersOf('markdown'), () => source);
   }
-  app.get<{ Querystring: { q?: unknown } }>('/docs/search', (request, reply) => {
+  app.get<{ Querystring: { q?: unknown } }>('/docs/search', async (request, reply) => {
     const { q } = request.query;
     const question = typeof q === 'string' ? q.trim().slice(0, 100) : '';
-    const found = question === '' ? [] : search()(question);
+    const found = question === '' ? [] : (await search())(question);
     const body = results(question, found);
     reply.headers({ ...PAGE_HEADERS, vary: 'accept-encoding' });
     return sendText(request, reply, pageText(contents, { path: '/docs/search', title: 'Search · Florin', question, body }));
   });
   for (const [path, { type, text: source }] of Object.entries(ASSETS)) text(path, headersOf(type, FOREVER), () => source);
-  text('/docs/api.md', headersOf('markdown'), () => referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, ''));
+  text('/docs/api.md', headersOf('markdown'), async () => {
+    const { referenceMarkdown } = await import('./reference.ts');
+    return referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, '');
+  });
   text('/llms.txt', headersOf('plain'), () => llms(url, documents));
 }
