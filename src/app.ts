@@ -9,7 +9,7 @@ import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
-import { COIN, COINS, type Coin } from './core/coin.ts';
+import { type Chain as ChainId, COIN, NATIVE_COINS } from './core/coin.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
@@ -120,9 +120,9 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     closers.push(() => outgoing.close());
     const mail = config.mail && createMailer(config.mail);
     closers.push(() => mail?.close());
-    const chains = new Map<Coin, Chain>();
-    for (const coin of COINS) {
-      const network = config.networks[coin];
+    const chains = new Map<ChainId, Chain>();
+    for (const coin of NATIVE_COINS) {
+      const network = config.networks[COIN[coin].chain];
       const { family } = COIN[coin];
       const sources: NamedSource[] = [];
       const trustOf = () => config.trusts[coin][sources.length]!;
@@ -140,7 +140,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       }
       if (sources.length === 0) continue;
       const chain = joinSources({ coin, network, sources, log, clock });
-      chains.set(coin, chain);
+      chains.set(COIN[coin].chain, chain);
       closers.push(() => chain.close());
     }
     const outages = createOutages(log);

@@ -1,5 +1,5 @@
 /** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
-import { CHAIN, COINS, type Coin, type ConfirmationTier, NETWORKS, type Network } from './core/coin.ts';
+import { CHAIN, CHAINS, type Chain, COIN, type Coin, type ConfirmationTier, NATIVE_COINS, NETWORKS, type Network } from './core/coin.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { parseConfirmations } from './core/settle.ts';
 import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
@@ -149,7 +149,7 @@ export const CONFIG: readonly ConfigKey[] = [
 
 /** The variables that an entry of the reference stands for: one, or one per coin. */
 export const namesOf = ({ name }: ConfigKey): string[] =>
-  name.includes('<COIN>') ? COINS.map((coin) => name.replace('<COIN>', coin)) : [name];
+  name.includes('<COIN>') ? NATIVE_COINS.map((coin) => name.replace('<COIN>', coin)) : [name];
 
 export type Config = {
   port: number;
@@ -172,7 +172,7 @@ export type Config = {
   /** Of each source of a coin: its nodes, then its Blockbooks. */
   trusts: Readonly<Record<Coin, readonly Trust[]>>;
   quorumAboveUsdCents: bigint;
-  networks: Readonly<Record<Coin, Network>>;
+  networks: Readonly<Record<Chain, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
   priceSources: string;
@@ -227,15 +227,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const certFile = text('TLS_CERT');
   const keyFile = text('TLS_KEY');
   if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY must be set together');
-  const networks = {} as Record<Coin, Network>;
+  const networks = {} as Record<Chain, Network>;
+  for (const chain of CHAINS) networks[chain] = 'mainnet';
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
   const trusts = {} as Record<Coin, readonly Trust[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
-  for (const coin of COINS) {
+  for (const coin of NATIVE_COINS) {
     const network = text(`${coin}_NETWORK`) ?? 'mainnet';
     if (!NETWORKS.some((known) => known === network)) throw new ConfigError(`${coin}_NETWORK`, 'must be mainnet, testnet or regtest');
-    networks[coin] = network as Network;
+    networks[COIN[coin].chain] = network as Network;
     nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
     blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
     trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
@@ -268,7 +269,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     trusts,
     quorumAboveUsdCents: BigInt(integer('QUORUM_ABOVE', 1_000, 0, 1_000_000_000)) * 100n,
     networks,
-    ethChainId: integer('ETH_CHAIN_ID', CHAIN.ethereum.chainIds![networks.ETH], 1, 2_147_483_647),
+    ethChainId: integer('ETH_CHAIN_ID', CHAIN.ethereum.chainIds![networks.ethereum], 1, 2_147_483_647),
     confirmations,
     priceSources,
     fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { Chain } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
-import type { Coin, ConfirmationTier, Network } from './core/coin.ts';
+import type { Chain as ChainId, Coin, ConfirmationTier, Network } from './core/coin.ts';
 import type { Plan, PlanLimits } from './core/plan.ts';
 import type { Db } from './db/db.ts';
 import type { Log } from './log.ts';
@@ -14,7 +14,7 @@ import type { Prices } from './prices/prices.ts';
 export type Context = {
   db: Db;
   /** Live chains by coin; empty when none is configured. */
-  chains: ReadonlyMap<Coin, Chain>;
+  chains: ReadonlyMap<ChainId, Chain>;
   prices: Prices;
   fiat: FiatRates;
   clock: Clock;
@@ -40,7 +40,7 @@ export type Settings = {
   dataFolder: string;
   publicUrl: string;
   paymentPageUrl: string;
-  networks: Readonly<Record<Coin, Network>>;
+  networks: Readonly<Record<ChainId, Network>>;
   ethChainId: number;
   plans: Readonly<Record<Plan, PlanLimits>>;
   /** Operator's override of the confirmation table, per coin. */

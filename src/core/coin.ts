@@ -324,6 +324,15 @@ export const finalityOf = (coin: Coin): 'locks' | 'tags' | null => {
   return null;
 };
 
+/** The coins whose code also stands for their chain and their family: those that settings are named after. */
+export const NATIVE_COINS: readonly Coin[] = COINS.filter((coin) => COIN[coin].contract === null);
+
+/** What tables keyed by chain store for the chain of a coin. */
+export const chainCode = (coin: Coin): string => chainOf(coin).code;
+
+/** All coins on the chain of a coin, it included. */
+export const coinsBeside = (coin: Coin): Coin[] => COINS.filter((one) => COIN[one].chain === COIN[coin].chain);
+
 /** An asset on each of its chains; on one of them if `chain` is given, or nowhere. */
 export const coinsOf = (asset: Asset, chain: Chain | null = null): readonly Coin[] =>
   COINS.filter((coin) => COIN[coin].asset === asset && (chain === null || COIN[coin].chain === chain));

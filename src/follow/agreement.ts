@@ -1,7 +1,7 @@
 /** How far each source of a coin shows the blocks that were read. The guard applies its rules to this evidence. */
 import { type Chain, ChainError, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { chainOf } from '../core/coin.ts';
+import { chainCode, chainOf } from '../core/coin.ts';
 
 type Block = { height: number; hash: string };
 /** `through`: the highest recorded block that the source showed, or null. `contradicts`: the source has a different block above it. */
@@ -16,7 +16,7 @@ export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState
   /** The recorded hashes of these heights. */
   const readHashes = async (from: number, to: number): Promise<Map<number, string>> => {
     const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
-      select height, hash from blocks where coin = ${coin} and height between ${from} and ${to}`;
+      select height, hash from blocks where coin = ${chainCode(coin)} and height between ${from} and ${to}`;
     return new Map(rows.map((row) => [Number(row.height), row.hash]));
   };
 

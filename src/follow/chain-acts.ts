@@ -1,6 +1,6 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
 import type { Context } from '../context.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainCode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { explainTrouble, readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
@@ -38,7 +38,7 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
     ctx.db.sql<{ coin: Coin; at: Date; reason: string; lifted: string[] }[]>`
       select distinct on (coin) coin, at, reason, lifted from chain_releases order by coin, id desc`,
   ]);
-  const chains = COINS.flatMap((coin) => ctx.chains.get(coin) ?? []).filter(
+  const chains = COINS.flatMap((coin) => ctx.chains.get(COIN[coin].chain) ?? []).filter(
     (chain) => chain.follows && (only ?? chain.coin) === chain.coin,
   );
   return Promise.all(
@@ -95,12 +95,12 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
     const found = [...(await liftHold(tx, coin)), ...(await liftReorg(tx, coin))];
     if (unwatched && unwatched.from !== null) {
       // Stop waiting for these blocks: the operator has looked for payments to the addresses.
-      await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${coin}`;
-      await tx`update followers set read_back_failure = null where coin = ${coin}`;
+      await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${chainCode(coin)}`;
+      await tx`update followers set read_back_failure = null where coin = ${chainCode(coin)}`;
       found.push(explainUnwatched(unwatched).detail);
     }
     if (found.length === 0) throw new NothingHeld(coin);
-    await tx`insert into chain_releases (coin, reason, lifted) values (${coin}, ${reason}, ${found})`;
+    await tx`insert into chain_releases (coin, reason, lifted) values (${chainCode(coin)}, ${reason}, ${found})`;
     await writeWalletAudit(tx, { coin, action: 'chain.released', after: { reason, lifted: found } });
     await queueProcessing(tx, { coin });
     return found;
@@ -112,21 +112,21 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
 /** A reorganization deeper than the coin allows: the follower restarts below it. */
 async function liftHold(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ hold: string }[]>`
-    update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where coin = ${coin} for update) as before
-    where t.coin = ${coin} and before.hold is not null returning before.hold`;
+    update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where coin = ${chainCode(coin)} for update) as before
+    where t.coin = ${chainCode(coin)} and before.hold is not null returning before.hold`;
   return rows.map(({ hold }) => hold);
 }
 
 /** A reorganization that was followed, but after which the chain has not settled yet. */
 async function liftReorg(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ reasons: string[]; codes: string[] }[]>`
-    select reasons, codes from chain_guard where coin = ${coin} and reorg_depth is not null and 'deep_reorg' = any(codes) for update`;
+    select reasons, codes from chain_guard where coin = ${chainCode(coin)} and reorg_depth is not null and 'deep_reorg' = any(codes) for update`;
   const kept = rows.flatMap(({ reasons, codes }) =>
     codes.flatMap((code, i) => (code === 'deep_reorg' ? [] : [{ code, text: reasons[i]! }])),
   );
   if (rows.length > 0)
     await tx`
       update chain_guard set reorg_depth = null, reorg_height = null, reasons = ${kept.map(({ text }) => text)}, codes = ${kept.map(({ code }) => code)}
-      where coin = ${coin}`;
+      where coin = ${chainCode(coin)}`;
   return rows.flatMap(({ reasons, codes }) => reasons.filter((_, i) => codes[i] === 'deep_reorg'));
 }

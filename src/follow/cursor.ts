@@ -2,7 +2,7 @@
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { type Coin, chainOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { lockAndSettleMany, queueProcessing } from '../payments/settle-payments.ts';
 import { noteReorg } from './guard.ts';
@@ -26,8 +26,8 @@ export function createCursor(ctx: Context, source: ChainSource) {
   /** Checks that the source is on the chain of this install. Errors: ChainError wrong_network. */
   const checkNetwork = async (): Promise<void> => {
     const genesis = await source.genesis();
-    await ctx.db.sql`insert into chains (coin, genesis) values (${coin}, ${genesis}) on conflict do nothing`;
-    const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where coin = ${coin}`;
+    await ctx.db.sql`insert into chains (coin, genesis) values (${chainCode(coin)}, ${genesis}) on conflict do nothing`;
+    const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where coin = ${chainCode(coin)}`;
     if (pinned!.genesis !== genesis) {
       throw new ChainError('wrong_network', `the ${coin} node is on another network (genesis ${genesis.slice(0, 16)}…) than this install`);
     }
@@ -37,7 +37,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
   };
 
   const read = async (): Promise<Cursor> => {
-    const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${coin}`;
+    const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${chainCode(coin)}`;
     if (row) return { height: Number(row.height), hash: row.hash };
     // Addresses are issued from here on. Older ones wait for the blocks that could have paid them: see read-back.
     const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
@@ -45,8 +45,8 @@ export function createCursor(ctx: Context, source: ChainSource) {
     await ctx.db.begin(async (tx) => {
       await tx`
         insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since, read_back_to)
-        values (${coin}, ${tip.height}, ${tip.hash}, clock_timestamp(), ${tip.height + 1}, ${tip.hash}, ${before!.now},
-          case when exists (select 1 from deposit_addresses where coin = ${coin}) then 0 end) on conflict do nothing`;
+        values (${chainCode(coin)}, ${tip.height}, ${tip.hash}, clock_timestamp(), ${tip.height + 1}, ${tip.hash}, ${before!.now},
+          case when exists (select 1 from deposit_addresses where coin = ${COIN[coin].family}) then 0 end) on conflict do nothing`;
       await insertBlock(tx, coin, tip);
     });
     return { height: tip.height, hash: tip.hash };
@@ -55,16 +55,16 @@ export function createCursor(ctx: Context, source: ChainSource) {
   /** Our newest blocks, newest first, as many as a reorganization may take back. */
   const readStored = async (cursor: Cursor): Promise<Stored[]> => {
     const rows = await ctx.db.sql<{ height: bigint; hash: string; parent: string }[]>`
-      select height, hash, parent from blocks where coin = ${coin} and height <= ${cursor.height} order by height desc limit ${maxReorg + 1}`;
+      select height, hash, parent from blocks where coin = ${chainCode(coin)} and height <= ${cursor.height} order by height desc limit ${maxReorg + 1}`;
     return rows.map((row) => ({ ...row, height: Number(row.height) }));
   };
 
   /** Whether the source has a different block than ours at this height. Heights that we never read contradict nothing. */
   const contradicts = async ({ height, hash }: BlockRef): Promise<boolean> => {
     const [ours] = await ctx.db.sql<{ hash: string }[]>`
-      select hash from blocks where coin = ${coin} and height = ${height}
+      select hash from blocks where coin = ${chainCode(coin)} and height = ${height}
       union all
-      select parent from (select height, parent from blocks where coin = ${coin} order by height limit 1) as lowest where lowest.height = ${height + 1}
+      select parent from (select height, parent from blocks where coin = ${chainCode(coin)} order by height limit 1) as lowest where lowest.height = ${height + 1}
       limit 1`;
     return ours !== undefined && ours.hash !== hash;
   };
@@ -84,7 +84,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
 
   /** An operator investigated, and let the follower continue with the chain that its source shows. */
   const mayBeginAgain = async (): Promise<boolean> =>
-    (await ctx.db.sql`select 1 from tips where coin = ${coin} and begin_again`).length > 0;
+    (await ctx.db.sql`select 1 from tips where coin = ${chainCode(coin)} and begin_again`).length > 0;
 
   /** Goes back to the last block that is still on the chain of the source, and takes back what was read above it. */
   const unwind = async (cursor: Cursor, tip: BlockRef): Promise<Cursor> => {
@@ -117,7 +117,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
     }
     mayBeHeld = true;
     await ctx.db
-      .sql`update tips set hold_reason = 'a reorganization deeper than this coin allows; an operator must look' where coin = ${coin}`;
+      .sql`update tips set hold_reason = 'a reorganization deeper than this coin allows; an operator must look' where coin = ${chainCode(coin)}`;
     throw new ChainError('outage', `no common block of ${coin} within ${maxReorg} blocks; completion is held`);
   };
 
@@ -141,17 +141,17 @@ export function createCursor(ctx: Context, source: ChainSource) {
               -- Everything above the fork is read again.
               watched_parent = case when watched_from > ${fork.height + 1} then ${fork.hash} else watched_parent end,
               watched_from = least(watched_from, ${fork.height + 1})
-            where coin = ${coin}`;
+            where coin = ${chainCode(coin)}`;
           await tx`
             update transfers set block_height = null, block_hash = null, block_time = null, unmined_since = clock_timestamp(),
               disputed_since = null, lock = case when lock = 'instantsend' then lock end
             where coin = ${coin} and block_height > ${fork.height}`;
           await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
-          await tx`delete from blocks where coin = ${coin} and height > ${fork.height}`;
+          await tx`delete from blocks where coin = ${chainCode(coin)} and height > ${fork.height}`;
           await noteReorg(tx, source, { depth: cursor.height - fork.height, height: cursor.height });
           if (base) await insertBlock(tx, coin, base);
           // Should never happen, but a height that referred to a locked block must not vouch for another one.
-          await tx`update tips set chainlock_height = ${fork.height} where coin = ${coin} and chainlock_height > ${fork.height}`;
+          await tx`update tips set chainlock_height = ${fork.height} where coin = ${chainCode(coin)} and chainlock_height > ${fork.height}`;
         },
       ),
     );
@@ -162,7 +162,7 @@ export function createCursor(ctx: Context, source: ChainSource) {
     if (!mayBeHeld) return;
     await ctx.db.begin(async (tx) => {
       const lifted = await tx`
-        update tips set hold_reason = null where coin = ${coin} and hash = ${cursor.hash} and hold_reason is not null`;
+        update tips set hold_reason = null where coin = ${chainCode(coin)} and hash = ${cursor.hash} and hold_reason is not null`;
       if (lifted.count === 0) return;
       ctx.log.info({ coin, height: cursor.height }, 'The last block read is on the chain again; payments can complete');
       await queueProcessing(tx, { coin });
@@ -199,19 +199,19 @@ const older = (reason: string): Found => ({ doubt: { code: 'older', reason } });
 export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor): Promise<void> {
   const moved = await tx`
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
-    where coin = ${coin} and hash = ${from.hash}`;
+    where coin = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }
 
 /** Locks the cursor until the transaction ends: what was seen at one block is not written after a later one, which may contain it. */
 export async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<void> {
-  const same = await tx`select 1 from tips where coin = ${coin} and hash = ${cursor.hash} for share`;
+  const same = await tx`select 1 from tips where coin = ${chainCode(coin)} and hash = ${cursor.hash} for share`;
   if (same.length === 0) throw new CursorMoved();
 }
 
 export async function insertBlock(tx: Tx, coin: Coin, block: BlockRef): Promise<void> {
   await tx`
     insert into blocks (coin, height, hash, parent, time)
-    values (${coin}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time})
+    values (${chainCode(coin)}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time})
     on conflict (coin, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time`;
 }

@@ -49,7 +49,7 @@ async function install(t: TestContext, { binding = false, peers = () => 8 }: { b
   let monotonicMs = 0;
   const ctx: Context = {
     ...core.ctx,
-    chains: new Map([['BTC', joined]]),
+    chains: new Map([['bitcoin', joined]]),
     clock: { now: clock.now, monotonicMs: () => monotonicMs },
   };
   const { merchantId } = await createMerchant(ctx, { name: 'Shop' });

@@ -1,7 +1,7 @@
 /** What keeps a follower from working, recorded for readiness, metrics, `doctor` and the operators. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import type { Coin } from '../core/coin.ts';
+import { type Coin, chainCode } from '../core/coin.ts';
 import { notifyOperators } from '../notices/notices.ts';
 import { BLOCK_FAILURES } from '../payments/chain-state.ts';
 
@@ -23,7 +23,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
       await ctx.db.begin(async (tx) => {
         const [row] = await tx<{ blockFailures: number; told: boolean }[]>`
           insert into followers as f (coin, failures, failing_since, failure, failing_height, failing_hash, block_failures)
-          values (${coin}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
+          values (${chainCode(coin)}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
           on conflict (coin) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
             failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
             -- Other failures, such as an unreachable node, say nothing about the block.
@@ -34,7 +34,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
             told_at = case when excluded.failing_height is null or excluded.failing_height = f.failing_height then f.told_at end
           returning block_failures as "blockFailures", told_at is not null as told`;
         if (!at || row!.told || row!.blockFailures < BLOCK_FAILURES) return;
-        await tx`update followers set told_at = clock_timestamp() where coin = ${coin}`;
+        await tx`update followers set told_at = clock_timestamp() where coin = ${chainCode(coin)}`;
         await notifyOperators(ctx, tx, { kind: 'chain_failing', detail: { coin, height: at.height, reason: text } });
         ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
       });
@@ -43,7 +43,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
     worked: async (): Promise<void> => {
       if (!failing) return;
       await ctx.db.sql`
-        insert into followers (coin) values (${coin})
+        insert into followers (coin) values (${chainCode(coin)})
         on conflict (coin) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
           failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
       failing = false;
@@ -54,7 +54,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
       if (now === noted) return;
       await ctx.db.sql`
         insert into followers as f (coin, behind_since, behind_code, behind_reason)
-        values (${coin}, case when ${doubt !== null} then clock_timestamp() end, ${doubt?.code ?? null}, ${doubt?.reason ?? null})
+        values (${chainCode(coin)}, case when ${doubt !== null} then clock_timestamp() end, ${doubt?.code ?? null}, ${doubt?.reason ?? null})
         on conflict (coin) do update set tried_at = clock_timestamp(),
           behind_since = case when excluded.behind_since is not null then coalesce(f.behind_since, excluded.behind_since) end,
           behind_code = excluded.behind_code, behind_reason = excluded.behind_reason`;

@@ -4,7 +4,7 @@ import { type Chain, ChainError, type ChainHealth, type ChainSource, type Matche
 import type { Context } from '../context.ts';
 import { type Doubt, doubtOf } from '../core/certainty.ts';
 import { DAY_MS, earliest } from '../core/clock.ts';
-import { chainOf, finalityOf, kindOf } from '../core/coin.ts';
+import { COIN, chainCode, chainOf, finalityOf, kindOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
@@ -78,7 +78,9 @@ export function startFollower(
       }
       try {
         leading ||= (
-          await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${source.coin})) as taken`
+          await session.sql<
+            { taken: boolean }[]
+          >`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${chainCode(source.coin)})) as taken`
         )[0]!.taken;
         // The guard runs first, so that what is read then completes only as far as the sources agree.
         if (!leading) return false;
@@ -141,7 +143,9 @@ export function createFollower(
     const endedBelow = await readEndedBelow(ctx.db.sql);
     // Wallets first: an address issued between the two reads is then known as spare, as issued, or as both, but never as neither.
     await spares.refresh(readFrom);
-    const given = ctx.db.sql<{ key: string }[]>`select key from deposit_addresses where coin = ${coin} and xid >= ${readFrom}::xid8`;
+    const given = ctx.db.sql<
+      { key: string }[]
+    >`select key from deposit_addresses where coin = ${COIN[coin].family} and xid >= ${readFrom}::xid8`;
     const add = (rows: readonly { key: string }[]) => {
       for (const { key } of rows) watched.add(key);
     };
@@ -159,7 +163,7 @@ export function createFollower(
     recent: async (at) => {
       const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
       const rows = await ctx.db.sql<{ key: string }[]>`
-        select key from deposit_addresses where coin = ${coin} and created_at > ${since} order by created_at, key`;
+        select key from deposit_addresses where coin = ${COIN[coin].family} and created_at > ${since} order by created_at, key`;
       return rows.map((row) => row.key);
     },
     waiting: waiting.map((row) => row.txid),
@@ -171,7 +175,7 @@ export function createFollower(
     if (all.length === 0) return { sightings, strays };
     const rows = await ctx.db.sql<(Owner & { key: string })[]>`
       select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
-      from deposit_addresses where coin = ${coin} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
+      from deposit_addresses where coin = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
     const owners = new Map(rows.map(({ key, ...owner }) => [key, owner]));
     for (const sighting of all) {
       const owner = owners.get(sighting.key);
@@ -212,7 +216,7 @@ export function createFollower(
         await Promise.all([
           advance(tx),
           insertBlock(tx, coin, fetched.ref),
-          tx`delete from blocks where coin = ${coin} and height < (select height from tips where coin = ${coin}) - ${BLOCKS_KEPT}`,
+          tx`delete from blocks where coin = ${chainCode(coin)} and height < (select height from tips where coin = ${chainCode(coin)}) - ${BLOCKS_KEPT}`,
         ]);
         await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, inherited, atOnce, certainThrough });
         await spent.write(tx, sightings);
@@ -244,7 +248,7 @@ export function createFollower(
     await ctx.db.begin(async (tx) => {
       const moved = await tx`
         update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
-        where coin = ${coin} and hash = ${cursor.hash}
+        where coin = ${chainCode(coin)} and hash = ${cursor.hash}
           and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
       if (moved.count > 0) await queueProcessing(tx, { coin });
     });
@@ -364,7 +368,7 @@ export function createFollower(
             await tx`
                 update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
                   scanned_through = case when ${complete && doubt === null} then ${before} else scanned_through end,
-                  updated_at = clock_timestamp() where coin = ${coin} and hash = ${cursor.hash}`;
+                  updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
             if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
           });
           lockedThrough = chainlock;
@@ -378,7 +382,7 @@ export function createFollower(
         return false;
       }
       cursor = found.cursor;
-      const [last] = await ctx.db.sql<{ through: Date }[]>`select scanned_through as through from tips where coin = ${coin}`;
+      const [last] = await ctx.db.sql<{ through: Date }[]>`select scanned_through as through from tips where coin = ${chainCode(coin)}`;
       certainThrough = last?.through ?? null;
       at = { height: cursor.height + 1, hash: null };
       let fetched = await fetchAt(cursor.height + 1);

@@ -1,7 +1,7 @@
 /** The chain-health guard: compares the sources of a coin and judges its chain before anything completes on it. */
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, chainOf } from '../core/coin.ts';
+import { type Coin, chainCode, chainOf } from '../core/coin.ts';
 import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, type Quorum, reorgText, type Vote } from '../core/guard.ts';
 import type { Tx } from '../db/db.ts';
 import type { StoredSource } from '../payments/chain-state.ts';
@@ -100,8 +100,8 @@ export function createGuard(
     >`
       select t.height, t.hash, g.reorg_depth as depth, g.reorg_height as "reorgHeight", clock_timestamp() as now,
         (select array_agg(b.time order by b.height desc) from (
-          select time, height from blocks where coin = ${coin} order by height desc limit ${BLOCKS_JUDGED}) as b) as times
-      from tips t left join chain_guard g on g.coin = t.coin where t.coin = ${coin}`;
+          select time, height from blocks where coin = ${chainCode(coin)} order by height desc limit ${BLOCKS_JUDGED}) as b) as times
+      from tips t left join chain_guard g on g.coin = t.coin where t.coin = ${chainCode(coin)}`;
     const several = survey.length > 1;
     const cursor = seen && { height: Number(seen.height), hash: seen.hash };
     const { evidence, agreed } = several && cursor ? await readAgreement(cursor) : { evidence: null, agreed: null };
@@ -142,7 +142,7 @@ export function createGuard(
     },
     agree: async () => {
       if (survey.length < 2) return;
-      const [now] = await ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${coin}`;
+      const [now] = await ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${chainCode(coin)}`;
       if (now && now.hash !== judged) await judge();
     },
   };
@@ -163,13 +163,13 @@ export function createGuard(
     };
     const changed = await ctx.db.begin(async (tx) => {
       const [before] = await tx<{ reasons: string[]; codes: string[]; above: string | null; agreedHash: string | null }[]>`
-        select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where coin = ${coin} for update`;
+        select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where coin = ${chainCode(coin)} for update`;
       // No answer from several sources is not an agreement: the last agreement stays until they agree on more.
       const keeps = several && agreed === null ? tx`chain_guard.agreed_hash is not null` : tx`false`;
       await tx`
         insert into chain_guard (coin, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
           lock_usd_cents, sources)
-        values (${coin}, ${binding}, ${texts}, ${codes}, ${row.agreedHash}, ${row.agreedHeight}, ${row.aboveCents}, ${above},
+        values (${chainCode(coin)}, ${binding}, ${texts}, ${codes}, ${row.agreedHash}, ${row.agreedHeight}, ${row.aboveCents}, ${above},
           ${row.lockCents}, ${tx.json(sources as never)})
         on conflict (coin) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
           agreed_hash = case when ${keeps} then chain_guard.agreed_hash else excluded.agreed_hash end,
@@ -201,21 +201,21 @@ export async function noteReorg(
   { coin, network }: Pick<Chain, 'coin' | 'network'>,
   { depth, height }: { depth: number; height: number },
 ): Promise<void> {
-  await tx`update tips set unwound = true where coin = ${coin}`;
+  await tx`update tips set unwound = true where coin = ${chainCode(coin)}`;
   if (depth < chainOf(coin).deepReorg) return;
   await tx`
     insert into chain_guard (coin, binding, reasons, codes, reorg_depth, reorg_height)
-    values (${coin}, ${isBinding(network)}, array[${reorgText(coin, { depth, height })}], array['deep_reorg'], ${depth}, ${height})
+    values (${chainCode(coin)}, ${isBinding(network)}, array[${reorgText(coin, { depth, height })}], array['deep_reorg'], ${depth}, ${height})
     on conflict (coin) do update set binding = excluded.binding, reorg_depth = excluded.reorg_depth, reorg_height = excluded.reorg_height,
       reasons = excluded.reasons || chain_guard.reasons, codes = excluded.codes || chain_guard.codes`;
 }
 
 /** The new branch has been read up to its tip: the effect on completed payments is judged now. */
 export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash: string }): Promise<void> {
-  const unwound = await ctx.db.sql`select 1 from tips where coin = ${coin} and hash = ${hash} and unwound`;
+  const unwound = await ctx.db.sql`select 1 from tips where coin = ${chainCode(coin)} and hash = ${hash} and unwound`;
   if (unwound.length === 0) return;
   await ctx.db.begin(async (tx) => {
-    const ended = await tx`update tips set unwound = false where coin = ${coin} and hash = ${hash} and unwound`;
+    const ended = await tx`update tips set unwound = false where coin = ${chainCode(coin)} and hash = ${hash} and unwound`;
     if (ended.count > 0) await queueReversible(tx, { coin });
   });
 }

@@ -2,7 +2,7 @@
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
-import { type Coin, kindOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, kindOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { CursorMoved } from './cursor.ts';
 
@@ -42,8 +42,8 @@ export function createReadBack(
   const read = async (): Promise<Standing> => {
     const [row] = await ctx.db.sql<Standing[]>`
       select height, watched_from as "from", watched_parent as parent, watched_since as since, read_back_to as "to",
-        (select min(created_at) from deposit_addresses where coin = ${coin}) as earliest
-      from tips where coin = ${coin}`;
+        (select min(created_at) from deposit_addresses where coin = ${COIN[coin].family}) as earliest
+      from tips where coin = ${chainCode(coin)}`;
     return row!;
   };
 
@@ -57,7 +57,7 @@ export function createReadBack(
     if (there?.hash !== lowest.hash) return;
     await ctx.db.sql`
       update tips set watched_from = ${there.height}, watched_parent = ${there.parent}, watched_since = ${addMs(there.time, EARLY_MS)}
-      where coin = ${coin} and watched_from = ${from}`;
+      where coin = ${chainCode(coin)} and watched_from = ${from}`;
   };
 
   /** Determines how far back blocks must be read for the earliest address, if at all. */
@@ -70,7 +70,7 @@ export function createReadBack(
     const target = Math.min(Number(from), Math.max(1, first - MEDIAN_OF_BLOCKS, Number(height) - MOST_BLOCKS_BACK));
     if (target < from)
       ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'Reading earlier blocks for addresses that were issued before');
-    await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${coin}`;
+    await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${chainCode(coin)}`;
   };
 
   /** All planned blocks are read: addresses of that time are watched, as far back as the bound allows. */
@@ -78,7 +78,7 @@ export function createReadBack(
     const bounded = height - from! >= MOST_BLOCKS_BACK ? await source.blockAt(Number(from)) : null;
     const watched = bounded ? addMs(bounded.time, EARLY_MS) : earliest !== null && earliest < since! ? earliest : since!;
     await ctx.db.sql`
-      update tips set read_back_to = null, watched_since = ${watched} where coin = ${coin} and watched_from = ${from!.toString()}::bigint`;
+      update tips set read_back_to = null, watched_since = ${watched} where coin = ${chainCode(coin)} and watched_from = ${from!.toString()}::bigint`;
     ctx.log.info({ coin, from: Number(from) }, 'Finished reading all blocks since the first address was issued');
   };
 
@@ -142,12 +142,12 @@ export async function heightOf(source: Pick<ChainSource, 'blockAt' | 'coin'>, at
 async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: BlockRef }): Promise<void> {
   const moved = await tx`
     update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}, updated_at = clock_timestamp()
-    where coin = ${coin} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
+    where coin = ${chainCode(coin)} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }
 
 /** Written only when it changes. */
 const noteFailure = (ctx: Context, coin: Coin, failure: string | null) => ctx.db.sql`
-  insert into followers (coin, read_back_failure) values (${coin}, ${failure})
+  insert into followers (coin, read_back_failure) values (${chainCode(coin)}, ${failure})
   on conflict (coin) do update set read_back_failure = excluded.read_back_failure
   where followers.read_back_failure is distinct from excluded.read_back_failure`;

@@ -2,7 +2,7 @@
 import type { BlockRef, Output, Sighting } from '../chains/chain.ts';
 import { firstSightInBlock } from '../core/certainty.ts';
 import { earliest } from '../core/clock.ts';
-import { COIN, type Coin, chainOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Loser } from './spent-outpoints.ts';
 
@@ -38,7 +38,7 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   const rows = sql<Waiting[]>`
     select t.txid, bool_and(t.absent_since is not null) as absent, bool_and(t.conflict_txid is not null) as contested,
       bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
-    from transfers t left join tips on tips.coin = t.coin
+    from transfers t left join tips on tips.coin = ${chainCode(coin)}
     where t.coin = ${coin} and t.block_height is null and t.txid is not null
       and (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
       and (t.conflict_height is null or t.conflict_height >= coalesce(tips.height, 0) - ${chainOf(coin).maxReorg}::bigint)

@@ -1,6 +1,6 @@
 /** Addresses that were issued before the first block of their coin from which all blocks are read. */
 import type { Context } from '../context.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { type Coin, NATIVE_COINS } from '../core/coin.ts';
 
 export type Unwatched = {
   coin: Coin;
@@ -22,7 +22,7 @@ const SLACK = '1 minute';
 export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
   return ctx.db.sql<Unwatched[]>`
     select c.coin, d.addresses, d.earliest, t.watched_from::int as "from", t.read_back_to::int as "to", f.read_back_failure as failure
-    from unnest(${[...COINS]}::text[]) with ordinality as c (coin, n)
+    from unnest(${[...NATIVE_COINS]}::text[]) with ordinality as c (coin, n)
     left join tips t on t.coin = c.coin left join followers f on f.coin = c.coin
     cross join lateral (
       select count(*)::int as addresses, min(created_at) as earliest from deposit_addresses

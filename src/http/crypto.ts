@@ -14,7 +14,7 @@ import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesRe
 
 /** The source of a live coin; its failures become the documented errors. */
 async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
-  const source = ctx.chains.get(coin);
+  const source = ctx.chains.get(COIN[coin].chain);
   if (!source)
     throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
   try {
@@ -80,7 +80,11 @@ async function readBalance(call: Call<string, typeof BalanceQuery, TObject, type
   const { merchantId } = call.owner;
   const summary = simulated
     ? await getTestBalance(call.ctx, { merchantId, coin, address })
-    : await readLiveBalance(call, { coin, address, key: decodeAddress(address, { coin, network: call.ctx.settings.networks[coin] }).key });
+    : await readLiveBalance(call, {
+        coin,
+        address,
+        key: decodeAddress(address, { coin, network: call.ctx.settings.networks[COIN[coin].chain] }).key,
+      });
   return call.reply({
     success: true,
     address,

@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
-import { COIN, COINS, type Coin } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainCode, type Family } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
 import { requestLogCounts } from '../keys/requests.ts';
@@ -30,8 +30,8 @@ export async function readReadiness(
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;
     const troubles = await readTroubles(ctx);
-    for (const coin of COINS.filter((c) => ctx.chains.get(c)?.follows)) {
-      const tip = tips.find((row) => row.coin === coin);
+    for (const coin of COINS.filter((c) => ctx.chains.get(COIN[c].chain)?.follows)) {
+      const tip = tips.find((row) => row.coin === chainCode(coin));
       const trouble = troubles.find((one) => one.coin === coin);
       const found = trouble ? explainTrouble(trouble) : [];
       for (const { text, grave } of found)
@@ -68,8 +68,8 @@ export async function readReadiness(
 
 /** Coins with a wallet and without a source: customers cannot choose them. */
 async function listUnreadWallets(ctx: Context): Promise<Coin[]> {
-  const rows = await ctx.db.sql<{ coin: Coin }[]>`select distinct coin from wallets where active`;
-  return COINS.filter((coin) => rows.some((row) => row.coin === coin) && !ctx.chains.get(coin)?.follows);
+  const rows = await ctx.db.sql<{ coin: Family }[]>`select distinct coin from wallets where active`;
+  return COINS.filter((coin) => rows.some((row) => row.coin === COIN[coin].family) && !ctx.chains.get(COIN[coin].chain)?.follows);
 }
 
 /** Prometheus text format. */

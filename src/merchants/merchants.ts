@@ -1,7 +1,7 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
-import { COINS, type Coin, type Network } from '../core/coin.ts';
+import { COIN, COINS, type Coin, type Family, type Network } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
@@ -17,7 +17,7 @@ export type Merchant = {
   settings: MerchantSettings;
   /** Coins with an active wallet, and the network each of these was imported for. */
   walletCoins: readonly Coin[];
-  walletNetworks: Readonly<Partial<Record<Coin, Network>>>;
+  walletNetworks: Readonly<Partial<Record<Family, Network>>>;
   /** Coins whose wallet is paused. */
   pausedCoins: readonly Coin[];
   /** The logo of the payment page, by the hash it is served under. */
@@ -55,7 +55,7 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
       name: string;
       plan: Plan;
       settings: unknown;
-      networks: Partial<Record<Coin, Network>> | null;
+      networks: Partial<Record<Family, Network>> | null;
       paused: Coin[] | null;
       logo: string | null;
     }[]
@@ -70,9 +70,9 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
   return rows.map(({ id, name, plan, settings, networks, paused, logo }) => ({
     ...{ id, name, plan, logo },
     settings: settingsFromJson(settings),
-    walletCoins: COINS.filter((coin) => networks?.[coin] !== undefined),
+    walletCoins: COINS.filter((coin) => networks?.[COIN[coin].family] !== undefined),
     walletNetworks: networks ?? {},
-    pausedCoins: COINS.filter((coin) => paused?.includes(coin)),
+    pausedCoins: COINS.filter((coin) => paused?.includes(COIN[coin].family)),
   }));
 }
 

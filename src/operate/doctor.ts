@@ -121,7 +121,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
   const troubles = await readTroubles(ctx);
   for (const coin of COINS) {
     const own = wallets.filter((wallet) => wallet.coin === coin);
-    const chain = ctx.chains.get(coin);
+    const chain = ctx.chains.get(COIN[coin].chain);
     const sources = chain?.sources ?? [];
     for (const one of sources)
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${coin} node` : `${coin} source ${one.name}`, one)));
@@ -272,9 +272,9 @@ async function inspectNode(check: string, source: ChainSource, tip: number, curs
 
 function checkWallet(ctx: Context, { coin, merchantId, network, chainKey, script, nextIndex }: WalletRow): Finding {
   const check = `${coin} wallet`;
-  if (network !== ctx.settings.networks[coin]) {
-    const fix = `import a ${ctx.settings.networks[coin]} key, or set ${coin}_NETWORK=${network}`;
-    return bad(check, `${merchantId}: it is for ${network}, but ${coin}_NETWORK is ${ctx.settings.networks[coin]}`, fix);
+  if (network !== ctx.settings.networks[COIN[coin].chain]) {
+    const fix = `import a ${ctx.settings.networks[COIN[coin].chain]} key, or set ${coin}_NETWORK=${network}`;
+    return bad(check, `${merchantId}: it is for ${network}, but ${coin}_NETWORK is ${ctx.settings.networks[COIN[coin].chain]}`, fix);
   }
   const { address } = deriveAddress({ chainKey, script, coin, network, index: 0n });
   return good(
@@ -286,7 +286,7 @@ function checkWallet(ctx: Context, { coin, merchantId, network, chainKey, script
 
 async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
-  const offered = COINS.filter((coin) => ctx.chains.has(coin) || wallets.some((wallet) => wallet.coin === coin));
+  const offered = COINS.filter((coin) => ctx.chains.has(COIN[coin].chain) || wallets.some((wallet) => wallet.coin === coin));
   const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
   for (const { name, assets, unlisted, failure } of prices) {
@@ -426,7 +426,7 @@ export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; chec
         chainKey: row.chainKey,
         script: row.script,
         coin: row.coin,
-        network: ctx.settings.networks[row.coin],
+        network: ctx.settings.networks[COIN[row.coin].chain],
         index: row.index,
       });
       if (derived.address !== row.address || derived.key !== row.key) mismatches.push(`${row.paymentId} ${row.coin} ${row.address}`);

@@ -2,7 +2,7 @@
 import type { SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COINS, type Coin } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainCode } from '../core/coin.ts';
 import type { Trust } from '../core/trust.ts';
 
 /** After this many failures at one block it is named, and operators are notified. */
@@ -25,7 +25,7 @@ export type Trouble = {
 export async function readTroubles(ctx: Context): Promise<Trouble[]> {
   const rows = await ctx.db.sql<
     {
-      coin: Coin;
+      chain: string;
       failures: number;
       failingSeconds: number | null;
       failure: string | null;
@@ -38,11 +38,11 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       readBackFailure: string | null;
     }[]
   >`
-    select coin, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
+    select coin as chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
       failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
       extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure"
     from followers`;
-  return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin)).map(
+  return COINS.flatMap((coin) => rows.filter((row) => row.chain === chainCode(coin)).map((row) => ({ ...row, coin }))).map(
     ({ coin, failures, failingSeconds, failure, height, hash, blockFailures, code, reason, seconds, readBackFailure }): Trouble => ({
       coin,
       failures,
@@ -92,7 +92,9 @@ export type GuardView = {
 /** The guard's findings, for readiness, metrics and lookups; in the order of the coins. */
 export async function readGuards(ctx: Context): Promise<GuardView[]> {
   const rows = await ctx.db.sql<
-    GuardView[]
-  >`select coin, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
-  return COINS.flatMap((coin) => rows.filter((row) => row.coin === coin && ctx.chains.has(coin)));
+    (Omit<GuardView, 'coin'> & { code: string })[]
+  >`select coin as code, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
+  return COINS.flatMap((coin) =>
+    rows.flatMap(({ code, ...row }) => (code === chainCode(coin) && ctx.chains.has(COIN[coin].chain) ? [{ coin, ...row }] : [])),
+  );
 }

@@ -1,7 +1,7 @@
 /** Whether each coin can be paid now: its node, how far its chain has been read, its price. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainCode, type Mode } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { explainTrouble, readGuards, readTroubles } from './chain-state.ts';
 
@@ -23,14 +23,16 @@ const UNPAYABLE: readonly Doubt['code'][] = ['older', 'syncing', 'alone'];
 /** Why completion is on hold on each chain, by coin. */
 export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonly string[]>> {
   const [tips, guards] = await Promise.all([
-    ctx.db.sql<{ coin: Coin; holdReason: string }[]>`select coin, hold_reason as "holdReason" from tips where hold_reason is not null`,
+    ctx.db.sql<
+      { code: string; holdReason: string }[]
+    >`select coin as code, hold_reason as "holdReason" from tips where hold_reason is not null`,
     readGuards(ctx),
   ]);
   return new Map(
     COINS.map((coin) => [
       coin,
       [
-        ...tips.flatMap((tip) => (tip.coin === coin ? [tip.holdReason] : [])),
+        ...tips.flatMap((tip) => (tip.code === chainCode(coin) ? [tip.holdReason] : [])),
         ...guards.flatMap((guard) => (guard.coin === coin && guard.binding ? guard.reasons : [])),
       ],
     ]),
@@ -41,8 +43,8 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
   if (mode === 'test')
     return COINS.map((coin) => ({ coin, chain: 'simulated', height: null, lagSeconds: null, reasons: [], priceFault: null }));
   const [tips, held, guards, troubles] = await Promise.all([
-    ctx.db.sql<{ coin: Coin; height: bigint; lag: number; unread: number }[]>`
-      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
+    ctx.db.sql<{ code: string; height: bigint; lag: number; unread: number }[]>`
+      select coin as code, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
         extract(epoch from clock_timestamp() - looked_at)::float8 as unread from tips`,
     readHolds(ctx),
     readGuards(ctx),
@@ -51,8 +53,8 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
   return COINS.map((coin): CoinHealth => {
     const price = ctx.prices.quotable(COIN[coin].asset);
     const priceFault = 'price' in price ? null : price.reason;
-    const tip = tips.find((row) => row.coin === coin);
-    if (!ctx.chains.get(coin)?.follows) return { coin, chain: 'none', height: null, lagSeconds: null, reasons: [], priceFault };
+    const tip = tips.find((row) => row.code === chainCode(coin));
+    if (!ctx.chains.get(COIN[coin].chain)?.follows) return { coin, chain: 'none', height: null, lagSeconds: null, reasons: [], priceFault };
     const grave = troubles
       .filter((one) => one.coin === coin)
       .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
@@ -74,17 +76,17 @@ export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source
  * at which the follower of its coin started.
  */
 export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, Unreachable>> {
-  const rows = await sql<{ coin: Coin; unread: boolean; doubt: string | null }[]>`
-    select coin, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
+  const rows = await sql<{ code: string; unread: boolean; doubt: string | null }[]>`
+    select coin as code, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
         then f.behind_reason end as doubt
     from tips t left join followers f using (coin)`;
-  const found = new Map(rows.map((row) => [row.coin, row]));
+  const found = new Map(rows.map((row) => [row.code, row]));
   return new Map(
     COINS.flatMap((coin): [Coin, Unreachable][] => {
       const away = (code: Unreachable['code'], reason: string): [Coin, Unreachable][] => [[coin, { code, reason }]];
-      if (!ctx.chains.get(coin)?.follows) return away('source_missing', 'no node is configured');
-      const row = found.get(coin);
+      if (!ctx.chains.get(COIN[coin].chain)?.follows) return away('source_missing', 'no node is configured');
+      const row = found.get(chainCode(coin));
       if (!row) return away('source_starting', 'its node has not been reached yet');
       if (row.unread) return away('source_silent', 'its node has not answered for a minute');
       return row.doubt === null ? [] : away('source_behind', row.doubt);

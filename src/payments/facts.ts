@@ -3,7 +3,7 @@
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, simulate, WAITING } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import type { Coin, Mode } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
 import type {
   Decision,
   Exception,
@@ -39,8 +39,8 @@ export type PaymentRecord = {
   version: bigint;
   eventCount: bigint;
   countedInMonth: boolean;
-  /** The derivation index of each coin's deposit address below its wallet's account key. */
-  paths: Readonly<Partial<Record<Coin, string>>>;
+  /** The derivation index of each family's deposit address below its wallet's account key. */
+  paths: Readonly<Partial<Record<Family, string>>>;
   /** As written by the last settlement; changes are detected against these. */
   last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null; held: ReadonlyMap<Coin, bigint> | null };
   /** What the dashboard counts and shows for review, as last written. */
@@ -91,7 +91,7 @@ type Row = Marks & {
   version: bigint;
   eventCount: bigint;
   countedInMonth: boolean;
-  paths: Partial<Record<Coin, string>> | null;
+  paths: Partial<Record<Family, string>> | null;
   quotes: { coin: Coin; address: string; rateE8: string | null; units: string; from: string; until: string }[] | null;
   decisions: { kind: Decision['kind']; at: string; transfers: string[]; byPayer: boolean }[] | null;
   /** Empty for a payment with more than MAX_INLINE transfers. */
@@ -216,7 +216,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
 async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   const rows = await sql<
     {
-      coin: Coin;
+      code: string;
       height: bigint;
       hash: string;
       safeHeight: bigint | null;
@@ -233,7 +233,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       lockUsdCents: bigint | null;
     }[]
   >`
-    select t.coin, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
+    select t.coin as code, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.hold_reason as "holdReason", t.unwound,
       -- While older blocks are still being read, it is unknown what arrived in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
@@ -242,11 +242,11 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
     from tips t left join chain_guard g on g.coin = t.coin and g.binding
     -- An agreement counts only while its block is part of the chain that was read.
     left join blocks agreed on agreed.coin = g.coin and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
-    where t.coin = any(${coins}::text[])`;
+    where t.coin = any(${[...new Set(coins.map(chainCode))]}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));
-  return Object.fromEntries(
-    rows.map((row): [Coin, Tip] => [
-      row.coin,
+  const tips = new Map(
+    rows.map((row): [string, Tip] => [
+      row.code,
       {
         height: Number(row.height),
         hash: row.hash,
@@ -265,6 +265,13 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
         }),
       },
     ]),
+  );
+  // Coins on one chain share its tip.
+  return Object.fromEntries(
+    coins.flatMap((coin): [Coin, Tip][] => {
+      const tip = tips.get(chainCode(coin));
+      return tip ? [[coin, tip]] : [];
+    }),
   );
 }
 
@@ -425,7 +432,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     transfers: largest(record.transfers, SHOWN_TRANSFERS),
     transfersCount: record.transfers.length,
     quote: quotes.at(-1) ?? null,
-    derivationPath: (coin && record.paths[coin]) ?? null,
+    derivationPath: (coin && record.paths[COIN[coin].family]) ?? null,
     request: record.request,
     invoiceId: record.invoiceId,
     metadata: record.metadata,

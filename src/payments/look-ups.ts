@@ -1,7 +1,7 @@
 /** Lookups answered from the ledger alone: what arrived at an address that was issued here. */
 import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, kindOf, type Mode } from '../core/coin.ts';
+import { COIN, type Coin, kindOf, type Mode } from '../core/coin.ts';
 
 type Received = {
   ref: string;
@@ -48,7 +48,7 @@ export async function getDepositBalance(
   { merchantId, coin, key }: { merchantId: string; coin: Coin; key: string },
 ): Promise<AddressSummary | 'unknown' | null> {
   const [own] = await ctx.db.sql<{ address: string }[]>`
-    select address from deposit_addresses where coin = ${coin} and key = ${key} and merchant_id = ${merchantId}`;
+    select address from deposit_addresses where coin = ${COIN[coin].family} and key = ${key} and merchant_id = ${merchantId}`;
   if (!own) return null;
   const rows = await readReceived(ctx, { merchantId, mode: 'live', coin, address: own.address });
   const mined = rows.filter((row) => row.isMined);

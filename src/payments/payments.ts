@@ -146,7 +146,7 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
 }
 
 /**
- * The payment's only address in the coin: the existing one, or the wallet's next. A test payment shows its identifier instead:
+ * The payment's only address in the family of the coin, the same on all of its networks: the existing one, or the wallet's next. A test payment shows its identifier instead:
  * of the scenario that starts with this choice, else of the one it was created with.
  */
 async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin, scenario: string | null): Promise<string> {
@@ -156,17 +156,17 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
     return shown ?? testIdentifier(coin, named);
   }
   const [given] = await tx<{ address: string }[]>`
-    select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${coin}`;
+    select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${COIN[coin].family}`;
   if (given) return given.address;
   const away = (await readUnreachable(ctx, tx)).get(coin);
   if (away !== undefined) {
-    const retryAfterSeconds = ctx.chains.get(coin)?.follows ? 30 : 300;
+    const retryAfterSeconds = ctx.chains.get(COIN[coin].chain)?.follows ? 30 : 300;
     throw new Problem('chain_unavailable', { coin, reason: away.reason }, { param: 'currency', retryAfterSeconds });
   }
   const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`
     insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
-    values (${coin}, ${next.key}, ${next.address}, ${record.facts.id}, ${record.merchantId}, ${next.walletId}, ${next.index.toString()}, ${record.realNow})`;
+    values (${next.family}, ${next.key}, ${next.address}, ${record.facts.id}, ${record.merchantId}, ${next.walletId}, ${next.index.toString()}, ${record.realNow})`;
   return next.address;
 }
 
@@ -490,7 +490,7 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
 /** Live: an address of the coin's network. Test: an address of any of its networks, or a test address such as `test_btc_payer`. */
 function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): void {
   if (mode === 'live') {
-    decodeAddress(address, { coin, network: ctx.settings.networks[coin] });
+    decodeAddress(address, { coin, network: ctx.settings.networks[COIN[coin].chain] });
     return;
   }
   if (new RegExp(`^test_${coin.toLowerCase()}_[a-z]{1,40}$`).test(address)) return;

@@ -305,7 +305,7 @@ function coinsFor(
     // A coin that was already chosen stays, so that its amount can be renewed.
     if (!isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
     // Its wallet is for another network, so no address can be issued.
-    const isWrong = view.facts.mode === 'live' && walletNetworks[coin] !== ctx.settings.networks[coin];
+    const isWrong = view.facts.mode === 'live' && walletNetworks[COIN[coin].family] !== ctx.settings.networks[COIN[coin].chain];
     return [coinState(ctx, view, coin, unreachable, isWrong)];
   });
 }

@@ -75,7 +75,7 @@ function readinessOf(
   const price = ctx.prices.quotable(COIN[coin].asset);
   const blocking = [
     ...(isOwn ? [] : [tell(merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing')]),
-    ...(isOwn && merchant.walletNetworks[coin] !== ctx.settings.networks[coin] ? [tell('wallet_network')] : []),
+    ...(isOwn && merchant.walletNetworks[COIN[coin].family] !== ctx.settings.networks[COIN[coin].chain] ? [tell('wallet_network')] : []),
     ...(isOffered(merchant.settings, coin) ? [] : [tell('currency_off')]),
     ...(away ? [tell(away.code, away.reason)] : []),
     ...('price' in price ? [] : [tell('price_missing', price.reason)]),
@@ -135,7 +135,7 @@ function explain(
     case 'wallet_paused':
       return told(`The ${name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
     case 'wallet_network': {
-      const [has, wanted] = [merchant.walletNetworks[coin] ?? '', ctx.settings.networks[coin]];
+      const [has, wanted] = [merchant.walletNetworks[COIN[coin].family] ?? '', ctx.settings.networks[COIN[coin].chain]];
       const fix = `Import a ${wanted} key under Wallets, or change the network of the service:`;
       return told(`The ${name} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [`${coin}_NETWORK=${has}`]);
     }

@@ -1,6 +1,6 @@
 /** The single entry point for changing a payment: lock, write facts, reread everything, decide, record the consequences. */
 import type { Context } from '../context.ts';
-import type { Coin } from '../core/coin.ts';
+import { type Coin, coinsBeside } from '../core/coin.ts';
 import { settle } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
 import { type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
@@ -145,11 +145,11 @@ export const queueProcessing = (tx: Tx, { coin, except = [] }: { coin: Coin; exc
   insert into due_work (kind, key, merchant_id, due_at)
   select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
   where p.status = 'processing' and p.mode = 'live' and p.id <> all(${except as string[]}::text[])
-    and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+    and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = any(${coinsBeside(coin)}::text[]))
   union all
   select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
   where p.status = 'completed' and 'reorged' = any(p.exceptions) and p.mode = 'live' and p.id <> all(${except as string[]}::text[])
-    and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = ${coin})
+    and exists (select 1 from transfers t where t.payment_id = p.id and t.coin = any(${coinsBeside(coin)}::text[]))
   on conflict (kind, key) do update set due_at = excluded.due_at`;
 
 /** Queues the completed payments of a coin that lost a block in a reorganization. */
@@ -157,7 +157,7 @@ export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
   insert into due_work (kind, key, merchant_id, due_at)
   select 'settle', p.id, p.merchant_id, clock_timestamp() from payments p
   where p.status = 'completed' and p.mode = 'live' and p.id in (
-    select t.payment_id from transfers t where t.coin = ${coin} and t.unmined_since is not null and t.unmined_since >= p.completed_at
+    select t.payment_id from transfers t where t.coin = any(${coinsBeside(coin)}::text[]) and t.unmined_since is not null and t.unmined_since >= p.completed_at
   ) on conflict (kind, key) do update set due_at = excluded.due_at`;
 
 /**

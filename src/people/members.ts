@@ -1,7 +1,7 @@
 /** Members of a merchant, the setup link that creates the first one, and the audit log. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import type { Coin, Mode } from '../core/coin.ts';
+import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { MemberRole } from '../core/roles.ts';
@@ -36,7 +36,7 @@ export async function writeWalletAudit(tx: Tx, { coin, action, after }: { coin: 
   await tx`
     insert into audit_log (merchant_id, mode, actor_name, action, object, after, ip)
     select distinct merchant_id, 'live', 'operator command', ${action}, ${coin}, ${tx.json(after as never)}, '' from wallets
-    where coin = ${coin} and active`;
+    where coin = ${COIN[coin].family} and active`;
 }
 
 export type AuditEntry = {

@@ -3,7 +3,7 @@
 import { parseAccountKey } from '../chains/account-key.ts';
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, type Network } from '../core/coin.ts';
+import { COIN, COINS, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
@@ -48,7 +48,7 @@ export async function previewKey(
   ctx: Context,
   { merchantId, coin, accountKey, script }: { merchantId: string; coin: Coin; accountKey: string; script: Script | null },
 ): Promise<KeyPreview> {
-  const named = parseAccountKey(accountKey, { coin, network: ctx.settings.networks[coin] }).script;
+  const named = parseAccountKey(accountKey, { coin, network: ctx.settings.networks[COIN[coin].chain] }).script;
   const chosen = script ?? named ?? SCRIPTS[coin][0]!;
   const key = readAccountKey(ctx, { coin, accountKey, script: chosen });
   const [stored] = await ctx.db.sql<{ merchantId: string; active: boolean }[]>`
@@ -394,7 +394,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
       fingerprint: wallet ? fingerprintOf(wallet.accountKey) : null,
       script: wallet?.script ?? null,
       path: wallet?.path ?? null,
-      network: ctx.settings.networks[coin],
+      network: ctx.settings.networks[COIN[coin].chain],
       nextIndex: wallet?.nextIndex ?? 0n,
       unusedRun: trailing > longest ? trailing : longest,
       receivedUnits: BigInt(wallet?.received ?? 0),

@@ -1,16 +1,16 @@
-/** Watch-only wallets: a merchant's account key per coin, and the counter its deposit addresses come from. */
+/** Watch-only wallets: a merchant's account key per family of coins, and the counter its deposit addresses come from. */
 
 import { type AccountKey, parseAccountKey } from '../chains/account-key.ts';
 import { deriveAddress, type Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import type { Coin, Network } from '../core/coin.ts';
+import { COIN, type Coin, type Family, type Network } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
 
-export type DepositAddress = { coin: Coin; address: string; key: string; walletId: string; index: bigint };
+export type DepositAddress = { family: Family; address: string; key: string; walletId: string; index: bigint };
 
 /** Address types of a coin when the key prefix does not determine one, the usual one first. */
 export const SCRIPTS: Readonly<Record<Coin, readonly Script[]>> = {
@@ -28,7 +28,7 @@ export function readAccountKey(
   ctx: Context,
   { coin, accountKey, script: wanted }: Pick<NewWallet, 'coin' | 'accountKey' | 'script'>,
 ): AccountKey & { script: Script; network: Network } {
-  const network = ctx.settings.networks[coin];
+  const network = ctx.settings.networks[COIN[coin].chain];
   const parsed = parseAccountKey(accountKey, { coin, network });
   if (parsed.script && wanted && parsed.script !== wanted) {
     throw new Problem('account_key_invalid', { reason: `it is for ${parsed.script} addresses, not for ${wanted}` }, { param: 'script' });
@@ -93,7 +93,7 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
 export const PUBLIC_ADDRESSES_PER_HOUR = 200;
 
 /**
- * Takes the next unused address of the coin's active wallet. The counter row stays locked until the transaction ends,
+ * Takes the next unused address of the active wallet of the coin's family. The counter row stays locked until the transaction ends,
  * so a rollback gives the index back and no address is ever given twice. Errors: coin_not_configured (param `currency`);
  * rate_limit_exceeded when the hour's addresses for payments by public keys are used up.
  */
@@ -112,7 +112,7 @@ export async function nextAddress(
         public_addresses = case when public_hour = date_trunc('hour', clock_timestamp()) then public_addresses + 1 else 1 end`
           : tx``
       }
-    where merchant_id = ${merchantId} and coin = ${coin} and active
+    where merchant_id = ${merchantId} and coin = ${COIN[coin].family} and active
     returning id, chain_key as "chainKey", script, next_index - 1 as index, public_addresses as "publicAddresses",
       ceil(extract(epoch from date_trunc('hour', clock_timestamp()) + interval '1 hour' - clock_timestamp()))::int as "secondsLeft"`;
   if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
@@ -125,10 +125,10 @@ export async function nextAddress(
     chainKey: wallet.chainKey,
     script: wallet.script,
     coin,
-    network: ctx.settings.networks[coin],
+    network: ctx.settings.networks[COIN[coin].chain],
     index: wallet.index,
   });
-  return { coin, address, key, walletId: wallet.id, index: wallet.index };
+  return { family: COIN[coin].family, address, key, walletId: wallet.id, index: wallet.index };
 }
 
 /**

@@ -5,16 +5,27 @@
 import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { Chain } from '../../src/core/coin.ts';
+import { createFollower } from '../../src/follow/follow.ts';
 import { exportPayments, exportTransfers } from '../../src/payments/exports.ts';
 import { NO_FILTER } from '../../src/payments/search.ts';
-import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { createAdversaryChain, createAdversarySource } from '../kit/adversary.ts';
+import { asIfFollowed, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { ON_ETHEREUM, ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { giveWallet } from '../kit/shop.ts';
 
 let app: TestApp;
 let receiver: Receiver;
 before(async () => {
-  app = await startTestApp({ PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00` });
+  app = await startTestApp(
+    {
+      PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00`,
+      ETH_NODE_URL: 'http://florin:test@127.0.0.1:1',
+      LOG_LEVEL: 'fatal',
+    },
+    { roles: ['api', 'worker'] },
+  );
   receiver = await startReceiver();
   ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*'] }), 201);
 });
@@ -127,4 +138,78 @@ test('a token on a named network has its amount at once, also as a fixed amount'
   const named = { ...transaction, crypto: TOKEN, payment_address: 'test_usdx_second_failed' };
   const identified = ok(await app.test.post('/v1/transactions/create', named), 201);
   assert.deepEqual([identified.network, identified.payment_address], [SECOND, 'test_usdx_second_failed']);
+});
+
+test('live, on the second chain: one address for both networks, detected by its follower, completed by its confirmations', async () => {
+  const { ctx } = app.app;
+  await giveWallet(app, 'ETH');
+  const chain = createAdversaryChain({ height: 20, now: () => new Date() });
+  const source = createAdversarySource({ chain, coin: ON_SECOND as 'BTC', interrupt: async () => {} });
+  (ctx.chains as Map<Chain, unknown>).set(SECOND, { ...source, follows: true, sources: [] });
+  await asIfFollowed(app, 'ETH');
+  const follower = createFollower(ctx, source);
+  const look = async () => {
+    await follower.step();
+    await eventually(
+      async () => (await ctx.db.sql`select 1 from due_work where kind = 'settle'`).length,
+      (left) => left === 0,
+    );
+  };
+  await look();
+  const create = async (network: string) =>
+    ok(await app.live.post('/v1/transactions/create', { ...transaction, crypto: TOKEN, network }), 201);
+  const made = await create(SECOND);
+  assert.match(made.payment_address, /^0x[0-9a-fA-F]{40}$/);
+  assert.deepEqual([made.network, made.amount], [SECOND, '25.500000']);
+  // The family has one wallet and one counter: the next payment on the other chain gets the next address.
+  const other = await create('ethereum');
+  const given = await ctx.db.sql<{ family: string; key: string; index: bigint }[]>`
+    select coin as family, key, index from deposit_addresses where payment_id in (${made.id}, ${other.id}) order by index`;
+  assert.deepEqual(
+    given.map(({ family, index }) => [family, index]),
+    [
+      ['ETH', 0n],
+      ['ETH', 1n],
+    ],
+  );
+  const page = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
+  const token = /name="token" value="([^"]+)"/.exec(page)![1]!;
+  const body = new URLSearchParams({ id: made.id, token, currency: ON_ETHEREUM }).toString();
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  assert.ok((await fetch(`${app.url}/pay/select`, { method: 'POST', headers, body })).ok);
+  const live = async () => ok(await app.live.get(`/api/payment/${made.id}`));
+  const moved = await live();
+  assert.deepEqual([moved.network, moved.payment_address], ['ethereum', made.payment_address]);
+  assert.ok(
+    (
+      await fetch(`${app.url}/pay/select`, {
+        method: 'POST',
+        headers,
+        body: body.replace(encodeURIComponent(ON_ETHEREUM), encodeURIComponent(ON_SECOND)),
+      })
+    ).ok,
+  );
+  const txid = chain.nameOf('5');
+  const paid = { txid, kind: 'direct' as 'output', inputs: [], outputs: [{ key: given[0]!.key, units: 25_500_000n }] };
+  chain.accept(paid);
+  await look();
+  assert.deepEqual([(await live()).status, (await live()).amount_received], ['processing', '25.500000']);
+  chain.mine([paid]);
+  for (let i = 1; i < 11; i++) chain.mine();
+  await look();
+  const almost = await live();
+  assert.deepEqual([almost.status, almost.confirmations, almost.confirmations_required], ['processing', 11, 12]);
+  chain.mine();
+  await look();
+  const done = await live();
+  assert.deepEqual([done.status, done.currency, done.network], ['completed', TOKEN, SECOND]);
+  const tips = await ctx.db.sql<{ code: string }[]>`select coin as code from tips order by coin`;
+  assert.deepEqual(
+    tips.map(({ code }) => code),
+    ['ETH', SECOND],
+  );
+  assert.deepEqual(
+    ok(await app.live.get(`/api/payments?network=${SECOND}`)).data.map((one: any) => one.id),
+    [made.id],
+  );
 });

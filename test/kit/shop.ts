@@ -1,6 +1,6 @@
 /** A merchant with wallets and payments, used as a shop does. */
 import { HDKey } from '@scure/bip32';
-import type { Coin } from '../../src/core/coin.ts';
+import { COIN, type Coin } from '../../src/core/coin.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, type TestApp } from './app.ts';
 import { base58check } from './base58.ts';
@@ -18,7 +18,7 @@ export const account = (coin: Coin, seed = 7): HDKey => HDKey.fromMasterSeed(new
 /** Gives the merchant a wallet for the coin. */
 export async function giveWallet(app: TestApp, coin: Coin, { merchantId = app.merchant.merchantId, seed = 7 } = {}): Promise<void> {
   const { publicExtendedKey } = account(coin, seed);
-  const mainnet = app.config.networks[coin] === 'mainnet';
+  const mainnet = app.config.networks[COIN[coin].chain] === 'mainnet';
   await setWallet(app.app.ctx, {
     merchantId,
     coin,

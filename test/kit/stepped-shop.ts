@@ -31,7 +31,7 @@ export type SteppedShop = {
  * networks.
  */
 export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: boolean } = {}): SteppedShop['look'] {
-  const source = ctx.chains.get('BTC')!;
+  const source = ctx.chains.get('bitcoin')!;
   const how = binding === undefined ? {} : { binding };
   const guard = createGuard(ctx, source, how);
   const follower = createFollower(ctx, source, how);

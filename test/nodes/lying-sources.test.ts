@@ -187,7 +187,7 @@ describe('honest sources', { concurrency: 4 }, () => {
     const app = await startTestApp({ BTC_BLOCKBOOK_URL: `${server.url}, ${server.url}` }, { roles: ['api'] });
     try {
       const { ctx } = app.app;
-      const source = ctx.chains.get('BTC')!;
+      const source = ctx.chains.get('bitcoin')!;
       await createGuard(ctx, source).check();
       const [row] = await app.app.ctx.db.sql<{ above: string | null }[]>`select held_above_reason as above from chain_guard`;
       assert.equal(row!.above, null);

@@ -2,7 +2,7 @@
 
 import { paymentUri } from '../../chains/address.ts';
 import { HOUR_MS } from '../../core/clock.ts';
-import { COIN, type Coin, chainOf, kindOf, type Network } from '../../core/coin.ts';
+import { type Chain, COIN, type Coin, chainOf, kindOf, type Network } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { mayRepeat } from '../../payments/payments.ts';
@@ -62,7 +62,7 @@ export type PageOptions = {
   /** The language the payer chose on the page; it is kept in forms and links. */
   chosen: Locale | null;
   ethChainId: number;
-  networks: Readonly<Record<Coin, Network>>;
+  networks: Readonly<Record<Chain, Network>>;
   /** Ties forms to the payment. */
   formToken: string;
   fault?: Fault | null;
@@ -345,7 +345,7 @@ function progress({ settlement: s }: CustomerView, { language }: PageOptions): H
 /** A link to the public explorer; test payments and private networks have none. */
 const txLink = (view: CustomerView, coin: Coin, txid: string, { networks }: PageOptions): Html => {
   const text = html`<bdi class="mono" translate="no">${txid}</bdi>`;
-  const url = view.facts.mode === 'live' ? explorerUrl(coin, networks[coin], txid) : null;
+  const url = view.facts.mode === 'live' ? explorerUrl(coin, networks[COIN[coin].chain], txid) : null;
   return url === null ? text : html`<a href="${url}" rel="noopener noreferrer" target="_blank">${text}</a>`;
 };
 const transactions = (view: CustomerView, options: PageOptions): Html =>

@@ -3,6 +3,8 @@ import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
 import {
   ASSET,
+  CHAINS,
+  type Chain,
   COIN,
   COINS,
   type Coin,
@@ -344,7 +346,7 @@ export function fixturesAt(now: Date): readonly Fixture[] {
   });
 }
 
-const MAINNET = Object.fromEntries(COINS.map((coin) => [coin, NETWORKS[0]])) as Readonly<Record<Coin, Network>>;
+const MAINNET = Object.fromEntries(CHAINS.map((chain) => [chain, NETWORKS[0]])) as Readonly<Record<Chain, Network>>;
 /** A fixture as rendered in a language. */
 export function fixtureOptions(fixture: Fixture, tag: keyof typeof LOCALES, ethChainId = 1): PageOptions {
   const language = languageOf(tag);

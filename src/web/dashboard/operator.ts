@@ -88,8 +88,8 @@ export const OPERATOR: readonly Route[] = [
           const price = 'price' in quotable ? quotable.price : ctx.prices.look(COIN[coin].asset);
           return {
             coin,
-            network: ctx.settings.networks[coin],
-            followed: ctx.chains.get(coin)?.follows ?? false,
+            network: ctx.settings.networks[COIN[coin].chain],
+            followed: ctx.chains.get(COIN[coin].chain)?.follows ?? false,
             height: followers[coin]?.height ?? null,
             lag_seconds: followers[coin]?.lag_seconds ?? null,
             reasons: [...about(coin, readiness.reasons), ...about(coin, readiness.holds)],

@@ -1,6 +1,6 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
-import { COINS } from '../../core/coin.ts';
+import { COIN, COINS } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
@@ -288,7 +288,7 @@ export const PAYMENTS: readonly Route[] = [
       const timeline = [...moments.map((m) => entry(may('keys.read') ? m : { ...m, key: null })), ...outcomes.map(deliveryEntry)];
       const explorers = view.transfers.flatMap(({ coin, txid, conflict }) =>
         [txid, conflict?.txid ?? null].flatMap((id) => {
-          const url = call.mode === 'live' ? explorerUrl(coin, call.ctx.settings.networks[coin], id) : null;
+          const url = call.mode === 'live' ? explorerUrl(coin, call.ctx.settings.networks[COIN[coin].chain], id) : null;
           return url && id ? [[id, url]] : [];
         }),
       );
