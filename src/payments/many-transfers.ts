@@ -27,12 +27,37 @@ export type StoredTransfer = {
   disputedSince: string | Date | null;
   values: unknown;
 };
+/** The column of each field: the only list of them, from which rows are read as JSON and as columns. */
+const COLUMN: Readonly<Record<keyof StoredTransfer, string>> = {
+  coin: 'coin',
+  ref: 'ref',
+  txid: 'txid',
+  address: 'address',
+  units: 'units',
+  outputs: 'output_count',
+  kind: 'kind',
+  firstSeenAt: 'first_seen_at',
+  blockHeight: 'block_height',
+  blockHash: 'block_hash',
+  blockTime: 'block_time',
+  lock: 'lock',
+  absentSince: 'absent_since',
+  conflictTxid: 'conflict_txid',
+  conflictHeight: 'conflict_height',
+  conflictSeenAt: 'conflict_seen_at',
+  unminedSince: 'unmined_since',
+  disputedSince: 'disputed_since',
+  values: 'values',
+};
+const listed = (write: (name: string, column: string) => string): string =>
+  Object.entries(COLUMN)
+    .map(([name, column]) => write(name, `t."${column}"`))
+    .join(', ');
+// A number in JSON is a double; amounts are larger.
+const JSON_FIELDS = listed((name, column) => `'${name}', ${column}${name === 'units' ? '::text' : ''}`);
+const COLUMNS = listed((name, column) => `${column}${name === 'values' ? '::text' : ''} as "${name}"`);
 /** A row `t` of transfers in the form that `toTransfer` reads. */
-export const transferJson = (sql: Sql | Tx): Fragment => sql`
-  json_build_object('coin', t.coin, 'ref', t.ref, 'txid', t.txid, 'address', t.address, 'units', t.units::text,
-    'outputs', t.output_count, 'kind', t.kind, 'firstSeenAt', t.first_seen_at, 'blockHeight', t.block_height, 'blockHash', t.block_hash,
-    'blockTime', t.block_time, 'lock', t.lock, 'absentSince', t.absent_since, 'conflictTxid', t.conflict_txid,
-    'conflictHeight', t.conflict_height, 'conflictSeenAt', t.conflict_seen_at, 'unminedSince', t.unmined_since, 'disputedSince', t.disputed_since, 'values', t.values)`;
+export const transferJson = (sql: Sql | Tx): Fragment => sql`json_build_object(${sql.unsafe(JSON_FIELDS)})`;
 
 /** A payment with more transfers than this is read by `readManyTransfers`. */
 export const MAX_INLINE = 1_000;
@@ -131,10 +156,7 @@ async function readAll(sql: Sql | Tx, paymentId: string): Promise<{ transfers: T
     return known;
   };
   await sql<(Omit<StoredTransfer, 'values'> & { values: string; stamp: bigint })[]>`
-    select t.coin, t.ref, t.txid, t.address, t.units, t.output_count as outputs, t.kind, t.first_seen_at as "firstSeenAt",
-      t.block_height as "blockHeight", t.block_hash as "blockHash", t.block_time as "blockTime", t.lock, t.absent_since as "absentSince",
-      t.conflict_txid as "conflictTxid", t.conflict_height as "conflictHeight", t.conflict_seen_at as "conflictSeenAt",
-      t.unmined_since as "unminedSince", t.disputed_since as "disputedSince", t."values"::text as "values", ${stampOf(sql)} as stamp
+    select ${sql.unsafe(COLUMNS)}, ${stampOf(sql)} as stamp
     from transfers t where t.payment_id = ${paymentId} order by t.first_seen_at, t.ref`.forEach((row) => {
     transfers.push(toTransfer(row, valuesOf(row.values)));
     stamp += row.stamp;
