@@ -4,7 +4,8 @@ import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
-import type { Chain, NamedSource } from './chains/chain.ts';
+import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
+import { checkedSource } from './chains/checked-source.ts';
 import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
@@ -125,18 +126,21 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
       const network = config.networks[COIN[coin].chain];
       const { family } = COIN[coin];
       const sources: NamedSource[] = [];
-      const trustOf = () => config.trusts[coin][sources.length]!;
+      const add = (url: string, source: ChainSource, follows: boolean): void => {
+        const name = nameOfSource(url);
+        sources.push({ name, trust: config.trusts[coin][sources.length]!, source: checkedSource(source, name), follows });
+      };
       for (const url of config.nodeUrls[coin]) {
         const source = isBitcoinLike(family)
           ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
           : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
-        sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows: true });
+        add(url, source, true);
       }
       // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
       const follows = sources.length === 0 && isBitcoinLike(family);
       for (const url of config.blockbookUrls[coin]) {
         const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
-        sources.push({ name: nameOfSource(url), trust: trustOf(), source, follows });
+        add(url, source, follows);
       }
       if (sources.length === 0) continue;
       const chain = joinSources({ coin, network, sources, log, clock });

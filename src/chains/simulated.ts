@@ -69,35 +69,29 @@ export function simulate(plays: readonly Play[], moment: Moment): Observation | 
   };
 }
 
-/**
- * What one play shows at `now`. Ids derive from the payment and the number of the play, so every process sees the same chain.
- */
-function simulatePlay({
-  paymentId,
-  coin,
-  scenario,
-  units,
-  startedAt,
-  windowEndsAt,
-  completedAt,
-  now,
-  number = 0,
-}: Play & Moment & { number?: number }): Observation {
+type OnePlay = Play & Moment & { number?: number };
+type Share = { of: bigint; by: bigint };
+const FULL: Share = { of: 1n, by: 1n };
+const HALF: Share = { of: 1n, by: 2n };
+
+/** The chain of one play: its hashes, its transfer, and its tip. Ids derive from the payment and the number of the play. */
+function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, number = 0 }: OnePlay) {
   const elapsed = now.getTime() - startedAt.getTime();
   const isAccount = kindOf(coin) === 'ethereum';
-  const prefix = isAccount ? '0x' : '';
   const again = number === 0 ? '' : ` ${number}`;
-  const hash = (what: string) => prefix + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
-  const address = testIdentifier(coin, scenario);
+  const hash = (what: string): string =>
+    (isAccount ? '0x' : '') + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
+  const mined = { height: HEIGHT, hash: hash('block'), time: addMs(startedAt, STEP_MS) };
+  const at = (ms: number): Date | null => (elapsed < ms ? addMs(startedAt, ms) : null);
   // The late scenario first ends the window; its transfer comes a step after the start, past the end.
-  const seen = (txid: string, share: { of: bigint; by: bigint }, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
+  const seen = (txid: string, share: Share, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
     const step = shownUnit(coin);
     const amount = ((units * share.of) / share.by / step) * step;
     return {
       coin,
       ref: isAccount ? `${txid}:tx` : `${txid}:0`,
       txid,
-      address,
+      address: testIdentifier(coin, scenario),
       units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
       kind: isAccount ? 'direct' : 'output',
       firstSeenAt: startedAt,
@@ -110,44 +104,37 @@ function simulatePlay({
       ...more,
     };
   };
-  const full = { of: 1n, by: 1n };
-  const half = { of: 1n, by: 2n };
-  const mined = { height: HEIGHT, hash: hash('block'), time: addMs(startedAt, STEP_MS) };
-  const at = (ms: number) => (elapsed < ms ? addMs(startedAt, ms) : null);
   const chain = (
     transfers: Observation['transfers'],
     { deep = false, wakeAt = null, endWindow = false }: { deep?: boolean; wakeAt?: Date | null; endWindow?: boolean } = {},
   ): Observation => {
     const height = deep ? HEIGHT + DEEP : HEIGHT;
-    return {
-      transfers,
-      wakeAt,
-      endWindow,
-      tip: {
-        height,
-        hash: hash(`tip ${height}`),
-        safeHeight: deep ? height : 0,
-        finalizedHeight: deep ? height : 0,
-        chainlockHeight: deep ? height : 0,
-      },
-    };
+    const final = deep ? height : 0;
+    const tip = { height, hash: hash(`tip ${height}`), safeHeight: final, finalizedHeight: final, chainlockHeight: final };
+    return { transfers, wakeAt, endWindow, tip };
   };
-  const confirmedLater = (share: { of: bigint; by: bigint }, afterMs: number): Observation =>
+  const confirmedLater = (share: Share, afterMs: number): Observation =>
     elapsed < afterMs
       ? chain([seen(hash('tx'), share)], { wakeAt: at(afterMs) })
       : chain([seen(hash('tx'), share, { block: { ...mined, time: addMs(startedAt, afterMs) } })], { deep: true });
+  return { elapsed, hash, mined, at, seen, chain, confirmedLater };
+}
 
+/** What one play shows at `now`, so that every process sees the same chain. */
+function simulatePlay(play: OnePlay): Observation {
+  const { scenario, startedAt, windowEndsAt, completedAt, now } = play;
+  const { elapsed, hash, mined, at, seen, chain, confirmedLater } = chainOfPlay(play);
   switch (scenario as Scenario) {
     case 'success':
-      return confirmedLater(full, STEP_MS);
+      return confirmedLater(FULL, STEP_MS);
     case 'slow':
-      return confirmedLater(full, SLOW_MS);
+      return confirmedLater(FULL, SLOW_MS);
     case 'overpaid':
       return confirmedLater({ of: 3n, by: 2n }, STEP_MS);
     case 'underpaid':
-      return confirmedLater(half, STEP_MS);
+      return confirmedLater(HALF, STEP_MS);
     case 'failed':
-      return { ...confirmedLater(half, STEP_MS), endWindow: elapsed >= STEP_MS };
+      return { ...confirmedLater(HALF, STEP_MS), endWindow: elapsed >= STEP_MS };
     case 'expired':
       return chain([], { endWindow: true });
     case 'late':
@@ -155,7 +142,7 @@ function simulatePlay({
         ? chain([], { endWindow: true })
         : chain(
             [
-              seen(hash('tx'), full, {
+              seen(hash('tx'), FULL, {
                 firstSeenAt: addMs(windowEndsAt, LATE_MS),
                 block: { ...mined, time: addMs(windowEndsAt, LATE_MS) },
               }),
@@ -164,22 +151,22 @@ function simulatePlay({
           );
     case 'replaced':
       return elapsed < STEP_MS
-        ? chain([seen(hash('tx'), full)], { wakeAt: at(STEP_MS) })
-        : chain([seen(hash('tx'), full, { conflict: { txid: hash('replacement'), height: HEIGHT, seenAt: addMs(startedAt, STEP_MS) } })]);
+        ? chain([seen(hash('tx'), FULL)], { wakeAt: at(STEP_MS) })
+        : chain([seen(hash('tx'), FULL, { conflict: { txid: hash('replacement'), height: HEIGHT, seenAt: addMs(startedAt, STEP_MS) } })]);
     case 'reorg':
       // Mined, orphaned, mined again in another block and confirmed.
-      if (elapsed < STEP_MS) return chain([seen(hash('tx'), full)], { wakeAt: at(STEP_MS) });
+      if (elapsed < STEP_MS) return chain([seen(hash('tx'), FULL)], { wakeAt: at(STEP_MS) });
       if (elapsed < 2 * STEP_MS)
-        return chain([seen(hash('tx'), full, { block: { ...mined, hash: hash('orphan') } })], { wakeAt: at(2 * STEP_MS) });
+        return chain([seen(hash('tx'), FULL, { block: { ...mined, hash: hash('orphan') } })], { wakeAt: at(2 * STEP_MS) });
       if (elapsed < 3 * STEP_MS)
-        return chain([seen(hash('tx'), full, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
-      return chain([seen(hash('tx'), full, { block: { ...mined, time: addMs(startedAt, 3 * STEP_MS) } })], { deep: true });
+        return chain([seen(hash('tx'), FULL, { unminedSince: addMs(startedAt, 2 * STEP_MS) })], { wakeAt: at(3 * STEP_MS) });
+      return chain([seen(hash('tx'), FULL, { block: { ...mined, time: addMs(startedAt, 3 * STEP_MS) } })], { deep: true });
     case 'reversed': {
       // Confirmed, and after the payment is completed reversed by a block that pays someone else.
       const lostAt = completedAt && addMs(completedAt, STEP_MS);
-      if (!lostAt || now < lostAt) return { ...confirmedLater(full, STEP_MS), wakeAt: lostAt ?? at(STEP_MS) };
+      if (!lostAt || now < lostAt) return { ...confirmedLater(FULL, STEP_MS), wakeAt: lostAt ?? at(STEP_MS) };
       const conflict = { txid: hash('replacement'), height: HEIGHT, seenAt: lostAt };
-      return chain([seen(hash('tx'), full, { unminedSince: lostAt, conflict })]);
+      return chain([seen(hash('tx'), FULL, { unminedSince: lostAt, conflict })]);
     }
     default:
       return chain([]);

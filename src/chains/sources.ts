@@ -15,29 +15,13 @@ const SLOW_MS = 3_000;
 
 type Standing = Pick<SourceState, 'state' | 'reason' | 'health'>;
 
-/** Joins sources in order of preference. Each must be on the same chain before it counts. */
-export function joinSources({
-  coin,
-  network,
-  sources,
-  log,
-  clock,
-}: {
-  coin: Coin;
-  network: Network;
-  sources: readonly NamedSource[];
-  log: Log;
-  clock: Clock;
-}): Chain {
-  const followers = sources.filter((one) => one.follows);
-  let current = followers[0] ?? null;
-  /** Block 0 according to the first source that answered. The others must show the same. */
+type Joined = { coin: Coin; network: Network; sources: readonly NamedSource[]; log: Log; clock: Clock };
+
+/** Rejects sources on another chain: all must show the same block 0 as the first that answered. */
+function createOrigin({ coin, sources }: Pick<Joined, 'coin' | 'sources'>): (one: NamedSource) => Promise<void> {
   let origin: string | null = null;
   const sameOrigin = new Set<NamedSource>();
-  const known = new Map<NamedSource, Standing & { atMs: number }>();
-
-  /** Rejects a source on another chain. */
-  const admit = async (one: NamedSource): Promise<void> => {
+  return async (one) => {
     if (sameOrigin.has(one) || sources.length === 1) return;
     const hash = (await one.source.blockAt(0))?.hash;
     if (hash === undefined) throw new ChainError('outage', `${one.name} does not show block 0`);
@@ -45,6 +29,21 @@ export function joinSources({
     if (hash !== origin) throw new ChainError('wrong_network', `${one.name} is on another chain than the other sources of ${coin}`);
     sameOrigin.add(one);
   };
+}
+
+type Standings = {
+  /** Asks the source how it is. */
+  inspect(one: NamedSource): Promise<Standing>;
+  /** The same, from a recent answer if there is one. */
+  of(one: NamedSource): Promise<Standing>;
+  /** The last answer. */
+  last(one: NamedSource): Standing | null;
+};
+
+/** How each source is. Each must be on the same chain before it counts. */
+function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>): Standings {
+  const admit = createOrigin({ coin, sources });
+  const known = new Map<NamedSource, Standing & { atMs: number }>();
   const examine = async (one: NamedSource): Promise<Standing> => {
     let standing: Standing;
     try {
@@ -72,22 +71,42 @@ export function joinSources({
     known.set(one, { ...standing, atMs: clock.monotonicMs() });
     return standing;
   };
-  const standingOf = async (one: NamedSource): Promise<Standing> => {
-    const last = known.get(one);
-    const fresh = last && clock.monotonicMs() - last.atMs < (last.state === 'ok' ? HEALTH_FRESH_MS : DOWN_FRESH_MS);
-    return fresh ? last : inspect(one);
+  return {
+    inspect,
+    of: async (one) => {
+      const last = known.get(one);
+      const fresh = last && clock.monotonicMs() - last.atMs < (last.state === 'ok' ? HEALTH_FRESH_MS : DOWN_FRESH_MS);
+      return fresh ? last : inspect(one);
+    },
+    last: (one) => known.get(one) ?? null,
   };
+}
+
+type Taken<T> = { answer: T; by: NamedSource };
+type Ask<T> = (source: ChainSource) => Promise<T>;
+
+/** The source that payments are read from, and which takes over when it is down or hangs. */
+function createFollowing({
+  coin,
+  followers,
+  standings,
+  log,
+}: {
+  coin: Coin;
+  followers: readonly NamedSource[];
+  standings: Standings;
+  log: Log;
+}) {
+  let current = followers[0] ?? null;
   const moveTo = (one: NamedSource, reason: string): void => {
     if (one === current) return;
     log.warn({ coin, from: current?.name, to: one.name, reason }, 'Switched to another source for this coin');
     current = one;
   };
-
-  type Taken<T> = { answer: T; by: NamedSource };
   /** The next healthy source that answers; null when there is none. */
-  const askOthers = async <T>(ask: (source: ChainSource) => Promise<T>, than: NamedSource): Promise<Taken<T> | null> => {
+  const askOthers = async <T>(ask: Ask<T>, than: NamedSource): Promise<Taken<T> | null> => {
     for (const next of followers) {
-      if (next === than || (await inspect(next)).state !== 'ok') continue;
+      if (next === than || (await standings.inspect(next)).state !== 'ok') continue;
       try {
         return { answer: await ask(next.source), by: next };
       } catch (another) {
@@ -96,8 +115,7 @@ export function joinSources({
     }
     return null;
   };
-  /** Asks the followed source; if it is down or hangs, the next healthy one takes over. */
-  const follow = async <T>(ask: (source: ChainSource) => Promise<T>): Promise<T> => {
+  const follow = async <T>(ask: Ask<T>): Promise<T> => {
     const one = current;
     if (!one) throw new ChainError('unsupported', `no source of ${coin} can be followed; set ${coin}_NODE_URL`);
     const first = ask(one.source);
@@ -119,42 +137,51 @@ export function joinSources({
       return taken.answer;
     }
   };
-
-  /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
-  const TELLING: readonly ChainError['kind'][] = ['not_found', 'outage', 'wrong_network', 'pruned', 'unsupported'];
-  const lookUp = async <T>(ask: (source: ChainSource) => Promise<T>): Promise<T> => {
-    const failures: ChainError[] = [];
-    for (const one of sources) {
-      try {
-        const { state, reason } = await standingOf(one);
-        if (state !== 'ok') throw new ChainError('outage', reason!);
-        return await ask(one.source);
-      } catch (error) {
-        if (!(error instanceof ChainError)) throw error;
-        failures.push(error);
-      }
-    }
-    // Among equals the last one wins, because sources with an index are listed after nodes.
-    throw failures.toReversed().toSorted((a, b) => TELLING.indexOf(a.kind) - TELLING.indexOf(b.kind))[0]!;
+  /** Checks every source, and then reads from the first healthy one. */
+  const survey = async (sources: readonly NamedSource[]): Promise<SourceState[]> => {
+    const checked = await Promise.all(sources.map(async (one) => ({ one, standing: await standings.inspect(one) })));
+    const well = followers.find((one) => standings.last(one)?.state === 'ok');
+    if (well) moveTo(well, current ? (standings.last(current)?.reason ?? 'it is preferred and well again') : '');
+    return checked.map(({ one, standing }) => {
+      const { name, trust, source } = one;
+      return { name, trust, source, ...standing, followed: one === current };
+    });
   };
+  return { follow, survey, isCurrent: (one: NamedSource) => one === current };
+}
 
+/** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
+const TELLING: readonly ChainError['kind'][] = ['not_found', 'outage', 'wrong_network', 'pruned', 'unsupported'];
+
+/** Asks one source after the other. Among equal failures the last one wins, because sources with an index are listed after nodes. */
+async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonly NamedSource[]; standings: Standings }): Promise<T> {
+  const failures: ChainError[] = [];
+  for (const one of sources) {
+    try {
+      const { state, reason } = await standings.of(one);
+      if (state !== 'ok') throw new ChainError('outage', reason ?? `${one.name} does not answer`);
+      return await ask(one.source);
+    } catch (error) {
+      if (!(error instanceof ChainError)) throw error;
+      failures.push(error);
+    }
+  }
+  const [first] = failures.toReversed().toSorted((a, b) => TELLING.indexOf(a.kind) - TELLING.indexOf(b.kind));
+  throw first ?? new ChainError('unsupported', 'no source is set');
+}
+
+/** Joins sources in order of preference. */
+export function joinSources({ coin, network, sources, log, clock }: Joined): Chain {
+  const followers = sources.filter((one) => one.follows);
+  const standings = createStandings({ coin, network, sources, clock });
+  const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
+  const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources, standings });
   return {
     coin,
     network,
     sources,
     follows: followers.length > 0,
-    survey: async () => {
-      const standings = await Promise.all(sources.map((one) => inspect(one)));
-      const well = followers.find((one) => known.get(one)!.state === 'ok');
-      if (well) moveTo(well, current ? (known.get(current)!.reason ?? 'it is preferred and well again') : '');
-      return sources.map((one, i) => ({
-        name: one.name,
-        trust: one.trust,
-        source: one.source,
-        ...standings[i]!,
-        followed: one === current,
-      }));
-    },
+    survey: () => survey(sources),
     genesis: () => follow((source) => source.genesis()),
     health: () => follow((source) => source.health()),
     tip: () => follow((source) => source.tip()),
@@ -164,16 +191,16 @@ export function joinSources({
     fetchMempool: (health) => follow((source) => source.fetchMempool(health)),
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => follow((source) => source.finality()),
-    transaction: (txid, hint) => lookUp((source) => source.transaction(txid, hint)),
-    addressSummary: (address) => lookUp((source) => source.addressSummary(address)),
-    fees: () => lookUp((source) => source.fees()),
+    transaction: (txid, hint) => any((source) => source.transaction(txid, hint)),
+    addressSummary: (address) => any((source) => source.addressSummary(address)),
+    fees: () => any((source) => source.fees()),
     readUnspent: (of) =>
-      lookUp(async (source) => {
+      any(async (source) => {
         if (source.readUnspent) return source.readUnspent(of);
         throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${coin}_NODE_URL`);
       }),
     onHint: (wake) => {
-      const ends = followers.flatMap((one) => one.source.onHint?.(() => one === current && wake()) ?? []);
+      const ends = followers.flatMap((one) => one.source.onHint?.(() => isCurrent(one) && wake()) ?? []);
       return () => {
         for (const end of ends) end();
       };

@@ -1,5 +1,6 @@
 /** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it accepts, waits for its rate limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { invariant } from '../../core/invariant.ts';
 import type { Log } from '../../log.ts';
 import { type Outgoing, OutgoingError } from '../../outgoing.ts';
 import { ChainError } from '../chain.ts';
@@ -84,29 +85,13 @@ const isLimited = ({ code, message }: EthError): boolean =>
 export const isPruned = ({ code, message }: EthError): boolean =>
   code === 4444 || /pruned|missing trie node|historical state|state .*not available|required historical/i.test(message);
 
-/** Creates the connection; it sends on demand. `retryMs`: the first pause after a rate limit without Retry-After. */
-export function createEthRpc({
-  url,
-  outgoing,
-  log,
-  retryMs = 1_000,
-}: {
-  url: string;
-  outgoing: Outgoing;
-  log: Log;
-  retryMs?: number;
-}): EthRpc {
-  const closing = new AbortController();
-  const missing = new Map<string, number>();
-  const unusable = new Map<string, number>();
-  let batchSize = BATCH;
-  let smallerSince = 0;
-  let nextId = 1;
+type Exchanged = { status: number; retryAfter: string | undefined; parsed: unknown; first: number };
+type Exchange = (calls: readonly EthCall[], limits: EthLimits) => Promise<Exchanged>;
 
-  const exchange = async (
-    calls: readonly EthCall[],
-    limits: EthLimits,
-  ): Promise<{ status: number; retryAfter: string | undefined; parsed: unknown; first: number }> => {
+/** One HTTP request with these calls, numbered from `first`. */
+function createExchange({ url, outgoing }: { url: string; outgoing: Outgoing }): Exchange {
+  let nextId = 1;
+  return async (calls, limits) => {
     const first = nextId;
     nextId += calls.length;
     const body = calls.map(([method, ...params], i) => ({ jsonrpc: '2.0', id: first + i, method, params }));
@@ -126,9 +111,45 @@ export function createEthRpc({
     }
     return { status: reply.status, retryAfter: reply.headers['retry-after'], parsed, first };
   };
+}
 
+/** Replies of which some are null: to be sent again after `waitMs` (0: after our own pause), or at once in smaller batches. */
+type Read = { replies: (EthReply | null)[]; waitMs: number | null } | 'smaller';
+
+/** What the reply to these calls means. Errors: ChainError outage. */
+export function readExchange(calls: readonly EthCall[], { status, retryAfter, parsed, first }: Exchanged): Read {
+  const again = (): Read => ({ replies: calls.map(() => null), waitMs: waitOf(retryAfter) });
+  if (status === 429 || (status === 503 && retryAfter !== undefined)) return again();
+  const whole = Array.isArray(parsed) ? null : errorOf(parsed);
+  const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
+  if (calls.length > 1 && (!Array.isArray(parsed) || calls.some((_, i) => !answers.has(String(first + i))))) {
+    const limit = whole ?? (Array.isArray(parsed) ? parsed.map(errorOf).find((error) => error && isLimited(error)) : null);
+    if (limit && isLimited(limit)) return again();
+    if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
+    // It rejects batches of this size, or all batches.
+    return 'smaller';
+  }
+  const replies = calls.map((_, i): EthReply | null => {
+    // A rejection before the call was parsed has no id.
+    const answer = answers.get(String(first + i)) ?? (calls.length === 1 && whole ? fields(parsed) : undefined);
+    const error = answer && errorOf(answer);
+    if (error && isLimited(error)) return null;
+    if (error) return { result: null, error };
+    if (status === 401 || status === 403) throw new ChainError('outage', 'the ETH node refuses the key, user or password in its URL');
+    if (!answer || !('result' in answer)) throw new ChainError('outage', `the ETH node answered status ${status} and another request`);
+    return { result: answer.result, error: null };
+  });
+  return { replies, waitMs: replies.includes(null) ? waitOf(retryAfter) : null };
+}
+
+type Batch = (calls: readonly EthCall[], limits?: EthLimits) => Promise<EthReply[]>;
+
+/** Sends calls in batches as large as the node accepts, and again what it limited. */
+function createBatches({ exchange, log, retryMs, signal }: { exchange: Exchange; log: Log; retryMs: number; signal: AbortSignal }): Batch {
+  let batchSize = BATCH;
+  let smallerSince = 0;
   /** Sends the same calls in smaller batches, and keeps that size. */
-  const sendSmaller = async (calls: readonly EthCall[], limits: EthLimits): Promise<(EthReply | null)[]> => {
+  const sendSmaller = async (calls: readonly EthCall[], limits: EthLimits): Promise<EthReply[]> => {
     // Kept, because a part may be halved again.
     const size = Math.max(1, Math.floor(calls.length / 2));
     batchSize = size;
@@ -138,90 +159,93 @@ export function createEthRpc({
     for (let i = 0; i < calls.length; i += size) replies.push(...(await batch(calls.slice(i, i + size), limits)));
     return replies;
   };
-
-  /** One round for these calls; null for a call that hit a rate limit and must be retried. */
-  const send = async (calls: readonly EthCall[], limits: EthLimits): Promise<{ replies: (EthReply | null)[]; waitMs: number | null }> => {
-    let answered: Awaited<ReturnType<typeof exchange>>;
+  const send = async (calls: readonly EthCall[], limits: EthLimits): Promise<Exclude<Read, 'smaller'>> => {
+    let read: Read;
     try {
-      answered = await exchange(calls, limits);
+      read = readExchange(calls, await exchange(calls, limits));
     } catch (error) {
       // Single calls may fit.
       if (calls.length === 1 || !isTooLarge(error)) throw error;
-      return { replies: await sendSmaller(calls, limits), waitMs: null };
+      read = 'smaller';
     }
-    const { status, retryAfter, parsed, first } = answered;
-    if (status === 429 || (status === 503 && retryAfter !== undefined))
-      return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
-    const whole = Array.isArray(parsed) ? null : errorOf(parsed);
-    const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
-    if (calls.length > 1 && (!Array.isArray(parsed) || calls.some((_, i) => !answers.has(String(first + i))))) {
-      const limit = whole ?? (Array.isArray(parsed) ? parsed.map(errorOf).find((error) => error && isLimited(error)) : null);
-      if (limit && isLimited(limit)) return { replies: calls.map(() => null), waitMs: waitOf(retryAfter) };
-      if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
-      // It rejects batches of this size, or all batches.
-      return { replies: await sendSmaller(calls, limits), waitMs: null };
-    }
-    const replies = calls.map((_, i): EthReply | null => {
-      // A rejection before the call was parsed has no id.
-      const answer = answers.get(String(first + i)) ?? (calls.length === 1 && whole ? fields(parsed) : undefined);
-      const error = answer && errorOf(answer);
-      if (error && isLimited(error)) return null;
-      if (error) return { result: null, error };
-      if (status === 401 || status === 403) throw new ChainError('outage', 'the ETH node refuses the key, user or password in its URL');
-      if (!answer || !('result' in answer)) throw new ChainError('outage', `the ETH node answered status ${status} and another request`);
-      return { result: answer.result, error: null };
-    });
-    return { replies, waitMs: replies.includes(null) ? waitOf(retryAfter) : null };
+    return read === 'smaller' ? { replies: await sendSmaller(calls, limits), waitMs: null } : read;
   };
-
-  const batch = async (calls: readonly EthCall[], limits = LIMITS): Promise<EthReply[]> => {
+  const pause = async (ms: number): Promise<void> => {
+    if (ms > MAX_WAIT_MS) throw limitedNow();
+    await sleep(ms, undefined, { signal }).catch((cause) => {
+      throw new ChainError('outage', 'the connection to the ETH node was closed', { cause });
+    });
+  };
+  const batch: Batch = async (calls, limits = LIMITS) => {
     if (batchSize < BATCH && performance.now() - smallerSince > ASK_AGAIN_MS) batchSize = BATCH;
     const done: EthReply[] = new Array(calls.length);
-    let open = calls.map((_, i) => i);
+    let open = [...calls.entries()];
     for (let tries = 1; open.length > 0; tries++) {
-      const limited: number[] = [];
+      const limited: typeof open = [];
       let pauseMs = 0;
       for (let i = 0; i < open.length; ) {
         const part = open.slice(i, i + batchSize);
         i += part.length;
         const { replies, waitMs } = await send(
-          part.map((n) => calls[n]!),
+          part.map(([, call]) => call),
           limits,
         );
-        for (const [j, reply] of replies.entries()) {
-          if (reply) done[part[j]!] = reply;
-          else limited.push(part[j]!);
+        for (const [j, entry] of part.entries()) {
+          const reply = replies[j];
+          if (reply) done[entry[0]] = reply;
+          else limited.push(entry);
         }
-        if (waitMs !== null) {
-          pauseMs = waitMs || retryMs * 2 ** (tries - 1);
-          limited.push(...open.slice(i));
-          break;
-        }
+        if (waitMs === null) continue;
+        pauseMs = waitMs || retryMs * 2 ** (tries - 1);
+        limited.push(...open.slice(i));
+        break;
       }
       if (limited.length > 0) {
-        if (tries >= TRIES || pauseMs > MAX_WAIT_MS)
-          throw new ChainError('outage', 'the ETH node limits requests; it is asked again later');
-        await sleep(pauseMs, undefined, { signal: closing.signal }).catch((cause) => {
-          throw new ChainError('outage', 'the connection to the ETH node was closed', { cause });
-        });
+        if (tries >= TRIES) throw limitedNow();
+        await pause(pauseMs);
       }
       open = limited;
     }
     return done;
   };
+  return batch;
+}
 
+const limitedNow = () => new ChainError('outage', 'the ETH node limits requests; it is asked again later');
+
+/** Creates the connection; it sends on demand. `retryMs`: the first pause after a rate limit without Retry-After. */
+export function createEthRpc({
+  url,
+  outgoing,
+  log,
+  retryMs = 1_000,
+}: {
+  url: string;
+  outgoing: Outgoing;
+  log: Log;
+  retryMs?: number;
+}): EthRpc {
+  const closing = new AbortController();
+  const missing = new Map<string, number>();
+  const unusable = new Map<string, number>();
+  const batch = createBatches({ exchange: createExchange({ url, outgoing }), log, retryMs, signal: closing.signal });
+  const single = async (call: EthCall, limits?: EthLimits): Promise<EthReply> => {
+    const [reply] = await batch([call], limits);
+    invariant(reply, 'a call has a reply');
+    return reply;
+  };
   const attempt: EthRpc['attempt'] = async ({ call, as = call[0], limits = LIMITS, lacks = isMissing }) => {
     const [method] = call;
     const since = missing.get(as);
     if (since !== undefined && performance.now() - since < ASK_AGAIN_MS) return undefined;
     try {
-      const [reply] = await batch([call], limits);
-      if (!reply!.error) {
+      const { result, error } = await single(call, limits);
+      if (!error) {
         missing.delete(as);
-        return reply!.result ?? undefined;
+        return result ?? undefined;
       }
-      if (lacks(reply!.error)) missing.set(as, performance.now());
-      else log.debug({ coin: 'ETH', method, reason: reply!.error.message }, 'The node does not support this call');
+      if (lacks(error)) missing.set(as, performance.now());
+      else log.debug({ coin: 'ETH', method, reason: error.message }, 'The node does not support this call');
     } catch (error) {
       if (!(error instanceof ChainError) || error.kind !== 'outage' || isAway(error)) throw error;
       unusable.set(method, (unusable.get(method) ?? 0) + 1);
@@ -229,15 +253,14 @@ export function createEthRpc({
     }
     return undefined;
   };
-
   return {
     batch: (calls) => batch(calls),
     attempt,
     unusable: () => unusable,
     call: async (method, ...params) => {
-      const [reply] = await batch([[method, ...params]]);
-      if (reply!.error) throw failure(reply!.error, method);
-      return reply!.result;
+      const { result, error } = await single([method, ...params]);
+      if (error) throw failure(error, method);
+      return result;
     },
     close: () => closing.abort(),
   };

@@ -158,6 +158,13 @@ export function movesOfFlatTraces(value: unknown, transactions: readonly EthTran
   });
 }
 
+/** What each account received. */
+export const sumsOf = (moves: readonly Move[]): Map<string, bigint> => {
+  const sums = new Map<string, bigint>();
+  for (const { to, units } of moves) sums.set(to, (sums.get(to) ?? 0n) + units);
+  return sums;
+};
+
 /** Zero bytes before an address in a 32-byte word of call data. */
 const PADDING = 12;
 /** Leading bytes of an address that may be zero themselves. */

@@ -1,0 +1,121 @@
+/**
+ * The door through which all facts of a chain come. Whatever a source is, followers see only blocks that are the ones they asked for,
+ * amounts above zero, and sums that add up. Anything else is an outage of that source, so that another one is asked.
+ */
+import {
+  type AddressSummary,
+  type BlockRef,
+  type BlockScan,
+  ChainError,
+  type ChainHealth,
+  type ChainSource,
+  type FeeTier,
+  type Finality,
+  type MempoolScan,
+  type Sighting,
+  type Unspent,
+} from './chain.ts';
+
+/** 32 bytes in hex; chains of accounts write 0x before it. */
+const HASH = /^(0x)?[0-9a-f]{64}$/;
+/** An output script, or an account. */
+const KEY = /^([0-9a-f]{2})+$/;
+
+type Ensure = (condition: boolean, what: string) => void;
+const ensureOf =
+  (name: string): Ensure =>
+  (condition, what) => {
+    if (!condition) throw new ChainError('outage', `${name} answered ${what}`);
+  };
+
+const isHeight = (height: number): boolean => Number.isSafeInteger(height) && height >= 0;
+
+export function checkBlockRef(ref: BlockRef, ensure: Ensure): BlockRef {
+  ensure(isHeight(ref.height), `the height ${ref.height}`);
+  ensure(HASH.test(ref.hash), 'a block without a hash of 32 bytes');
+  // Block 0 has no parent.
+  ensure(HASH.test(ref.parent) || ref.height === 0, 'a block without a parent');
+  ensure(Number.isFinite(ref.time.getTime()), 'a block without a time');
+  return ref;
+}
+
+export function checkSighting({ key, txid, ref, units, outputs }: Sighting, ensure: Ensure): void {
+  ensure(units > 0n, `a transfer of ${units} base units`);
+  ensure(KEY.test(key), 'a transfer to something that is neither a script nor an account');
+  ensure(ref !== '' && (txid === null || HASH.test(txid)), 'a transfer without a transaction');
+  if (!outputs) return;
+  ensure(
+    outputs.every(([, part]) => part > 0n) && outputs.reduce((sum, [, part]) => sum + part, 0n) === units,
+    'outputs that do not add up to their transfer',
+  );
+}
+
+function checkScan<T extends Pick<BlockScan | MempoolScan, 'sightings'>>(scan: T, ensure: Ensure): T {
+  for (const sighting of scan.sightings) checkSighting(sighting, ensure);
+  return scan;
+}
+
+export function checkFees(tiers: readonly FeeTier[], ensure: Ensure): readonly FeeTier[] {
+  const rates = (['slow', 'normal', 'fast'] as const).map((speed) => tiers.find((tier) => tier.speed === speed)?.units ?? -1n);
+  const [slow = -1n, normal = -1n, fast = -1n] = rates;
+  ensure(slow >= 0n && normal >= slow && fast >= normal, 'fees of which a faster one is cheaper');
+  return tiers;
+}
+
+function checkFinality(finality: Finality, ensure: Ensure): Finality {
+  const { safe, finalized, chainlock } = finality;
+  for (const height of [safe, finalized, chainlock]) ensure(height === null || isHeight(height), `the final height ${height}`);
+  return finality;
+}
+function checkHealth(health: ChainHealth, ensure: Ensure): ChainHealth {
+  checkBlockRef(health.tip, ensure);
+  return health;
+}
+function checkSummary(summary: AddressSummary, ensure: Ensure): AddressSummary {
+  const { balanceUnits, receivedUnits, sentUnits } = summary;
+  ensure(balanceUnits >= 0n && receivedUnits >= 0n && sentUnits >= 0n, 'a negative balance');
+  return summary;
+}
+function checkUnspent(unspent: Unspent, ensure: Ensure): Unspent {
+  ensure(unspent.leavingUnits >= 0n && unspent.leavingUnits <= unspent.units, 'that more leaves an address than it holds');
+  return unspent;
+}
+
+/** The same source; `name` identifies it in errors. */
+export function checkedSource(source: ChainSource, name: string): ChainSource {
+  const ensure = ensureOf(name);
+  const block = (ref: BlockRef | null, isAsked: (ref: BlockRef) => boolean): BlockRef | null => {
+    if (ref === null) return null;
+    ensure(isAsked(ref), 'another block than the one asked for');
+    return checkBlockRef(ref, ensure);
+  };
+  const { readUnspent } = source;
+  return {
+    ...source,
+    health: async () => checkHealth(await source.health(), ensure),
+    tip: async () => checkBlockRef(await source.tip(), ensure),
+    blockAt: async (height) => block(await source.blockAt(height), (ref) => ref.height === height),
+    block: async (hash) => block(await source.block(hash), (ref) => ref.hash === hash),
+    fetchBlock: async (hash) => {
+      const fetched = await source.fetchBlock(hash);
+      const ref = checkBlockRef(fetched.ref, ensure);
+      ensure(ref.hash === hash, 'another block than the one asked for');
+      return {
+        ...fetched,
+        scan: async (matcher) => {
+          const scan = await fetched.scan(matcher);
+          ensure(scan.block.hash === hash && scan.block.height === ref.height, 'transfers of another block than the one asked for');
+          return checkScan(scan, ensure);
+        },
+      };
+    },
+    fetchMempool: async (health) => {
+      const fetched = await source.fetchMempool(health);
+      return { ...fetched, scan: async (matcher) => checkScan(await fetched.scan(matcher), ensure) };
+    },
+    finality: async () => checkFinality(await source.finality(), ensure),
+    addressSummary: async (address) => checkSummary(await source.addressSummary(address), ensure),
+    fees: async () => checkFees(await source.fees(), ensure),
+    ...(readUnspent && { readUnspent: async (of) => checkUnspent(await readUnspent(of), ensure) }),
+  };
+}

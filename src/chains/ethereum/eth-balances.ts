@@ -1,0 +1,104 @@
+/** Balances of accounts before and after a block, and what of their change no direct transfer explains. */
+import { invariant } from '../../core/invariant.ts';
+import type { Log } from '../../log.ts';
+import type { EthBlock } from './eth-block.ts';
+import { type EthRpc, failure, isPruned, quantity } from './eth-rpc.ts';
+import { type Move, sentBy, sumsOf } from './value-moves.ts';
+
+/** Accounts whose balances are read in one call. */
+const BALANCES = 200;
+
+/**
+ * Reads balances without a contract on the chain: as the code of a contract creation that is only simulated, followed by the
+ * accounts as words. It turns each word into the balance and returns them all.
+ *
+ *   PUSH1 1f CODESIZE SUB DUP1 PUSH1 1f PUSH1 00 CODECOPY   size = what follows the code; copy it to memory 0
+ *   DUP1                                                    i = size
+ *   JUMPDEST DUP1 ISZERO PUSH1 1d JUMPI                     (0b) until i is 0:
+ *   PUSH1 20 SWAP1 SUB DUP1 MLOAD BALANCE DUP2 MSTORE       i -= 32; memory[i] = balance(memory[i])
+ *   PUSH1 0b JUMP
+ *   JUMPDEST RETURN                                         (1d) return memory from 0 (that is i) to size
+ */
+const READ_BALANCES = '0x601f380380601f60003980' + '5b8015601d57' + '6020900380513181' + '52600b56' + '5bf3';
+
+export type Balances = ReadonlyMap<string, bigint>;
+
+/** Balances at a block, by hash so a reorganization cannot mix blocks; null when the node no longer has them. */
+export async function balancesAt(
+  blockHash: string,
+  keys: readonly string[],
+  { attempt, batch }: Pick<EthRpc, 'attempt' | 'batch'>,
+): Promise<Map<string, bigint> | null> {
+  const found = new Map<string, bigint>();
+  const at = { blockHash };
+  for (let i = 0; i < keys.length; i += BALANCES) {
+    const part = keys.slice(i, i + BALANCES);
+    const data = READ_BALANCES + part.map((key) => key.padStart(64, '0')).join('');
+    const words = await attempt({ call: ['eth_call', { data }, at] });
+    if (typeof words === 'string' && words.length === 2 + 64 * part.length) {
+      for (const [n, key] of part.entries()) found.set(key, quantity(`0x${words.slice(2 + 64 * n, 66 + 64 * n)}`));
+      continue;
+    }
+    const replies = await batch(part.map((key) => ['eth_getBalance', `0x${key}`, at]));
+    for (const [n, key] of part.entries()) {
+      const { result, error } = replies[n] ?? { result: null, error: null };
+      if (error && isPruned(error)) return null;
+      if (error) throw failure(error, 'eth_getBalance');
+      found.set(key, quantity(result));
+    }
+  }
+  return found;
+}
+
+/** What accounts gained between two readings, beyond direct transfers: their change, what they sent, less what they received. */
+export function unexplainedGains(
+  { transactions, receipts }: Pick<EthBlock, 'transactions' | 'receipts'>,
+  { keys, before, after, direct }: { keys: readonly string[]; before: Balances; after: Balances; direct: readonly Move[] },
+): Map<string, bigint> {
+  const received = sumsOf(direct);
+  return new Map(
+    keys.map((key) => {
+      const [had, has] = [before.get(key), after.get(key)];
+      invariant(had !== undefined && has !== undefined, 'both balances of an account were read');
+      return [key, has - had + sentBy(key, transactions, receipts) - (received.get(key) ?? 0n)];
+    }),
+  );
+}
+
+export type BalanceReader = {
+  /** What accounts gained in a block beyond direct transfers; null when the node no longer has the balances. */
+  unexplained(block: EthBlock, keys: readonly string[], direct: readonly Move[]): Promise<Map<string, bigint> | null>;
+  /** Reports once that the node has no balances. */
+  missing(block: EthBlock): void;
+};
+
+export function createBalanceReader({ rpc, log }: { rpc: Pick<EthRpc, 'attempt' | 'batch'>; log: Log }): BalanceReader {
+  const coin = 'ETH';
+  let blind = false;
+  let last: { hash: string; balances: Balances } = { hash: '', balances: new Map() };
+  return {
+    unexplained: async (block, keys, direct) => {
+      const { ref } = block;
+      // The balances after one block are those before the next, so most were already read.
+      const known = last.hash === ref.parent ? last.balances : new Map<string, bigint>();
+      const asked = keys.filter((key) => !known.has(key));
+      const fresh = await balancesAt(ref.parent, asked, rpc);
+      const after = fresh && (await balancesAt(ref.hash, keys, rpc));
+      if (!after) return null;
+      if (blind) log.warn({ coin, height: ref.height }, 'The node has balances again from this block on');
+      blind = false;
+      const rest = unexplainedGains(block, { keys, before: new Map([...known, ...fresh]), after, direct });
+      // A balance that fell without a reason is read again for the next block, because a gain must not rest on one of two differing replies.
+      last = { hash: ref.hash, balances: new Map([...after].filter(([key]) => (rest.get(key) ?? 0n) >= 0n)) };
+      return rest;
+    },
+    missing: ({ ref }) => {
+      if (!blind)
+        log.error(
+          { coin, height: ref.height },
+          'The node no longer has balances from this block on; payments sent through contracts are not detected until it does',
+        );
+      blind = true;
+    },
+  };
+}
