@@ -271,6 +271,8 @@ async function stage(operationId: string): Promise<Stage> {
 }
 
 /** Sends an operation with its example parameters but one, the ids replaced by real ones. */
+/** The coin of the real node. */
+const ON_CHAIN: Readonly<Record<string, string>> = { currency: 'LTC', network: 'litecoin' };
 async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
@@ -305,7 +307,7 @@ async function replay(
     const value = real(String(parameter.example));
     if (parameter.in === 'path') url = url.replace(`{${parameter.name}}`, value);
     // The one node of the test is a Litecoin node.
-    if (parameter.in === 'query') query.set(parameter.name, onChain && parameter.name === 'currency' ? 'LTC' : value);
+    if (parameter.in === 'query') query.set(parameter.name, (onChain && ON_CHAIN[parameter.name]) || value);
     if (parameter.in === 'header') headers[parameter.name] = `${value} ${payment}`;
   }
   const client = live ? app.live : app.test;
