@@ -1,0 +1,159 @@
+/** The metrics for an operator's monitoring, in Prometheus text format. */
+import type { Context } from '../context.ts';
+import { DOUBTS } from '../core/certainty.ts';
+import { CHAIN, COIN, COINS } from '../core/coin.ts';
+import { GUARD_CODES } from '../core/guard.ts';
+import { requestLogCounts } from '../keys/requests.ts';
+import { readGuards, readTroubles } from '../payments/chain-state.ts';
+import { readDeliveryQueue } from '../webhooks/queue.ts';
+
+type Value = readonly [labels: string, value: number];
+export type Metric = readonly [name: string, type: 'gauge' | 'counter', help: string, values: readonly Value[]];
+
+/** All metrics of this process and its database. */
+export async function readMetrics(ctx: Context): Promise<string> {
+  const [queue, due, tips, guards, troubles] = await Promise.all([
+    readDeliveryQueue(ctx),
+    readDue(ctx),
+    readTips(ctx),
+    readGuards(ctx),
+    readTroubles(ctx),
+  ]);
+  return metricsText([
+    ...deliveryMetrics(queue),
+    ...paymentMetrics(due),
+    ...chainMetrics({ tips, guards, troubles }),
+    ...sourceMetrics(ctx, guards),
+    ...processMetrics(ctx),
+  ]);
+}
+
+/** Metrics as Prometheus reads them. */
+export const metricsText = (metrics: readonly Metric[]): string =>
+  metrics
+    .map(([name, type, help, values]) => {
+      const lines = values.map(([labels, value]) => `${name}${labels} ${value}\n`);
+      return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
+    })
+    .join('');
+
+type Due = { payments: bigint; blocks: bigint; outages: bigint };
+async function readDue(ctx: Context): Promise<Due> {
+  const [due] = await ctx.db.sql<Due[]>`
+    select (select count(*) from payments where due_at <= clock_timestamp()) as payments, (select count(*) from due_work where kind = 'settle') as blocks,
+      (select count(*) from payment_outages where ended_at is null) as outages`;
+  return due!;
+}
+
+type TipRow = { coin: string; height: bigint; lag: number };
+const readTips = (ctx: Context) => ctx.db.sql<TipRow[]>`
+  select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
+
+const deliveryMetrics = (queue: Awaited<ReturnType<typeof readDeliveryQueue>>): Metric[] => [
+  ['florin_deliveries_due', 'gauge', 'Webhook deliveries due now', [['', queue.due]]],
+  ['florin_deliveries_in_flight', 'gauge', 'Webhook deliveries leased by a worker', [['', queue.inFlight]]],
+  ['florin_deliveries_oldest_seconds', 'gauge', 'Age of the oldest due delivery', [['', queue.oldestSeconds]]],
+  [
+    'florin_delivery_attempts_total',
+    'counter',
+    'Attempts of webhook deliveries by outcome',
+    queue.attempts.map((a) => [`{outcome="${a.outcome}"}`, a.attempts]),
+  ],
+  ['florin_webhook_endpoints_off', 'gauge', 'Webhook endpoints that were switched off because they failed', [['', queue.endpointsOff]]],
+];
+
+const paymentMetrics = (due: Due): Metric[] => [
+  ['florin_payments_due', 'gauge', 'Payments due to be settled', [['', Number(due.payments)]]],
+  ['florin_settle_queue', 'gauge', 'Payments queued by followers', [['', Number(due.blocks)]]],
+  [
+    'florin_merchants_unpayable',
+    'gauge',
+    'Merchants whose customers met no payable currency, until one is ready',
+    [['', Number(due.outages)]],
+  ],
+];
+
+type Chains = {
+  tips: readonly TipRow[];
+  guards: Awaited<ReturnType<typeof readGuards>>;
+  troubles: Awaited<ReturnType<typeof readTroubles>>;
+};
+const chainMetrics = ({ tips, guards, troubles }: Chains): Metric[] => [
+  ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],
+  ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.coin}"}`, t.lag])],
+  [
+    'florin_chain_failures',
+    'gauge',
+    'Rounds of a follower that failed one after the other',
+    troubles.map((t) => [`{coin="${t.coin}"}`, t.failures]),
+  ],
+  [
+    'florin_chain_block_failures',
+    'gauge',
+    'How often a follower failed at the block it is at, from three times on',
+    troubles.map((t) => [`{coin="${t.coin}"}`, t.failingBlock?.failures ?? 0]),
+  ],
+  [
+    'florin_chain_uncertain',
+    'gauge',
+    'Why nothing expires: what the source of a coin does not show may have happened all the same',
+    troubles.flatMap((t) => DOUBTS.map((code) => [`{coin="${t.coin}",reason="${code}"}`, t.doubt?.code === code ? 1 : 0] as const)),
+  ],
+  [
+    'florin_chain_held',
+    'gauge',
+    'Whether completion is held on the chain',
+    guards.map((g) => [`{coin="${g.coin}"}`, g.binding && g.reasons.length > 0 ? 1 : 0]),
+  ],
+  [
+    'florin_chain_unhealthy',
+    'gauge',
+    'What the chain-health guard found',
+    guards.flatMap((g) => GUARD_CODES.map((code) => [`{coin="${g.coin}",reason="${code}"}`, g.codes.includes(code) ? 1 : 0] as const)),
+  ],
+];
+
+const nameLabel = (name: string): string => name.replace(/[\\"\n]/g, '');
+
+function sourceMetrics(ctx: Context, guards: Chains['guards']): Metric[] {
+  const sources = guards.flatMap(({ coin, sources: all }) =>
+    all.map((source) => ({ ...source, labels: `{coin="${coin}",source="${nameLabel(source.name)}"}` })),
+  );
+  return [
+    ['florin_chain_source_up', 'gauge', 'Whether a source has a vote', sources.map((s) => [s.labels, s.state === 'ok' ? 1 : 0])],
+    [
+      'florin_chain_source_height',
+      'gauge',
+      'Tip of a source',
+      sources.flatMap((s) => (s.height === null ? [] : [[s.labels, s.height] as const])),
+    ],
+    [
+      'florin_chain_answers_unusable_total',
+      'counter',
+      'Answers of a source, in this process, that were too large, too late or broken, and that another answer replaced',
+      [...ctx.chains].flatMap(([id, chain]) =>
+        chain.sources.flatMap(({ name, source }) =>
+          [...(source.unusable?.() ?? [])].map(
+            ([method, answers]) => [`{coin="${CHAIN[id].code}",source="${nameLabel(name)}",method="${method}"}`, answers] as const,
+          ),
+        ),
+      ),
+    ],
+  ];
+}
+
+const processMetrics = (ctx: Context): Metric[] => [
+  [
+    'florin_price_usable',
+    'gauge',
+    'Whether live quotes can be made',
+    COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(COIN[coin].asset) ? 1 : 0]),
+  ],
+  [
+    'florin_requests_logged_total',
+    'counter',
+    'Requests of merchants in the log of this process: kept, counted only, dropped because the database lagged',
+    Object.entries(requestLogCounts(ctx)).map(([outcome, requests]) => [`{outcome="${outcome}"}`, requests] as const),
+  ],
+  ['process_resident_memory_bytes', 'gauge', 'Resident memory', [['', process.memoryUsage().rss]]],
+];

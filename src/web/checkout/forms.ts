@@ -1,0 +1,125 @@
+/** The forms of the hosted page: each runs one operation, and the page shows what it refused. */
+import { timingSafeEqual } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { COIN, type Coin, isCoin } from '../../core/coin.ts';
+import { Problem } from '../../core/problem.ts';
+import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateOnPage } from '../../payments/payments.ts';
+import { getPaymentForCustomer } from '../../payments/queries.ts';
+import type { Counting } from './counting.ts';
+import type { Fault, PageOptions } from './page.ts';
+import { chosenBy, formToken, languageOf, sendPayment } from './responses.ts';
+import { say } from './words.ts';
+
+export const PAYMENT_ID = /^pay_[0-9A-Za-z]{24}$/;
+
+/** What an operation leads to: another page, or the page of the payment. */
+type Answer = { location: string } | null;
+type Form = { id: string; fields: URLSearchParams };
+type Operation = (form: Form, request: FastifyRequest) => Promise<Answer>;
+
+export function registerForms(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+  const operations: Readonly<Record<string, Operation>> = {
+    '/pay/select': async ({ id, fields }, request) => {
+      const coin = coinOf(fields);
+      await counting.address(request, await getPaymentForCustomer(ctx, { paymentId: id }), coin);
+      await chooseCoin(ctx, { paymentId: id, coin, scenario: fields.get('scenario') });
+      return null;
+    },
+    '/pay/requote': async ({ id }) => {
+      const { settlement } = await getPaymentForCustomer(ctx, { paymentId: id });
+      if (settlement.coin) await chooseCoin(ctx, { paymentId: id, coin: settlement.coin });
+      return null;
+    },
+    '/pay/simulate': async ({ id, fields }) => {
+      await simulateOnPage(ctx, { paymentId: id, scenario: fields.get('scenario') ?? 'success' });
+      return null;
+    },
+    '/pay/refund-address': async ({ id, fields }) => {
+      const address = (fields.get('address') ?? '').trim();
+      await leaveRefundAddress(ctx, { paymentId: id, coin: coinOf(fields), address, email: fields.get('email')?.trim() || null });
+      return null;
+    },
+    '/pay/cancel': async ({ id }) => {
+      await cancelByPayer(ctx, { paymentId: id });
+      return null;
+    },
+    // Leads to another page, so it is always a plain form, with and without scripts.
+    '/pay/again': async ({ id }) => ({ location: `/pay?id=${await repeatPayment(ctx, { paymentId: id })}` }),
+  };
+  for (const [path, operation] of Object.entries(operations))
+    pages.post(path, async (request, reply) => {
+      const form = readForm(ctx, request);
+      const done = await attempt(async () => {
+        await counting.act(request, form.id);
+        return operation(form, request);
+      });
+      return answer(ctx, request, reply, { form, done });
+    });
+}
+
+/** The form, if it was part of a page of its payment. */
+export function readForm(ctx: Context, { body }: Pick<FastifyRequest, 'body'>): Form {
+  const fields = body instanceof URLSearchParams ? body : new URLSearchParams();
+  const id = fields.get('id') ?? '';
+  const token = Buffer.from(fields.get('token') ?? '');
+  const wanted = Buffer.from(formToken(ctx, id));
+  if (!PAYMENT_ID.test(id) || token.length !== wanted.length || !timingSafeEqual(token, wanted))
+    throw new Problem('payment_not_found', { id: '' });
+  return { id, fields };
+}
+
+type Done = { answer: Answer; refused: null } | { answer: null; refused: Problem };
+/** What an operation refuses is shown on the page; everything else fails the request. */
+async function attempt(run: () => Promise<Answer>): Promise<Done> {
+  try {
+    return { answer: await run(), refused: null };
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code === 'payment_not_found' || error.status === 500) throw error;
+    return { answer: null, refused: error };
+  }
+}
+
+/** With scripts, the page as it is now; without, a redirect to it, so that reloading repeats nothing. */
+async function answer(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { form: { id, fields }, done: { answer: made, refused } }: { form: Form; done: Done },
+) {
+  if (refused === null && request.headers['x-fragment'] !== '1') {
+    const chosen = chosenBy(request);
+    const target = made?.location ?? `/pay?id=${id}`;
+    return reply
+      .code(303)
+      .header('location', `${target}${chosen ? `&lang=${chosen}` : ''}`)
+      .send();
+  }
+  const view = await getPaymentForCustomer(ctx, { paymentId: id });
+  if (refused === null) return sendPayment(ctx, request, reply, { view });
+  const fault = faultOf(refused, fields, languageOf(request, view).words);
+  return sendPayment(ctx, request, reply, { view, status: refused.status, fault });
+}
+
+function coinOf(fields: URLSearchParams): Coin {
+  const coin = fields.get('currency');
+  if (!isCoin(coin)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  return coin;
+}
+
+/** The error message shown to the payer, in the language of the page. */
+export function faultOf(problem: Problem, form: URLSearchParams, words: PageOptions['language']['words']): Fault {
+  const given = { address: (form.get('address') ?? '').slice(0, 200), email: (form.get('email') ?? '').slice(0, 200) };
+  const asked = form.get('currency') ?? '';
+  const coin = isCoin(asked) ? COIN[asked].asset : asked;
+  if (problem.code === 'address_invalid') return { field: 'address', text: say(words.addressInvalid, { coin }), given };
+  if (problem.param === 'email') return { field: 'email', text: words.emailInvalid, given };
+  const texts: Readonly<Record<string, string>> = {
+    rate_limit_exceeded: words.tooMany,
+    price_unavailable: `${coin}: ${words.noPrice}`,
+    chain_unavailable: `${coin}: ${words.noNetwork}`,
+    coin_not_configured: `${coin}: ${words.noNetwork}`,
+    amount_too_small: `${coin}: ${words.tooSmall}`,
+  };
+  return { field: null, text: texts[problem.code] ?? words.refused, given };
+}

@@ -1,0 +1,86 @@
+/** What the hosted page answers with: the page of a payment, its receipt, or a plain message, in the language of the reader. */
+import { createHmac } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import type { CustomerView } from '../../payments/view.ts';
+import { html } from '../html.ts';
+import { mark } from './icons.ts';
+import { type Fault, type PageOptions, type PageState, renderPage, renderReceipt } from './page.ts';
+import { type Document, sendDocument } from './shell.ts';
+import { chooseLanguage, type Language, type Locale, matchLocale } from './words.ts';
+
+/** Browsers without scripts reload the page to show changes. */
+const REFRESH_SECONDS = 5;
+const RELOADED: readonly PageState[] = ['unavailable', 'awaiting', 'underpaid', 'processing'];
+
+const transport = (ctx: Context) => ({ secure: ctx.settings.paymentPageUrl.startsWith('https:') });
+
+/** Proves that a form was part of a page of this payment. */
+export const formToken = (ctx: Context, id: string): string =>
+  createHmac('sha256', ctx.installKey).update(`form ${id}`).digest('base64url');
+
+/** `lang` from the query or the form, if it is a supported language. */
+export function chosenBy(request: FastifyRequest): Locale | null {
+  const { lang } = request.query as { lang?: unknown };
+  const given = request.body instanceof URLSearchParams ? request.body.get('lang') : lang;
+  return typeof given === 'string' ? matchLocale(given) : null;
+}
+
+/** `locale` is the merchant's, for pages without a payment. */
+export const languageOf = (request: FastifyRequest, view: CustomerView | null, locale: string | null = null): Language =>
+  chooseLanguage({
+    chosen: chosenBy(request),
+    payment: view?.request.locale ?? null,
+    accept: request.headers['accept-language'] ?? '',
+    merchant: view?.merchant.locale ?? locale,
+  });
+
+const optionsFor = (ctx: Context, request: FastifyRequest, view: CustomerView, fault: Fault | null): PageOptions => ({
+  language: languageOf(request, view),
+  chosen: chosenBy(request),
+  ethChainId: ctx.settings.ethChainId,
+  networks: ctx.settings.networks,
+  formToken: formToken(ctx, view.facts.id),
+  fault,
+});
+
+const dress = (view: CustomerView, options: PageOptions): Omit<Document, 'title' | 'main'> => ({
+  language: options.language,
+  id: view.facts.id,
+  theme: view.merchant.theme,
+  accent: view.merchant.accent,
+  origins: view.merchant.origins,
+});
+
+export type Shown = { view: CustomerView; status?: number; fault?: Fault | null };
+
+export function sendPayment(ctx: Context, request: FastifyRequest, reply: FastifyReply, { view, status = 200, fault = null }: Shown) {
+  const options = optionsFor(ctx, request, view, fault);
+  const { title, main, waits, state } = renderPage(view, options);
+  // Do not reload a page on which the payer is choosing or typing.
+  const reloads = waits && RELOADED.includes(state) && (state === 'unavailable' || view.nextScenarios.length === 0);
+  const document = { ...dress(view, options), status, title, main, path: '/pay', live: waits, refresh: reloads ? REFRESH_SECONDS : null };
+  return sendDocument(request, reply, document, transport(ctx));
+}
+
+export function sendReceipt(ctx: Context, request: FastifyRequest, reply: FastifyReply, view: CustomerView) {
+  const options = optionsFor(ctx, request, view, null);
+  const { title, main } = renderReceipt(view, options);
+  return sendDocument(request, reply, { ...dress(view, options), title, main, path: '/pay/receipt' }, transport(ctx));
+}
+
+export type Message = { status: number; kind: 'notFound' | 'tooMany' | 'broken' };
+
+/** A page without a payment. */
+export function sendMessage(ctx: Context, request: FastifyRequest, reply: FastifyReply, { status, kind }: Message) {
+  const language = languageOf(request, null);
+  const { words } = language;
+  const isGone = kind === 'notFound';
+  const title = isGone ? words.notFound : words.broken;
+  const text = { notFound: words.notFoundText, tooMany: words.tooMany, broken: words.brokenText }[kind];
+  const retry = !isGone && request.method === 'GET' && html`<p><a class="main" href="${request.url}">${words.retry}</a></p>`;
+  const tone = isGone ? 'over' : 'warn';
+  const heading = html`<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1></header>`;
+  const main = html`<main id="main" data-state="none">${heading}<p class="lead">${text}</p>${retry}</main>`;
+  return sendDocument(request, reply, { status, title, main, language }, transport(ctx));
+}
