@@ -2,6 +2,9 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
+import { openRegtestPeers } from './chains/bitcoin/p2p/open-source.ts';
+import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
+import { readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
@@ -10,7 +13,9 @@ import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
-import { type Chain as ChainId, COIN, NATIVE_COINS } from './core/coin.ts';
+import type { Clock } from './core/clock.ts';
+import { type Chain as ChainId, COIN, type Coin, NATIVE_COINS } from './core/coin.ts';
+import type { Trust } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
@@ -22,7 +27,7 @@ import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
 import { startMails } from './notices/mail-worker.ts';
 import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
-import { createOutgoing } from './outgoing.ts';
+import { createOutgoing, type Outgoing } from './outgoing.ts';
 import { startSweep } from './payments/sweep.ts';
 import { startTextIndex } from './payments/texts.ts';
 import { forgetEndedSignIns } from './people/sign-in.ts';
@@ -103,6 +108,48 @@ export async function restore(config: Config, { file, log }: { file: string; log
   }
 }
 
+/** The sources of a coin in order of preference: nodes, peers, Blockbook servers. */
+function openSources({
+  config,
+  coin,
+  outgoing,
+  log,
+  clock,
+}: {
+  config: Config;
+  coin: Coin;
+  outgoing: Outgoing;
+  log: Log;
+  clock: Clock;
+}): NamedSource[] {
+  const { family, chain } = COIN[coin];
+  const network = config.networks[chain];
+  const trusts = [...config.trusts[coin]];
+  const sources: NamedSource[] = [];
+  const add = (name: string, trust: Trust, source: ChainSource, follows: boolean): void => {
+    sources.push({ name, trust, source: checkedSource(source, name), follows });
+  };
+  for (const url of config.nodeUrls[coin]) {
+    const source = isBitcoinLike(family)
+      ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
+      : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
+    add(nameOfSource(url), trusts.shift()!, source, true);
+  }
+  const given = config.peers[coin].flatMap((peer) => readEndpoint(peer) ?? []);
+  if (given.length > 0 && isBitcoinLike(family)) {
+    const proxy = config.p2pProxy === null ? null : readProxy(config.p2pProxy);
+    // Only on regtest, where trust does not bind.
+    add('peers', 'untrusted', openRegtestPeers({ family, given, proxy, clock, log }), true);
+  }
+  // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
+  const follows = sources.length === 0 && isBitcoinLike(family);
+  for (const url of config.blockbookUrls[coin]) {
+    const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
+    add(nameOfSource(url), trusts.shift()!, source, follows);
+  }
+  return sources;
+}
+
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
 export async function openCore(config: Config, log: Log = createLog(config.logLevel)): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
@@ -123,28 +170,11 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     closers.push(() => mail?.close());
     const chains = new Map<ChainId, Chain>();
     for (const coin of NATIVE_COINS) {
-      const network = config.networks[COIN[coin].chain];
-      const { family } = COIN[coin];
-      const sources: NamedSource[] = [];
-      const add = (url: string, source: ChainSource, follows: boolean): void => {
-        const name = nameOfSource(url);
-        sources.push({ name, trust: config.trusts[coin][sources.length]!, source: checkedSource(source, name), follows });
-      };
-      for (const url of config.nodeUrls[coin]) {
-        const source = isBitcoinLike(family)
-          ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
-          : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
-        add(url, source, true);
-      }
-      // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
-      const follows = sources.length === 0 && isBitcoinLike(family);
-      for (const url of config.blockbookUrls[coin]) {
-        const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
-        add(url, source, follows);
-      }
+      const { chain: id } = COIN[coin];
+      const sources = openSources({ config, coin, outgoing, log, clock });
       if (sources.length === 0) continue;
-      const chain = joinSources({ coin, network, sources, log, clock });
-      chains.set(COIN[coin].chain, chain);
+      const chain = joinSources({ coin, network: config.networks[id], sources, log, clock });
+      chains.set(id, chain);
       closers.push(() => chain.close());
     }
     const outages = createOutages(log);

@@ -96,6 +96,19 @@ export const CONFIG: readonly ConfigKey[] = [
       'Blockbook servers, comma-separated. They look up any address, confirm the chain tip, and detect payments when no node is set (except for ETH).',
   },
   {
+    name: '<COIN>_PEERS',
+    type: 'list',
+    default: '',
+    description:
+      'Peers on a regtest network, host:port, comma-separated: payments are read from them over the peer-to-peer protocol, without a node URL. For BTC, LTC, DOGE and DASH.',
+  },
+  {
+    name: 'P2P_PROXY',
+    type: 'url',
+    default: '',
+    description: 'SOCKS5 proxy for connections to peers, such as Tor: socks5://127.0.0.1:9050. It also resolves the names of peers.',
+  },
+  {
     name: '<COIN>_TRUST',
     type: 'own | untrusted',
     default: 'own for loopback addresses, private addresses and local names; otherwise untrusted',
@@ -169,6 +182,9 @@ export type Config = {
   /** In order of preference; empty when none is set. */
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
+  /** As host:port; empty when none is set. */
+  peers: Readonly<Record<Coin, readonly string[]>>;
+  p2pProxy: string | null;
   /** Of each source of a coin: its nodes, then its Blockbooks. */
   trusts: Readonly<Record<Coin, readonly Trust[]>>;
   quorumAboveUsdCents: bigint;
@@ -231,6 +247,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   for (const chain of CHAINS) networks[chain] = 'mainnet';
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
+  const peers = {} as Record<Coin, readonly string[]>;
   const trusts = {} as Record<Coin, readonly Trust[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
   for (const coin of NATIVE_COINS) {
@@ -239,6 +256,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks[COIN[coin].chain] = network as Network;
     nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
     blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
+    peers[coin] = readPeers(`${coin}_PEERS`, list(`${coin}_PEERS`), networks[COIN[coin].chain]);
     trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
@@ -266,6 +284,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
     blockbookUrls,
+    peers,
+    p2pProxy: readProxyUrl(text('P2P_PROXY')),
     trusts,
     quorumAboveUsdCents: BigInt(integer('QUORUM_ABOVE', 1_000, 0, 1_000_000_000)) * 100n,
     networks,
@@ -276,6 +296,23 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };
+}
+
+/** The most peers that one network is read from. */
+const MAX_PEERS = 16;
+function readPeers(name: string, peers: readonly string[], network: Network): readonly string[] {
+  if (peers.length === 0) return peers;
+  if (name === 'ETH_PEERS') throw new ConfigError(name, 'cannot be set: Ethereum is not read from peers');
+  if (network !== 'regtest') throw new ConfigError(name, 'can only be used on regtest');
+  const isPeer = (peer: string): boolean => /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(peer) && Number(/\d+$/.exec(peer)) <= 65_535;
+  if (peers.length > MAX_PEERS || !peers.every(isPeer)) throw new ConfigError(name, `must be up to ${MAX_PEERS} peers as host:port`);
+  return peers;
+}
+
+function readProxyUrl(value: string | null): string | null {
+  if (value !== null && (!URL.canParse(value) || new URL(value).protocol !== 'socks5:' || new URL(value).port === ''))
+    throw new ConfigError('P2P_PROXY', 'must look like socks5://host:port');
+  return value;
 }
 
 function readTrusts(name: string, words: readonly string[], urls: readonly string[]): readonly Trust[] {

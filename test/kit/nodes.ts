@@ -76,6 +76,8 @@ export function rpcClient(port: number, wallet = 'florin'): TestNode['rpc'] {
 type Company = {
   /** Other nodes may connect to it. */
   listens?: boolean;
+  /** Announces transactions to its peers at once, and not seconds later. */
+  atOnce?: boolean;
   /** Without its own wallet and blocks: it gets blocks from a peer. */
   empty?: boolean;
   /** Its clock is stopped at this second. */
@@ -166,6 +168,7 @@ async function startNode({
   settings,
   addressType,
   listens = false,
+  atOnce = false,
   empty = false,
   clock,
 }: {
@@ -178,7 +181,8 @@ async function startNode({
   if (settings) writeFileSync(join(folder, settings.file), settings.text);
   const port = await freePort();
   const p2p = listens ? `127.0.0.1:${await freePort()}` : null;
-  const network = p2p === null ? ['-listen=0'] : ['-listen=1', `-bind=${p2p}`, '-listenonion=0'];
+  const network =
+    p2p === null ? ['-listen=0'] : ['-listen=1', `-bind=${p2p}`, '-listenonion=0', ...(atOnce ? ['-whitelist=noban@127.0.0.1'] : [])];
   const time = clock === undefined ? [] : [`-mocktime=${clock}`];
   let child: ChildProcess | null = null;
   const rpc = rpcClient(port);

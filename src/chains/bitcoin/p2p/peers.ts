@@ -31,7 +31,7 @@ export const PEERS_LIMITS: PeersLimits = {
   opening: 4,
   tickMs: 500,
   againMs: 1_000,
-  longestAgainMs: 60_000,
+  longestAgainMs: 10_000,
   feelerMs: 120_000,
   seedsMs: 600_000,
   rotateMs: 30_000,

@@ -1,0 +1,25 @@
+/** The header chain as the peers' side uses it: why headers are refused decides what becomes of the peer. */
+import { HeaderError } from '../header.ts';
+import type { HeaderChain } from '../header-chain.ts';
+import { HeaderFault, type HeaderView } from './header-sync.ts';
+
+/** Faults that are not the peer's: it may know a branch that we do not, or have another clock. */
+const KINDS: Partial<Readonly<Record<HeaderError['fault'], HeaderFault['kind']>>> = {
+  unknown_parent: 'unlinked',
+  flood: 'unlinked',
+  time_future: 'early',
+};
+
+export const viewHeaders = (chain: HeaderChain): HeaderView => ({
+  locator: chain.locator,
+  tip: chain.tip,
+  find: chain.find,
+  forget: chain.forget,
+  add: async (headers, peer) => {
+    try {
+      return await chain.add(headers, peer);
+    } catch (error) {
+      throw error instanceof HeaderError ? new HeaderFault(KINDS[error.fault] ?? 'invalid', error.message) : error;
+    }
+  },
+});

@@ -1,0 +1,69 @@
+/**
+ * What the follower sees of unconfirmed transactions when peers are the only source. Nobody can list the mempool of a peer, so a transaction
+ * counts as waiting until another one that spends the same output is announced.
+ */
+import type { BitcoinFamily } from '../../../core/coin.ts';
+import type { ChainSource, MempoolScan } from '../../chain.ts';
+import { matchInTurns, parseTransaction, type RawTransaction } from '../raw-block.ts';
+import type { Relay, RelayedTransaction } from './relay.ts';
+
+/** Outputs that transactions of ours spend, and transactions that were replaced. */
+const MAX_REMEMBERED = 20_000;
+
+const cut = (remembered: Map<string, string> | Set<string>): void => {
+  for (const oldest of remembered.keys()) {
+    if (remembered.size <= MAX_REMEMBERED) return;
+    remembered.delete(oldest);
+  }
+};
+/** Without the ones that cannot be read, of which nobody can be paid. */
+function parse(relayed: readonly RelayedTransaction[], family: BitcoinFamily): RawTransaction[] {
+  return relayed.flatMap(({ bytes }) => {
+    try {
+      return parseTransaction(bytes, family);
+    } catch (error) {
+      if (error instanceof RangeError) return [];
+      throw error;
+    }
+  });
+}
+
+/** `isComplete`: whether enough peers have announced transactions for long enough, so that nothing new was missed. */
+export function createPeerMempool({
+  relay,
+  family,
+  isComplete,
+}: {
+  relay: Relay;
+  family: BitcoinFamily;
+  isComplete(): boolean;
+}): ChainSource['fetchMempool'] {
+  /** By outpoint, the last transaction that spends it and concerns us. */
+  const spenders = new Map<string, string>();
+  const replaced = new Set<string>();
+  const spend = (outpoint: string, txid: string): void => {
+    const before = spenders.get(outpoint);
+    if (before !== undefined && before !== txid) replaced.add(before);
+    replaced.delete(txid);
+    spenders.delete(outpoint);
+    spenders.set(outpoint, txid);
+  };
+  const note = ({ sightings, conflicts }: Pick<MempoolScan, 'sightings' | 'conflicts'>): void => {
+    for (const { txid, spends } of sightings) if (txid !== null) for (const outpoint of spends) spend(outpoint, txid);
+    for (const { txid, outpoint } of conflicts) spend(outpoint, txid);
+    cut(spenders);
+    cut(replaced);
+  };
+  return async () => {
+    const fresh = relay.fresh();
+    const complete = isComplete() && relay.tookAll();
+    return {
+      scan: async (matcher) => {
+        const found = await matchInTurns(parse(fresh, family), matcher, () => 'output');
+        note(found);
+        return { ...found, present: { has: (txid) => !replaced.has(txid) }, complete };
+      },
+      done: () => relay.done(fresh),
+    };
+  };
+}

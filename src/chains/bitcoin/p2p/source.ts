@@ -1,0 +1,148 @@
+/** The peers of a network as a source of its chain: no node, no server, no look-ups by address. Every block belongs to the header chain that we checked. */
+import type { Clock } from '../../../core/clock.ts';
+import type { BitcoinFamily, Network } from '../../../core/coin.ts';
+import { addressOfScript } from '../../address.ts';
+import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier } from '../../chain.ts';
+import { checkBlock } from '../block-proof.ts';
+import { readBlock } from '../core-blocks.ts';
+import { tierOf } from '../core-fees.ts';
+import type { HeaderChain } from '../header-chain.ts';
+import { PARAMS } from '../params.ts';
+import { matchBlock, outputsOf, type RawBlock, txidOf } from '../raw-block.ts';
+import type { KnownHeader } from './header-sync.ts';
+import { createPeerMempool } from './peer-mempool.ts';
+import type { PeerService } from './peer-service.ts';
+
+/** What was announced before enough peers were connected is unknown, and mostly mined after this long. On test networks nobody waits. */
+const SETTLED_MS = 3_600_000;
+const SPEEDS = ['fast', 'normal', 'slow'] as const;
+
+const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): BlockRef => ({
+  height,
+  hash,
+  parent,
+  time: new Date(timeSeconds * 1000),
+});
+
+export type PeerSourceOptions = {
+  family: BitcoinFamily;
+  network: Network;
+  chain: HeaderChain;
+  service: PeerService;
+  clock: Clock;
+  /** Calls back when something may be new, until the returned function is called. */
+  onHint(wake: () => void): () => void;
+  close(): void;
+};
+
+/** The one block of a proven header, from any peer. Errors: ChainError. */
+async function download({ family, chain, service }: PeerSourceOptions, hash: string): Promise<{ header: KnownHeader; block: RawBlock }> {
+  const header = chain.find(hash);
+  if (!header) throw new ChainError('outage', `block ${hash} is not on the chain with the most work`);
+  try {
+    const block = await service.readBlock(header, async (bytes) => {
+      await checkBlock(chain.params, header.bytes, bytes);
+      return readBlock(bytes, { hash, coin: family, server: 'a peer' });
+    });
+    return { header, block };
+  } catch (error) {
+    throw error instanceof ChainError ? error : new ChainError('outage', (error as Error).message, { cause: error });
+  }
+}
+
+/** A transaction of a block that is known to have it. Where its money comes from is not known. */
+async function describe(options: PeerSourceOptions, txid: string, hash: string): Promise<ChainTransaction> {
+  const { family, network, chain } = options;
+  const { header, block } = await download(options, hash);
+  const tx = block.transactions.find((one) => txidOf(one) === txid);
+  if (!tx) throw new ChainError('not_found', txid);
+  const outputs = outputsOf(tx).map(({ units, script }) => ({
+    address: addressOfScript(Buffer.from(script).toString('hex'), { coin: family, network }) ?? '',
+    units,
+  }));
+  return {
+    txid,
+    status: 'confirmed',
+    confirmations: chain.tip().height - header.height + 1,
+    blockHeight: header.height,
+    blockHash: hash,
+    timestamp: refOf(header).time,
+    amountUnits: outputs.reduce((sum, { units }) => sum + units, 0n),
+    feeUnits: null,
+    inputs: null,
+    outputs,
+  };
+}
+
+/** Peers do not say what others pay, so these are the lowest fees that are ever suggested. */
+const feesOf = (family: BitcoinFamily): FeeTier[] =>
+  SPEEDS.map((speed) => ({
+    ...tierOf(family, PARAMS[family].floorPerKilobyte),
+    speed,
+    minutes: PARAMS[family].minutes[speed],
+    source: 'fallback',
+  }));
+
+/** Creates the source. The service must have been started. */
+export function createPeerSource(options: PeerSourceOptions): ChainSource {
+  const { family, network, chain, service, clock } = options;
+  const isComplete = (): boolean => {
+    const { relayedSinceMs, syncing } = service.status();
+    const neededMs = network === 'regtest' ? 0 : SETTLED_MS;
+    return !syncing && relayedSinceMs !== null && clock.monotonicMs() - relayedSinceMs >= neededMs;
+  };
+  const connected = () => {
+    const status = service.status();
+    if (status.connected === 0) throw new ChainError('outage', 'no peer is connected');
+    return status;
+  };
+  const unsupported = async (): Promise<never> => {
+    throw new ChainError('unsupported', `peers do not answer look-ups; set ${family}_NODE_URL or ${family}_BLOCKBOOK_URL`);
+  };
+  return {
+    coin: family,
+    network,
+    genesis: async () => chain.params.genesis,
+    health: async () => {
+      const { connected: peers, syncing } = connected();
+      const tip = refOf(chain.tip());
+      return {
+        ...{ tip, headers: tip.height, syncing, software: 'peers', version: 0, network },
+        ...{ pruned: false, txindex: null, peers, mempool: null },
+      };
+    },
+    inspect: async () => ({
+      prunedBelow: null,
+      clockAheadSeconds: connected().clockAheadSeconds,
+      missing: [],
+      warnings: [],
+    }),
+    tip: async () => {
+      connected();
+      return refOf(chain.tip());
+    },
+    blockAt: async (height) => {
+      const found = chain.at(height);
+      if (!found && height < chain.checkpointHeight)
+        throw new ChainError('pruned', `block ${height} is below the checkpoint of this release`);
+      return found && refOf(found);
+    },
+    block: async (hash) => {
+      const found = chain.find(hash);
+      return found && refOf(found);
+    },
+    fetchBlock: async (hash) => {
+      const { header, block } = await download(options, hash);
+      const ref = refOf(header);
+      return { ref, scan: async (matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) }) };
+    },
+    fetchMempool: createPeerMempool({ relay: service.relay, family, isComplete }),
+    txState: async (txid) => ({ state: service.relay.has(txid) ? 'mempool' : 'unknown', blockHash: null, lock: null }),
+    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
+    transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : unsupported()),
+    addressSummary: unsupported,
+    fees: async () => feesOf(family),
+    onHint: options.onHint,
+    close: options.close,
+  };
+}
