@@ -203,9 +203,12 @@ test('a wrong coin or network is named', () => {
 });
 
 test('payment URIs', () => {
-  assert.equal(paymentUri({ coin: 'BTC', address: 'bc1qx', units: 102_952n, ethChainId: 1 }), 'bitcoin:bc1qx?amount=0.00102952');
   assert.equal(
-    paymentUri({ coin: 'ETH', address: '0xAb', units: 39_987_210_000_000_000n, ethChainId: 1 }),
+    paymentUri({ coin: 'BTC', address: 'bc1qx', units: 102_952n, network: 'mainnet', ethChainId: 1 }),
+    'bitcoin:bc1qx?amount=0.00102952',
+  );
+  assert.equal(
+    paymentUri({ coin: 'ETH', address: '0xAb', units: 39_987_210_000_000_000n, network: 'mainnet', ethChainId: 1 }),
     'ethereum:0xAb@1?value=39987210000000000',
   );
 });

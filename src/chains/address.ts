@@ -1,13 +1,13 @@
 /** Deposit addresses, address checks and payment URIs of every coin, by the rules of its family. */
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
-import { COIN, type Coin, chainOf, FAMILIES, type Family, kindOf, NETWORKS, type Network } from '../core/coin.ts';
+import { CHAIN, COIN, type Coin, chainOf, FAMILIES, type Family, kindOf, NETWORKS, type Network } from '../core/coin.ts';
 import { invariant } from '../core/invariant.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { addressOfOutput, outputScript, reasonOf, scriptOfAddress } from './bitcoin/address.ts';
 import { type BitcoinScript, isBitcoinLike, PARAMS } from './bitcoin/params.ts';
-import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress } from './ethereum/address.ts';
+import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress, tokenUri } from './ethereum/address.ts';
 
 /** What an account key pays to: an output script, or an account of an Ethereum-like chain. */
 export type Script = BitcoinScript | 'eoa';
@@ -103,15 +103,18 @@ export function paymentUri({
   coin,
   address,
   units,
+  network,
   ethChainId,
 }: {
   coin: Coin;
   address: string;
   units: bigint;
+  network: Network;
   ethChainId: number;
 }): string {
-  const { kind, scheme } = chainOf(coin);
-  return kind === 'ethereum'
-    ? ethereumUri({ address, units, chainId: ethChainId })
-    : `${scheme}:${address}?amount=${formatUnits(coin, units)}`;
+  const { kind, chain, chainIds, scheme } = chainOf(coin);
+  if (kind !== 'ethereum') return `${scheme}:${address}?amount=${formatUnits(coin, units)}`;
+  const chainId = chain === CHAIN.ethereum.chain ? ethChainId : chainIds![network];
+  const { contract } = COIN[coin];
+  return contract === null ? ethereumUri({ address, units, chainId }) : tokenUri({ contract, address, units, chainId });
 }

@@ -13,6 +13,8 @@ export type Service = {
   url: string;
   database: TestDatabase;
   merchantId: string;
+  liveSecret: string;
+  testSecret: string;
   live: Client;
   test: Client;
   receiver: Receiver;
@@ -95,6 +97,8 @@ export async function startService({
     url,
     database,
     merchantId: merchant.merchant_id,
+    liveSecret: merchant.keys.live_secret,
+    testSecret: merchant.keys.test_secret,
     live: client(url, merchant.keys.live_secret),
     test: client(url, merchant.keys.test_secret),
     receiver,

@@ -26,3 +26,15 @@ export function hasValidChecksum(address: string): boolean {
 /** The payment URI of ERC-681 with plain wei, without exponent. */
 export const ethereumUri = ({ address, units, chainId }: { address: string; units: bigint; chainId: number }): string =>
   `ethereum:${address}@${chainId}?value=${units}`;
+/** ERC-681 for a token: the contract is called, which then pays the address. */
+export const tokenUri = ({
+  contract,
+  address,
+  units,
+  chainId,
+}: {
+  contract: string;
+  address: string;
+  units: bigint;
+  chainId: number;
+}): string => `ethereum:${contract}@${chainId}/transfer?address=${address}&uint256=${units}`;

@@ -272,12 +272,20 @@ function payTo(view: CustomerView, options: PageOptions): Html {
   const amount = formatUnits(coin, view.settlement.remainingUnits);
   const address = view.quote!.address;
   const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${COIN[coin].asset}</bdi>`;
-  const uri = paymentUri({ coin, address, units: view.settlement.remainingUnits, ethChainId: options.ethChainId });
+  const uri = paymentUri({
+    coin,
+    address,
+    units: view.settlement.remainingUnits,
+    network: options.networks[COIN[coin].chain],
+    ethChainId: options.ethChainId,
+  });
+  // Wallets that ignore the call of a token would pay its contract, so the address comes first.
+  const [request, bare] = COIN[coin].contract === null ? [' checked', ''] : ['', ' checked'];
   return html`${clock(view, options)}<div class="two"><div><div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
 <div class="row"><div><span class="dt">${words.to}</span><div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' ? address : grouped(address)}</span></div></div>${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends: html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>` })}</p></div>
 <a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a><p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
 ${note(html`${say(words.network, { coin: COIN[coin].asset, network: chainOf(coin).name })}${kindOf(coin) === 'ethereum' && after(words.network, words.layer2)}`)}<p class="tip">${SIGNS.info}<span>${words.exchangeFee}</span></p></div>
-<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r" checked>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a">${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
+<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend><div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div><div class="seg"><label><input type="radio" name="qr" id="qr-r"${new Html(request)}>${words.qrRequest}</label><label><input type="radio" name="qr" id="qr-a"${new Html(bare)}>${words.qrAddress}</label></div><button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset></div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
 }
 
