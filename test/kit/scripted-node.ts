@@ -8,6 +8,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { join } from 'node:path';
 import { descriptorChecksum } from '../../src/chains/account-key.ts';
 import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
 import { freePort, rpcClient, type TestNode } from './nodes.ts';
 
 export type ScriptedNode = Omit<TestNode, 'start'> & {
@@ -366,8 +367,7 @@ export async function startScriptedNode(
     const version = coin === 'DASH' ? 0x20000000 : merged ? 0x00620104 : 0x00620004;
     const root = merkleRootOf(transactionsOf);
     const header = Buffer.concat([u32(version), reversed(parent?.hash ?? NULL_TXID), root, u32(time), u32(0x207fffff), u32(0)]);
-    // DASH hashes its blocks with X11: here too the hash is not the double SHA-256 of the header.
-    const named = coin === 'DASH' ? createHash('sha512').update(header).digest().subarray(0, 32) : sha256d(header);
+    const named = coin === 'DASH' ? x11(header) : sha256d(header);
     const hash = height === 0 ? node.genesis : shown(named);
     const block: Block = {
       hash,

@@ -1,6 +1,7 @@
 /** A small chain that a test mines: real bytes and merkle roots for the Core family, plain facts for ETH. */
 import { createHash, randomBytes } from 'node:crypto';
 import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type Coin, chainOf, type Network } from '../../src/core/coin.ts';
 
@@ -135,7 +136,7 @@ export function createTestChain({
       const header = Buffer.concat([u32(4), hidden(parent), root, u32(time), u32(0x207fffff), randomBytes(4)]);
       block = {
         height,
-        hash: shown(sha256d(header)),
+        hash: shown(coin === 'DASH' ? x11(header) : sha256d(header)),
         parent,
         merkleRoot: shown(root),
         time,

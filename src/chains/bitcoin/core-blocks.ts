@@ -4,7 +4,8 @@ import { ChainError, type ChainSource } from '../chain.ts';
 import { createHexReader, fields } from '../reply.ts';
 import { type CoreCalls, text } from './core-calls.ts';
 import { type CoreHeaders, headerOf } from './core-headers.ts';
-import { PARAMS } from './params.ts';
+import { HEADER_BYTES, idOf, showHash } from './header.ts';
+import { PROOF_PARAMS } from './proof-params.ts';
 import { matchBlock, parseBlockInTurns, type RawBlock } from './raw-block.ts';
 
 /** Buffers kept for the next blocks: one is written while others are read. */
@@ -81,8 +82,8 @@ export async function readBlock(
   } catch (cause) {
     throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
   }
-  // DASH identifies blocks by X11, for which no maintained library exists. There the merkle root proves the transactions, and the parent
-  // hash links the block to the previous recorded one.
-  if (PARAMS[coin].idIsSha256d && block.hash !== hash) throw new ChainError('outage', `${server} answered another block than ${hash}`);
+  const { id } = PROOF_PARAMS[coin].main;
+  const found = id === 'sha256d' ? block.hash : showHash(idOf({ id }, bytes.subarray(0, HEADER_BYTES)));
+  if (found !== hash) throw new ChainError('outage', `${server} answered another block than ${hash}`);
   return block;
 }

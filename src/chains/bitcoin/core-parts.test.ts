@@ -1,6 +1,7 @@
 /** The parts of the reader of Bitcoin Core nodes, with calls answered from a table. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { headersOf } from '../../../test/kit/headers.ts';
 import { ChainError } from '../chain.ts';
 import { createRooms, readBlock } from './core-blocks.ts';
 import type { CoreCall, CoreCalls, CoreReply } from './core-calls.ts';
@@ -10,6 +11,8 @@ import { createCoreHeaders, headerOf } from './core-headers.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { pegoutsOf } from './core-mempool.ts';
 import { readUnspentOutputs } from './core-rpc.ts';
+import { sha256d, showHash } from './header.ts';
+import { x11 } from './x11/x11.ts';
 
 /** Answers by method; a list gives one answer after the other, and no answer is an error of that call. */
 function callsOf(answers: Readonly<Record<string, unknown>>) {
@@ -144,4 +147,12 @@ test('the fee of a transaction is what its inputs hold beyond its outputs, and u
   assert.deepEqual([told.feeUnits, told.inputs], [100n, null]);
   const hidden = await describeTransaction(tx, { ...on, ...callsOf({}) });
   assert.equal(hidden.feeUnits, null);
+});
+
+test('a block of DASH is refused under another hash than its X11 hash', async () => {
+  const [bytes] = headersOf('dash-block-844898.hex') as [Buffer];
+  const hash = showHash(x11(bytes.subarray(0, 80)));
+  assert.equal((await readBlock(bytes, { hash, coin: 'DASH', server: 'the node' })).transactions.length, 1);
+  for (const other of [showHash(sha256d(bytes.subarray(0, 80))), hash.replace(/^0/, '1')])
+    await assert.rejects(readBlock(bytes, { hash: other, coin: 'DASH', server: 'the node' }), { kind: 'outage', message: /another block/ });
 });

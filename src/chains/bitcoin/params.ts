@@ -24,8 +24,6 @@ export type Params = {
   extraPayload: boolean;
   /** Blocks may be merge-mined: the proof of work of another chain then follows the header. */
   mergeMined: boolean;
-  /** Blocks are identified by SHA-256 twice of their header. Otherwise the merkle root and the hash of the parent prove a block. */
-  idIsSha256d: boolean;
   /** Nodes are of the 0.14 generation: `getblock` takes true instead of a number, and `getrawtransaction` takes no block. */
   oldCalls: boolean;
   /** The lowest fee that is ever suggested, in base units per 1,000 virtual bytes. */
@@ -55,7 +53,6 @@ const BITCOIN: Params = {
   mweb: false,
   extraPayload: false,
   mergeMined: false,
-  idIsSha256d: true,
   oldCalls: false,
   floorPerKilobyte: 1_000n,
   minutes: { fast: '10-20', normal: '30-60', slow: '120-240' },
@@ -90,7 +87,6 @@ export const PARAMS: Readonly<Record<BitcoinFamily, Params>> = {
     keys: [{ version: 0x02fe52cc, main: true, script: 'p2pkh' }], // drkp
     segwit: false,
     extraPayload: true,
-    idIsSha256d: false,
     minutes: { fast: '0-1', normal: '3-5', slow: '10-15' },
   },
   DOGE: {
