@@ -8,6 +8,8 @@ export type TestProxy = {
   /** What it was asked to connect to, as it was written: names stay names. */
   asked: string[];
   users: string[];
+  /** Everything that was sent through it. */
+  sent(): Buffer;
   close(): Promise<void>;
 };
 
@@ -25,6 +27,7 @@ export async function startSocksProxy({
 } = {}): Promise<TestProxy> {
   const asked: string[] = [];
   const users: string[] = [];
+  const sent: Buffer[] = [];
   const open = new Set<Socket>();
   const server = createServer((socket) => {
     open.add(socket);
@@ -60,6 +63,7 @@ export async function startSocksProxy({
     target.on('error', () => socket.destroy());
     await once(target, 'connect');
     socket.write(reply);
+    socket.on('data', (bytes: Buffer) => sent.push(bytes));
     socket.pipe(target).pipe(socket);
   };
   server.listen(0, '127.0.0.1');
@@ -70,6 +74,7 @@ export async function startSocksProxy({
     port,
     asked,
     users,
+    sent: () => Buffer.concat(sent),
     close: async () => {
       for (const socket of open) socket.destroy();
       server.close();
