@@ -43,7 +43,7 @@ const LONG_FUNCTIONS: ReadonlySet<string> = new Set([
   'prices.ts: createPrices',
   'cursor.ts: createCursor',
   'follow.ts: createFollower',
-  'guard.ts: createGuard',
+  'chain-guard.ts: createGuard',
   'openapi.ts: openapiDocument',
   'create.tsx: Create',
 ]);
@@ -54,7 +54,7 @@ const LONG_MARKUP: Readonly<Record<string, number>> = {
   'src/web/docs/routes.ts': 4,
   'src/web/dashboard/files.ts': 1,
   'src/web/checkout/drawer.ts': 2,
-  'src/web/checkout/links.ts': 3,
+  'src/web/checkout/link-page.ts': 3,
   'src/web/checkout/page.ts': 36,
   'src/web/checkout/shell.ts': 2,
 };

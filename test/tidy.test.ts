@@ -1,7 +1,7 @@
 /** The repository checks itself: direction of imports, table owners, forbidden words, generated files. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
 import { CONFIG, namesOf, readConfig } from '../src/config.ts';
@@ -212,6 +212,17 @@ test('the test runner knows which files need the database server', () => {
   assert.ok(filesReached(['test/flows/backup.test.ts']).has('test/kit/database.ts'));
   for (const file of ['src/core/settle.test.ts', 'src/http/body.test.ts'])
     assert.ok(!filesReached([file]).has('test/kit/database.ts'), file);
+});
+
+/** Names that several folders use for the same part: what a route is, all routes, the style sheet. Never add one that readers mix up. */
+const SHARED_NAMES = ['address', 'browser', 'clock', 'fiat', 'health', 'id', 'route', 'routes', 'search', 'serve', 'sources', 'style'];
+
+test('files in different folders have different names', () => {
+  const names = Map.groupBy(sources, (path) => basename(path, '.ts'));
+  assert.deepEqual(
+    [...names].filter(([name, paths]) => paths.length > 1 && !SHARED_NAMES.includes(name)).map(([, paths]) => paths),
+    [],
+  );
 });
 
 test('no dead files', () => {

@@ -1,7 +1,7 @@
 /** All operator commands, in the order in which help lists them. */
 import type { Commands } from './command.ts';
-import { INSTALL_COMMANDS, SERVE_COMMAND } from './install.ts';
-import { MERCHANT_COMMANDS } from './merchants.ts';
-import { WEBHOOK_COMMANDS } from './webhooks.ts';
+import { INSTALL_COMMANDS, SERVE_COMMAND } from './install-commands.ts';
+import { MERCHANT_COMMANDS } from './merchant-commands.ts';
+import { WEBHOOK_COMMANDS } from './webhook-commands.ts';
 
 export const COMMANDS: Commands = { ...SERVE_COMMAND, ...MERCHANT_COMMANDS, ...WEBHOOK_COMMANDS, ...INSTALL_COMMANDS };

@@ -5,7 +5,7 @@ import type { Doubt } from '../core/certainty.ts';
 import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { lockAndSettleMany, queueProcessing } from '../payments/settle-payments.ts';
-import { noteReorg } from './guard.ts';
+import { noteReorg } from './chain-guard.ts';
 
 export type Cursor = { height: number; hash: string };
 /** The last block that is still on the chain, or why the source cannot be followed now. */

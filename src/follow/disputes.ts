@@ -3,7 +3,7 @@ import type { ChainSource, SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainOf } from '../core/coin.ts';
 import { lockAndSettle } from '../payments/settle-payments.ts';
-import type { Evidence } from './agreement.ts';
+import type { Evidence } from './source-agreement.ts';
 
 /** A source may learn of a block, or of a reorganization, a moment later than the followed one. */
 const PATIENCE_MS = 30_000;

@@ -9,9 +9,9 @@ import { isBinding } from '../core/guard.ts';
 import { readEndedBelow, type Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { lockAndSettleMany, queueProcessing } from '../payments/settle-payments.ts';
+import { createGuard, endReorg, type Judged } from './chain-guard.ts';
 import { type Cursor, CursorMoved, createCursor, holdCursor, insertBlock, moveCursor } from './cursor.ts';
 import { type BlockName, createFollowState } from './follow-state.ts';
-import { createGuard, endReorg, type Judged } from './guard.ts';
 import { AddressGiven, createLookAhead, type Stray } from './look-ahead.ts';
 import { createReadBack } from './read-back.ts';
 import {

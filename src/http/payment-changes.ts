@@ -4,9 +4,9 @@ import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '../paymen
 import { cancelPayment, createPayment, resolvePayment, setMetadata } from '../payments/payments.ts';
 import { listTransfers } from '../payments/queries.ts';
 import { readBody } from './body.ts';
-import { commonReadings, draftOf } from './payments.ts';
-import { readFiatPrice } from './price.ts';
+import { commonReadings, draftOf } from './payment-routes.ts';
 import { checkMetadataKeys, readCoinNames, readLimit, readQuery, readReturnUrl } from './read.ts';
+import { readFiatPrice } from './read-price.ts';
 import { type Answer, apiRoute, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
 import { CreateTransaction, Detail, Empty, Resolve, TransactionCreated, TransferList, TransfersQuery, UpdateMetadata } from './schema.ts';
 

@@ -2,11 +2,11 @@
 import { LOOK_UPS } from './crypto.ts';
 import { PAYMENT_CHANGES } from './payment-changes.ts';
 import { PAYMENT_EVENT_ROUTES } from './payment-events.ts';
-import { PAYMENTS } from './payments.ts';
+import { PAYMENTS } from './payment-routes.ts';
 import { REQUEST_LOG } from './request-log.ts';
 import type { Route } from './route.ts';
 import { TEST_MODE } from './test-mode.ts';
-import { WEBHOOKS } from './webhooks.ts';
+import { WEBHOOKS } from './webhook-routes.ts';
 
 /** The groups of routes, in the order in which documents list them. */
 export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = [

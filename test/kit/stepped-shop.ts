@@ -6,8 +6,8 @@
 import type { Role } from '../../src/app.ts';
 import { ChainError } from '../../src/chains/chain.ts';
 import type { Trust } from '../../src/core/trust.ts';
+import { createGuard } from '../../src/follow/chain-guard.ts';
 import { createFollower } from '../../src/follow/follow.ts';
-import { createGuard } from '../../src/follow/guard.ts';
 import { settleDuePayments } from '../../src/payments/settle-payments.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { type Blockbook, startBlockbook } from './blockbook.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Trust } from '../../src/core/trust.ts';
-import { createGuard } from '../../src/follow/guard.ts';
+import { createGuard } from '../../src/follow/chain-guard.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { readCoinHealth } from '../../src/payments/coin-health.ts';
 import { startTestApp } from '../kit/app.ts';

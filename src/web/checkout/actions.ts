@@ -12,7 +12,7 @@ import { reportUnpayable } from '../../payments/readiness.ts';
 import { type Counting, countRequests } from './counting.ts';
 import { registerEmbed } from './embedding.ts';
 import { PAYMENT_ID, registerForms } from './forms.ts';
-import { registerLinks } from './links.ts';
+import { registerLinks } from './link-page.ts';
 import { registerLive } from './live.ts';
 import { isTooSmall, pageState } from './page.ts';
 import { languageOf, sendMessage, sendPayment, sendReceipt } from './responses.ts';

@@ -1,24 +1,24 @@
 /** All areas of the dashboard's API. A new area is a file of routes and a line here. */
-import { ACCOUNT } from './account.ts';
-import { ATTENTION } from './attention.ts';
-import { AUDIT } from './audit.ts';
-import { EVENTS } from './events.ts';
-import { HOME } from './home.ts';
-import { KEYS } from './keys.ts';
-import { LINKS } from './links.ts';
-import { NOTICES } from './notices.ts';
-import { OPERATOR } from './operator.ts';
-import { PAYMENT_ACTS } from './payment-acts.ts';
-import { PAYMENTS } from './payments.ts';
-import { REPORTS } from './reports.ts';
-import { REQUESTS } from './requests.ts';
+import { ACCOUNT } from './account-api.ts';
+import { ATTENTION } from './attention-api.ts';
+import { AUDIT } from './audit-api.ts';
+import { EVENTS } from './events-api.ts';
+import { HOME } from './home-api.ts';
+import { KEYS } from './keys-api.ts';
+import { LINKS } from './links-api.ts';
+import { NOTICES } from './notices-api.ts';
+import { OPERATOR } from './operator-api.ts';
+import { PAYMENT_ACTS } from './payment-acts-api.ts';
+import { PAYMENTS } from './payments-api.ts';
+import { REPORTS } from './reports-api.ts';
+import { REQUESTS } from './requests-api.ts';
 import type { Route } from './route.ts';
-import { SECURITY } from './security.ts';
-import { SETTINGS } from './settings.ts';
-import { TEAM } from './team.ts';
-import { USAGE } from './usage.ts';
-import { WALLETS } from './wallets.ts';
-import { WEBHOOKS } from './webhooks.ts';
+import { SECURITY } from './security-api.ts';
+import { SETTINGS } from './settings-api.ts';
+import { TEAM } from './team-api.ts';
+import { USAGE } from './usage-api.ts';
+import { WALLETS } from './wallets-api.ts';
+import { WEBHOOKS } from './webhooks-api.ts';
 
 export const DASHBOARD_ROUTES: readonly Route[] = [
   ...ACCOUNT,

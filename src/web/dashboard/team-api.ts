@@ -18,7 +18,7 @@ import {
   revokeInvite,
   switchMerchant,
 } from '../../people/team.ts';
-import { Email, Password } from './account.ts';
+import { Email, Password } from './account-api.ts';
 import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, openRoute, type Route } from './route.ts';
 

@@ -1,8 +1,8 @@
 /** Payment links, and the settings that the button builder needs. */
 import Type, { type Static } from 'typebox';
 import { formatFiat } from '../../core/fiat.ts';
-import { readFiatCode, readMinor } from '../../http/price.ts';
 import { readReturnUrl } from '../../http/read.ts';
+import { readFiatCode, readMinor } from '../../http/read-price.ts';
 import { Warning } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';

@@ -18,7 +18,6 @@ import { type Warning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView } from '../payments/view.ts';
 import { collect, type ReadingsOf, readBody, together } from './body.ts';
 import type { ParsedBody } from './json.ts';
-import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './price.ts';
 import {
   readCoinFilter,
   readLimit,
@@ -32,6 +31,7 @@ import {
   readScenario,
   readUnits,
 } from './read.ts';
+import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './read-price.ts';
 import { type Answer, apiRoute, type Call, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
 import { CreateAdvanced, Created, CreateLegacy, CreateSimple, Detail, type Item, LegacyCreated, List, ListQuery } from './schema.ts';
 

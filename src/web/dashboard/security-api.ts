@@ -20,7 +20,7 @@ import {
 } from '../../people/account.ts';
 import { isEmailVerified, proveEmail, sendEmailProof } from '../../people/email-proofs.ts';
 import { forgetDevice, listTrustedDevices } from '../../people/trusted-devices.ts';
-import { Email, Password } from './account.ts';
+import { Email, Password } from './account-api.ts';
 import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
 import { memberRoute, openRoute, type Route } from './route.ts';
 

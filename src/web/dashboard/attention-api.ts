@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
 import { Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { LISTED, listed, resolveOne } from './payments.ts';
+import { LISTED, listed, resolveOne } from './payments-api.ts';
 import { memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
 const Waiting = Type.Object(LISTED);

@@ -1,9 +1,9 @@
 /** What members do with payments other than resolving them: create one, start a test scenario, change metadata. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
-import { draftOf } from '../../http/payments.ts';
-import { readFiatCode, readMinor, readPrice } from '../../http/price.ts';
+import { draftOf } from '../../http/payment-routes.ts';
 import { checkMetadataKeys, readMetadata, readReturnUrl } from '../../http/read.ts';
+import { readFiatCode, readMinor, readPrice } from '../../http/read-price.ts';
 import { Detail, Item, Warning } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
@@ -14,7 +14,7 @@ import type { PaymentView } from '../../payments/view.ts';
 import { writeAudit } from '../../people/members.ts';
 import { svgOf } from '../checkout/qr.ts';
 import { CoinName, PlainText } from './fields.ts';
-import { deciding } from './payments.ts';
+import { deciding } from './payments-api.ts';
 import { memberRoute, ownerOf, type Route } from './route.ts';
 
 const Amount = Type.String({ maxLength: 20 });

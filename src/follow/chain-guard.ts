@@ -6,8 +6,8 @@ import { type GuardCode, type GuardReason, isBinding, judgeChain, judgeQuorum, t
 import type { Tx } from '../db/db.ts';
 import type { StoredSource } from '../payments/chain-state.ts';
 import { queueProcessing, queueReversible } from '../payments/settle-payments.ts';
-import { createAgreement, type Evidence } from './agreement.ts';
 import { createDisputes } from './disputes.ts';
+import { createAgreement, type Evidence } from './source-agreement.ts';
 
 /** There is one more block than there are intervals. */
 const BLOCKS_JUDGED = 13;

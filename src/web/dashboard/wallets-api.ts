@@ -20,10 +20,10 @@ import {
   readWaitOff,
   setWait,
 } from '../../wallets/wallet-changes.ts';
+import { Readiness, readinessBody } from './coin-readiness.ts';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
-import { Readiness, readinessBody } from './readiness.ts';
 import { type Call, memberRoute, type Route } from './route.ts';
-import { Tier, tierBody } from './settings.ts';
+import { Tier, tierBody } from './settings-api.ts';
 
 const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
 const Network = literals(NETWORKS);

@@ -5,8 +5,8 @@ import { exportDays, exportFees, exportPayments, exportTransfers, PAYMENT_COLUMN
 import { NO_FILTER } from '../../payments/search.ts';
 import { writeAudit } from '../../people/members.ts';
 import { Done, NoFields, PlainText } from './fields.ts';
-import { DayName, rangeOf } from './home.ts';
-import { FILTERS, filterOf } from './payments.ts';
+import { DayName, rangeOf } from './home-api.ts';
+import { FILTERS, filterOf } from './payments-api.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });

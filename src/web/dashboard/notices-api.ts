@@ -7,7 +7,7 @@ import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
 import type { MailTiming } from '../../notices/mail-timing.ts';
 import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticeText } from '../../notices/notice-kinds.ts';
 import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
-import { numberOf } from './audit.ts';
+import { numberOf } from './audit-api.ts';
 import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
 import { type Call, memberRoute, type Route } from './route.ts';
 

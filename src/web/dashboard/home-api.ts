@@ -10,8 +10,8 @@ import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../
 import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboarding.ts';
 import { PREFERENCES, readPreferences, setPreference } from '../../people/preferences.ts';
 import { listHealth } from '../../webhooks/health.ts';
+import { Readiness, readinessBody } from './coin-readiness.ts';
 import { CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
-import { Readiness, readinessBody } from './readiness.ts';
 import { memberRoute, ownerOf, type Route } from './route.ts';
 
 /** A UTC day. */
