@@ -92,8 +92,14 @@ export function ChartCard({
   );
 }
 
-const FILL: Readonly<Record<Coin, string>> = { BTC: 'fill-btc', ETH: 'fill-eth', LTC: 'fill-ltc', DASH: 'fill-dash', DOGE: 'fill-doge' };
-const DOT: Readonly<Record<Coin, string>> = { BTC: 'bg-btc', ETH: 'bg-eth', LTC: 'bg-ltc', DASH: 'bg-dash', DOGE: 'bg-doge' };
+const FILL: Readonly<Partial<Record<Coin, string>>> = {
+  BTC: 'fill-btc',
+  ETH: 'fill-eth',
+  LTC: 'fill-ltc',
+  DASH: 'fill-dash',
+  DOGE: 'fill-doge',
+};
+const DOT: Readonly<Partial<Record<Coin, string>>> = { BTC: 'bg-btc', ETH: 'bg-eth', LTC: 'bg-ltc', DASH: 'bg-dash', DOGE: 'bg-doge' };
 // Made once: `toLocaleString` makes a formatter on each call, which costs more than drawing the chart.
 const DAY = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
@@ -179,7 +185,14 @@ function Volume({ data, range }: { data: Home; range: Range }) {
               const height = y(from) - y(below);
               return (
                 height > 0 && (
-                  <rect key={day.day + coin} x={middle(i) - bar / 2} y={y(below)} width={bar} height={height} className={FILL[coin]}>
+                  <rect
+                    key={day.day + coin}
+                    x={middle(i) - bar / 2}
+                    y={y(below)}
+                    width={bar}
+                    height={height}
+                    className={FILL[coin] ?? 'fill-accent'}
+                  >
                     <title>{`${shortDay(day.day)}: $${day.coins.find((one) => one.currency === coin)?.volume_usd} in ${coin}`}</title>
                   </rect>
                 )
@@ -191,7 +204,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
       <ul className="flex flex-wrap gap-x-4 gap-y-1 pt-3 text-xs text-soft">
         {coins.map((coin) => (
           <li key={coin} className="flex items-center gap-1.5">
-            <span className={`size-2.5 rounded-sm ${DOT[coin]}`} />
+            <span className={`size-2.5 rounded-sm ${DOT[coin] ?? 'bg-accent'}`} />
             {coin}
           </li>
         ))}

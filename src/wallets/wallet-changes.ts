@@ -8,7 +8,7 @@ import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
-import { firstAddresses, readAccountKey, SCRIPTS, writeWallet } from './wallets.ts';
+import { firstAddresses, readAccountKey, scriptsFor, writeWallet } from './wallets.ts';
 
 /** How long a new key waits before it replaces another one, so that owners notice a key they did not add. */
 export const CHANGE_WAIT_HOURS = 24;
@@ -49,7 +49,7 @@ export async function previewKey(
   { merchantId, coin, accountKey, script }: { merchantId: string; coin: Coin; accountKey: string; script: Script | null },
 ): Promise<KeyPreview> {
   const named = parseAccountKey(accountKey, { coin, network: ctx.settings.networks[COIN[coin].chain] }).script;
-  const chosen = script ?? named ?? SCRIPTS[coin][0]!;
+  const chosen = script ?? named ?? scriptsFor(coin)[0]!;
   const key = readAccountKey(ctx, { coin, accountKey, script: chosen });
   const [stored] = await ctx.db.sql<{ merchantId: string; active: boolean }[]>`
     select merchant_id as "merchantId", active from wallets
@@ -57,7 +57,7 @@ export async function previewKey(
   return {
     network: key.network,
     script: key.script,
-    scripts: named ? [named] : SCRIPTS[coin],
+    scripts: named ? [named] : scriptsFor(coin),
     path: key.path,
     fingerprint: fingerprintOf(accountKey),
     addresses: firstAddresses(key, coin).map((address, index) => ({

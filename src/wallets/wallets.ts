@@ -2,6 +2,7 @@
 
 import { type AccountKey, parseAccountKey } from '../chains/account-key.ts';
 import { deriveAddress, type Script } from '../chains/address.ts';
+import { isBitcoinLike, PARAMS } from '../chains/bitcoin/params.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, type Family, type Network } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
@@ -13,13 +14,10 @@ import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexe
 export type DepositAddress = { family: Family; address: string; key: string; walletId: string; index: bigint };
 
 /** Address types of a coin when the key prefix does not determine one, the usual one first. */
-export const SCRIPTS: Readonly<Record<Coin, readonly Script[]>> = {
-  BTC: ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh'],
-  LTC: ['p2wpkh', 'p2sh-p2wpkh', 'p2pkh'],
-  ETH: ['eoa'],
-  DASH: ['p2pkh'],
-  DOGE: ['p2pkh'],
-};
+export function scriptsFor(coin: Coin): readonly Script[] {
+  const { family } = COIN[coin];
+  return isBitcoinLike(family) ? PARAMS[family].scripts : ['eoa'];
+}
 
 export type NewWallet = { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint };
 

@@ -1,11 +1,12 @@
 /** The steps to the first live payment: what is really done, how long the rest takes, and where to do it. Can be dismissed. */
+
 import { Link } from '@tanstack/react-router';
+import { COIN_NAMES } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { MissingList } from '../../ui/missing.tsx';
-import { COIN_NAMES } from '../wallets/words.ts';
 import { STEPS, type Step } from './steps.ts';
 import { useTestPayment } from './test-payment.ts';
 

@@ -1,7 +1,7 @@
 /** Importing an account key, step by step: paste or scan, compare addresses, choose confirmations, see what is still missing. */
 import { useParams } from '@tanstack/react-router';
 import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'react';
-import { COIN_KINDS, COINS, type Coin } from '../../generated/api.ts';
+import { COIN_KINDS, COIN_NAMES, COINS, type Coin } from '../../generated/api.ts';
 import { readGiven } from '../../lib/account-key.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMode, useTitle } from '../../lib/hooks.ts';
@@ -15,7 +15,7 @@ import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Back } from '../../ui/thing.tsx';
 import { Time } from '../../ui/values.tsx';
 import { TierFields, useTiers } from './tiers.tsx';
-import { COIN_NAMES, SCRIPT_WORDS, type Script } from './words.ts';
+import { SCRIPT_WORDS, type Script } from './words.ts';
 
 const Scan = lazy(() => import('./scan.tsx').then((module) => ({ default: module.Scan })));
 type Preview = Reply<'POST /:mode/wallets/preview'>;

@@ -1,6 +1,6 @@
 /** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
 import { type ReactNode, useState } from 'react';
-import type { Coin } from '../../generated/api.ts';
+import { COIN_NAMES, type Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
@@ -10,7 +10,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
-import { COIN_NAMES, SCRIPT_WORDS } from './words.ts';
+import { SCRIPT_WORDS } from './words.ts';
 
 type Wallet = Reply<'GET /:mode/wallets'>['wallets'][number];
 

@@ -1,13 +1,4 @@
 /** Coins and address types in the words that wallets use. */
-import type { Coin } from '../../generated/api.ts';
-
-export const COIN_NAMES: Readonly<Record<Coin, string>> = {
-  BTC: 'Bitcoin',
-  ETH: 'Ethereum',
-  LTC: 'Litecoin',
-  DASH: 'Dash',
-  DOGE: 'Dogecoin',
-};
 export type Script = 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
 export const SCRIPT_WORDS: Readonly<Record<Script, string>> = {
   p2wpkh: 'Native SegWit (p2wpkh)',

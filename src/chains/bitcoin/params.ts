@@ -12,6 +12,8 @@ export type KeySpelling = { version: number; main: boolean; script: BitcoinScrip
 
 export type Params = {
   forms: Readonly<Record<Network, AddressForms>>;
+  /** Address types of a wallet whose key does not determine one, the usual one first. */
+  scripts: readonly BitcoinScript[];
   /** Spellings of account keys besides `xpub` and `tpub`. */
   keys: readonly KeySpelling[];
   /** Addresses of other kinds, in lower case, that cannot be used, with the reason. */
@@ -47,6 +49,7 @@ const BITCOIN: Params = {
     testnet: { p2pkh: 0x6f, p2sh: TESTNET_P2SH, hrp: 'tb' },
     regtest: { p2pkh: 0x6f, p2sh: TESTNET_P2SH, hrp: 'bcrt' },
   },
+  scripts: ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh'],
   keys: SEGWIT_KEYS,
   refused: [],
   segwit: true,
@@ -67,6 +70,7 @@ export const PARAMS: Readonly<Record<BitcoinFamily, Params>> = {
       testnet: { p2pkh: 0x6f, p2sh: 0x3a, p2shLegacy: TESTNET_P2SH, hrp: 'tltc' },
       regtest: { p2pkh: 0x6f, p2sh: 0x3a, p2shLegacy: TESTNET_P2SH, hrp: 'rltc' },
     },
+    scripts: ['p2wpkh', 'p2sh-p2wpkh', 'p2pkh'],
     keys: [
       ...SEGWIT_KEYS,
       { version: 0x019da462, main: true, script: 'p2pkh' }, // Ltub
@@ -84,6 +88,7 @@ export const PARAMS: Readonly<Record<BitcoinFamily, Params>> = {
       testnet: { p2pkh: 0x8c, p2sh: 0x13 },
       regtest: { p2pkh: 0x8c, p2sh: 0x13 },
     },
+    scripts: ['p2pkh'],
     keys: [{ version: 0x02fe52cc, main: true, script: 'p2pkh' }], // drkp
     segwit: false,
     extraPayload: true,
@@ -96,6 +101,7 @@ export const PARAMS: Readonly<Record<BitcoinFamily, Params>> = {
       testnet: { p2pkh: 0x71, p2sh: TESTNET_P2SH },
       regtest: { p2pkh: 0x6f, p2sh: TESTNET_P2SH },
     },
+    scripts: ['p2pkh'],
     keys: [{ version: 0x02facafd, main: true, script: 'p2pkh' }], // dgub
     segwit: false,
     mergeMined: true,

@@ -1,4 +1,5 @@
 /** Every state of the page with sample payments: shown at `/_states` during development and in the preview of the dashboard, and used by the tests of the page. */
+import { addressOfScript } from '../../chains/address.ts';
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
 import {
@@ -24,13 +25,17 @@ import { type LOCALES, languageOf } from './words.ts';
 
 const priceOf = (coin: Coin): bigint => ASSET[COIN[coin].asset].sampleE8;
 /** Addresses of test networks, so that nobody loses money by paying a screenshot. */
-const ADDRESSES: Readonly<Record<Family, string>> = {
+const ADDRESSES: Readonly<Partial<Record<Family, string>>> = {
   BTC: 'tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx',
   ETH: '0x52908400098527886E0F7030069857D2E4169EE7',
   LTC: 'tltc1qw508d6qejxtdg4y5r3zarvary0c5xw7klfsuq0',
   DASH: 'yWdXnYxGbouNoo8yMvcbZmZ3Gdp6BpySxL',
   DOGE: 'nkafWeaWKrAQFpJ5Dz2j1tLYtnCtJq7YDK',
 };
+const PAID_SCRIPT = `76a914${'11'.repeat(20)}88ac`;
+/** A coin without an example gets an address that belongs to nobody. */
+const addressFor = (coin: Coin): string =>
+  ADDRESSES[COIN[coin].family] ?? addressOfScript(PAID_SCRIPT, { coin, network: 'regtest' }) ?? `0x${'11'.repeat(20)}`;
 const TXID = '6f1c0a52d9e84b3f7a21c5e09b8d4f6e3a7c2b1d0f9e8d7c6b5a49382716051a';
 const ITEMS: readonly PaymentItem[] = [
   { productId: 'mug', name: 'Mug, hand-made', quantity: 2n, unitPriceMinor: 1_150n },
@@ -78,7 +83,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
   const { coin, age = 5, usdCents = 5_250n, mode = 'live' } = story;
   const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = priceOf(coin!) }) => ({
     coin: coin!,
-    address: mode === 'test' ? `test_${coin!.toLowerCase()}_success` : ADDRESSES[COIN[coin!].family],
+    address: mode === 'test' ? `test_${coin!.toLowerCase()}_success` : addressFor(coin!),
     rateE8: priceE8,
     units: quoteUnits(coin!, usdCents, priceE8),
     from: before(minutesAgo),
@@ -90,7 +95,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       coin: coin!,
       ref: `${TXID}:${index}`,
       txid: `${kindOf(coin!) === 'ethereum' ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
-      address: ADDRESSES[COIN[coin!].family],
+      address: addressFor(coin!),
       units,
       kind: kindOf(coin!) === 'ethereum' ? 'direct' : 'output',
       firstSeenAt: before(minutesAgo),
