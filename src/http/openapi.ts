@@ -92,39 +92,106 @@ const ACCESS: Readonly<Record<Route['access'], string>> = {
   secret_test: 'Takes a secret key of test mode.',
 };
 
+/** A route as an operation of its path. */
+function operationOf(route: Route): object {
+  const example = EXAMPLES[route.id]!;
+  return {
+    summary: route.summary,
+    description: ACCESS[route.access],
+    tags: [groupOf(route)],
+    operationId: route.id,
+    parameters: parametersOf(route),
+    ...(route.body && {
+      requestBody: {
+        required: ((route.body as { required?: string[] }).required?.length ?? 0) > 0,
+        content: {
+          'application/json': {
+            schema: shown(route.body),
+            examples: Object.fromEntries(Object.entries(example.requests ?? {}).map(([name, value]) => [name, { value }])),
+          },
+        },
+      },
+    }),
+    responses: {
+      [route.created ? 201 : 200]: {
+        description: 'Success',
+        headers: LIMIT_HEADERS,
+        content: { 'application/json': { schema: shown(route.reply), examples: { default: { value: example.reply } } } },
+      },
+      ...Object.fromEntries(errorsOf(route).map((status) => [status, ref('responses', status)])),
+    },
+  };
+}
+
+const HEADERS = {
+  Limit: integer('Requests per minute that are allowed; 2147483647 when there is no limit.'),
+  Remaining: integer('Requests left in this minute.'),
+  Reset: integer('When the limit resets, in seconds since 1970.'),
+  Ignored: {
+    description:
+      'Parameters that the request does not take and that were ignored, separated by commas and escaped as in a URL. Absent when there are none.',
+    schema: { type: 'string' },
+  },
+  RequestId: { description: 'Identifies the request in logs and errors.', schema: { type: 'string' } },
+};
+
+const PARAMETERS = {
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    description: 'Makes retries safe: a request with the same key and body returns the first response again, for 7 days.',
+    schema: { type: 'string', minLength: 1, maxLength: 255 },
+    example: 'order-A-1001',
+  },
+};
+
+const errorResponses = (url: string): object =>
+  Object.fromEntries(
+    STATUSES.filter((status) => status !== 405).map((status) => [
+      status,
+      {
+        description: MEANING[status],
+        headers: LIMIT_HEADERS,
+        content: { 'application/json': { schema: schemaRef('ErrorBody'), examples: errorExamples(status, url) } },
+      },
+    ]),
+  );
+
+/** What an endpoint receives for an event. */
+const webhookOf = (type: (typeof PAYMENT_EVENTS)[number] | typeof TEST_EVENT): object => ({
+  post: {
+    summary: `Sent as ${type}`,
+    operationId: `on${eventName(type).replace(/Event$/, '')}`,
+    parameters: [
+      {
+        name: 'X-Service-Signature',
+        in: 'header',
+        required: true,
+        description: 'HMAC-SHA256 of the raw body with the signing secret of the endpoint, in lowercase hex.',
+        schema: { type: 'string' },
+      },
+    ],
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: schemaRef(type === TEST_EVENT ? 'WebhookTestEvent' : eventName(type)),
+          examples: { default: { value: EVENTS[type] } },
+        },
+      },
+    },
+    responses: { 200: { description: 'Received. Respond within 10 seconds.' } },
+  },
+});
+
 /** The document for a service at `url`. */
 export function openapiDocument(url: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) {
     const path = route.path.replace(/:([a-z]+)/g, '{$1}');
-    const example = EXAMPLES[route.id]!;
     paths[path] ??= {};
-    paths[path][route.method.toLowerCase()] = {
-      summary: route.summary,
-      description: ACCESS[route.access],
-      tags: [groupOf(route)],
-      operationId: route.id,
-      parameters: parametersOf(route),
-      ...(route.body && {
-        requestBody: {
-          required: ((route.body as { required?: string[] }).required?.length ?? 0) > 0,
-          content: {
-            'application/json': {
-              schema: shown(route.body),
-              examples: Object.fromEntries(Object.entries(example.requests ?? {}).map(([name, value]) => [name, { value }])),
-            },
-          },
-        },
-      }),
-      responses: {
-        [route.created ? 201 : 200]: {
-          description: 'Success',
-          headers: LIMIT_HEADERS,
-          content: { 'application/json': { schema: shown(route.reply), examples: { default: { value: example.reply } } } },
-        },
-        ...Object.fromEntries(errorsOf(route).map((status) => [status, ref('responses', status)])),
-      },
-    };
+    paths[path][route.method.toLowerCase()] = operationOf(route);
   }
   return {
     openapi: '3.1.0',
@@ -140,69 +207,12 @@ export function openapiDocument(url: string): object {
     security: [{ key: [] }],
     components: {
       securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
-      headers: {
-        Limit: integer('Requests per minute that are allowed; 2147483647 when there is no limit.'),
-        Remaining: integer('Requests left in this minute.'),
-        Reset: integer('When the limit resets, in seconds since 1970.'),
-        Ignored: {
-          description:
-            'Parameters that the request does not take and that were ignored, separated by commas and escaped as in a URL. Absent when there are none.',
-          schema: { type: 'string' },
-        },
-        RequestId: { description: 'Identifies the request in logs and errors.', schema: { type: 'string' } },
-      },
-      parameters: {
-        IdempotencyKey: {
-          name: 'Idempotency-Key',
-          in: 'header',
-          required: false,
-          description: 'Makes retries safe: a request with the same key and body returns the first response again, for 7 days.',
-          schema: { type: 'string', minLength: 1, maxLength: 255 },
-          example: 'order-A-1001',
-        },
-      },
+      headers: HEADERS,
+      parameters: PARAMETERS,
       schemas: componentSchemas(),
-      responses: Object.fromEntries(
-        STATUSES.filter((status) => status !== 405).map((status) => [
-          status,
-          {
-            description: MEANING[status],
-            headers: LIMIT_HEADERS,
-            content: { 'application/json': { schema: schemaRef('ErrorBody'), examples: errorExamples(status, url) } },
-          },
-        ]),
-      ),
+      responses: errorResponses(url),
     },
     paths,
-    webhooks: Object.fromEntries(
-      [...PAYMENT_EVENTS, TEST_EVENT as typeof TEST_EVENT].map((type) => [
-        type,
-        {
-          post: {
-            summary: `Sent as ${type}`,
-            operationId: `on${eventName(type).replace(/Event$/, '')}`,
-            parameters: [
-              {
-                name: 'X-Service-Signature',
-                in: 'header',
-                required: true,
-                description: 'HMAC-SHA256 of the raw body with the signing secret of the endpoint, in lowercase hex.',
-                schema: { type: 'string' },
-              },
-            ],
-            requestBody: {
-              required: true,
-              content: {
-                'application/json': {
-                  schema: schemaRef(type === TEST_EVENT ? 'WebhookTestEvent' : eventName(type)),
-                  examples: { default: { value: EVENTS[type] } },
-                },
-              },
-            },
-            responses: { 200: { description: 'Received. Respond within 10 seconds.' } },
-          },
-        },
-      ]),
-    ),
+    webhooks: Object.fromEntries([...PAYMENT_EVENTS, TEST_EVENT as typeof TEST_EVENT].map((type) => [type, webhookOf(type)])),
   };
 }

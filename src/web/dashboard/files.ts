@@ -38,88 +38,96 @@ const dataBlock = (data: object): string =>
 
 type File = { type: string; packed: Packed };
 
+/** A failed build is tried again by a visit after this long. */
+const RETRY_MS = 30_000;
+
 /** Null for pages without data. */
 type ReadFirst = (request: FastifyRequest, reply: FastifyReply) => Promise<FirstData | null>;
 
-export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }: { firstData: ReadFirst }): void {
+/** The files of the built app, cached in memory. Starts a build if there is none. */
+function createAppFiles(ctx: Context) {
   const files = new Map<string, Promise<File | null>>();
   let folder: string | null = null;
   let building: Promise<void> | null = null;
   let failedAt = Number.NEGATIVE_INFINITY;
   /** Why it can't be built, for the reader of the page. */
   let reason = 'See the service log for the reason.';
-
-  /** The folder of the built app; null during the build. */
-  const ready = async (): Promise<string | null> => {
-    folder ??= await findApp();
-    if (folder === null && building === null && ctx.clock.monotonicMs() - failedAt > 30_000) {
-      building = buildApp(ctx.log)
-        .then(() => {})
-        .catch((error) => {
-          failedAt = ctx.clock.monotonicMs();
-          if (error instanceof BuildToolsMissing) reason = error.message;
-          ctx.log.error({ err: error }, 'Could not build the dashboard');
-        })
-        .finally(() => {
+  const build = (): Promise<void> =>
+    buildApp(ctx.log).then(
+      () => {},
+      (error) => {
+        failedAt = ctx.clock.monotonicMs();
+        if (error instanceof BuildToolsMissing) reason = error.message;
+        ctx.log.error({ err: error }, 'Could not build the dashboard');
+      },
+    );
+  return {
+    /** Why the last build failed; null during a build. */
+    failure: (): string | null => (building === null ? reason : null),
+    /** The folder of the built app; null during the build. */
+    async ready(): Promise<string | null> {
+      folder ??= await findApp();
+      if (folder === null && building === null && ctx.clock.monotonicMs() - failedAt > RETRY_MS)
+        building = build().finally(() => {
           building = null;
         });
-    }
-    return folder;
-  };
-  const load = (root: string, path: string): Promise<File | null> => {
-    const known = files.get(path);
-    if (known) return known;
-    const file = readPacked(join(root, path)).then(
-      (packed) => ({ type: TYPES[extname(path)] ?? 'application/octet-stream', packed }),
-      () => null,
-    );
-    // Caches only existing files, so that requests for made-up paths do not fill the memory.
-    files.set(path, file);
-    void file.then((found) => {
-      if (!found) files.delete(path);
-    });
-    return file;
-  };
-  const send = (request: FastifyRequest, reply: FastifyReply, file: File, cache: string) =>
-    sendPacked(request, reply.headers({ 'content-type': file.type, 'cache-control': cache }), file.packed);
-
-  app.get<{ Params: { name: string } }>('/dashboard/assets/:name', { exposeHeadRoute: false }, async (request, reply) => {
-    const root = await ready();
-    const { name } = request.params;
-    const file = root !== null && /^[\w.-]+\.(js|css|svg)$/.test(name) ? await load(root, `assets/${name}`) : null;
-    if (!file) return reply.code(404).type('text/plain').send('not found');
-    return send(request, reply, file, 'public, max-age=31536000, immutable');
-  });
-  const page = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { name, csp }: { name: string; csp: string } = { name: 'index.html', csp: CSP },
-  ) => {
-    const root = await ready();
-    const file = root === null ? null : await load(root, name);
-    if (!file) {
-      reply.header('refresh', '2');
-      const failed = building === null;
-      return sendPlain(reply, {
-        status: 503,
-        title: 'Florin',
-        main: failed
-          ? html`<h1>The dashboard couldn’t be built</h1><p>${reason}</p><p>Payments are not affected. This page retries automatically.</p>`
-          : html`<h1>Building the dashboard</h1><p>This takes a few seconds after an install or an upgrade. The page opens automatically.</p>`,
+      return folder;
+    },
+    load(root: string, path: string): Promise<File | null> {
+      const known = files.get(path);
+      if (known) return known;
+      const file = readPacked(join(root, path)).then(
+        (packed) => ({ type: TYPES[extname(path)] ?? 'application/octet-stream', packed }),
+        () => null,
+      );
+      // Caches only existing files, so that requests for made-up paths do not fill the memory.
+      files.set(path, file);
+      void file.then((found) => {
+        if (!found) files.delete(path);
       });
-    }
+      return file;
+    },
+  };
+}
+
+const sendFile = (request: FastifyRequest, reply: FastifyReply, file: File, cache: string) =>
+  sendPacked(request, reply.headers({ 'content-type': file.type, 'cache-control': cache }), file.packed);
+
+/** Shown instead of the app: a build is running, or it failed. */
+function sendUnbuilt(reply: FastifyReply, failure: string | null) {
+  reply.header('refresh', '2');
+  const main =
+    failure === null
+      ? html`<h1>Building the dashboard</h1><p>This takes a few seconds after an install or an upgrade. The page opens automatically.</p>`
+      : html`<h1>The dashboard couldn’t be built</h1><p>${failure}</p><p>Payments are not affected. This page retries automatically.</p>`;
+  return sendPlain(reply, { status: 503, title: 'Florin', main });
+}
+
+export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }: { firstData: ReadFirst }): void {
+  const files = createAppFiles(ctx);
+  app.get<{ Params: { name: string } }>('/dashboard/assets/:name', { exposeHeadRoute: false }, async (request, reply) => {
+    const root = await files.ready();
+    const { name } = request.params;
+    const file = root !== null && /^[\w.-]+\.(js|css|svg)$/.test(name) ? await files.load(root, `assets/${name}`) : null;
+    if (!file) return reply.code(404).type('text/plain').send('not found');
+    return sendFile(request, reply, file, 'public, max-age=31536000, immutable');
+  });
+  const page = async (request: FastifyRequest, reply: FastifyReply, { name, csp }: { name: string; csp: string }) => {
+    const root = await files.ready();
+    const file = root === null ? null : await files.load(root, name);
+    if (!file) return sendUnbuilt(reply, files.failure());
     reply.headers({ ...HEADERS, 'content-security-policy': csp });
-    return send(request, reply, file, 'no-store');
+    return sendFile(request, reply, file, 'no-store');
   };
   const screenFiles = createScreenFiles();
   /** The app, with what its first screen shows. Personal data is not compressed. */
   const appPage = async (request: FastifyRequest, reply: FastifyReply) => {
     // Without the data, the app asks for it and shows what failed.
-    const [root, data] = await Promise.all([ready(), firstData(request, reply).catch(() => null)]);
+    const [root, data] = await Promise.all([files.ready(), firstData(request, reply).catch(() => null)]);
     const links = root === null ? [] : await screenFiles(root, data?.signed_in === false ? '/dashboard/sign-in' : request.url);
     if (links.length > 0) reply.header('link', links.map((link) => `</dashboard/${link}>; rel=modulepreload`).join(', '));
-    const file = root === null ? null : await load(root, 'index.html');
-    if (file === null || data === null) return page(request, reply);
+    const file = root === null ? null : await files.load(root, 'index.html');
+    if (file === null || data === null) return page(request, reply, { name: 'index.html', csp: CSP });
     reply.headers({ ...HEADERS, 'content-security-policy': CSP, 'content-type': file.type, 'cache-control': 'no-store' });
     return reply.send(file.packed.plain.toString().replace('</body>', () => `${dataBlock(data)}</body>`));
   };
@@ -133,7 +141,11 @@ export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }:
     if (request.url.startsWith('/dashboard/api/')) return reply.callNotFound();
     return appPage(request, reply);
   });
+  registerSetup(app, ctx);
+}
 
+/** The set-up link. */
+function registerSetup(app: FastifyInstance, ctx: Context): void {
   // The token is in the fragment, which browsers do not send to servers, so no log contains it, and which they keep on redirects. Links
   // printed by older versions have it in the query. Opening the page does not use up the token.
   app.get<{ Querystring: { token?: unknown } }>('/setup', { exposeHeadRoute: false }, async (request, reply) => {
