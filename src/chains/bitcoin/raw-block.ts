@@ -5,7 +5,7 @@ import type { BitcoinFamily } from '../../core/coin.ts';
 import type { TransferKind } from '../../core/payment.ts';
 import type { Conflict, Matcher, Output, Sighting } from '../chain.ts';
 import { PARAMS, type Params } from './params.ts';
-import { hashSoon, hashWaiting } from './sha256d.ts';
+import { hashTwice } from './sha256d.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
 /** The offsets of a transaction's parts in its bytes. Rarely needed parts are read on demand. */
@@ -64,7 +64,7 @@ const skipBytes = (cursor: Cursor): void => {
   cursor.at += length;
 };
 
-/** Reads one transaction. Its id is written to `ids` at `idAt`, at the latest by the next `hashWaiting`. */
+/** Reads one transaction. Its ID is written to `ids` at `idAt`. */
 function readTransaction(cursor: Cursor, params: Params, index: number, ids: Buffer, idAt: number): RawTransaction {
   const { bytes } = cursor;
   const start = cursor.at;
@@ -106,7 +106,7 @@ function readTransaction(cursor: Cursor, params: Params, index: number, ids: Buf
   if (params.extraPayload && (version & 0xffff) >= 3 && version >>> 16 !== 0) skipBytes(cursor);
   if (cursor.at > bytes.length) throw new RangeError('the transaction ends too early');
   // BIP-141: an id is the hash of version, inputs, outputs and lock time.
-  hashSoon(bytes, start, bodyStart, bodyEnd, lockAt, cursor.at, ids, idAt);
+  hashTwice(bytes, start, bodyStart, bodyEnd, lockAt, cursor.at, ids, idAt);
   return {
     bytes,
     extent: [start, cursor.at],
@@ -243,9 +243,7 @@ export async function matchInTurns(
 
 /** Parses one transaction. Errors: RangeError when the bytes are not a transaction. */
 export function parseTransaction(bytes: Buffer, family: BitcoinFamily): RawTransaction {
-  const tx = readTransaction({ bytes, at: 0 }, PARAMS[family], 1, Buffer.alloc(32), 0);
-  hashWaiting();
-  return tx;
+  return readTransaction({ bytes, at: 0 }, PARAMS[family], 1, Buffer.alloc(32), 0);
 }
 
 /** Parses a block and checks the merkle root of its header. Errors: RangeError when it is not a block or the root differs. */
@@ -291,7 +289,6 @@ function* blockSteps(bytes: Buffer, params: Params): Generator<void, RawBlock> {
     transactions.push(readTransaction(cursor, params, i, ids, i * 32));
     if (i % STEP === STEP - 1) yield;
   }
-  hashWaiting();
   const last = transactions.at(-1);
   const [first] = last ? outputsOf(last) : [];
   if (params.mweb && last && first && isMwebScript(bytes, first.script.byteOffset - bytes.byteOffset, first.script.length, HOGADDR))
@@ -299,8 +296,7 @@ function* blockSteps(bytes: Buffer, params: Params): Generator<void, RawBlock> {
   const merkleRoot = shown(bytes.subarray(36, 68));
   if ((yield* merkleSteps(ids)) !== merkleRoot) throw new RangeError('the transactions do not have the merkle root of the header');
   const hash = Buffer.alloc(32);
-  hashSoon(bytes, 0, 4, 80, 80, 80, hash, 0);
-  hashWaiting();
+  hashTwice(bytes, 0, 4, 80, 80, 80, hash, 0);
   return {
     hash: shown(hash),
     parent: shown(bytes.subarray(4, 36)),
@@ -322,10 +318,9 @@ function* merkleSteps(ids: Buffer): Generator<void, string> {
     count = Math.ceil(count / 2);
     for (let i = 0; i < count; i++) {
       const at = i * 64;
-      hashSoon(level, at, at + 4, at + 64, at + 64, at + 64, level, i * 32);
+      hashTwice(level, at, at + 4, at + 64, at + 64, at + 64, level, i * 32);
       if (i % STEP === STEP - 1) yield;
     }
-    hashWaiting();
   }
   return shown(level.subarray(0, 32));
 }
