@@ -15,14 +15,13 @@ test('each source is trusted by its address, or as configured: one word for all,
   assert.deepEqual(readConfig({ LTC_TRUST: 'own' }).trusts.LTC, []);
 });
 
-test('peers are host:port, on regtest, and not for Ethereum; a proxy speaks SOCKS5', () => {
+test('peers are host:port, on regtest only; a proxy speaks SOCKS5', () => {
   const peers = (BTC_PEERS: string, BTC_NETWORK = 'regtest') => readConfig({ BTC_PEERS, BTC_NETWORK }).peers.BTC;
   assert.deepEqual(peers('127.0.0.1:18444, [::1]:18444,peer.lan:1'), ['127.0.0.1:18444', '[::1]:18444', 'peer.lan:1']);
   assert.deepEqual(peers(''), []);
   for (const wrong of ['127.0.0.1', '127.0.0.1:70000', 'http://127.0.0.1:1', 'a b:1'])
     assert.throws(() => peers(wrong), ConfigError, wrong);
   assert.throws(() => peers('127.0.0.1:8333', 'mainnet'), /only be used on regtest/);
-  assert.throws(() => readConfig({ ETH_PEERS: '127.0.0.1:1', ETH_NETWORK: 'regtest' }), /Ethereum/);
   const proxy = (P2P_PROXY: string) => readConfig({ P2P_PROXY }).p2pProxy;
   assert.deepEqual([proxy(''), proxy('socks5://127.0.0.1:9050')], [null, 'socks5://127.0.0.1:9050']);
   for (const wrong of ['http://127.0.0.1:9050', 'socks5://127.0.0.1', '127.0.0.1:9050'])

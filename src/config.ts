@@ -1,10 +1,23 @@
 /** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
-import { CHAIN, CHAINS, type Chain, COIN, type Coin, type ConfirmationTier, NATIVE_COINS, NETWORKS, type Network } from './core/coin.ts';
+import {
+  CHAIN,
+  CHAINS,
+  type Chain,
+  type ChainKind,
+  COIN,
+  type Coin,
+  type ConfirmationTier,
+  kindOf,
+  NATIVE_COINS,
+  NETWORKS,
+  type Network,
+} from './core/coin.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { parseConfirmations } from './core/settle.ts';
 import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
 
-type ConfigKey = { name: string; type: string; default: string; description: string; danger?: string };
+/** `kind`: a setting per coin that only coins on chains of this kind have. */
+type ConfigKey = { name: string; kind?: ChainKind; type: string; default: string; description: string; danger?: string };
 
 /** The configuration reference. Settings per coin appear once, with `<COIN>` for BTC, ETH, LTC, DASH or DOGE. */
 export const CONFIG: readonly ConfigKey[] = [
@@ -97,6 +110,7 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   {
     name: '<COIN>_PEERS',
+    kind: 'bitcoin',
     type: 'list',
     default: '',
     description:
@@ -161,8 +175,10 @@ export const CONFIG: readonly ConfigKey[] = [
 ];
 
 /** The variables that an entry of the reference stands for: one, or one per coin. */
-export const namesOf = ({ name }: ConfigKey): string[] =>
-  name.includes('<COIN>') ? NATIVE_COINS.map((coin) => name.replace('<COIN>', coin)) : [name];
+export const namesOf = ({ name, kind }: ConfigKey): string[] =>
+  name.includes('<COIN>')
+    ? NATIVE_COINS.filter((coin) => kind === undefined || kindOf(coin) === kind).map((coin) => name.replace('<COIN>', coin))
+    : [name];
 
 export type Config = {
   port: number;
@@ -256,7 +272,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks[COIN[coin].chain] = network as Network;
     nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
     blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
-    peers[coin] = readPeers(`${coin}_PEERS`, list(`${coin}_PEERS`), networks[COIN[coin].chain]);
+    peers[coin] = kindOf(coin) === 'bitcoin' ? readPeers(`${coin}_PEERS`, list(`${coin}_PEERS`), networks[COIN[coin].chain]) : [];
     trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
@@ -302,7 +318,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
 const MAX_PEERS = 16;
 function readPeers(name: string, peers: readonly string[], network: Network): readonly string[] {
   if (peers.length === 0) return peers;
-  if (name === 'ETH_PEERS') throw new ConfigError(name, 'cannot be set: Ethereum is not read from peers');
   if (network !== 'regtest') throw new ConfigError(name, 'can only be used on regtest');
   const isPeer = (peer: string): boolean => /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(peer) && Number(/\d+$/.exec(peer)) <= 65_535;
   if (peers.length > MAX_PEERS || !peers.every(isPeer)) throw new ConfigError(name, `must be up to ${MAX_PEERS} peers as host:port`);
