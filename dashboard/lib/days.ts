@@ -23,11 +23,15 @@ export const instantOf = (day: string, plusDays: number): string | undefined => 
   return year && month && date ? new Date(year, month - 1, date + plusDays).toISOString() : undefined;
 };
 
-/** Seconds in the two largest units. */
+/** Seconds in the two largest units; the smaller one is left out if it is zero. */
 export function duration(seconds: number): string {
   if (seconds < 1) return 'under 1 s';
   if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;
-  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3_600)} h`;
+  const units = (large: number, largeUnit: string, small: number, smallUnit: string) => {
+    const rest = Math.floor((seconds % large) / small);
+    return `${Math.floor(seconds / large)} ${largeUnit}${rest === 0 ? '' : ` ${rest} ${smallUnit}`}`;
+  };
+  if (seconds < 3_600) return units(60, 'min', 1, 's');
+  if (seconds < 86_400) return units(3_600, 'h', 60, 'min');
+  return units(86_400, 'd', 3_600, 'h');
 }

@@ -39,7 +39,7 @@ function DeliveryRow({ of }: { of: Delivery }) {
         {at !== null && (
           <span>
             {of.delivered_at === null && 'next attempt '}
-            <Time at={at} />
+            <Time at={at} seconds />
           </span>
         )}
       </span>

@@ -7,7 +7,7 @@ import { ModeLink } from '../ui/link.tsx';
 import { ListCard, NewRows } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
 import type { Column } from '../ui/table.tsx';
-import { Badge, Time } from '../ui/values.tsx';
+import { Time } from '../ui/values.tsx';
 
 export function Screen() {
   useTitle('Events');
@@ -25,12 +25,7 @@ export function Screen() {
   const columns: Column<(typeof list.rows)[number]>[] = [
     {
       name: 'Event',
-      cell: (row) => (
-        <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
-          <ModeLink to={`events/${row.id}`}>{row.type}</ModeLink>
-          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
-        </span>
-      ),
+      cell: (row) => <ModeLink to={`events/${row.id}`}>{row.type}</ModeLink>,
     },
     {
       name: 'Payment',
@@ -43,7 +38,7 @@ export function Screen() {
           '–'
         ),
     },
-    { name: 'Time', cell: (row) => <Time at={row.created_at} />, right: true },
+    { name: 'Time', cell: (row) => <Time at={row.created_at} seconds />, right: true },
   ];
   return (
     <div className="grid gap-5">

@@ -66,7 +66,7 @@ function Overview({ install }: { install: Install }) {
               <Time key="at" at={install.backed_up_at} />
             ) : (
               <span key="none" className="text-warn">
-                None yet. Run <code>npm run florin -- backup --file F</code>
+                None yet. Run <code>./florin backup --file F</code>
               </span>
             ),
           ],
@@ -207,7 +207,7 @@ function Merchants() {
         <Pending of={list} lines={4} />
       ) : list.rows.length === 0 ? (
         <Empty title="No merchants">
-          <code>npm run florin -- merchant create --name N</code>
+          <code>./florin merchant create --name N</code>
         </Empty>
       ) : (
         <Table

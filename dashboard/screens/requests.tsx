@@ -7,7 +7,7 @@ import { ListCard, NewRows } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
 import type { Column } from '../ui/table.tsx';
-import { Badge, Time } from '../ui/values.tsx';
+import { Time } from '../ui/values.tsx';
 
 const KEYS = ['outcome', 'status', 'search', 'key_id'] as const;
 const COMMON = ['200', '201', '400', '401', '403', '404', '405', '409', '422', '429', '500', '503'];
@@ -46,7 +46,6 @@ export function Screen() {
         <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
           <StatusCode status={row.status} />
           {row.error_code && <span className="text-xs break-all text-soft">{row.error_code}</span>}
-          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>
       ),
     },
@@ -56,7 +55,7 @@ export function Screen() {
       name: 'Time',
       cell: (row) => (
         <span className="grid justify-items-end">
-          <Time at={row.created_at} />
+          <Time at={row.created_at} seconds />
           {row.omitted > 0 && <span className="text-xs text-soft">and {row.omitted} more in the same second</span>}
         </span>
       ),

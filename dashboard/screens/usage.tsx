@@ -75,7 +75,7 @@ function Month({ usage }: { usage: Usage }) {
 }
 
 const HOUR_MS = 3_600_000;
-const hourOf = (ms: number): string => new Date(ms).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+const hourOf = (ms: number): string => new Date(ms).toLocaleTimeString([], { hour: 'numeric', minute: '2-digit' });
 
 /** API requests of the last 24 hours, beside the rate limit of the plan. */
 function Requests({ perMinute }: { perMinute: number | null }) {
@@ -157,7 +157,7 @@ function Plan({ usage }: { usage: Usage }) {
         ) : (
           ', with '
         )}
-        <code className="break-all">npm run florin -- plan set --merchant {usage.merchant_id} --plan professional</code>
+        <code className="break-words">./florin plan set --merchant {usage.merchant_id} --plan professional</code>
       </p>
     </Card>
   );

@@ -116,7 +116,7 @@ const sourceLines = (coin: Coin): string[] =>
       ];
 const PRICE_LINES = ['PRICES=coinbase,kraken,bitstamp,bitfinex,coingecko'];
 const PASTE = 'Add this to the service’s settings (.env) and restart it:';
-const DOCTOR = 'Run `npm run florin -- doctor` on the server to see the cause.';
+const DOCTOR = 'Run `./florin doctor` on the server to see the cause.';
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, '.');
 
 function explain(

@@ -93,7 +93,7 @@ export function Screen() {
               ) : (
                 <Table
                   label={kind === 'secret' ? 'Secret keys' : 'Public keys'}
-                  columns={columnsOf(kind, mode, ended)}
+                  columns={columnsOf(kind, ended)}
                   rows={list.rows}
                   hasMore={list.hasNextPage}
                   onMore={() => void list.fetchNextPage()}
@@ -125,7 +125,7 @@ export function Screen() {
   );
 }
 
-const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>[] => [
+const columnsOf = (kind: Key['kind'], ended: boolean): Column<Key>[] => [
   {
     name: 'Name',
     cell: (key) => (
@@ -134,7 +134,6 @@ const columnsOf = (kind: Key['kind'], mode: string, ended: boolean): Column<Key>
           <span className="break-words">{key.name}</span>
         </ModeLink>
         {(ended || key.replaced_by !== null) && <KeyState of={key} />}
-        {mode === 'test' && <Badge tone="warn">TEST</Badge>}
         {key.read_only && <Badge tone="calm">Read-only</Badge>}
         {key.allowed_ips.length > 0 && (
           <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 IP address' : `${key.allowed_ips.length} IP addresses`}</Badge>

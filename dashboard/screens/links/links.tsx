@@ -83,7 +83,6 @@ function Links() {
             <Badge tone="calm">Archived</Badge>
           )}
           <Badge tone="calm">{link.reusable ? 'Reusable' : 'One payment'}</Badge>
-          {link.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>
       ),
     },

@@ -58,7 +58,7 @@ export function Credentials({
           {!mailSetUp && (
             <p className="text-sm break-words text-soft">
               You can’t change your email here because no mail server is set up. Ask your operator to run:{' '}
-              <code className="block pt-1 break-words">npm run florin -- user email --email {me?.user.email} --to NEW</code>
+              <code className="block pt-1 break-words">./florin user email --email {me?.user.email} --to NEW</code>
             </p>
           )}
         </div>

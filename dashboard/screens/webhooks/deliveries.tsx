@@ -2,13 +2,13 @@
 import { Link } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
-import { useFilters, useList, useMode } from '../../lib/hooks.ts';
+import { useFilters, useList } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import { SearchBox } from '../../ui/search.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { Badge, Time } from '../../ui/values.tsx';
+import { Time } from '../../ui/values.tsx';
 import { Frame } from './frame.tsx';
 import { attemptsText, DELIVERY_STATES, type DeliveryItem, DeliveryState, type Endpoint, millis, outcomeWords } from './words.tsx';
 
@@ -20,7 +20,6 @@ const KEYS = ['state', 'type', 'payment', 'delivery'] as const;
 const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
 
 function Deliveries({ endpoint }: { endpoint: Endpoint }) {
-  const mode = useMode();
   const { filters, set, active } = useFilters(KEYS);
   const narrowed = active.some((key) => key !== 'delivery');
   const clear = () => set({ state: '', type: '', payment: '' });
@@ -48,12 +47,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
     },
     {
       name: 'Status',
-      cell: (row) => (
-        <span className="flex flex-wrap gap-1">
-          <DeliveryState state={row.state} />
-          {mode === 'test' && <Badge tone="warn">TEST</Badge>}
-        </span>
-      ),
+      cell: (row) => <DeliveryState state={row.state} />,
     },
     { name: 'Attempts', right: true, cell: (row) => <span className="tabular-nums">{attemptsText(row)}</span> },
     {

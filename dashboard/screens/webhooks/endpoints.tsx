@@ -5,7 +5,7 @@ import { Button, buttonClass } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { Badge, Time } from '../../ui/values.tsx';
+import { Time } from '../../ui/values.tsx';
 import { count, type Endpoint, EndpointState, eventsText, outcomeWords, share, upTo } from './words.tsx';
 
 const Add = lazy(() => import('./add.tsx').then((module) => ({ default: module.Add })));
@@ -35,12 +35,7 @@ export function Screen() {
     },
     {
       name: 'Status',
-      cell: (row) => (
-        <span className="flex flex-wrap gap-1">
-          <EndpointState endpoint={row} />
-          {mode === 'test' && <Badge tone="warn">TEST</Badge>}
-        </span>
-      ),
+      cell: (row) => <EndpointState endpoint={row} />,
     },
     {
       name: 'Delivered, 24 h',
