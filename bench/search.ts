@@ -1,4 +1,5 @@
 /** One search over 1,000,000 payments compared with 1,000, with texts of every kind. Goal: p99 <= 1.5. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
 import { type Db, openDb } from '../src/db/db.ts';
@@ -76,12 +77,17 @@ async function open(count: number) {
     return row!;
   };
   const oldest = await sample(Math.floor(count / 500));
-  return {
+  const shop = {
     oldest,
     count,
-    search: async (text: string) => {
+    search: async (text: string): Promise<{ ms: number; found: number }> => {
       const from = performance.now();
       const reply = await person.get(`/live/payments?search=${encodeURIComponent(text)}`);
+      if (reply.status === 429) {
+        // A fast machine asks more in a minute than one person may.
+        await sleep(Number(reply.headers.get('retry-after')) * 1000);
+        return shop.search(text);
+      }
       if (reply.status !== 200) throw new Error(`${text}: ${reply.text}`);
       return { ms: performance.now() - from, found: reply.json.data.length as number };
     },
@@ -91,6 +97,7 @@ async function open(count: number) {
       await database.drop();
     },
   };
+  return shop;
 }
 type Shop = Awaited<ReturnType<typeof open>>;
 const QUERIES: readonly (readonly [name: string, text: (shop: Shop, round: number) => string])[] = [
