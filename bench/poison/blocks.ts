@@ -17,6 +17,7 @@ import { startChild } from '../kit.ts';
 export type FloodedCoin = 'BTC' | 'LTC' | 'DASH' | 'DOGE';
 /** Transactions with so many inputs and outputs each, all to one script, and an honest payment. */
 export type Flood = {
+  coin: FloodedCoin;
   script: string;
   units: string;
   honest: string;
@@ -101,7 +102,7 @@ export async function readFlood(coin: FloodedCoin, size: Pick<Flood, 'transactio
   const [script, honest] = [`76a914${'00'.repeat(18)}000188ac`, `76a914${'00'.repeat(18)}000288ac`];
   const due = (CENTS * 100_000_000n) / BigInt(Number(PRICE[coin]) * 100) + 1n;
   const ids = [await openPayment(ctx, coin, merchantId, script, due), await openPayment(ctx, coin, merchantId, honest, due)];
-  const flood: Flood = { ...size, script, honest, units: String(COIN[coin].dustUnits), honestUnits: String(due) };
+  const flood: Flood = { ...size, coin, script, honest, units: String(COIN[coin].dustUnits), honestUnits: String(due) };
   const node = await startChild('bench/poison/node.ts', {}, [JSON.stringify(flood)]);
   const url = `http://127.0.0.1:${node.line}`;
   const source = createCoreSource({ coin, network: 'regtest', url, outgoing: ctx.outgoing, log, clock: ctx.clock });

@@ -3,10 +3,11 @@
  * and serving it costs the reader nothing. Prints `ready` with its port. Argument: the content of the block, as JSON.
  */
 import { createHash } from 'node:crypto';
+import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
 import { type Prepared, serveBlocks } from '../serve-blocks.ts';
 import type { Flood } from './blocks.ts';
 
-const { script, honest, honestUnits, units, transactions, inputs, outputs } = JSON.parse(process.argv[2]!) as Flood;
+const { coin, script, honest, honestUnits, units, transactions, inputs, outputs } = JSON.parse(process.argv[2]!) as Flood;
 
 const sha256d = (bytes: Uint8Array): Buffer => createHash('sha256').update(createHash('sha256').update(bytes).digest()).digest();
 const shown = (bytes: Buffer): string => Buffer.from(bytes).reverse().toString('hex');
@@ -53,7 +54,7 @@ function makeBlock(height: number, parent: string, more: readonly Buffer[] = [])
   const root = merkleRoot(all.map(sha256d));
   const header = Buffer.concat([u32(4), Buffer.from(parent, 'hex').reverse(), root, u32(time), u32(0x207fffff), u32(height)]);
   const hex = Buffer.concat([header, varInt(all.length), ...all]).toString('hex');
-  return { height, hash: shown(sha256d(header)), parent, merkleRoot: shown(root), time, hex };
+  return { height, hash: shown(coin === 'DASH' ? Buffer.from(x11(header)) : sha256d(header)), parent, merkleRoot: shown(root), time, hex };
 }
 const each = Array.from({ length: outputs }, () => output(units, script));
 const blocks = [makeBlock(0, '00'.repeat(32))];
