@@ -1,7 +1,7 @@
 /** Connections to real nodes as peers: handshake, headers, blocks without witness, and transactions as they are announced. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { sha256d } from '../../src/chains/bitcoin/p2p/message.ts';
+import { sha256d } from '../../src/chains/bitcoin/header.ts';
 import type { Item, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';

@@ -42,6 +42,7 @@ export type Header = {
 export const showHash = (bytes: Uint8Array): string => Buffer.from(bytes).reverse().toString('hex');
 export const hashBytes = (shown: string): Buffer => Buffer.from(shown, 'hex').reverse();
 
+/** SHA-256 twice. */
 export const sha256d = (bytes: Uint8Array): Buffer => hash('sha256', hash('sha256', bytes, 'buffer'), 'buffer');
 
 /** Errors: HeaderError when it does not have 80 bytes. */

@@ -1,5 +1,5 @@
 /** Frames of the peer-to-peer protocol: magic, command, length, checksum, payload. Sizes are limited before memory is used. */
-import { hash } from 'node:crypto';
+import { sha256d } from '../header.ts';
 
 /** A peer broke the protocol. The message says how; the connection is closed. */
 export class WireError extends Error {
@@ -34,9 +34,6 @@ const OTHER_BYTES = 100_000;
 
 /** The largest payload that a peer may send with this command. */
 export const limitOf = (command: string): number => LIMITS.get(command) ?? OTHER_BYTES;
-
-/** SHA-256 twice. */
-export const sha256d = (bytes: Uint8Array): Buffer => hash('sha256', hash('sha256', bytes, 'buffer'), 'buffer');
 
 /** A whole message as it is sent. */
 export function frame(magic: Buffer, command: string, payload: Buffer): Buffer {

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../../core/clock.ts';
-import { createFrameReader, type FrameReader, frame, sha256d, WireError } from './message.ts';
+import { sha256d } from '../header.ts';
+import { createFrameReader, type FrameReader, frame, WireError } from './message.ts';
 import {
   commandOf,
   decodeMessage,
