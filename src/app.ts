@@ -2,10 +2,12 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
+import { createHeaderServices, type HeaderServices, MAIN_STARTS, type ProofStarts } from './chains/bitcoin/header-service.ts';
 import { openRegtestPeers } from './chains/bitcoin/p2p/open-source.ts';
 import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
 import { readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
+import { createWorkThread } from './chains/bitcoin/work-thread.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
@@ -112,12 +114,14 @@ export async function restore(config: Config, { file, log }: { file: string; log
 function openSources({
   config,
   coin,
+  headers: _headers,
   outgoing,
   log,
   clock,
 }: {
   config: Config;
   coin: Coin;
+  headers: HeaderServices;
   outgoing: Outgoing;
   log: Log;
   clock: Clock;
@@ -150,8 +154,15 @@ function openSources({
   return sources;
 }
 
+/** What tests replace: where the header chains begin. No setting changes it. */
+export type Replaced = { starts?: ProofStarts };
+
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
-export async function openCore(config: Config, log: Log = createLog(config.logLevel)): Promise<Core> {
+export async function openCore(
+  config: Config,
+  log: Log = createLog(config.logLevel),
+  { starts = MAIN_STARTS }: Replaced = {},
+): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -168,10 +179,14 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     closers.push(() => outgoing.close());
     const mail = config.mail && createMailer(config.mail);
     closers.push(() => mail?.close());
+    const work = createWorkThread();
+    closers.push(() => work.close());
+    const headers = createHeaderServices({ starts, db, hashWork: work.hashWork, clock, log });
+    closers.push(() => headers.close());
     const chains = new Map<ChainId, Chain>();
     for (const coin of NATIVE_COINS) {
       const { chain: id } = COIN[coin];
-      const sources = openSources({ config, coin, outgoing, log, clock });
+      const sources = openSources({ config, coin, headers, outgoing, log, clock });
       if (sources.length === 0) continue;
       const chain = joinSources({ coin, network: config.networks[id], sources, log, clock });
       chains.set(id, chain);
@@ -215,8 +230,11 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
 export type App = Core & { url: string | null; stop(): Promise<void> };
 
 /** Starts the roles: first the servers, then the loops. `stop` ends them in the opposite order without losing anything. */
-export async function startApp(config: Config, { roles = ROLES, log }: { roles?: readonly Role[]; log?: Log } = {}): Promise<App> {
-  const core = await openCore(config, log);
+export async function startApp(
+  config: Config,
+  { roles = ROLES, log, ...replaced }: { roles?: readonly Role[]; log?: Log } & Replaced = {},
+): Promise<App> {
+  const core = await openCore(config, log, replaced);
   const { ctx } = core;
   const closers: (() => Promise<void>)[] = [];
   const stop = async () => {

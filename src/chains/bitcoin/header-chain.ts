@@ -201,6 +201,8 @@ function locatorOf({ branches, checkpointHeight }: State): string[] {
 }
 
 export type HeaderChain = ReturnType<typeof createHeaderChain>;
+/** The same without what only its store uses. */
+export type HeaderReader = Omit<HeaderChain, 'restore' | 'takeChangedFrom'>;
 
 export function createHeaderChain({
   params,

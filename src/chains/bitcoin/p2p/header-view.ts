@@ -1,6 +1,6 @@
 /** The header chain as the peers' side uses it: why headers are refused decides what becomes of the peer. */
 import { HeaderError } from '../header.ts';
-import type { HeaderChain } from '../header-chain.ts';
+import type { HeaderReader } from '../header-chain.ts';
 import { HeaderFault, type HeaderView } from './header-sync.ts';
 
 /** Faults that are not the peer's: it may know a branch that we do not, or have another clock. */
@@ -10,7 +10,7 @@ const KINDS: Partial<Readonly<Record<HeaderError['fault'], HeaderFault['kind']>>
   time_future: 'early',
 };
 
-export const viewHeaders = (chain: HeaderChain): HeaderView => ({
+export const viewHeaders = (chain: HeaderReader): HeaderView => ({
   locator: chain.locator,
   tip: chain.tip,
   find: chain.find,

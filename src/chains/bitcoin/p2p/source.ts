@@ -6,7 +6,7 @@ import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, typ
 import { checkBlock } from '../block-proof.ts';
 import { readBlock } from '../core-blocks.ts';
 import { tierOf } from '../core-fees.ts';
-import type { HeaderChain } from '../header-chain.ts';
+import type { HeaderReader } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
 import { matchBlock, outputsOf, type RawBlock, txidOf } from '../raw-block.ts';
 import type { KnownHeader } from './header-sync.ts';
@@ -27,7 +27,7 @@ const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): BlockRef => 
 export type PeerSourceOptions = {
   family: BitcoinFamily;
   network: Network;
-  chain: HeaderChain;
+  chain: HeaderReader;
   service: PeerService;
   clock: Clock;
   /** Calls back when something may be new, until the returned function is called. */

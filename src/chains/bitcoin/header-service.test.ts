@@ -1,0 +1,103 @@
+/** The shared header chain on a real database: it opens on first use, stores what sources add, and answers in work. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
+import { firstHeader, type Mined, mineHeaders, sent } from '../../../test/kit/miner.ts';
+import { createLog } from '../../log.ts';
+import { HeaderError } from './header.ts';
+import type { HashWork } from './header-chain.ts';
+import { createHeaderService, createHeaderServices, MAIN_STARTS } from './header-service.ts';
+import { workHash } from './proof-of-work.ts';
+import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
+
+let database: TestDatabase;
+before(async () => {
+  database = await testDatabase();
+});
+after(() => database.drop());
+
+const hashWork: HashWork = async (kind, headers) => headers.map((header) => workHash(kind, header));
+const log = createLog('silent');
+const PARAMS: ProofParams = PROOF_PARAMS.BTC.regtest;
+const clockAt = (seconds: number) => ({ now: () => new Date(seconds * 1000), monotonicMs: () => 0 });
+const service = (start: Mined, nowSeconds: number, params = PARAMS) =>
+  createHeaderService({
+    params,
+    start: { height: start.height, headers: [start.bytes] },
+    ...{ db: database.db, hashWork, clock: clockAt(nowSeconds), log },
+  });
+const timeOf = ({ bytes }: Mined): number => bytes.readUInt32LE(68);
+
+test('it opens once, stores what every giver adds, and has it again after a restart', async () => {
+  const start = firstHeader({ height: 1_000 });
+  const blocks = mineHeaders(PARAMS, start, 300);
+  const first = service(start, timeOf(blocks.at(-1)!));
+  assert.equal(first.opened(), null);
+  const [headers, again] = await Promise.all([first.open(), first.open()]);
+  assert.equal(headers, again);
+  assert.equal(first.opened(), headers);
+  let changes = 0;
+  const end = headers.onChange(() => changes++);
+  await headers.add(sent(blocks.slice(0, 100)), 'a node');
+  await headers.add(sent(blocks.slice(50, 300)), 'a peer');
+  await headers.add(sent(blocks.slice(50, 300)), 'another peer');
+  assert.equal(changes, 2, 'known headers change nothing');
+  end();
+  await first.close();
+  const second = await service(start, timeOf(blocks.at(-1)!)).open();
+  assert.equal(second.tip().height, 1_300);
+  assert.deepEqual(second.find(headers.tip().hash), headers.tip());
+  assert.deepEqual(second.at(1_200), headers.at(1_200));
+});
+
+test('what comes before a faulty header is kept, stored and reported as a change', async () => {
+  const start = firstHeader({ height: 5_000 });
+  const blocks = mineHeaders(PARAMS, start, 4);
+  const faulty = Buffer.from(blocks[3]!.bytes);
+  faulty.writeUInt32LE(0x1d00ffff, 72);
+  const one = service(start, timeOf(blocks[3]!));
+  const headers = await one.open();
+  let changes = 0;
+  headers.onChange(() => changes++);
+  const given = [...sent(blocks.slice(0, 3)), { bytes: faulty, auxpow: null }];
+  await assert.rejects(headers.add(given, 'a liar'), (error) => error instanceof HeaderError && error.fault === 'bits');
+  assert.deepEqual([headers.tip().height, changes], [5_003, 1]);
+  await one.close();
+  assert.equal((await service(start, timeOf(blocks[3]!)).open()).tip().height, 5_003);
+});
+
+test('confirmations, holds and progress come from the work of the chain', async () => {
+  const start = firstHeader({ height: 100 });
+  const blocks = mineHeaders(PARAMS, start, 12);
+  const nowSeconds = timeOf(blocks.at(-1)!);
+  const headers = await createHeaderService({
+    params: PARAMS,
+    start: { height: start.height, headers: [start.bytes] },
+    ...{ db: null, hashWork, clock: clockAt(nowSeconds), log },
+  }).open();
+  assert.deepEqual(headers.provenHeights(3), [], 'nothing is proven at the checkpoint');
+  await headers.add(sent(blocks), 'a node');
+  assert.deepEqual(headers.provenHeights(3), [112, 111, 110]);
+  assert.deepEqual(headers.confirmationsAt(110), { blocks: 3, proven: 3 });
+  assert.deepEqual(headers.provenHeights(50).length, 12);
+  assert.deepEqual([headers.holds(), headers.progress()], [[], { height: 112, percent: 100 }]);
+  const later = await createHeaderService({
+    params: PARAMS,
+    start: { height: start.height, headers: [start.bytes] },
+    ...{ db: null, hashWork, clock: clockAt(timeOf(start) + 100 * 600), log },
+  }).open();
+  await later.add(sent(blocks), 'a node');
+  assert.deepEqual(later.progress(), { height: 112, percent: 12 });
+  assert.deepEqual(later.holds(), ['total']);
+});
+
+test('each main network has one service for all its sources; other networks have none', async () => {
+  const services = createHeaderServices({ starts: MAIN_STARTS, db: database.db, hashWork, clock: clockAt(1_800_000_000), log });
+  for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'] as const) {
+    const found = services.of(coin, 'mainnet');
+    assert.equal(found?.params, PROOF_PARAMS[coin].main);
+    assert.equal(services.of(coin, 'mainnet'), found);
+    assert.deepEqual([services.of(coin, 'testnet'), services.of(coin, 'regtest')], [null, null]);
+  }
+  await services.close();
+});

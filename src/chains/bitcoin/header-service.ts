@@ -1,0 +1,191 @@
+/**
+ * The header chain of one network, shared by everything in a process that follows it: sources add what they read, one stored chain judges
+ * it. It opens on first use, so processes that follow no chain never load it; they read what followers recorded.
+ */
+import type { Clock } from '../../core/clock.ts';
+import type { BitcoinFamily, Network } from '../../core/coin.ts';
+import type { Db } from '../../db/db.ts';
+import type { Log } from '../../log.ts';
+import { confirmationsAt, findWorkHolds, type WorkHold, workPerBlock } from './chain-work.ts';
+import { CHECKPOINTS, startOf } from './checkpoints.ts';
+import { createHeaderChain, type HashWork, type HeaderChain, type HeaderReader, type Start } from './header-chain.ts';
+import { openHeaderChain } from './header-store.ts';
+import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
+
+/** The rules of a network, and where its chain of headers begins. */
+export type ProofStart = { params: ProofParams; start: Start };
+/** Which networks have a proof. Tests begin other chains. */
+export type ProofStarts = (family: BitcoinFamily, network: Network) => ProofStart | null;
+
+/** The main networks, from the checkpoints of this release. */
+export const MAIN_STARTS: ProofStarts = (family, network) =>
+  network === 'mainnet' ? { params: PROOF_PARAMS[family].main, start: startOf(CHECKPOINTS[family]) } : null;
+
+export type HeaderProgress = {
+  height: number;
+  /** How much of the time since the checkpoint the headers cover: 100 at the tip. */
+  percent: number;
+};
+
+export type Headers = HeaderReader & {
+  /** A block's confirmations: blocks from it to the tip, and how many blocks of mean work they are worth. */
+  confirmationsAt(height: number): { blocks: number; proven: number };
+  /** The highest blocks with 1, 2, 3 ... confirmations in work, at most this many of them. */
+  provenHeights(most: number): number[];
+  /** Why nothing may complete on this chain now. */
+  holds(): WorkHold[];
+  progress(): HeaderProgress;
+  /** Calls back after the best chain changed, until the returned function is called. */
+  onChange(listener: () => void): () => void;
+};
+
+export type HeaderService = {
+  params: ProofParams;
+  /** Loads the stored headers the first time. Errors: those of the database; the next call tries again. */
+  open(): Promise<Headers>;
+  /** Null in processes that do not follow the chain. */
+  opened(): Headers | null;
+  /** Waits until everything is stored. */
+  close(): Promise<void>;
+};
+
+type Options = ProofStart & {
+  /** Null: the headers are read again at each start, as on private test networks. */
+  db: Db | null;
+  hashWork: HashWork;
+  clock: Clock;
+  log: Log;
+};
+type Stored = { chain: HeaderChain; save(): Promise<void> };
+
+/** A tip this many intervals old is as new as chance allows. */
+const FRESH_INTERVALS = 12;
+
+function progressOf({ chain, nowSeconds }: { chain: HeaderChain; nowSeconds: number }): HeaderProgress {
+  const { height, timeSeconds } = chain.tip();
+  const from = chain.work.timeAt(chain.checkpointHeight);
+  const missing = nowSeconds - timeSeconds;
+  if (missing <= FRESH_INTERVALS * chain.params.spacingSeconds) return { height, percent: 100 };
+  return { height, percent: Math.max(0, Math.min(99, Math.floor((100 * (timeSeconds - from)) / (nowSeconds - from)))) };
+}
+
+/** The highest block for each number of confirmations, lowest number first. */
+function provenHeights({ work, params: { spacingSeconds } }: HeaderChain, most: number): number[] {
+  const mean = workPerBlock(work, spacingSeconds);
+  const total = work.workAt(work.tipHeight());
+  const heights: number[] = [];
+  for (let height = work.tipHeight(); height > work.checkpointHeight && heights.length < most; height--) {
+    const proven = (total - work.workAt(height - 1)) / mean;
+    while (heights.length < most && BigInt(heights.length) < proven && heights.length < work.tipHeight() - height + 1) heights.push(height);
+  }
+  return heights;
+}
+
+/** Writes what is new while more may arrive. A failure is logged; the next change writes everything that is missing. */
+function createSaver({ save }: Stored, log: Log, coin: string): { later(): void; finish(): Promise<void> } {
+  let running: Promise<void> | null = null;
+  let again = false;
+  const run = async (): Promise<void> => {
+    do {
+      again = false;
+      await save().catch((error: unknown) =>
+        log.warn({ err: error, coin }, 'Headers could not be stored; trying again with the next ones'),
+      );
+    } while (again);
+    running = null;
+  };
+  return {
+    later: () => {
+      again = true;
+      running ??= run();
+    },
+    finish: async () => {
+      await running;
+    },
+  };
+}
+
+async function openStored({ params, start, db, hashWork, clock }: Options): Promise<Stored> {
+  const options = { params, start, hashWork, nowSeconds: () => Math.floor(clock.now().getTime() / 1000) };
+  return db === null ? { chain: createHeaderChain(options), save: async () => {} } : openHeaderChain({ db, ...options });
+}
+
+/** Creates the service of one network. Nothing is loaded before `open`. */
+export function createHeaderService(options: Options): HeaderService {
+  const { params, clock, log } = options;
+  const listeners = new Set<() => void>();
+  let opening: Promise<Headers> | null = null;
+  let headers: Headers | null = null;
+  let finish = async (): Promise<void> => {};
+
+  const open = async (): Promise<Headers> => {
+    const stored = await openStored(options);
+    const { chain } = stored;
+    const saver = createSaver(stored, log, params.coin);
+    finish = saver.finish;
+    const nowSeconds = () => Math.floor(clock.now().getTime() / 1000);
+    const { spacingSeconds } = params;
+    headers = {
+      ...chain,
+      add: async (sent, giver) => {
+        const before = chain.tip().hash;
+        try {
+          return await chain.add(sent, giver);
+        } finally {
+          // What comes before a faulty header is kept.
+          if (chain.tip().hash !== before) {
+            saver.later();
+            for (const listener of listeners) listener();
+          }
+        }
+      },
+      confirmationsAt: (height) => confirmationsAt(chain.work, height, workPerBlock(chain.work, spacingSeconds)),
+      provenHeights: (most) => provenHeights(chain, most),
+      holds: () => findWorkHolds(chain.work, { spacingSeconds, nowSeconds: nowSeconds() }),
+      progress: () => progressOf({ chain, nowSeconds: nowSeconds() }),
+      onChange: (listener) => {
+        listeners.add(listener);
+        return () => void listeners.delete(listener);
+      },
+    };
+    return headers;
+  };
+  return {
+    params,
+    open: () => {
+      opening ??= open().catch((error: unknown) => {
+        opening = null;
+        throw error;
+      });
+      return opening;
+    },
+    opened: () => headers,
+    close: async () => {
+      await opening?.catch(() => {});
+      await finish();
+    },
+  };
+}
+
+export type HeaderServices = { of(family: BitcoinFamily, network: Network): HeaderService | null; close(): Promise<void> };
+
+/** The services of one process: one for each network that has a proof. */
+export function createHeaderServices({
+  starts,
+  ...rest
+}: { starts: ProofStarts } & Pick<Options, 'db' | 'hashWork' | 'clock' | 'log'>): HeaderServices {
+  const services = new Map<string, HeaderService | null>();
+  return {
+    of: (family, network) => {
+      const key = `${family} ${network}`;
+      if (!services.has(key)) {
+        const start = starts(family, network);
+        services.set(key, start && createHeaderService({ ...start, ...rest }));
+      }
+      return services.get(key)!;
+    },
+    close: async () => {
+      for (const service of services.values()) await service?.close();
+    },
+  };
+}
