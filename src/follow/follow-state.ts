@@ -9,6 +9,8 @@ const MOST_TEXT = 300;
 
 export type BlockName = { height: number; hash: string | null };
 
+export type FollowState = ReturnType<typeof createFollowState>;
+
 /** The notes of one follower, which is their only writer. */
 export function createFollowState(ctx: Context, coin: Coin) {
   /** What the table contains, as far as this process knows, so that nothing is written repeatedly. */

@@ -1,0 +1,105 @@
+/** What the guard found about a chain: as it is stored, and what changes with it. */
+import type { SourceState } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { type Coin, chainCode } from '../core/coin.ts';
+import type { GuardCode, GuardReason, Quorum } from '../core/guard.ts';
+import type { StoredSource } from '../payments/chain-state.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
+import type { Cursor } from './cursor.ts';
+import type { Evidence } from './source-agreement.ts';
+
+export type Judgement = {
+  sources: readonly StoredSource[];
+  reasons: readonly GuardReason[];
+  quorum: Quorum;
+  /** Null: one source is configured, or none has a vote and the last agreement stays. */
+  agreed: Cursor | null;
+};
+type Before = { reasons: string[]; codes: string[]; above: string | null; agreedHash: string | null };
+type Row = Before & { agreedHeight: number | null; aboveCents: string | null; lockCents: string | null };
+
+/** The highest recorded block that all voting sources have; height -1 when they have none in common. Null: no source votes. */
+export function lowestAgreed(evidence: Iterable<Evidence>): Cursor | null {
+  let agreed: Cursor | null = null;
+  for (const { through } of evidence) {
+    const has = through ?? { height: -1, hash: '' };
+    if (agreed === null || has.height < agreed.height) agreed = has;
+  }
+  return agreed;
+}
+
+/** The sources as operators see them. */
+export const describeSources = (
+  survey: readonly SourceState[],
+  evidence: ReadonlyMap<SourceState, Evidence> | null,
+): readonly StoredSource[] =>
+  survey.map((state) => {
+    const { name, trust, state: standing, reason, health } = state;
+    const through = evidence?.get(state)?.through?.height ?? null;
+    return { name, trust, state: standing, reason, height: health?.tip.height ?? null, through, software: health?.software ?? null };
+  });
+
+/** The judgement as a row. With one source there is nothing to agree on, and no amount to wait for. */
+export function rowOf({ sources, reasons, quorum, agreed }: Judgement, quorumAboveUsdCents: bigint): Row {
+  const several = sources.length > 1;
+  const above = several ? quorum.above : null;
+  const codes: GuardCode[] = [...reasons.map((reason) => reason.code), ...(above === null ? [] : (['quorum'] as const))];
+  const limit = String(quorumAboveUsdCents);
+  return {
+    reasons: reasons.map((reason) => reason.text),
+    codes,
+    above,
+    aboveCents: above === null ? null : limit,
+    lockCents: several && quorum.locks ? limit : null,
+    agreedHash: several ? (agreed?.hash ?? '') : null,
+    agreedHeight: agreed && agreed.height >= 0 ? agreed.height : null,
+  };
+}
+
+/**
+ * What a new row means for payments and people. `completes`: what was on hold may complete, so it is settled again. `changed`: the
+ * operator sees it in the log.
+ */
+export function effectOf(
+  before: Before | undefined,
+  row: Row,
+  { agreed }: Pick<Judgement, 'agreed'>,
+): { completes: boolean; changed: boolean } {
+  const lifted =
+    before !== undefined && ((before.reasons.length > 0 && row.reasons.length === 0) || (before.above !== null && row.above === null));
+  const agreesOnMore = agreed !== null && before !== undefined && before.agreedHash !== row.agreedHash;
+  return { completes: lifted || agreesOnMore, changed: row.codes.join() !== (before?.codes ?? []).join() };
+}
+
+/** Stores a judgement. What it releases is settled again; what it changes is logged. */
+export async function writeJudgement(
+  ctx: Context,
+  { coin, binding }: { coin: Coin; binding: boolean },
+  judgement: Judgement,
+): Promise<void> {
+  const { agreed, sources } = judgement;
+  const row = rowOf(judgement, ctx.settings.quorumAboveUsdCents);
+  const changed = await ctx.db.begin(async (tx) => {
+    const [before] = await tx<Before[]>`
+      select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where coin = ${chainCode(coin)} for update`;
+    // No answer from several sources is not an agreement: the last agreement stays until they agree on more.
+    const keeps = sources.length > 1 && agreed === null ? tx`chain_guard.agreed_hash is not null` : tx`false`;
+    await tx`
+      insert into chain_guard (coin, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
+        lock_usd_cents, sources)
+      values (${chainCode(coin)}, ${binding}, ${row.reasons}, ${row.codes}, ${row.agreedHash}, ${row.agreedHeight}, ${row.aboveCents},
+        ${row.above}, ${row.lockCents}, ${tx.json(sources as never)})
+      on conflict (coin) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
+        agreed_hash = case when ${keeps} then chain_guard.agreed_hash else excluded.agreed_hash end,
+        agreed_height = case when ${keeps} then chain_guard.agreed_height else excluded.agreed_height end,
+        held_above_usd_cents = excluded.held_above_usd_cents, held_above_reason = excluded.held_above_reason,
+        lock_usd_cents = excluded.lock_usd_cents, sources = excluded.sources, checked_at = clock_timestamp()`;
+    const effect = effectOf(before, row, judgement);
+    if (binding && effect.completes) await queueProcessing(tx, { coin });
+    return effect.changed;
+  });
+  if (!changed) return;
+  const reasons = row.above === null ? row.reasons : [...row.reasons, row.above];
+  if (reasons.length === 0) ctx.log.info({ coin }, 'Chain is healthy again');
+  else ctx.log[binding ? 'warn' : 'info']({ coin, reasons, held: binding }, 'The chain is not healthy');
+}

@@ -1,0 +1,86 @@
+/** Polls the mempool: new transfers, replacements, and transfers that are missing or back. */
+import type { ChainHealth, ChainSource } from '../chains/chain.ts';
+import { type Cursor, holdCursor } from './cursor.ts';
+import { inheritedSights, readReplaced, readWaiting, type Waiting, writeConflicts, writePresence, writeSightings } from './sightings.ts';
+import { writeBounded } from './small-parts.ts';
+import type { Loser } from './spent-outpoints.ts';
+import { matcherOf, refreshWatching, sortSightings, type Watching } from './watching.ts';
+
+/** Polls of the mempool before a missing transfer is recorded as absent. */
+const ABSENT_AFTER_POLLS = 2;
+
+/** In how many polls in a row each of our transactions was missing. */
+export type Absences = ReadonlyMap<string, number>;
+export type MempoolPoll = {
+  readonly source: Pick<ChainSource, 'fetchMempool' | 'tip'>;
+  readonly watching: Watching;
+  absences: Absences;
+};
+type Present = Pick<ReadonlySet<string>, 'has'>;
+
+/** Which of our transactions have been out of the mempool long enough to report, and which are back. */
+export function judgePresence(
+  before: Absences,
+  waiting: readonly Waiting[],
+  present: Present,
+): { absences: Absences; gone: string[]; back: string[] } {
+  const absent = waiting.filter((row) => !present.has(row.txid));
+  const absences = new Map(absent.map(({ txid }) => [txid, (before.get(txid) ?? 0) + 1]));
+  return {
+    absences,
+    gone: absent.filter((row) => !row.absent && absences.get(row.txid)! >= ABSENT_AFTER_POLLS).map((row) => row.txid),
+    back: waiting.filter((row) => row.doubted && present.has(row.txid)).map((row) => row.txid),
+  };
+}
+
+/** Double-spends that are not recorded yet. */
+export function freshLosers(losers: readonly Loser[], waiting: readonly Waiting[]): Loser[] {
+  const contested = new Set(waiting.filter((row) => row.contested).map((row) => row.txid));
+  return losers.filter((loser) => !contested.has(loser.txid));
+}
+
+/**
+ * One poll, recorded at the cursor. `complete`: everything first seen before it is recorded. `beside`: the tip reported with it, if any.
+ * `health`: what the source just reported, if it was asked.
+ */
+export async function pollMempool(
+  poll: MempoolPoll,
+  cursor: Cursor,
+  health: ChainHealth | null,
+): Promise<{ complete: boolean; beside: string | null }> {
+  const { source, watching } = poll;
+  const { ctx, coin, spares, spent } = watching;
+  const fetched = await source.fetchMempool(health);
+  const beside = fetched.beside ?? null;
+  // With a tip other than the recorded one, it could show a transfer that a recorded block contains under another id.
+  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, beside };
+  const seenAt = ctx.clock.now();
+  await refreshWatching(watching);
+  const waiting = await readWaiting(ctx.db.sql, coin);
+  const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcherOf(watching, waiting));
+  const { sightings, strays } = await sortSightings(watching, scanned.sightings);
+  const losers = await spent.findLosers(conflicts.filter((c) => present.has(c.txid)));
+  const fresh = freshLosers(losers, waiting);
+  const { gone, back, absences } = judgePresence(poll.absences, waiting, present);
+  poll.absences = absences;
+  const replaced = await readReplaced(ctx.db.sql, coin, [...losers.map((loser) => loser.txid), ...gone, ...back]);
+  const moved = new Set([...fresh.map((loser) => loser.txid), ...gone, ...back]);
+  const ids = [
+    ...new Set([...sightings.map((s) => s.owner.paymentId), ...replaced.filter((row) => moved.has(row.txid)).map((row) => row.paymentId)]),
+  ];
+  if (ids.length > 0) {
+    const inherited = inheritedSights(sightings, losers, replaced);
+    await writeBounded(ctx, { coin, outputs: sightings.length }, (tx, { atOnce, lockAndSettle }) =>
+      lockAndSettle(tx, ids, async () => {
+        await holdCursor(tx, coin, cursor);
+        await writeSightings(tx, sightings, { coin, block: null, seenAt, inherited, present, atOnce });
+        await spent.write(tx, sightings);
+        await writeConflicts(tx, fresh, { coin, paymentIds: ids, height: null });
+        await writePresence(tx, { coin, paymentIds: ids, gone, back });
+      }),
+    );
+  }
+  if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
+  fetched.done();
+  return { complete, beside };
+}

@@ -1,0 +1,95 @@
+/** One poll at the tip: what is final, what is in the mempool, and whether this view of the chain is certain. */
+import type { ChainHealth, ChainSource } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { type Doubt, doubtOf } from '../core/certainty.ts';
+import { type Coin, chainCode, kindOf } from '../core/coin.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
+import type { Cursor } from './cursor.ts';
+import { type FinalityPoll, pollFinality, pollLocks, readChainlock } from './finality.ts';
+import type { FollowState } from './follow-state.ts';
+import { type MempoolPoll, pollMempool } from './poll-mempool.ts';
+import type { Watching } from './watching.ts';
+
+export type TipPoll = {
+  readonly ctx: Context;
+  readonly source: ChainSource;
+  /** As strict as on mainnet. */
+  readonly binding: boolean;
+  readonly notes: FollowState;
+  readonly mempool: MempoolPoll;
+  readonly finality: FinalityPoll;
+  connection: Connection;
+  /** The ChainLock of the last poll. */
+  lockedThrough: number | null;
+};
+/** Since when the source has had peers, without interruption. */
+export type Connection = { sinceMs: number | null };
+
+export const createTipPoll = (
+  ctx: Context,
+  source: ChainSource,
+  { binding, watching, notes }: { binding: boolean; watching: Watching; notes: FollowState },
+): TipPoll => ({
+  ctx,
+  source,
+  binding,
+  notes,
+  mempool: { source, watching, absences: new Map() },
+  finality: { ctx, source, knownFor: null },
+  connection: { sinceMs: null },
+  lockedThrough: null,
+});
+
+/** Ethereum nodes receive blocks from a consensus client, which has its own peers; providers cannot be relied on for this. */
+const peersOf = (coin: Coin, health: ChainHealth): number | null => (kindOf(coin) === 'ethereum' ? null : health.peers);
+
+/** Counts from the first poll with peers; a poll without any ends it. */
+export const connectionAt = ({ sinceMs }: Connection, peers: number | null, nowMs: number): Connection => ({
+  sinceMs: peers === 0 ? null : (sinceMs ?? nowMs),
+});
+
+/** Why this poll may be incomplete; null when it is complete. */
+function judgePoll(poll: TipPoll, health: ChainHealth, { now, behindOthers }: { now: Date; behindOthers: boolean }): Doubt | null {
+  const { ctx, source, binding } = poll;
+  const { coin } = source;
+  const peers = peersOf(coin, health);
+  const nowMs = ctx.clock.monotonicMs();
+  poll.connection = connectionAt(poll.connection, peers, nowMs);
+  const { sinceMs } = poll.connection;
+  const connectedMs = sinceMs === null ? 0 : nowMs - sinceMs;
+  return doubtOf({ coin, binding, syncing: health.syncing, peers, connectedMs, tipTime: health.tip.time, now, behindOthers });
+}
+
+/** Polls a source whose tip is the cursor. `health`: what it reported after `before`, by the database's clock, if it was asked. */
+export async function pollTip(
+  poll: TipPoll,
+  { cursor, health: just, before, behindOthers }: { cursor: Cursor; health: ChainHealth | null; before: Date; behindOthers: boolean },
+): Promise<void> {
+  const { source, notes } = poll;
+  await pollFinality(poll.finality, cursor);
+  const health = just ?? (await source.health());
+  const { complete, beside } = await pollMempool(poll.mempool, cursor, just);
+  await pollLocks(poll.finality);
+  const chainlock = await readChainlock(poll.finality, cursor);
+  // If the tip moved in the meantime, the poll is not complete.
+  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return;
+  const doubt = judgePoll(poll, health, { now: before, behindOthers });
+  await notes.doubts(doubt);
+  await writePoll(poll, { cursor, before, chainlock, certain: complete && doubt === null });
+}
+
+async function writePoll(
+  poll: TipPoll,
+  { cursor, before, chainlock, certain }: { cursor: Cursor; before: Date; chainlock: number | null; certain: boolean },
+): Promise<void> {
+  const { ctx, source, lockedThrough } = poll;
+  const { coin } = source;
+  await ctx.db.begin(async (tx) => {
+    await tx`
+      update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+        scanned_through = case when ${certain} then ${before} else scanned_through end,
+        updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+    if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
+  });
+  poll.lockedThrough = chainlock;
+}

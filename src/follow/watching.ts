@@ -1,0 +1,100 @@
+/** What a follower looks for on its chain: deposit addresses, unissued addresses, and outpoints that our pending transfers spend. */
+import type { ChainSource, Matcher, Sighting } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { DAY_MS, earliest } from '../core/clock.ts';
+import { COIN, type Coin } from '../core/coin.ts';
+import { readEndedBelow } from '../db/db.ts';
+import { createLookAhead, type Stray } from './look-ahead.ts';
+import { eachOutput, type Owned, type Owner, type Waiting } from './sightings.ts';
+import { createSpentOutpoints } from './spent-outpoints.ts';
+import { createWatchSet, type WatchSet } from './watch-set.ts';
+
+/** How long an address counts as recently issued; windows and late payments end well before. */
+const RECENT_MS = 7 * DAY_MS;
+/** Addresses read between two turns of the event loop. */
+const KEYS_AT_ONCE = 2_000;
+
+export type Watching = {
+  readonly ctx: Context;
+  readonly coin: Coin;
+  readonly keys: WatchSet;
+  readonly spares: ReturnType<typeof createLookAhead>;
+  readonly spent: ReturnType<typeof createSpentOutpoints>;
+  /** All rows of transactions before this one are in memory. */
+  readFrom: string;
+};
+
+export function createWatching(ctx: Context, source: Pick<ChainSource, 'coin' | 'network'>): Watching {
+  const keys = createWatchSet();
+  return {
+    ctx,
+    coin: source.coin,
+    keys,
+    spares: createLookAhead(ctx, source, keys),
+    spent: createSpentOutpoints(ctx, source.coin),
+    readFrom: '0',
+  };
+}
+
+/** Updates the memory from all committed rows: rereads what might have committed since the last read. */
+export async function refreshWatching(watching: Watching): Promise<void> {
+  const { ctx, coin, keys, spares, spent, readFrom } = watching;
+  const endedBelow = await readEndedBelow(ctx.db.sql);
+  // Wallets first: an address issued between the two reads is then known as spare, as issued, or as both, but never as neither.
+  await spares.refresh(readFrom);
+  const given = ctx.db.sql<
+    { key: string }[]
+  >`select key from deposit_addresses where coin = ${COIN[coin].family} and xid >= ${readFrom}::xid8`;
+  const add = (rows: readonly { key: string }[]) => {
+    for (const { key } of rows) keys.add(key);
+  };
+  // All of them at startup, and only a few after that.
+  if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
+  else add(await given);
+  await spent.refresh(readFrom);
+  watching.readFrom = endedBelow;
+}
+
+/** The memory as sources use it. */
+export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonly Waiting[]): Matcher => ({
+  has: keys.has,
+  watchesSpends: spent.any(),
+  spends: spent.has,
+  quick: { pays: keys.hasBytes, spends: spent.hasBytes },
+  recent: async (at) => {
+    const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
+    const rows = await ctx.db.sql<{ key: string }[]>`
+      select key from deposit_addresses where coin = ${COIN[coin].family} and created_at > ${since} order by created_at, key`;
+    return rows.map((row) => row.key);
+  },
+  waiting: waiting.map((row) => row.txid),
+});
+
+/** Transfers to payments, and deposits to unissued addresses. */
+export type Sorted = { sightings: Owned[]; strays: Stray[] };
+
+/** Finds out whose addresses these are. The table decides who owns an address, not memory. */
+export async function sortSightings({ ctx, coin, spares }: Watching, all: readonly Sighting[]): Promise<Sorted> {
+  if (all.length === 0) return { sightings: [], strays: [] };
+  const rows = await ctx.db.sql<(Owner & { key: string })[]>`
+    select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
+    from deposit_addresses where coin = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
+  return assignOwners(all, new Map(rows.map(({ key, ...owner }) => [key, owner])), spares.find);
+}
+
+/** An address with an owner belongs to it, even if it still counts as unissued; one that is neither is not ours. */
+export function assignOwners(
+  all: readonly Sighting[],
+  owners: ReadonlyMap<string, Owner>,
+  findSpare: (key: string) => Stray['spare'] | undefined,
+): Sorted {
+  const sightings: Owned[] = [];
+  const strays: Stray[] = [];
+  for (const sighting of all) {
+    const owner = owners.get(sighting.key);
+    const spare = findSpare(sighting.key);
+    if (owner) sightings.push({ ...sighting, owner });
+    else if (spare) for (const stray of eachOutput({ ...sighting, spare })) strays.push(stray);
+  }
+  return { sightings, strays };
+}
