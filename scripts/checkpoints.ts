@@ -90,8 +90,8 @@ async function main(peers: readonly string[]): Promise<void> {
   const thread = createWorkThread();
   const renewed: Record<string, Checkpoint> = { ...CHECKPOINTS };
   for (const named of peers) {
-    const [, coin, host, port] = /^(BTC|LTC|DOGE|DASH)=(.+):(\d+)$/.exec(named) ?? [];
-    if (!coin) throw new Error(`write COIN=host:port, not ${named}`);
+    const [, coin, host, port] = /^([A-Z]+)=(.+):(\d+)$/.exec(named) ?? [];
+    if (!coin || !(coin in CHECKPOINTS)) throw new Error(`write COIN=host:port with ${Object.keys(CHECKPOINTS).join(', ')}, not ${named}`);
     const name = coin as keyof typeof CHECKPOINTS;
     const nothing = () => {};
     const peer = await connectPeer({

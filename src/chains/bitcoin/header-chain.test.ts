@@ -9,6 +9,7 @@ import { bitsOf, targetOf, workOf } from './difficulty.ts';
 import { type Fault, HeaderError, idOf, showHash } from './header.ts';
 import { createHeaderChain, type HashWork, type HeaderChain } from './header-chain.ts';
 import type { SentHeader } from './header-rules.ts';
+import { regtestStart } from './p2p/open-source.ts';
 import { meetsTarget, workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
@@ -84,6 +85,14 @@ for (const [name, params, starts, height, usual] of RECORDED)
     assert.equal(chain.work.workAt(chain.tip().height), total);
     for (const [i, { bytes }] of rest.entries()) assert.deepEqual(chain.at(height + starts + i)!.bytes, bytes);
   });
+
+test('the first block of each private test network has the hash that tells it apart', () => {
+  for (const family of Object.keys(PROOF_PARAMS) as (keyof typeof PROOF_PARAMS)[]) {
+    const { regtest } = PROOF_PARAMS[family];
+    const [first] = regtestStart(family).headers;
+    assert.equal(showHash(idOf(regtest, first!)), regtest.genesis, family);
+  }
+});
 
 test('the test network of Bitcoin is followed through its easy blocks and its retargets', async () => {
   const headers = headersOf('btc-testnet3-1.hex')

@@ -3,7 +3,8 @@ import type { Clock } from '../../../core/clock.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
 import type { Log } from '../../../log.ts';
 import type { ChainSource } from '../../chain.ts';
-import { createHeaderChain } from '../header-chain.ts';
+import { encodeHeader } from '../header.ts';
+import { createHeaderChain, type Start } from '../header-chain.ts';
 import { workHash } from '../proof-of-work.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
 import { viewHeaders } from './header-view.ts';
@@ -11,9 +12,14 @@ import type { PeerLimits } from './peer.ts';
 import { peerNetwork } from './peer-networks.ts';
 import { createPeerService } from './peer-service.ts';
 import type { PeersLimits } from './peers.ts';
-import { regtestStart } from './regtest-start.ts';
 import type { Endpoint, SocksProxy } from './socks5.ts';
 import { createPeerSource } from './source.ts';
+
+/** The first block of a private test network: its chain of headers begins there. */
+export const regtestStart = (family: BitcoinFamily): Start => ({
+  height: 0,
+  headers: [encodeHeader({ version: 1, parent: '0'.repeat(64), bits: 0x207fffff, ...PROOF_PARAMS[family].regtest.firstBlock })],
+});
 
 /** Connects in the background: until the first peer is read, the source says that it is away or syncing. */
 export function openRegtestPeers({
