@@ -1,6 +1,7 @@
 /** The documents that every install serves: read from the folder `docs`, in reading order. */
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
+import { CHAINS } from '../../core/coin.ts';
 import type { LinkOf } from './markdown.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../docs');
@@ -30,7 +31,8 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
   },
   {
     title: 'Connect networks',
-    entries: ['guides/bitcoin', 'guides/litecoin', 'guides/dogecoin', 'guides/dash', 'guides/ethereum', 'guides/blockbook'],
+    // The guide of a chain has its ID as its name.
+    entries: [...CHAINS.map((chain) => `guides/${chain}`).filter((file) => existsSync(join(FOLDER, `${file}.md`))), 'guides/blockbook'],
   },
   { title: 'Operate', entries: ['guides/self-hosting'] },
   { title: 'Migrate', entries: ['guides/migrate-btcpay', 'guides/migrate-coinbase-commerce'] },
