@@ -113,7 +113,8 @@ export function paymentUri({
   ethChainId: number;
 }): string {
   const { kind, chain, chainIds, scheme } = chainOf(coin);
-  if (kind !== 'ethereum') return `${scheme}:${address}?amount=${formatUnits(coin, units)}`;
+  // Some forms of address begin with the scheme.
+  if (kind !== 'ethereum') return `${address.includes(':') ? address : `${scheme}:${address}`}?amount=${formatUnits(coin, units)}`;
   const chainId = chain === CHAIN.ethereum.chain ? ethChainId : chainIds![network];
   const { contract } = COIN[coin];
   return contract === null ? ethereumUri({ address, units, chainId }) : tokenUri({ contract, address, units, chainId });
