@@ -369,14 +369,14 @@ export type CreatedTransaction = {
   status: PaymentStatus;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
-  /** Amount to pay, in the coin of the payment, at the current rate. */
-  amount: string;
+  /** Amount to pay, in the coin of the payment, at the current rate. Null only if the coin is on several networks and the request names none: the customer then chooses the network on the payment page. */
+  amount: string | null;
   /** Coin to pay in. */
   currency: Coin;
-  /** Network to pay on. */
-  network: PaymentNetwork;
-  /** Address to pay to. In test mode a test identifier, which cannot receive money. */
-  payment_address: string;
+  /** Network to pay on. Null only if the coin is on several networks and the request names none: the customer then chooses the network on the payment page. */
+  network: PaymentNetwork | null;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. Null only if the coin is on several networks and the request names none: the customer then chooses the network on the payment page. */
+  payment_address: string | null;
   /** Amount asked for, in `currency_fiat`. */
   amount_fiat: string;
   /** Currency of `amount_fiat`. */
@@ -389,8 +389,8 @@ export type CreatedTransaction = {
   fiat_rate_at: string | null;
   /** When the payment was created. */
   created_at: string;
-  /** Until when the coin amount is fixed. It can be renewed on the payment page. */
-  quote_expires_at: string;
+  /** Until when the coin amount is fixed. It can be renewed on the payment page. Null only if the coin is on several networks and the request names none: the customer then chooses the network on the payment page. */
+  quote_expires_at: string | null;
 };
 
 export type CreatedLegacyPayment = {

@@ -51,19 +51,19 @@ async function createTransaction({ ctx, owner, parsed: body, claim, reply }: Rea
           id,
           payment_url: paymentUrl(ctx.settings.paymentPageUrl, view.facts.id),
           amount_usd,
-          // The coin is chosen, and with it the amount, the address and the time of the quote.
-          amount: amount!,
+          // Null until the customer chooses one of several networks, like the address, the network and the time of the quote.
+          amount,
           currency: currency!,
-          payment_address: payment_address!,
+          payment_address,
           ...(view.request.fiat
             ? fiatDetail(view.request.fiat)
             : { amount_fiat: amount_usd, currency_fiat: 'USD' as const, fiat_rate: null, fiat_rate_source: null, fiat_rate_at: null }),
           created_at,
           expires_at,
-          quote_expires_at: quote_expires_at!,
+          quote_expires_at,
           status,
           mode,
-          network: network!,
+          network,
         });
       },
     });

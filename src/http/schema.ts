@@ -235,12 +235,18 @@ export const Created = Type.Object({
     }),
   ),
 });
+/** When a created payment lacks what follows from its network. */
+const NetworkLater =
+  'Null only if the coin is on several networks and the request names none: the customer then chooses the network on the payment page.';
 export const TransactionCreated = Type.Object({
   ...CREATED,
-  amount: Decimal(`Amount to pay, ${CoinAmount}, at the current rate.`, '0.00026289'),
+  amount: OrNull(Decimal('An amount.', '0.00026289'), `Amount to pay, ${CoinAmount}, at the current rate. ${NetworkLater}`),
   currency: Coin('Coin to pay in.'),
-  network: NetworkId('Network to pay on.'),
-  payment_address: Text('Address to pay to. In test mode a test identifier, which cannot receive money.', 'test_btc_success'),
+  network: OrNull(NetworkId('A network.'), `Network to pay on. ${NetworkLater}`),
+  payment_address: OrNull(
+    Text('An address.', 'test_btc_success'),
+    `Address to pay to. In test mode a test identifier, which cannot receive money. ${NetworkLater}`,
+  ),
   amount_fiat: Decimal('Amount asked for, in `currency_fiat`.', '25.50'),
   currency_fiat: OneOf('FiatCurrency', 'Currency of `amount_fiat`.', 'USD'),
   fiat_rate: OrNull(Decimal('A rate.', '0.92165000'), 'Units of `currency_fiat` for one US dollar. Null when the currency is USD.'),
@@ -250,7 +256,10 @@ export const TransactionCreated = Type.Object({
   ),
   fiat_rate_at: OrNull(Time('A time.'), 'When the rate was valid. Null when the currency is USD.'),
   created_at: CreatedAt,
-  quote_expires_at: Time('Until when the coin amount is fixed. It can be renewed on the payment page.', '2026-11-21T10:15:00.000Z'),
+  quote_expires_at: OrNull(
+    Time('A time.', '2026-11-21T10:15:00.000Z'),
+    `Until when the coin amount is fixed. It can be renewed on the payment page. ${NetworkLater}`,
+  ),
 });
 export const LegacyCreated = Type.Object({
   id: Id,

@@ -12,6 +12,7 @@ import { NO_FILTER } from '../../src/payments/search.ts';
 import { createAdversaryChain, createAdversarySource } from '../kit/adversary.ts';
 import { asIfFollowed, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { ON_ETHEREUM, ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
+import { validatingFetch } from '../kit/openapi.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { giveWallet } from '../kit/shop.ts';
 
@@ -89,7 +90,10 @@ test('a network that the currency is not on is refused', async () => {
 
 test('a token without a network: the customer chooses one, pays, and everything names it', async () => {
   const made = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto: TOKEN, invoice_id: 'N-1' }), 201);
-  assert.deepEqual([made.currency, made.network, made.amount, made.payment_address], [TOKEN, null, null, null]);
+  assert.deepEqual(
+    [made.currency, made.network, made.amount, made.payment_address, made.quote_expires_at],
+    [TOKEN, null, null, null, null],
+  );
   const page = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
   for (const coin of [ON_SECOND, ON_ETHEREUM]) assert.match(page, new RegExp(`value="${coin}"`));
   for (const other of ['BTC', 'ETH']) assert.doesNotMatch(page, new RegExp(`value="${other}"`));
@@ -129,6 +133,21 @@ test('a token without a network: the customer chooses one, pays, and everything 
   assert.match(rows.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},25\\.500000,.*,${SECOND}$`));
   const transfers = await all(exportTransfers(app.app.ctx, { ...of, from: new Date(0), until: new Date('9999-01-01') }));
   assert.match(transfers.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},${SECOND},25\\.500000,`));
+});
+
+test('what a create returns without a network is what the API document says', async () => {
+  const violations: string[] = [];
+  const document = await (await fetch(`${app.url}/openapi.json`)).json();
+  const call = validatingFetch(document, violations);
+  for (const network of [undefined, SECOND]) {
+    const reply = await call(`${app.url}/v1/transactions/create`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${app.merchant.keys.testSecret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...transaction, crypto: TOKEN, network }),
+    });
+    assert.equal(reply.status, 201);
+  }
+  assert.deepEqual(violations, []);
 });
 
 test('a token on a named network has its amount at once, also as a fixed amount', async () => {
