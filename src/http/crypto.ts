@@ -7,7 +7,7 @@ import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worth
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
-import type { Price } from '../prices/prices.ts';
+import type { Price } from '../prices/price-book.ts';
 import { readAssets, readCoin, readQuery } from './read.ts';
 import { type Answer, apiRoute, type Call, type Route } from './route.ts';
 import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';
