@@ -11,7 +11,8 @@ const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_00
 export const STEPS = SCHEDULE_SECONDS.length;
 /** Jitter only lengthens a step: shortened steps could end before 72 h. */
 const JITTER = 0.2;
-const LEASE_SECONDS = 30;
+/** Longer than an attempt, and storing it, can take. */
+export const LEASE_SECONDS = 30;
 /** A later event of a payment waits for at most this many attempts of an earlier one. */
 const ORDERED_ATTEMPTS = 3;
 const DISABLE_AFTER_DAYS = 5;
