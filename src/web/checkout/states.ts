@@ -78,29 +78,76 @@ type Before = (minutes: number) => Date;
 /** A fixture with dates in it has a fixed time. */
 type Told = Story | ((before: Before) => Story);
 
-/** A view as the service would build it at that time: the facts are given, everything else is derived. */
-function viewOf(story: Story, now: Date, before: Before): CustomerView {
-  const { coin, age = 5, usdCents = 5_250n, mode = 'live' } = story;
-  const quotes: Quote[] = (story.quotes ?? (coin ? [{ minutesAgo: 2 }] : [])).map(({ minutesAgo, priceE8 = priceOf(coin!) }) => ({
-    coin: coin!,
-    address: mode === 'test' ? `test_${coin!.toLowerCase()}_success` : addressFor(coin!),
+const RULES: PaymentFacts['rules'] = {
+  windowSeconds: 3_600,
+  rateLockSeconds: 900,
+  toleranceBasisPoints: 100,
+  toleranceCapUsdCents: 500n,
+  lateAcceptMinutes: null,
+  protectionHours: 24,
+  protectionLargeHours: 2,
+  protectionLargeUsdCents: 100_000n,
+  confirmations: Object.fromEntries(COINS.map((c) => [c, chainOf(c).confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
+};
+const HEIGHT = 1_000;
+const tipsAt = (now: Date): Tips => {
+  const none = { safeHeight: null, finalizedHeight: null, chainlockHeight: null, holdReason: null };
+  const tip: Tip = { height: HEIGHT, hash: TXID, scannedThrough: now, ...none };
+  return Object.fromEntries(COINS.map((c) => [c, tip]));
+};
+const MERCHANT: CustomerView['merchant'] = {
+  name: 'Corner Coffee',
+  supportContact: 'help@shop.example',
+  accent: null,
+  theme: 'system',
+  logo: null,
+  locale: null,
+  origins: [],
+  autoReturn: false,
+  payerCancel: false,
+  kiosk: false,
+};
+const REQUEST: CustomerView['request'] = {
+  returnUrl: 'https://shop.example/thanks',
+  description: null,
+  items: null,
+  taxMinor: null,
+  fiat: null,
+  locale: null,
+  asset: null,
+};
+const USD_CENTS = 5_250n;
+
+/** The quotes of a story; a story with a coin has one from two minutes before. */
+function quotesOf({ coin, usdCents = USD_CENTS, mode = 'live', quotes }: Story, before: Before): Quote[] {
+  if (!coin) return [];
+  return (quotes ?? [{ minutesAgo: 2 }]).map(({ minutesAgo, priceE8 = priceOf(coin) }) => ({
+    coin,
+    address: mode === 'test' ? `test_${coin.toLowerCase()}_success` : addressFor(coin),
     rateE8: priceE8,
-    units: quoteUnits(coin!, usdCents, priceE8),
+    units: quoteUnits(coin, usdCents, priceE8),
     from: before(minutesAgo),
     until: addMs(before(minutesAgo), 15 * MINUTE_MS),
   }));
-  const transfers = (story.paid ?? []).map(({ share, minutesAgo, confirmations = 0, more }, index): Transfer => {
-    const units = part(coin!, quotes.at(-1)!.units, share);
+}
+
+/** What was paid, each as a share of the last quote. */
+function transfersOf({ paid = [] }: Story, quote: Quote | null, before: Before): Transfer[] {
+  if (!quote) return [];
+  const { coin } = quote;
+  const isAccount = kindOf(coin) === 'ethereum';
+  return paid.map(({ share, minutesAgo, confirmations = 0, more }, index) => {
+    const units = part(coin, quote.units, share);
     return {
-      coin: coin!,
+      coin,
       ref: `${TXID}:${index}`,
-      txid: `${kindOf(coin!) === 'ethereum' ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
-      address: addressFor(coin!),
+      txid: `${isAccount ? '0x' : ''}${TXID.slice(0, 62)}${String(index).padStart(2, '0')}`,
+      address: addressFor(coin),
       units,
-      kind: kindOf(coin!) === 'ethereum' ? 'direct' : 'output',
+      kind: isAccount ? 'direct' : 'output',
       firstSeenAt: before(minutesAgo),
-      values: [{ usdE8: worthUsdE8(coin!, units, quotes.at(-1)!.rateE8!), at: before(minutesAgo), basis: 'quote', reason: 'first_sight' }],
-      block: confirmations > 0 ? { height: 1_001 - confirmations, hash: TXID, time: before(minutesAgo) } : null,
+      values: [{ usdE8: worthUsdE8(coin, units, quote.rateE8!), at: before(minutesAgo), basis: 'quote', reason: 'first_sight' }],
+      block: confirmations > 0 ? { height: HEIGHT + 1 - confirmations, hash: TXID, time: before(minutesAgo) } : null,
       lock: null,
       absentSince: null,
       conflict: null,
@@ -109,42 +156,34 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
       ...more,
     };
   });
-  const facts: PaymentFacts = {
+}
+
+function factsOf(story: Story, quotes: readonly Quote[], before: Before): PaymentFacts {
+  const { age = 5, usdCents = USD_CENTS, mode = 'live', status = 'pending' } = story;
+  return {
     id: `pay_${mode === 'test' ? 'Test' : 'Live'}4fTq0ZcJb8sWn2LxR7vK`,
     mode,
     createdAt: before(age),
     targetUsdCents: usdCents,
     fixed: null,
-    rules: {
-      windowSeconds: story.windowSeconds ?? 3_600,
-      rateLockSeconds: 900,
-      toleranceBasisPoints: 100,
-      toleranceCapUsdCents: 500n,
-      lateAcceptMinutes: null,
-      protectionHours: 24,
-      protectionLargeHours: 2,
-      protectionLargeUsdCents: 100_000n,
-      confirmations: Object.fromEntries(COINS.map((c) => [c, chainOf(c).confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
-    },
+    rules: { ...RULES, windowSeconds: story.windowSeconds ?? RULES.windowSeconds },
     extendedUntil: story.extendedUntil ?? null,
     rateLockUntil: story.rateLockUntil ?? null,
     quotes,
     decisions: story.decisions ?? [],
-    status: story.status ?? 'pending',
+    status,
     exceptions: [],
-    completedAt: story.status === 'completed' ? before(1) : null,
+    completedAt: status === 'completed' ? before(1) : null,
   };
-  const tip: Tip = {
-    height: 1_000,
-    hash: TXID,
-    safeHeight: null,
-    finalizedHeight: null,
-    chainlockHeight: null,
-    scannedThrough: now,
-    holdReason: null,
-  };
-  const tips: Tips = Object.fromEntries(COINS.map((c) => [c, tip]));
-  const settlement = settle(facts, transfers, tips, now);
+}
+
+/** A view as the service would build it at that time: the facts are given, everything else is derived. */
+function viewOf(story: Story, now: Date, before: Before): CustomerView {
+  const quotes = quotesOf(story, before);
+  const quote = quotes.at(-1) ?? null;
+  const transfers = transfersOf(story, quote, before);
+  const facts = factsOf(story, quotes, before);
+  const settlement = settle(facts, transfers, tipsAt(now), now);
   return {
     merchantId: 'mer_4fTq0ZcJb8sWn2LxR7vKd1Ye',
     sequence: 1n,
@@ -153,39 +192,18 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     settlement,
     transfers,
     transfersCount: transfers.length,
-    quote: quotes.at(-1) ?? null,
-    request: {
-      returnUrl: 'https://shop.example/thanks',
-      description: null,
-      items: null,
-      taxMinor: null,
-      fiat: null,
-      locale: null,
-      asset: null,
-      ...story.request,
-    },
+    quote,
+    request: { ...REQUEST, ...story.request },
     invoiceId: null,
     metadata: {},
     createdWith: 'secret',
     derivationPath: null,
     scenario: null,
-    nextScenarios: mode === 'live' ? [] : (story.next ?? []),
+    nextScenarios: facts.mode === 'live' ? [] : (story.next ?? []),
     eventCount: 1n,
     now,
-    merchant: {
-      name: 'Corner Coffee',
-      supportContact: 'help@shop.example',
-      accent: null,
-      theme: 'system',
-      logo: null,
-      locale: null,
-      origins: [],
-      autoReturn: false,
-      payerCancel: false,
-      kiosk: false,
-      ...story.merchant,
-    },
-    coins: story.coins ?? coinsAt(usdCents),
+    merchant: { ...MERCHANT, ...story.merchant },
+    coins: story.coins ?? coinsAt(facts.targetUsdCents),
     refundAddress: story.refundAddress ?? null,
   };
 }
