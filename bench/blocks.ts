@@ -8,7 +8,7 @@ import { createCoreSource } from '../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../src/chains/chain.ts';
 import { createWatchSet } from '../src/follow/watch-set.ts';
 import { createLog } from '../src/log.ts';
-import { createOutgoing } from '../src/outgoing.ts';
+import { createOutgoing } from '../src/outgoing/http-client.ts';
 import { median, startChild } from './kit.ts';
 
 const WATCHED = 2_000_000;

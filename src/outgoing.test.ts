@@ -8,7 +8,8 @@ import { type AddressInfo, createServer as createTcpServer, type Server as NetSe
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createOutgoing, isPublicAddress, OutgoingError, type OutgoingRequest } from './outgoing.ts';
+import { createOutgoing } from './outgoing/http-client.ts';
+import { isPublicAddress, OutgoingError, type OutgoingRequest } from './outgoing.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const pem = readFileSync(join(import.meta.dirname, '../test/fixtures/hooks.example.pem'), 'utf8');

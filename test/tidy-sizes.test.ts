@@ -35,13 +35,7 @@ const MOST_CHARACTERS = 160;
 const LIMITS = { 'src/**/*.ts': 100, 'dashboard/**/*.{ts,tsx}': 150 } as const;
 
 /** Longer functions that still have to be split. Remove a line when its function fits; never add one. */
-const LONG_FUNCTIONS: ReadonlySet<string> = new Set([
-  'outgoing.ts: createOutgoing',
-  'deliver.ts: startDeliveries',
-  'states.ts: viewOf',
-  'prices.ts: createPrices',
-  'create.tsx: Create',
-]);
+const LONG_FUNCTIONS: ReadonlySet<string> = new Set(['create.tsx: Create']);
 /** Files whose HTML templates still have longer lines, and how many. Lower or remove a figure; never raise one. */
 const LONG_MARKUP: Readonly<Record<string, number>> = {
   'src/web/plain.ts': 1,

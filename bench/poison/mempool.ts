@@ -12,7 +12,7 @@ import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../../src/chains/chain.ts';
 import { parseExactJson } from '../../src/core/money.ts';
 import { createLog } from '../../src/log.ts';
-import { createOutgoing } from '../../src/outgoing.ts';
+import { createOutgoing } from '../../src/outgoing/http-client.ts';
 import { median, startChild } from '../kit.ts';
 
 const WAITING = 300_000;

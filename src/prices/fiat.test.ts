@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { after, type TestContext, test } from 'node:test';
 import { FIATS, type Fiat } from '../core/fiat.ts';
 import { parseDecimal } from '../core/money.ts';
-import { createOutgoing } from '../outgoing.ts';
+import { createOutgoing } from '../outgoing/http-client.ts';
 import { createFiatRates, FIAT_HOSTS, FIAT_SOURCES, type FiatRates } from './fiat.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

@@ -11,7 +11,7 @@ import { eventually } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { readConfig } from '../config.ts';
 import { ASSETS, type Asset } from '../core/coin.ts';
-import { createOutgoing } from '../outgoing.ts';
+import { createOutgoing } from '../outgoing/http-client.ts';
 import { agree, outlierPercent } from './agreement.ts';
 import { createPrices, type Prices } from './prices.ts';
 import { createSources, SOURCE_HOSTS, SOURCES } from './sources.ts';

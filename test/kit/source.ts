@@ -3,7 +3,7 @@
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../../src/chains/chain.ts';
 import { createLog } from '../../src/log.ts';
-import { createOutgoing } from '../../src/outgoing.ts';
+import { createOutgoing } from '../../src/outgoing/http-client.ts';
 
 export function openSource(coin: 'BTC' | 'LTC' | 'DASH' | 'DOGE', url: string) {
   const log = createLog('error');

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import { createLog } from '../../log.ts';
-import { createOutgoing } from '../../outgoing.ts';
+import { createOutgoing } from '../../outgoing/http-client.ts';
 import { ChainError } from '../chain.ts';
 import { createCoreCalls } from './core-calls.ts';
 

@@ -5,7 +5,7 @@ import { type Blockbook, startBlockbook } from '../../../test/kit/blockbook.ts';
 import { createTestChain, type TestChain } from '../../../test/kit/test-chain.ts';
 import { COIN, type Coin } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
-import { createOutgoing } from '../../outgoing.ts';
+import { createOutgoing } from '../../outgoing/http-client.ts';
 import { addressOfScript } from '../address.ts';
 import { ChainError, type ChainSource, type Matcher, type MempoolScan } from '../chain.ts';
 import { checksumAddress } from '../ethereum/address.ts';

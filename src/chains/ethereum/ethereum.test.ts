@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { createLog } from '../../log.ts';
-import { createOutgoing } from '../../outgoing.ts';
+import { createOutgoing } from '../../outgoing/http-client.ts';
 import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain.ts';
 import { createEthereumSource } from './ethereum.ts';
 

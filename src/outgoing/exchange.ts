@@ -1,0 +1,103 @@
+/** One request and its reply: a time limit for all of it, a size limit for the reply, no redirects. */
+import http, { type IncomingMessage, type RequestOptions } from 'node:http';
+import https from 'node:https';
+import type { LookupFunction } from 'node:net';
+import type { Address } from '../names.ts';
+import { OutgoingError, type OutgoingReply, type OutgoingRequest } from '../outgoing.ts';
+
+/** How requests leave: pools of kept connections, and the certificate authority to trust in tests. */
+export type Way = { agents: { http: http.Agent; https: https.Agent }; ca: string | undefined };
+
+/** Sends a request. `pinned`: the address to connect to, whatever the name resolves to now. Errors: OutgoingError. */
+export const exchange = (way: Way, url: URL, request: OutgoingRequest, pinned?: Address): Promise<OutgoingReply> =>
+  new Promise((resolve, reject) => {
+    const outgoing = (url.protocol === 'https:' ? https : http).request(url, optionsOf(way, url, request, pinned));
+    let settled = false;
+    let answered = false;
+    /** Only the first outcome counts. */
+    const settle = (act: () => void) => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      act();
+    };
+    const fail = (error: unknown) =>
+      settle(() => {
+        outgoing.destroy();
+        reject(error instanceof OutgoingError ? error : classify(error));
+      });
+    // Started after the request, which throws on an invalid header.
+    const timer = setTimeout(
+      () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
+      request.timeoutMs,
+    );
+    outgoing.on('error', (error: NodeJS.ErrnoException) => {
+      // A server may close an idle connection at the moment it is used again, for example after a restart. The request is sent once
+      // more. Only read requests use kept connections.
+      if (answered || !outgoing.reusedSocket || error.code !== 'ECONNRESET') return fail(error);
+      settle(() => resolve(exchange(way, url, request, pinned)));
+    });
+    outgoing.on('upgrade', (_reply, socket) => {
+      socket.destroy();
+      fail(new OutgoingError('reset', 'the answer switches to another protocol'));
+    });
+    outgoing.on('response', (reply) => {
+      answered = true;
+      const complete = (body: Buffer) => settle(() => resolve({ status: reply.statusCode ?? 0, headers: headersOf(reply), body }));
+      readReply(reply, request, { complete, fail, stop: () => outgoing.destroy() });
+    });
+    outgoing.end(request.body);
+  });
+
+function optionsOf({ agents, ca }: Way, url: URL, { method = 'GET', headers, body }: OutgoingRequest, pinned?: Address): RequestOptions {
+  const all = { method, headers: { ...headers, ...(body && { 'content-length': String(body.length) }) } };
+  if (!pinned) return { ...all, agent: url.protocol === 'https:' ? agents.https : agents.http };
+  const lookup: LookupFunction = (_host, options, done) => (options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family));
+  // A pinned socket is never reused: the pool is keyed by name, not by the address that was checked for this attempt.
+  return { ...all, agent: false, lookup, ...(ca !== undefined && { ca }) };
+}
+
+const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+
+/** Reads a reply up to its limit. `stop` closes the connection. */
+function readReply(
+  reply: IncomingMessage,
+  { maxReplyBytes, over = 'cut', take }: OutgoingRequest,
+  { complete, fail, stop }: { complete(body: Buffer): void; fail(error: unknown): void; stop(): void },
+): void {
+  const parts: Buffer[] = [];
+  let room = maxReplyBytes;
+  const announced = Math.min(Number(reply.headers['content-length'] ?? 0) || 0, maxReplyBytes);
+  const keep = take ?? ((part: Buffer) => void parts.push(part));
+  const finish = () => complete(Buffer.concat(parts));
+  reply.on('data', (part: Buffer) => {
+    if (part.length <= room) {
+      room -= part.length;
+      keep(part, announced);
+      return;
+    }
+    if (over === 'refuse') return fail(new OutgoingError('too_large', `the answer is larger than ${maxReplyBytes} bytes`));
+    keep(part.subarray(0, room), announced);
+    room = 0;
+    finish();
+    stop();
+  });
+  reply.on('end', finish);
+  reply.on('error', fail);
+  reply.on('close', () => {
+    if (!reply.complete) fail(new OutgoingError('reset', 'the connection closed in the middle of the answer'));
+  });
+}
+
+function classify(error: unknown): OutgoingError {
+  const { code = '', message = String(error) } = error as { code?: string; message?: string };
+  const failure = /^(ENOTFOUND|EAI_AGAIN)$/.test(code)
+    ? 'dns'
+    : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_TLS|EPROTO/.test(code)
+      ? 'tls'
+      : /^(ECONNRESET|EPIPE|HPE_)/.test(code)
+        ? 'reset'
+        : 'connect';
+  return new OutgoingError(failure, message, { cause: error });
+}
