@@ -1,6 +1,6 @@
-/** A test run that is stopped from outside leaves nothing behind. */
+/** A run of named tests: a name that matches nothing is refused; a run that is stopped from outside leaves nothing behind. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,4 +43,12 @@ test('a run at another date that gets SIGTERM stops its tests, the processes the
   assert.deepEqual(await exited, [1, null]);
   assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
   assert.ok(!existsSync(socket), 'the database server has stopped');
+});
+
+test('a file or folder without tests ends the run with one line, even beside one that exists', () => {
+  for (const missing of ['src/core/missing.test.ts', 'src/missing']) {
+    const names = ['src/core/invariant.test.ts', missing];
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['test/kit/run.ts', ...names], { encoding: 'utf8' });
+    assert.deepEqual([status, stdout, stderr], [1, '', `No test file matches ${missing}.\n`]);
+  }
 });

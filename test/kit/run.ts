@@ -19,14 +19,13 @@ const date = args.find((arg) => arg.startsWith('--date='));
 const named = args.filter((arg) => !arg.startsWith('--'));
 const isLong = (file: string) => file.endsWith('.long.test.ts');
 const inFolders = (patterns: string[]) => globSync(patterns).filter((file) => long || !isLong(file));
-const files =
-  named.length > 0
-    ? named.flatMap((name) => (name.endsWith('.ts') ? [name] : inFolders([`${name}/**/*.test.ts`])))
-    : inFolders(['src/**/*.test.ts', 'test/**/*.test.ts']);
-if (files.length === 0) {
-  process.stderr.write(`No test file matches ${named.join(' ')}.\n`);
+const filesOf = (name: string) => (name.endsWith('.ts') ? globSync([name]) : inFolders([`${name}/**/*.test.ts`]));
+const unknown = named.filter((name) => filesOf(name).length === 0);
+if (unknown.length > 0) {
+  process.stderr.write(`No test file matches ${unknown.join(' ')}.\n`);
   process.exit(1);
 }
+const files = named.length > 0 ? named.flatMap(filesOf) : inFolders(['src/**/*.test.ts', 'test/**/*.test.ts']);
 
 /**
  * Slow files must not start last: the states of the page, then the largest files. Files that mostly wait, for nodes and for killed
