@@ -183,7 +183,7 @@ test('the service runs as its own user, as the guide sets it up, with its dashbo
 });
 
 test('operator commands run beside the service', { skip: missing }, async () => {
-  const said = await type(`cd /opt/florin\n${printed('-- doctor')}`);
+  const said = await type(`cd /opt/florin\n${printed('./florin doctor')}`);
   assert.match(said, /ok +database/);
   assert.match(said, /No problems found/);
 });
