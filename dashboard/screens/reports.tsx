@@ -1,7 +1,8 @@
 /** CSV files for accounting: what they contain, for a range of days. */
 import { useState } from 'react';
+import { significant } from '../lib/amount.ts';
 import { lastDays, rangeBetween, today } from '../lib/days.ts';
-import { useMode, useTitle } from '../lib/hooks.ts';
+import { useMe, useMode, useTitle } from '../lib/hooks.ts';
 import { buttonClass } from '../ui/button.tsx';
 import { Download } from '../ui/download.tsx';
 import { Field } from '../ui/field.tsx';
@@ -33,6 +34,7 @@ const REPORTS = [
 export function Screen() {
   useTitle('Reports');
   const mode = useMode();
+  const display = useMe()?.display ?? null;
   const [range, setRange] = useState(() => {
     const { from, until } = lastDays(30);
     return { from, until };
@@ -49,6 +51,12 @@ export function Screen() {
       <div className="grid gap-1">
         <h1>Reports</h1>
         <p className="text-soft">CSV files for spreadsheets and accounting. Amounts are exact, and times are in UTC.</p>
+        {display !== null && (
+          <p className="text-soft">
+            All files except the tax report also show amounts in {display.currency}, at the current rate: $1 = {significant(display.rate)}{' '}
+            {display.currency}. A payment that was priced in {display.currency} keeps its exact price.
+          </p>
+        )}
       </div>
       <div className="grid gap-3 rounded-xl border border-line bg-card p-4">
         <div className="flex flex-wrap items-end gap-3">

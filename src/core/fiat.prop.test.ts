@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { FIATS, fiatDecimals, fiatToUsdCents, formatFiat } from './fiat.ts';
+import { FIATS, fiatDecimals, fiatToUsdCents, formatFiat, usdCentsToFiat } from './fiat.ts';
 import { E8, parseDecimal } from './money.ts';
 
 const runs = { numRuns: process.env.FLORIN_LONG ? 100_000 : 2_000 };
@@ -69,4 +69,18 @@ test('decimals are those of ISO 4217', () => {
   assert.deepEqual(byDecimals(0), ['JPY', 'CLP', 'ISK', 'KRW', 'VND']);
   assert.deepEqual(byDecimals(3), ['BHD', 'KWD']);
   assert.equal(byDecimals(2).length, FIATS.length - 7);
+});
+
+test('cents are shown in another currency to the nearest of its units, and a negative amount as its opposite', () => {
+  fc.assert(
+    fc.property(currency, minor, rate, (code, cents, rateE8) => {
+      const shown = usdCentsToFiat(code, cents, rateE8);
+      const error = shown * 100n * E8 - cents * rateE8 * 10n ** BigInt(fiatDecimals(code));
+      assert.ok((error < 0n ? -error : error) * 2n <= 100n * E8);
+      assert.equal(usdCentsToFiat(code, -cents, rateE8), -shown);
+    }),
+    runs,
+  );
+  assert.equal(usdCentsToFiat('EUR', 1_337n, 92_000_000n), 1_230n);
+  assert.equal(usdCentsToFiat('JPY', 100_000n, 15_100_500_000n), 151_005n);
 });

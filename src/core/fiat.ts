@@ -58,3 +58,10 @@ export const formatFiat = (currency: Fiat, minor: bigint): string => formatDecim
 /** USD cents for `minor` units at `rateE8` (units of the currency for one dollar, eight decimals), rounded up, so they are never worth less than the price. */
 export const fiatToUsdCents = (currency: Fiat, minor: bigint, rateE8: bigint): bigint =>
   divideCeil(minor * 100n * E8, rateE8 * 10n ** BigInt(DECIMALS[currency]));
+
+/** US cents in the currency's smallest units at `rateE8`, to the nearest, for showing what an amount is about. */
+export function usdCentsToFiat(currency: Fiat, cents: bigint, rateE8: bigint): bigint {
+  const twice = 2n * cents * rateE8 * 10n ** BigInt(DECIMALS[currency]);
+  const scale = 100n * E8;
+  return (twice + (cents < 0n ? -scale : scale)) / (2n * scale);
+}

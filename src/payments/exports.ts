@@ -2,6 +2,7 @@
 import type { Context } from '../context.ts';
 import { COINS, type Coin, type Mode, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
+import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core/payment.ts';
 import type { Fragment } from '../db/db.ts';
@@ -13,6 +14,8 @@ import { requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts'
 import type { PaymentRequest } from './view.ts';
 
 type Owner = { merchantId: string; mode: Mode };
+/** The merchant's display currency and its current rate, in units for one dollar; null for US dollars. */
+type Display = { currency: Fiat; rateE8: bigint } | null;
 /** Payments read at a time: memory use does not depend on their number, and a slow reader does not keep a statement open. */
 const PAGE = 1_000;
 
@@ -66,7 +69,7 @@ const worth = (row: Row, pick: (values: TransferValue[]) => TransferValue | unde
 const first = (values: TransferValue[]) => values[0];
 const last = (values: TransferValue[]) => values.at(-1);
 
-/** All columns, in order. New ones are added at the end, and none is renamed. */
+/** All columns, in order; a display currency adds more. New ones are added at the end, and none is renamed. */
 const PAYMENT_CELLS = {
   mode: (row) => row.mode,
   id: (row) => row.id,
@@ -106,7 +109,6 @@ const PAYMENT_CELLS = {
   amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
   network: (row) => namesOf(row.coin).network,
 } as Record<string, (row: Row) => string | null>;
-export const PAYMENT_COLUMNS: readonly string[] = Object.keys(PAYMENT_CELLS);
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
   Omit<TransferRow, 'firstSeenAt' | 'blockTime'> & { firstSeenAt: Date; blockTime: Date | null; description: string | null };
@@ -147,6 +149,23 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
       .map((t) => t.txid ?? t.ref)
       .join(' '),
 };
+
+/**
+ * The last columns of files for merchants with a display currency: amounts at the current rate, or at the payment's own rate if its price
+ * was set in that currency.
+ */
+function displayCells(display: Display): Record<string, (row: Row) => string | null> {
+  if (display === null) return {};
+  const { currency, rateE8 } = display;
+  const fixedOf = ({ request: { fiat } }: Row) => (fiat?.currency === currency ? fiat : null);
+  return {
+    display_currency: () => currency,
+    display_rate: (row) => formatDecimal(fixedOf(row)?.rateE8 ?? rateE8, 8),
+    amount_display: (row) => fixedOf(row)?.amount ?? inDisplay({ currency, rateE8 }, row.amountUsdCents),
+  };
+}
+const inDisplay = ({ currency, rateE8 }: NonNullable<Display>, cents: bigint): string =>
+  formatFiat(currency, usdCentsToFiat(currency, cents, rateE8));
 
 /** Pages of payments with their transfers, newest first, until there are no more. */
 async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { filter: Filter }): AsyncGenerator<Row[]> {
@@ -195,14 +214,17 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   }));
 }
 
+export const paymentColumns = (display: Display): readonly string[] => Object.keys({ ...PAYMENT_CELLS, ...displayCells(display) });
+
 /** The payments of a filter; `columns` in the order of the catalog, or all columns if none are given. */
 export async function* exportPayments(
   ctx: Context,
-  { columns, ...of }: Owner & { filter: Filter; columns: readonly string[] | null },
+  { columns, display = null, ...of }: Owner & { filter: Filter; columns: readonly string[] | null; display?: Display },
 ): AsyncGenerator<string> {
-  const names = PAYMENT_COLUMNS.filter((name) => name === 'mode' || columns === null || columns.includes(name));
+  const all = { ...PAYMENT_CELLS, ...displayCells(display) };
+  const names = Object.keys(all).filter((name) => name === 'mode' || columns === null || columns.includes(name));
   yield csvLine(names);
-  for await (const rows of readPages(ctx, of)) yield rows.map((row) => csvLine(names.map((name) => PAYMENT_CELLS[name]!(row)))).join('');
+  for await (const rows of readPages(ctx, of)) yield rows.map((row) => csvLine(names.map((name) => all[name]!(row)))).join('');
 }
 
 /** What arrived from `from` until before `until`, one transfer per line, oldest first: by time of receipt, not of creation. */
@@ -231,9 +253,13 @@ export async function* exportTransfers(
   }
 }
 
-export async function* exportFees(ctx: Context, of: Owner & { filter: Filter }): AsyncGenerator<string> {
-  yield csvLine(Object.keys(FEE_CELLS));
-  const cells = Object.values(FEE_CELLS);
+export async function* exportFees(
+  ctx: Context,
+  { display = null, ...of }: Owner & { filter: Filter; display?: Display },
+): AsyncGenerator<string> {
+  const all = { ...FEE_CELLS, ...displayCells(display) };
+  yield csvLine(Object.keys(all));
+  const cells = Object.values(all);
   for await (const rows of readPages(ctx, { ...of, filter: { ...of.filter, status: 'completed' } }))
     yield rows.map((row) => csvLine(cells.map((cell) => cell(row)))).join('');
 }
@@ -241,9 +267,14 @@ export async function* exportFees(ctx: Context, of: Owner & { filter: Filter }):
 /** The days with any activity, oldest first: one line for all coins, and one for each coin. */
 export async function* exportDays(
   ctx: Context,
-  { merchantId, mode, from, until }: Owner & { from: string; until: string },
+  { merchantId, mode, from, until, display = null }: Owner & { from: string; until: string; display?: Display },
 ): AsyncGenerator<string> {
-  yield csvLine(['mode', 'day', 'currency', 'created', 'opened', 'completed', 'volume_usd']);
+  const shown = display === null ? [] : ['display_currency', 'display_rate', 'volume_display'];
+  yield csvLine(['mode', 'day', 'currency', 'created', 'opened', 'completed', 'volume_usd', ...shown]);
+  const volume = (cents: bigint) => [
+    formatUsd(cents),
+    ...(display === null ? [] : [display.currency, formatDecimal(display.rateE8, 8), inDisplay(display, cents)]),
+  ];
   const rows = await readDayRows(ctx.db.sql, { merchantId, mode, from, until });
   for (const day of [...new Set(rows.map((row) => row.day))]) {
     const mine = rows.filter((row) => row.day === day);
@@ -256,8 +287,8 @@ export async function* exportDays(
       count('created'),
       count('opened'),
       count('completed'),
-      formatUsd(sum(done.map((row) => row.usdCents))),
+      ...volume(sum(done.map((row) => row.usdCents))),
     ]);
-    for (const row of done) yield csvLine([mode, day, row.coin, null, null, String(row.payments), formatUsd(row.usdCents)]);
+    for (const row of done) yield csvLine([mode, day, row.coin, null, null, String(row.payments), ...volume(row.usdCents)]);
   }
 }

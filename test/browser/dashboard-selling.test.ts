@@ -403,6 +403,9 @@ test('business: amounts are shown in the display currency too, marked as approxi
     .locator('dl')
     .getByText(/^≈ €[\d,]+\.\d\d$/)
     .waitFor();
+  await go('test/reports', 'Reports');
+  await page.getByText(/\$1 = [\d.]+ EUR/).waitFor();
+  await audit('reports with a display currency');
   await owner.post('/test/settings/business', { display_currency: 'USD' });
   noFaults();
 });

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { csvCell } from '../../src/core/csv.ts';
-import { parseDecimal } from '../../src/core/money.ts';
+import { formatDecimal, parseDecimal } from '../../src/core/money.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { foldDays } from '../../src/payments/days.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -188,6 +188,50 @@ test('the export and the tax report reconcile with the chain to the last unit', 
   );
   const [logged] = await sql`select count(*) from audit_log where action = 'payments.export' and actor_name = 'Olga Owner'`;
   assert.equal(logged!.count, 4n);
+});
+
+test('files show amounts in the display currency too, exactly where the price was set in it', async () => {
+  const priced = (await app.test.get(`/api/payment/${await make({ amount_usd: undefined, amount: '20.00', currency_fiat: 'EUR' })}`)).json;
+  assert.match(priced.fiat_rate, /^0\.\d{8}$/);
+  const dollars = await make({ amount_usd: '12.34' });
+  const report = async (kind: string) => (await owner.get(`/test/reports/file?kind=${kind}&${new URLSearchParams(wide())}`)).text;
+  const hasColumns = async () => /display/.test((await report('payments')).split('\r\n')[0]!);
+  assert.equal(await hasColumns(), false);
+  assert.equal((await owner.post('/test/settings/business', { display_currency: 'EUR' })).status, 200);
+  const { rate } = (await owner.get('/test/me')).json.display;
+  const about = (usd: string) => {
+    const exact = parseDecimal(usd, 2)! * parseDecimal(rate, 8)!;
+    return formatDecimal((exact + 50_000_000n) / 100_000_000n, 2);
+  };
+  const shown = ({ display_currency, display_rate, amount_display }: Record<string, string>) => [
+    display_currency,
+    display_rate,
+    amount_display,
+  ];
+  for (const path of [`/test/reports/file?kind=payments&${new URLSearchParams(wide())}`, '/test/exports/payments']) {
+    const rows = parse((await owner.get(path)).text);
+    assert.deepEqual(shown(rows.find(({ id }) => id === priced.id)!), ['EUR', priced.fiat_rate, '20.00']);
+    assert.deepEqual(shown(rows.find(({ id }) => id === dollars)!), ['EUR', rate, about('12.34')]);
+  }
+  const fees = parse(await report('fees'));
+  assert.ok(fees.length > 0);
+  for (const row of fees) assert.deepEqual(shown(row), ['EUR', rate, about(row.amount_usd!)]);
+  const days = parse(await report('days'));
+  assert.ok(days.some((row) => row.volume_usd !== '0.00'));
+  for (const row of days) assert.deepEqual([row.display_rate, row.volume_display], [rate, about(row.volume_usd!)]);
+  assert.ok(!/display/.test(await report('tax')));
+  assert.deepEqual((await owner.get('/test/exports/columns')).json.columns.slice(-3), [
+    'display_currency',
+    'display_rate',
+    'amount_display',
+  ]);
+  assert.deepEqual(Object.keys(parse((await owner.get('/test/exports/payments?columns=id,amount_display')).text)[0]!), [
+    'mode',
+    'id',
+    'amount_display',
+  ]);
+  assert.equal((await owner.post('/test/settings/business', { display_currency: 'USD' })).status, 200);
+  assert.equal(await hasColumns(), false);
 });
 
 test('the pages of an export have no gaps and no repetitions', async () => {

@@ -128,8 +128,8 @@ function Display({ currency }: { currency: Business['display_currency'] }) {
           />
         </div>
         <p className="text-sm text-soft">
-          The dashboard shows this currency beside US dollars, at the current rate and marked with ≈. Prices, balances and files stay in US
-          dollars.
+          The dashboard shows amounts in this currency beside US dollars, at the current rate and marked with ≈. CSV files get columns in
+          it. Prices stay in US dollars.
         </p>
         {save.error && <Note tone="bad">{save.error.message}</Note>}
       </div>

@@ -7,7 +7,6 @@ import { formatDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../people/members.ts';
 import { askForReset, resetByLink } from '../../people/password-resets.ts';
 import {
@@ -23,6 +22,7 @@ import {
   startSecondFactor,
 } from '../../people/sign-in.ts';
 import { drawQr } from '../checkout/qr.ts';
+import { readDisplay } from './display.ts';
 import { Done, ModeName, Nullable, PlainText } from './fields.ts';
 import { memberRoute, openRoute, type Route } from './route.ts';
 
@@ -32,12 +32,9 @@ const Code = Type.String({ minLength: 6, maxLength: 20 });
 const TotpCode = Type.String({ pattern: '^[0-9]{6}$' });
 const done = { success: true };
 
-async function readDisplay(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }) {
-  const { settings } = await getMerchant(ctx, { merchantId });
-  const currency = settings.displayCurrency;
-  if (currency === 'USD') return null;
-  const found = mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
-  return 'rate' in found ? { currency, decimals: fiatDecimals(currency), rate: formatDecimal(found.rate.rateE8, 8) } : null;
+async function displayOf(ctx: Context, of: { merchantId: string; mode: Mode }) {
+  const display = await readDisplay(ctx, of);
+  return display && { currency: display.currency, decimals: fiatDecimals(display.currency), rate: formatDecimal(display.rateE8, 8) };
 }
 
 export const ACCOUNT: readonly Route[] = [
@@ -184,7 +181,7 @@ export const ACCOUNT: readonly Route[] = [
       must_set_second_factor: member.secondFactorRequired && !signedIn.hasSecondFactor,
       role: member.role,
       actions: actionsOf(member.role),
-      display: await readDisplay(ctx, { merchantId: member.merchantId, mode }),
+      display: await displayOf(ctx, { merchantId: member.merchantId, mode }),
       mode,
     }),
   }),
