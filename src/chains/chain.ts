@@ -9,6 +9,8 @@ export type BlockRef = { height: number; hash: string; parent: string; time: Dat
 export type Output = readonly [n: number, units: bigint];
 /** One output (or ETH value move) to a watched key, or all outputs of one transaction to it, as found on the chain. */
 export type Sighting = {
+  /** Which coin of the chain was paid. Absent: the coin of the source. */
+  coin?: Coin;
   /** Hex of the output script, or the lower-case 20-byte address (ETH). */
   key: string;
   /** That of the first output if there are several. */
@@ -40,8 +42,11 @@ export type Matcher = {
   waiting: readonly string[];
 };
 
-/** A transaction that spends an outpoint of one of our transfers: perhaps its replacement, or (`failed`) itself, mined without paying. */
-export type Conflict = { outpoint: string; txid: string; failed?: boolean };
+/**
+ * A transaction that spends an outpoint of one of our transfers: perhaps its replacement, or (`mined`) itself in a block. Of a transaction
+ * that is mined, the transfers that its block does not show do not exist: it failed, or paid something else than before.
+ */
+export type Conflict = { outpoint: string; txid: string; mined?: boolean };
 export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; conflicts: readonly Conflict[] };
 export type MempoolScan = {
   sightings: readonly Sighting[];
@@ -136,8 +141,9 @@ export type Finality = { safe: number | null; finalized: number | null; chainloc
 
 export type Unspent = { units: bigint; leavingUnits: bigint };
 
-/** One way to reach a coin's network. Every method throws ChainError, never anything else, when the source cannot answer. */
+/** One way to reach a chain. Every method throws ChainError, never anything else, when the source cannot answer. */
 export interface ChainSource {
+  /** The native coin of the chain. The source may also show transfers of other coins on it. */
   readonly coin: Coin;
   readonly network: Network;
   /** Block 0's hash (ETH: the chain id). */

@@ -38,6 +38,7 @@ const WRONG: readonly [what: string, lie: Partial<ChainSource>, ask: (source: Ch
   ['another block than the one asked for', { blockAt: async () => tip }, (source) => source.blockAt(3)],
   ['another block than the one asked for', { block: async () => tip }, (source) => source.block(hash)],
   ['another block than the one asked for', withPaid({}), (source) => source.fetchBlock(hash)],
+  ['a transfer of DOGE, which is on another chain', withPaid({ coin: 'DOGE' }), scan],
   ['a transfer of 0 base units', withPaid({ units: 0n }), scan],
   ['a transfer of -1 base units', withPaid({ units: -1n }), scan],
   ['a transfer to something that is neither a script nor an account', withPaid({ key: 'bc1q' }), scan],

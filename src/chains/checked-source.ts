@@ -2,6 +2,7 @@
  * The door through which all facts of a chain come. Whatever a source is, followers see only blocks that are the ones they asked for,
  * amounts above zero, and sums that add up. Anything else is an outage of that source, so that another one is asked.
  */
+import { COIN, type Coin } from '../core/coin.ts';
 import {
   type AddressSummary,
   type BlockRef,
@@ -39,7 +40,8 @@ export function checkBlockRef(ref: BlockRef, ensure: Ensure): BlockRef {
   return ref;
 }
 
-export function checkSighting({ key, txid, ref, units, outputs }: Sighting, ensure: Ensure): void {
+export function checkSighting({ coin, key, txid, ref, units, outputs }: Sighting, ensure: Ensure, on: Coin): void {
+  ensure(coin === undefined || COIN[coin].chain === COIN[on].chain, `a transfer of ${coin}, which is on another chain`);
   ensure(units > 0n, `a transfer of ${units} base units`);
   ensure(KEY.test(key), 'a transfer to something that is neither a script nor an account');
   ensure(ref !== '' && (txid === null || HASH.test(txid)), 'a transfer without a transaction');
@@ -50,8 +52,8 @@ export function checkSighting({ key, txid, ref, units, outputs }: Sighting, ensu
   );
 }
 
-function checkScan<T extends Pick<BlockScan | MempoolScan, 'sightings'>>(scan: T, ensure: Ensure): T {
-  for (const sighting of scan.sightings) checkSighting(sighting, ensure);
+function checkScan<T extends Pick<BlockScan | MempoolScan, 'sightings'>>(scan: T, ensure: Ensure, on: Coin): T {
+  for (const sighting of scan.sightings) checkSighting(sighting, ensure, on);
   return scan;
 }
 
@@ -105,13 +107,13 @@ export function checkedSource(source: ChainSource, name: string): ChainSource {
         scan: async (matcher) => {
           const scan = await fetched.scan(matcher);
           ensure(scan.block.hash === hash && scan.block.height === ref.height, 'transfers of another block than the one asked for');
-          return checkScan(scan, ensure);
+          return checkScan(scan, ensure, source.coin);
         },
       };
     },
     fetchMempool: async (health) => {
       const fetched = await source.fetchMempool(health);
-      return { ...fetched, scan: async (matcher) => checkScan(await fetched.scan(matcher), ensure) };
+      return { ...fetched, scan: async (matcher) => checkScan(await fetched.scan(matcher), ensure, source.coin) };
     },
     finality: async () => checkFinality(await source.finality(), ensure),
     addressSummary: async (address) => checkSummary(await source.addressSummary(address), ensure),

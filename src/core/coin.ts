@@ -74,8 +74,10 @@ type CoinRow = {
   coin: string;
   asset: string;
   chain: string;
-  /** Address of the token contract on mainnet; null for the native coin. */
+  /** Address of the token contract on mainnet, and on a regtest network, which may copy it; null for the native coin. */
   contract: string | null;
+  /** Of the contract on the public test network, if there is one. */
+  testnetContract?: string;
   /** Of the base unit. They belong to the contract: the same asset can have others on another chain. */
   decimals: number;
   /** Transfers below this many base units do not count. */
@@ -326,6 +328,10 @@ export const finalityOf = (coin: Coin): 'locks' | 'tags' | null => {
 
 /** The coins whose code also stands for their chain and their family: those that settings are named after. */
 export const NATIVE_COINS: readonly Coin[] = COINS.filter((coin) => COIN[coin].contract === null);
+
+/** The contract of a token on a network; null where there is none, and for native coins. */
+export const contractOf = (coin: Coin, network: Network): string | null =>
+  network === 'testnet' ? (COIN[coin].testnetContract ?? null) : COIN[coin].contract;
 
 /** What tables keyed by chain store for the chain of a coin. */
 export const chainCode = (coin: Coin): string => chainOf(coin).code;

@@ -45,7 +45,7 @@ export type Decision = {
   byPayer?: boolean;
 };
 
-export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta';
+export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta' | 'token';
 export type Lock = 'instantsend' | 'chainlock' | null;
 
 /** USD worth, valued once at first sight (`first_sight`), again only when its protection ended (`confirmation`). */
@@ -68,7 +68,10 @@ export type CompanyWorth = { transactionUsdCents: bigint; merchantUsdCents: bigi
 
 export type Transfer = {
   coin: Coin;
-  /** Identity on its chain: `txid:vout`, for ETH `txid:tx`, `txid:to:<account>` by a contract, `delta:<height>:<account>` unnamed. */
+  /**
+   * Identity on its chain: `txid:vout`; for ETH `txid:tx`, `txid:to:<account>` by a contract, `delta:<height>:<account>` unnamed; for
+   * tokens `txid:log:<account>:<n>`, the nth transfer to the account.
+   */
   ref: string;
   txid: string | null;
   address: string;

@@ -551,3 +551,23 @@ test('each transfer has its own state: pending, confirmed, replaced, missing; wi
     assert.ok(stands(text).endsWith(` ${settled.confirmations} of ${settled.confirmationsRequired}`), 'as the payment tells it');
   }
 });
+
+test('money in a coin that was not asked for never counts automatically, and waits for the merchant', () => {
+  const wrong: Transfer = { ...transferOf('500@5 x20', 1), coin: 'ETH', kind: 'direct' };
+  const tips = { BTC: tip(minute(70)), ETH: tip(minute(70)) };
+  const at = (m: number, transfers: Transfer[], more: Partial<PaymentFacts> = {}) =>
+    settle({ ...base, ...more }, transfers, tips, minute(m));
+  const held = [{ coin: 'ETH', state: 'held', units: wrong.units, usdE8: 500n * E8_PER_USD }];
+  const open = at(10, [wrong]);
+  assert.deepEqual([open.status, open.exceptions, open.coin, open.receivedUsdE8], ['pending', [], 'BTC', 0n]);
+  assert.deepEqual([open.uncounted, open.extension], [held, null], 'it moves no deadline');
+  assert.deepEqual([at(70, [wrong]).status, at(70, [wrong]).exceptions], ['expired', []]);
+  const unpriced = { ...wrong, values: [] };
+  assert.equal(at(70, [unpriced]).status, 'expired', 'a missing price keeps nothing open');
+  const paid = at(10, [transferOf('100@5 x2', 0), wrong]);
+  assert.deepEqual([paid.status, paid.receivedUsdE8, paid.uncounted], ['completed', 100n * E8_PER_USD, held]);
+  const accepted = at(70, [wrong], { status: 'expired', decisions: [{ kind: 'accept', at: minute(70), transfers: [wrong.ref] }] });
+  assert.deepEqual([accepted.status, accepted.coin], ['processing', 'ETH'], 'until it is final for its amount');
+  const quoted = at(10, [wrong], { quotes: [quote, { ...quote, coin: 'ETH' }] });
+  assert.equal(quoted.receivedUsdE8, 500n * E8_PER_USD, 'both coins were asked for');
+});

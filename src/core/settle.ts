@@ -281,9 +281,18 @@ export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigi
 const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
   rule === 'confirmations' ? Math.max(1, confirmations) : null;
 
+/**
+ * The coins that the payer was asked for. Chains of one family share the address of a payment, so other coins can arrive there too; they
+ * count only if the merchant accepts them, whatever they are worth.
+ */
+const askedCoins = ({ quotes, fixed }: PaymentFacts): ReadonlySet<Coin> =>
+  new Set([...quotes.map(({ coin }) => coin), ...(fixed ? [fixed.coin] : [])]);
+
 /** Whether the payer may still change the coin: nothing that counts has arrived. */
-export const mayChangeCoin = (facts: PaymentFacts, transfers: readonly Transfer[]): boolean =>
-  !transfers.some((t) => !isDust(t) && !isContested(t) && !isGone(t, {}) && t.firstSeenAt >= facts.createdAt);
+export function mayChangeCoin(facts: PaymentFacts, transfers: readonly Transfer[]): boolean {
+  const asked = askedCoins(facts);
+  return !transfers.some((t) => asked.has(t.coin) && !isDust(t) && !isContested(t) && !isGone(t, {}) && t.firstSeenAt >= facts.createdAt);
+}
 
 /** Whether only a decision of the merchant can change the status. */
 export function isFinal(status: PaymentStatus): boolean {
@@ -307,8 +316,10 @@ type Judged = {
   /** When it counts as seen. */
   seenMs: number;
   contested: boolean;
-  /** First seen before the deadline, even if its first sight has lost its protection since. */
+  isAsked: boolean;
+  /** In a coin that was asked for, and first seen before the deadline, even if its first sight has lost its protection since. */
   firstSeenInTime: boolean;
+  /** In a coin that was asked for, and seen before the deadline. */
   inTime: boolean;
   /** Late, but early enough for automatic acceptance. */
   soon: boolean;
@@ -328,6 +339,7 @@ function judge(
   const endMs = expiresAt.getTime();
   const lateEndMs = lateAcceptMinutes === null ? Number.NEGATIVE_INFINITY : endMs + lateAcceptMinutes * MINUTE_MS;
   const protectedMs = protectionMs(payment);
+  const asked = askedCoins(payment);
   const real: Judged[] = [];
   for (const t of transfers) {
     if (isDust(t)) continue;
@@ -335,16 +347,18 @@ function judge(
     const firstSeenMs = t.firstSeenAt.getTime();
     const minedMs = t.block?.time.getTime() ?? 0;
     const seenMs = minedMs > firstSeenMs + protectedMs ? minedMs : firstSeenMs;
-    const inTime = seenMs <= lastMs;
+    const isAsked = asked.has(t.coin);
+    const inTime = isAsked && seenMs <= lastMs;
     real.push({
       t,
       worthE8: worth(t),
       firstSeenMs,
       seenMs,
       contested: isContested(t),
-      firstSeenInTime: firstSeenMs <= lastMs,
+      isAsked,
+      firstSeenInTime: isAsked && firstSeenMs <= lastMs,
       inTime,
-      soon: !inTime && seenMs <= lateEndMs,
+      soon: isAsked && !inTime && seenMs <= lateEndMs,
       named: named.has(t.ref),
     });
   }
@@ -464,7 +478,8 @@ function exceptionsOf(
     paid_after_cancel:
       (goal === 'cancelled' || closedAt !== null) && held.some((j) => goal === 'cancelled' || j.seenMs > closedAt!.getTime()),
     late:
-      closedAt === null && ((goal !== 'pending' && held.some((j) => !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
+      closedAt === null &&
+      ((goal !== 'pending' && held.some((j) => j.isAsked && !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
     underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
     overpaid: isOverpaid(payment, counting),
   };

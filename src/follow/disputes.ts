@@ -1,7 +1,7 @@
 /** Completed payments in blocks that a source's chain lacks: their transfers are marked, and unmarked when the source has the blocks. */
 import type { ChainSource, SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, chainOf } from '../core/coin.ts';
+import { type Coin, chainOf, coinsBeside } from '../core/coin.ts';
 import { lockAndSettle } from '../payments/settle-payments.ts';
 import type { Evidence } from './source-agreement.ts';
 
@@ -61,14 +61,15 @@ export function createDisputes(ctx: Context, { coin }: { coin: Coin }): (seen: S
     const within = sql`exists (
       select 1 from jsonb_to_recordset(${sql.json(ranges as never)}) as r (above bigint, "upTo" bigint)
       where t.block_height > r.above and t.block_height <= r."upTo")`;
+    const coins = coinsBeside(coin);
     const lowest = Math.min(...ranges.map(({ above }) => above));
-    const rows = await sql<{ paymentId: string; ref: string; disputed: boolean }[]>`
-      select t.payment_id as "paymentId", t.ref, false as disputed from transfers t
-      where t.coin = ${coin} and t.disputed_since is not null and not ${within}
+    const rows = await sql<{ paymentId: string; coin: Coin; ref: string; disputed: boolean }[]>`
+      select t.payment_id as "paymentId", t.coin, t.ref, false as disputed from transfers t
+      where t.coin = any(${coins}::text[]) and t.disputed_since is not null and not ${within}
       union all
       select * from (
-        select t.payment_id, t.ref, true from transfers t join payments p on p.id = t.payment_id
-        where t.coin = ${coin} and t.block_height > ${Number.isFinite(lowest) ? lowest : null}::bigint and t.disputed_since is null
+        select t.payment_id, t.coin, t.ref, true from transfers t join payments p on p.id = t.payment_id
+        where t.coin = any(${coins}::text[]) and t.block_height > ${Number.isFinite(lowest) ? lowest : null}::bigint and t.disputed_since is null
           and p.mode = 'live' and p.status = 'completed' and ${within}) as fresh
       limit ${AT_ONCE}`;
     if (rows.length > 0) {
@@ -77,8 +78,8 @@ export function createDisputes(ctx: Context, { coin }: { coin: Coin }): (seen: S
         lockAndSettle(ctx, tx, ids, async () => {
           await tx`
             update transfers t set disputed_since = case when r.disputed and t.block_height is not null then clock_timestamp() end
-            from jsonb_to_recordset(${tx.json(rows as never)}) as r ("paymentId" text, ref text, disputed boolean)
-            where t.payment_id = r."paymentId" and t.coin = ${coin} and t.ref = r.ref`;
+            from jsonb_to_recordset(${tx.json(rows as never)}) as r ("paymentId" text, coin text, ref text, disputed boolean)
+            where t.payment_id = r."paymentId" and t.coin = r.coin and t.ref = r.ref`;
         }),
       );
       const marked = rows.filter((row) => row.disputed).length;

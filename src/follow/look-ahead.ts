@@ -16,7 +16,7 @@ const BATCH = 5;
 
 type Spare = { walletId: string; merchantId: string; index: bigint; address: string };
 type Range = { from: bigint; to: bigint };
-export type Stray = Sighting & { spare: Spare };
+export type Stray = Sighting & { coin: Coin; spare: Spare };
 
 /** Thrown when an address was just issued to a payment: the step is retried, with the address watched for that payment. */
 export class AddressGiven extends Error {}
@@ -72,7 +72,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       // A peg-out in the mempool has a different reference than the output that pays it, so only mined ones are recorded.
       // Dust is ignored, as for payments: it would move the counter by a hundred for almost nothing.
       const certain = strays.filter(
-        (stray) => stray.units >= COIN[coin].dustUnits && !(stray.kind === 'pegout' && stray.ref.includes(':pegout:')),
+        (stray) => stray.units >= COIN[stray.coin].dustUnits && !(stray.kind === 'pegout' && stray.ref.includes(':pegout:')),
       );
       if (certain.length === 0) return [];
       const furthest = new Map<string, bigint>();
@@ -85,7 +85,8 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       const given =
         await tx`select 1 from deposit_addresses where coin = ${COIN[coin].family} and key = any(${certain.map((stray) => stray.key)}::text[]) limit 1`;
       if (given.length > 0) throw new AddressGiven('an address was given while a deposit to it was read');
-      const rows = certain.map(({ spare, ref, txid, units }) => ({
+      const rows = certain.map(({ spare, coin, ref, txid, units }) => ({
+        coin,
         ref,
         merchant_id: spare.merchantId,
         wallet_id: spare.walletId,
@@ -94,18 +95,19 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
         txid,
         units: units.toString(),
       }));
-      const added = await tx<{ ref: string }[]>`
+      const added = await tx<{ coin: Coin; ref: string }[]>`
         insert into stray_deposits (coin, ref, merchant_id, wallet_id, index, address, txid, units, first_seen_at)
-        select ${coin}, r.ref, r.merchant_id, r.wallet_id, r.index, r.address, r.txid, r.units, ${seenAt}
-        from jsonb_to_recordset(${tx.json(rows)}) as r (ref text, merchant_id text, wallet_id text, index bigint, address text, txid text, units numeric)
-        on conflict (coin, ref) do nothing returning ref`;
-      const fresh = new Set(added.map((row) => row.ref));
-      return certain.filter((stray) => fresh.has(stray.ref));
+        select r.coin, r.ref, r.merchant_id, r.wallet_id, r.index, r.address, r.txid, r.units, ${seenAt}
+        from jsonb_to_recordset(${tx.json(rows)}) as r (coin text, ref text, merchant_id text, wallet_id text, index bigint, address text,
+          txid text, units numeric)
+        on conflict (coin, ref) do nothing returning coin, ref`;
+      const fresh = new Set(added.map((row) => `${row.coin} ${row.ref}`));
+      return certain.filter((stray) => fresh.has(`${stray.coin} ${stray.ref}`));
     },
 
     /** Logs the recorded deposits; `doctor` lists them until the operator claims them. */
     tell: (strays: readonly Stray[]): void => {
-      for (const { spare, ref } of strays) {
+      for (const { coin, spare, ref } of strays) {
         ctx.log.warn(
           { coin, ref, wallet: spare.walletId, index: Number(spare.index), address: spare.address },
           'Received a deposit at an address that no payment uses; run: ./florin doctor',

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Sighting } from '../chains/chain.ts';
+import type { Coin } from '../core/coin.ts';
 import { type Absences, freshLosers, judgePresence } from './poll-mempool.ts';
 import { connectionAt } from './poll-tip.ts';
 import type { Owner, Waiting } from './sightings.ts';
@@ -48,7 +49,8 @@ test('a connection counts from the first poll with peers, and a source that does
 });
 
 test('an address with an owner is a payment’s, even if it counts as unissued; deposits to unissued ones are separate outputs', () => {
-  const sighting = (key: string): Sighting => ({
+  const sighting = (key: string): Sighting & { coin: Coin } => ({
+    coin: 'BTC',
     key,
     ref: `t:${key}`,
     txid: 't',

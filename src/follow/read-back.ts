@@ -2,7 +2,7 @@
 import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
-import { COIN, type Coin, chainCode, kindOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { CursorMoved } from './cursor.ts';
 
@@ -51,7 +51,7 @@ export function createReadBack(
   const readFromTransfers = async (from: bigint): Promise<void> => {
     const [lowest] = await ctx.db.sql<{ height: bigint; hash: string }[]>`
       select block_height as height, block_hash as hash from transfers t join payments p on p.id = t.payment_id
-      where t.coin = ${coin} and p.mode = 'live' and t.block_height < ${from} order by t.block_height limit 1`;
+      where t.coin = any(${coinsBeside(coin)}::text[]) and p.mode = 'live' and t.block_height < ${from} order by t.block_height limit 1`;
     if (!lowest) return;
     const there = await source.blockAt(Number(lowest.height));
     if (there?.hash !== lowest.hash) return;

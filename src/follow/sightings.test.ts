@@ -7,6 +7,7 @@ import { eachOutput, inheritedSights, mergeOutputs, type Owned, pairPegouts, wri
 
 const at = new Date('2026-01-01T00:00:00Z');
 const pegout = (ref: string, units: bigint, paymentId = 'pay_1'): Owned => ({
+  coin: 'LTC',
   key: '0014aa',
   ref,
   txid: ref.split(':')[0]!,
@@ -55,6 +56,7 @@ test('a peg-out that is pending on one machine and mined on another is the mined
 
 const output = (ref: string, units: bigint, more: Partial<Owned> = {}): Owned => ({
   ...pegout(ref, units),
+  coin: 'BTC',
   kind: 'output',
   spends: ['coins:0'],
   ...more,
@@ -62,7 +64,7 @@ const output = (ref: string, units: bigint, more: Partial<Owned> = {}): Owned =>
 const paying = (paymentId: string) => ({ owner: { paymentId, merchantId: 'mer_1', address: `bc1${paymentId}`, createdAt: at } });
 
 test('outputs of one transaction to one payment are one transfer; those below the dust floor are another one, and do not count', () => {
-  const merged = mergeOutputs('BTC', [
+  const merged = mergeOutputs([
     output('a:0', 1_000n),
     output('a:1', 500n),
     output('a:2', 2_000n),
@@ -95,7 +97,7 @@ test('outputs of one transaction to one payment are one transfer; those below th
       ['b:0', 'pay_1', 3_000n, [[0, 3_000n]]],
     ],
   );
-  assert.equal(mergeOutputs('LTC', [pegout('h:1', 6_000n), pegout('h:2', 6_000n)]).length, 2, 'peg-outs are told apart');
+  assert.equal(mergeOutputs([pegout('h:1', 6_000n), pegout('h:2', 6_000n)]).length, 2, 'peg-outs are told apart');
 });
 
 test('outputs reported together are the same transfers as those reported one by one', () => {
@@ -130,12 +132,12 @@ test('outputs reported together are the same transfers as those reported one by 
     ],
   );
   const told = (sightings: readonly Owned[]) =>
-    mergeOutputs('BTC', sightings)
+    mergeOutputs(sightings)
       .map((s) => [s.ref, s.units, s.outputs])
       .toSorted();
   assert.deepEqual(told(together), told(alone));
   assert.deepEqual(
-    mergeOutputs('BTC', together).map((s) => [s.ref, s.units, s.outputs.map(([n]) => n)]),
+    mergeOutputs(together).map((s) => [s.ref, s.units, s.outputs.map(([n]) => n)]),
     [
       ['a:1', 6_000n, [1, 3, 5]],
       ['a:0', 540n, [0, 7]],
@@ -153,16 +155,17 @@ test('a replacement keeps the first sight of the replaced transfer, up to its am
     { txid: 'new', by: 'new' },
   ];
   const replaced = [
-    { paymentId: 'pay_1', txid: 'old', units: 30n, firstSeenAt: later },
-    { paymentId: 'pay_1', txid: 'older', units: 20n, firstSeenAt: early },
-    { paymentId: 'pay_2', txid: 'old', units: 99n, firstSeenAt: early },
-    { paymentId: 'pay_1', txid: 'new', units: 1n, firstSeenAt: at },
+    { paymentId: 'pay_1', coin: 'BTC' as const, txid: 'old', units: 30n, firstSeenAt: later },
+    { paymentId: 'pay_1', coin: 'BTC' as const, txid: 'older', units: 20n, firstSeenAt: early },
+    { paymentId: 'pay_2', coin: 'BTC' as const, txid: 'old', units: 99n, firstSeenAt: early },
+    { paymentId: 'pay_1', coin: 'BTC' as const, txid: 'new', units: 1n, firstSeenAt: at },
   ];
   const sights = (...sightings: Owned[]) => sightings.map(inheritedSights(sightings, losers, replaced));
   assert.deepEqual(sights(output('new:0', 30n)), [early]);
   assert.deepEqual(sights(output('new:0', 20n), output('new:1', 11n)), [null, null], 'together they pay more');
   assert.deepEqual(sights(output('new:0', 30n), output('new:1', 99n, paying('pay_2'))), [early, early], 'each payment for itself');
   assert.deepEqual(sights(output('other:0', 1n)), [null]);
+  assert.deepEqual(sights(output('new:0', 1n, { coin: 'ETH', kind: 'token' })), [null], 'another coin of the chain replaces nothing');
 });
 
 let database: TestDatabase;

@@ -2,7 +2,7 @@
 import type { BlockRef, Output, Sighting } from '../chains/chain.ts';
 import { firstSightInBlock } from '../core/certainty.ts';
 import { earliest } from '../core/clock.ts';
-import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Loser } from './spent-outpoints.ts';
 
@@ -16,8 +16,8 @@ const FORGOTTEN_DAYS = 14;
 
 /** Who owns a deposit address. */
 export type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
-/** A sighting of a payment's transfer. */
-export type Owned = Sighting & { owner: Owner };
+/** A sighting of a payment's transfer, in one of the coins of its chain. */
+export type Owned = Sighting & { coin: Coin; owner: Owner };
 /** With the outputs of its transaction that form one transfer, at least one. */
 export type Merged = Owned & { outputs: readonly Output[] };
 /** One of our transactions that is not in a block. */
@@ -28,18 +28,18 @@ export type Waiting = {
   contested: boolean;
   doubted: boolean;
 };
-/** What a payment received from a transaction that was double-spent. */
-export type Replaced = { paymentId: string; txid: string; units: bigint; firstSeenAt: Date };
+/** What a payment received in a coin from a transaction that was double-spent. */
+export type Replaced = { paymentId: string; coin: Coin; txid: string; units: bigint; firstSeenAt: Date };
 type Pegout = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
 
-/** The coin's transactions that are not in a block and may still be mined. */
+/** Transactions on the chain of a coin that are not in a block and may still be mined. */
 export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   const found: Waiting[] = [];
   const rows = sql<Waiting[]>`
     select t.txid, bool_and(t.absent_since is not null) as absent, bool_and(t.conflict_txid is not null) as contested,
       bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
     from transfers t left join tips on tips.coin = ${chainCode(coin)}
-    where t.coin = ${coin} and t.block_height is null and t.txid is not null
+    where t.coin = any(${coinsBeside(coin)}::text[]) and t.block_height is null and t.txid is not null
       and (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
       and (t.conflict_height is null or t.conflict_height >= coalesce(tips.height, 0) - ${chainOf(coin).maxReorg}::bigint)
       and exists (select 1 from payments p where p.id = t.payment_id and p.mode = 'live')
@@ -52,8 +52,9 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
 export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[]): Promise<Replaced[]> {
   if (txids.length === 0) return [];
   return sql<Replaced[]>`
-    select payment_id as "paymentId", txid, sum(units)::numeric(38, 0) as units, min(first_seen_at) as "firstSeenAt"
-    from transfers where coin = ${coin} and txid = any(${[...new Set(txids)]}::text[]) and block_height is null group by 1, 2`;
+    select payment_id as "paymentId", coin, txid, sum(units)::numeric(38, 0) as units, min(first_seen_at) as "firstSeenAt"
+    from transfers where coin = any(${coinsBeside(coin)}::text[]) and txid = any(${[...new Set(txids)]}::text[]) and block_height is null
+    group by 1, 2, 3`;
 }
 
 /**
@@ -65,24 +66,25 @@ export function inheritedSights(
   losers: readonly Loser[],
   replaced: readonly Replaced[],
 ): (sighting: Owned) => Date | null {
-  const name = (txid: string | null, paymentId: string) => `${txid} ${paymentId}`;
+  const name = (txid: string | null, coin: Coin, paymentId: string) => `${txid} ${coin} ${paymentId}`;
   const byTxid = Map.groupBy(replaced, (row) => row.txid);
   const before = new Map<string, Replaced[]>();
   for (const { txid, by } of losers) {
     if (txid === by) continue;
     for (const row of byTxid.get(txid) ?? []) {
-      const known = before.get(name(by, row.paymentId));
+      const key = name(by, row.coin, row.paymentId);
+      const known = before.get(key);
       if (known) known.push(row);
-      else before.set(name(by, row.paymentId), [row]);
+      else before.set(key, [row]);
     }
   }
   const paid = new Map<string, bigint>();
   for (const s of sightings) {
-    const key = name(s.txid, s.owner.paymentId);
+    const key = name(s.txid, s.coin, s.owner.paymentId);
     if (before.has(key)) paid.set(key, (paid.get(key) ?? 0n) + s.units);
   }
   return (sighting) => {
-    const key = name(sighting.txid, sighting.owner.paymentId);
+    const key = name(sighting.txid, sighting.coin, sighting.owner.paymentId);
     const rows = before.get(key);
     if (!rows) return null;
     // Of several generations, the largest is the one that was replaced; they never existed together.
@@ -95,8 +97,7 @@ export function inheritedSights(
  * Outputs of one transaction to one payment are one transfer, named after the first of them, regardless of their number. Outputs below
  * the dust floor count for nothing, even together; they form a separate transfer.
  */
-export function mergeOutputs(coin: Coin, sightings: readonly Owned[]): Merged[] {
-  const { dustUnits } = COIN[coin];
+export function mergeOutputs(sightings: readonly Owned[]): Merged[] {
   const single: Merged[] = [];
   const merged = new Map<string, { of: Owned; outputs: Output[] }>();
   for (const s of sightings) {
@@ -106,7 +107,7 @@ export function mergeOutputs(coin: Coin, sightings: readonly Owned[]): Merged[] 
       continue;
     }
     for (const isDust of [false, true]) {
-      const outputs = all.filter(([, units]) => units < dustUnits === isDust);
+      const outputs = all.filter(([, units]) => units < COIN[s.coin].dustUnits === isDust);
       if (outputs.length === 0) continue;
       const name = `${s.txid} ${s.owner.paymentId} ${s.kind} ${isDust}`;
       const known = merged.get(name);
@@ -155,13 +156,14 @@ export async function writeSightings(
     certainThrough?: Date | null;
   },
 ): Promise<void> {
-  const sightings = await knownPegouts(tx, mergeOutputs(coin, found), { coin, present });
+  const sightings = await knownPegouts(tx, mergeOutputs(found), { coin, present });
   const unlooked = block !== null && (certainThrough === null || block.time > certainThrough);
   for (const part of partsOf(sightings, atOnce)) {
     const rows = part.map((s) => {
-      const { owner, outputs } = s;
+      const { coin, owner, outputs } = s;
       const first = block ? firstSightInBlock({ coin, blockTime: block.time, seenAt, givenAt: owner.createdAt, certainThrough }) : seenAt;
       return {
+        coin,
         ref: s.ref,
         payment_id: owner.paymentId,
         merchant_id: owner.merchantId,
@@ -174,7 +176,7 @@ export async function writeSightings(
         ...(outputs.length > 1 && { output_count: outputs.length, outputs: outputs.map(([n, units]) => [n, String(units)]) }),
       };
     });
-    await writeRows(tx, rows, { coin, block, unlooked });
+    await writeRows(tx, rows, { block, unlooked });
   }
 }
 
@@ -197,26 +199,22 @@ function* partsOf(sightings: readonly Merged[], atOnce: number): Generator<Merge
  * One transfer for each transaction and payment, named after its first output. An earlier version recorded each output separately. Those
  * rows keep their names and amounts, which add up to the same, and follow the transaction.
  */
-const writeRows = (
-  tx: Tx,
-  rows: readonly object[],
-  { coin, block, unlooked }: { coin: Coin; block: BlockRef | null; unlooked: boolean },
-) => tx`
+const writeRows = (tx: Tx, rows: readonly object[], { block, unlooked }: { block: BlockRef | null; unlooked: boolean }) => tx`
   with r as materialized (
     select r.*, ${block?.height ?? null}::bigint as block_height, ${block?.hash ?? null}::text as block_hash, ${block?.time ?? null}::timestamptz as block_time
-    from jsonb_to_recordset(${tx.json(rows as never)}) as r (ref text, payment_id text, merchant_id text, txid text, address text, units numeric,
-      kind text, first_seen_at timestamptz, lock text, output_count int, outputs jsonb)),
+    from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text,
+      units numeric, kind text, first_seen_at timestamptz, lock text, output_count int, outputs jsonb)),
   others as (
     update transfers t set block_height = coalesce(r.block_height, t.block_height), block_hash = coalesce(r.block_hash, t.block_hash),
       block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
       absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
       disputed_since = case when r.block_hash is null or r.block_hash = t.block_hash then t.disputed_since end
     -- Finds rows by transaction. Keeps the planner off the index by payment, because a payment may have tens of thousands of transfers.
-    from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = ${coin} and t.kind = r.kind
+    from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = r.coin and t.kind = r.kind
       and r.output_count > 1 and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, output_count, outputs, kind, first_seen_at, block_height, block_hash,
     block_time, lock)
-  select ${coin}, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, coalesce(r.output_count, 1), r.outputs, r.kind, r.first_seen_at,
+  select r.coin, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, coalesce(r.output_count, 1), r.outputs, r.kind, r.first_seen_at,
     r.block_height, r.block_hash, r.block_time, r.lock
   from r
   on conflict (payment_id, coin, ref) do update set
@@ -314,7 +312,7 @@ export async function writeConflicts(
     await tx`
       update transfers t set conflict_txid = r.by, conflict_height = ${height}::bigint, conflict_seen_at = coalesce(t.conflict_seen_at, clock_timestamp())
       from unnest(${part.map((loser) => loser.txid)}::text[], ${part.map((loser) => loser.by)}::text[]) as r (txid, by)
-      where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${paymentIds as string[]}::text[])
+      where t.coin = any(${coinsBeside(coin)}::text[]) and t.txid = r.txid and t.payment_id = any(${paymentIds as string[]}::text[])
         and t.block_height is null and t.conflict_height is null`;
   }
 }
@@ -325,7 +323,7 @@ export async function writePresence(
   { coin, paymentIds, gone, back }: { coin: Coin; paymentIds: readonly string[]; gone: readonly string[]; back: readonly string[] },
 ): Promise<void> {
   const of = (txids: readonly string[]) => tx`
-    coin = ${coin} and txid = any(${txids as string[]}::text[]) and payment_id = any(${paymentIds as string[]}::text[])
+    coin = any(${coinsBeside(coin)}::text[]) and txid = any(${txids as string[]}::text[]) and payment_id = any(${paymentIds as string[]}::text[])
     and block_height is null and conflict_height is null`;
   if (gone.length > 0) await tx`update transfers set absent_since = clock_timestamp() where ${of(gone)} and absent_since is null`;
   if (back.length > 0) await tx`update transfers set absent_since = null, conflict_txid = null, conflict_seen_at = null where ${of(back)}`;

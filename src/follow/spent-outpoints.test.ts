@@ -64,7 +64,7 @@ test('a transaction that spends known coins is found, whichever follower recorde
   ]);
 });
 
-test('an account’s nonce is an outpoint like others, and a failed transaction conflicts with itself', async () => {
+test('an account’s nonce is an outpoint like others, and a mined transaction replaces what it paid before', async () => {
   const spent = createSpentOutpoints(core.ctx, 'ETH');
   const nonce = `0x${'12'.repeat(20)}:7`;
   await database.db.begin((tx) => spent.write(tx, [spending('0xaa', nonce)]));
@@ -72,7 +72,7 @@ test('an account’s nonce is an outpoint like others, and a failed transaction 
   assert.equal(spent.has(nonce), true);
   assert.equal(spent.has(`0x${'12'.repeat(20)}:8`), false);
   assert.deepEqual(await spent.findLosers([{ outpoint: nonce, txid: '0xaa' }]), []);
-  assert.deepEqual(await spent.findLosers([{ outpoint: nonce, txid: '0xaa', failed: true }]), [{ txid: '0xaa', by: '0xaa' }]);
+  assert.deepEqual(await spent.findLosers([{ outpoint: nonce, txid: '0xaa', mined: true }]), [{ txid: '0xaa', by: '0xaa' }]);
 });
 
 test('rows that an earlier version kept with its transfers are moved, and deleted once nothing can spend them', async () => {

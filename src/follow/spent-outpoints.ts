@@ -1,7 +1,7 @@
 /** The outpoints that the transactions of our transfers spend. Another transaction spending one replaces ours. Kept while possible. */
 import type { Conflict, Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, chainCode, chainOf } from '../core/coin.ts';
+import { type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
 import type { Fragment, Tx } from '../db/db.ts';
 import { createWatchSet, outpointBytes } from './watch-set.ts';
 
@@ -12,7 +12,7 @@ const MAX_STALE = 1_000_000;
 /** A transaction missing for this long no longer counts. If it reappears, it is recorded again. */
 const FORGOTTEN_DAYS = 14;
 
-/** One of our unconfirmed transactions, and the transaction that double-spends it; the same one twice if it failed. */
+/** One of our unconfirmed transactions, and the transaction that double-spends it; the same one twice if a block contains it. */
 export type Loser = { txid: string; by: string };
 
 /** Hex outpoints have 36 bytes; those of account chains are stored unchanged. */
@@ -40,7 +40,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
     insert into spent_outpoints (coin, outpoint, txid)
     select ${chainCode(coin)}, outpoint, txid from (
       select distinct on (t.txid) t.txid, t.spends from transfers t, ${deep()}
-      where t.coin = ${coin} and t.txid is not null and t.spends <> '{}' and ${isNeeded()}
+      where t.coin = any(${coinsBeside(coin)}::text[]) and t.txid is not null and t.spends <> '{}' and ${isNeeded()}
       order by t.txid) as before, unnest(spends) as outpoint
     on conflict do nothing`;
   const readFrom = async (xid: string): Promise<void> => {
@@ -81,8 +81,8 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
         const rows = await sql<{ outpoint: string; txid: string }[]>`
           select outpoint, txid from spent_outpoints where coin = ${chainCode(coin)} and outpoint = any(${part.map((c) => c.outpoint)}::text[])`;
         const spenders = Map.groupBy(rows, (row) => row.outpoint);
-        for (const { outpoint, txid: by, failed = false } of part) {
-          for (const { txid } of spenders.get(outpoint) ?? []) if (failed || txid !== by) losers.set(`${txid} ${by}`, { txid, by });
+        for (const { outpoint, txid: by, mined = false } of part) {
+          for (const { txid } of spenders.get(outpoint) ?? []) if (mined || txid !== by) losers.set(`${txid} ${by}`, { txid, by });
         }
       }
       return [...losers.values()];
@@ -103,7 +103,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
     prune: () => sql`
       delete from spent_outpoints where coin = ${chainCode(coin)} and txid in (
         select txid from (select distinct txid from spent_outpoints where coin = ${chainCode(coin)}) as one
-        where not exists (select 1 from transfers t, ${deep()} where t.coin = ${coin} and t.txid = one.txid and ${isNeeded()}))`,
+        where not exists (select 1 from transfers t, ${deep()} where t.coin = any(${coinsBeside(coin)}::text[]) and t.txid = one.txid and ${isNeeded()}))`,
   };
 }
 

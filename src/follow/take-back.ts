@@ -1,7 +1,7 @@
 /** Takes back blocks of a branch that lost: their transfers are unconfirmed again. Deep reorganizations hold completion. */
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, chainCode, chainOf } from '../core/coin.ts';
+import { type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
 import { isBinding, reorgText } from '../core/guard.ts';
 import { invariant } from '../core/invariant.ts';
 import type { Tx } from '../db/db.ts';
@@ -17,7 +17,8 @@ export async function takeBack(ctx: Context, { coin, network }: Of, cursor: Curs
   invariant(depth > 0, `a reorganization of ${coin} takes back at least one block`);
   ctx.log.warn({ coin, depth, height: fork.height }, 'Chain reorganization detected');
   const affected = await ctx.db.sql<{ id: string }[]>`
-    select distinct payment_id as id from transfers where coin = ${coin} and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
+    select distinct payment_id as id from transfers
+    where coin = any(${coinsBeside(coin)}::text[]) and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
   const ids = affected.map((row) => row.id);
   await ctx.db.begin((tx) =>
     lockAndSettleMany(ctx, tx, ids, async () => {
@@ -31,8 +32,9 @@ export async function takeBack(ctx: Context, { coin, network }: Of, cursor: Curs
 
 /** Removes everything that blocks above the fork confirmed, and those blocks. */
 async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
+  const coins = coinsBeside(coin);
   // A bare balance gain belongs only to its block: the blocks that replace it report it again.
-  await tx`delete from transfers where coin = ${coin} and kind = 'delta' and block_height > ${fork.height}`;
+  await tx`delete from transfers where coin = any(${coins}::text[]) and kind = 'delta' and block_height > ${fork.height}`;
   await tx`
     update tips set safe_height = case when safe_height > ${fork.height} then ${fork.height} else safe_height end,
       finalized_height = case when finalized_height > ${fork.height} then ${fork.height} else finalized_height end,
@@ -45,8 +47,8 @@ async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
   await tx`
     update transfers set block_height = null, block_hash = null, block_time = null, unmined_since = clock_timestamp(),
       disputed_since = null, lock = case when lock = 'instantsend' then lock end
-    where coin = ${coin} and block_height > ${fork.height}`;
-  await tx`update transfers set conflict_height = null where coin = ${coin} and conflict_height > ${fork.height}`;
+    where coin = any(${coins}::text[]) and block_height > ${fork.height}`;
+  await tx`update transfers set conflict_height = null where coin = any(${coins}::text[]) and conflict_height > ${fork.height}`;
   await tx`delete from blocks where coin = ${chainCode(coin)} and height > ${fork.height}`;
 }
 

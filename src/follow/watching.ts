@@ -79,12 +79,18 @@ export async function sortSightings({ ctx, coin, spares }: Watching, all: readon
   const rows = await ctx.db.sql<(Owner & { key: string })[]>`
     select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
     from deposit_addresses where coin = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
-  return assignOwners(all, new Map(rows.map(({ key, ...owner }) => [key, owner])), spares.find);
+  return assignOwners(
+    all.map((one) => ({ ...one, coin: one.coin ?? coin })),
+    new Map(rows.map(({ key, ...owner }) => [key, owner])),
+    spares.find,
+  );
 }
 
+/** A sighting and its coin: that of the source, unless it names another one. */
+type InCoin = Sighting & { coin: Coin };
 /** An address with an owner belongs to it, even if it still counts as unissued; one that is neither is not ours. */
 export function assignOwners(
-  all: readonly Sighting[],
+  all: readonly InCoin[],
   owners: ReadonlyMap<string, Owner>,
   findSpare: (key: string) => Stray['spare'] | undefined,
 ): Sorted {

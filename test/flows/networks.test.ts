@@ -9,9 +9,9 @@ import { type Chain, COIN } from '../../src/core/coin.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { exportPayments, exportTransfers } from '../../src/payments/exports.ts';
 import { NO_FILTER } from '../../src/payments/search.ts';
-import { createAdversaryChain, createAdversarySource } from '../kit/adversary.ts';
+import { createAdversaryChain, createAdversarySource, type OnChain, type Payout } from '../kit/adversary.ts';
 import { asIfFollowed, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
-import { ON_ETHEREUM, ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
+import { ON_ETHEREUM, ON_SECOND, OTHER, OTHER_ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
 import { validatingFetch } from '../kit/openapi.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { giveWallet } from '../kit/shop.ts';
@@ -21,7 +21,7 @@ let receiver: Receiver;
 before(async () => {
   app = await startTestApp(
     {
-      PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00`,
+      PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00,${OTHER}=1.00`,
       ETH_NODE_URL: 'http://florin:test@127.0.0.1:1',
       LOG_LEVEL: 'fatal',
     },
@@ -161,20 +161,27 @@ test('a token on a named network has its amount at once, also as a fixed amount'
   assert.deepEqual([identified.network, identified.payment_address], [SECOND, 'test_usdx_second_failed']);
 });
 
+/** A follower of the second chain, whose source shows two tokens. */
+const chain = createAdversaryChain({ height: 20, now: () => new Date() });
+const source = createAdversarySource({ chain, coin: ON_SECOND, interrupt: async () => {} });
+let follower: ReturnType<typeof createFollower> | null = null;
+async function look(): Promise<void> {
+  const { ctx } = app.app;
+  follower ??= createFollower(ctx, source);
+  await follower.step();
+  await eventually(
+    async () => (await ctx.db.sql`select 1 from due_work where kind = 'settle'`).length,
+    (left) => left === 0,
+  );
+}
+const keyOf = async (paymentId: string): Promise<string> =>
+  (await app.app.ctx.db.sql<{ key: string }[]>`select key from deposit_addresses where payment_id = ${paymentId}`)[0]!.key;
+const token = (...outputs: Payout[]): OnChain => ({ txid: chain.nameOf('5'), kind: 'token', inputs: [chain.nameOf('7')], outputs });
+
 test('live, on the second chain: one address for both networks, detected by its follower, completed by its confirmations', async () => {
   const { ctx } = app.app;
-  const chain = createAdversaryChain({ height: 20, now: () => new Date() });
-  const source = createAdversarySource({ chain, coin: ON_SECOND as 'BTC', interrupt: async () => {} });
   (ctx.chains as Map<Chain, unknown>).set(SECOND, { ...source, follows: true, sources: [] });
   await asIfFollowed(app, 'ETH');
-  const follower = createFollower(ctx, source);
-  const look = async () => {
-    await follower.step();
-    await eventually(
-      async () => (await ctx.db.sql`select 1 from due_work where kind = 'settle'`).length,
-      (left) => left === 0,
-    );
-  };
   await look();
   const create = async (network: string) =>
     ok(await app.live.post('/v1/transactions/create', { ...transaction, crypto: TOKEN, network }), 201);
@@ -197,8 +204,8 @@ test('live, on the second chain: one address for both networks, detected by its 
   const { contract } = COIN[ON_SECOND];
   assert.ok(page.includes(`ethereum:${contract}@4242/transfer?address=${made.payment_address}&amp;uint256=25500000`));
   assert.match(page, /id="qr-a" checked/);
-  const token = /name="token" value="([^"]+)"/.exec(page)![1]!;
-  const body = new URLSearchParams({ id: made.id, token, currency: ON_ETHEREUM }).toString();
+  const formToken = /name="token" value="([^"]+)"/.exec(page)![1]!;
+  const body = new URLSearchParams({ id: made.id, token: formToken, currency: ON_ETHEREUM }).toString();
   const headers = { 'content-type': 'application/x-www-form-urlencoded' };
   assert.ok((await fetch(`${app.url}/pay/select`, { method: 'POST', headers, body })).ok);
   const live = async () => ok(await app.live.get(`/api/payment/${made.id}`));
@@ -213,8 +220,7 @@ test('live, on the second chain: one address for both networks, detected by its 
       })
     ).ok,
   );
-  const txid = chain.nameOf('5');
-  const paid = { txid, kind: 'direct' as 'output', inputs: [], outputs: [{ key: given[0]!.key, units: 25_500_000n }] };
+  const paid = token({ key: given[0]!.key, units: 25_500_000n });
   chain.accept(paid);
   await look();
   assert.deepEqual([(await live()).status, (await live()).amount_received], ['processing', '25.500000']);
@@ -236,4 +242,50 @@ test('live, on the second chain: one address for both networks, detected by its 
     ok(await app.live.get(`/api/payments?network=${SECOND}`)).data.map((one: any) => one.id),
     [made.id],
   );
+});
+
+test('a chain with several coins: each transfer is recorded in its own, and one that was not asked for never counts', async () => {
+  const create = async (crypto: string) =>
+    ok(await app.live.post('/v1/transactions/create', { ...transaction, crypto, network: SECOND }), 201);
+  const [asked, other] = [await create(TOKEN), await create(OTHER)];
+  assert.equal(other.amount, '25.50000000');
+  const [key, otherKey] = [await keyOf(asked.id), await keyOf(other.id)];
+  const told = async (id: string) => {
+    const { status, amount_received, amount_held_usd, exceptions, transfers } = ok(await app.live.get(`/api/payment/${id}`));
+    const shown = transfers.map(
+      (t: any) => `${t.amount} ${t.currency} on ${t.network}, ${t.block_height === null ? 'taken back' : 'mined'}`,
+    );
+    return { status, amount_received, amount_held_usd, exceptions, transfers: shown.sort() };
+  };
+  const mine = async (first: OnChain[], blocks: number) => {
+    for (let i = 0; i < blocks; i++) chain.mine(i === 0 ? first : []);
+    await look();
+  };
+  const whole = 10n ** 18n;
+  // One transaction pays both payments; the first of them twice its price, but in a coin that it did not ask for.
+  const both = token(
+    { key, units: 51n * whole, coin: OTHER_ON_SECOND },
+    { key: otherKey, units: (255n * whole) / 10n, coin: OTHER_ON_SECOND },
+  );
+  await mine([both, token({ key: otherKey, units: 1_000_000n })], 12);
+  assert.deepEqual(await told(asked.id), {
+    ...{ status: 'pending', amount_received: '0.000000', amount_held_usd: '51.00', exceptions: [] },
+    transfers: [`51.00000000 ${OTHER} on ${SECOND}, mined`],
+  });
+  assert.deepEqual(await told(other.id), {
+    ...{ status: 'completed', amount_received: '25.50000000', amount_held_usd: '1.00', exceptions: [] },
+    transfers: [`1.000000 ${TOKEN} on ${SECOND}, mined`, `25.50000000 ${OTHER} on ${SECOND}, mined`],
+  });
+  // A reorganization takes back all coins of the chain. On the other branch the same transaction pays less, and only one payment.
+  chain.undo(12);
+  await mine([{ ...both, outputs: [{ key, units: whole, coin: OTHER_ON_SECOND }] }], 13);
+  const reduced = await told(asked.id);
+  assert.deepEqual([reduced.amount_held_usd, reduced.transfers], ['1.00', [`1.00000000 ${OTHER} on ${SECOND}, mined`]]);
+  const lost = await told(other.id);
+  assert.deepEqual([lost.status, lost.exceptions], ['completed', ['reorged']]);
+  assert.deepEqual(lost.transfers, [`1.000000 ${TOKEN} on ${SECOND}, taken back`, `25.50000000 ${OTHER} on ${SECOND}, taken back`]);
+  // The coin that was asked for still completes the payment.
+  await mine([token({ key, units: 25_500_000n })], 12);
+  const paid = await told(asked.id);
+  assert.deepEqual([paid.status, paid.amount_received, paid.transfers.length], ['completed', '25.500000', 2]);
 });

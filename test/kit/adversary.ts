@@ -1,12 +1,14 @@
 /** A chain in memory with a mempool that the test mines, undoes and double-spends, with a reader like that of a Core node. */
 import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../../src/chains/chain.ts';
+import type { Coin } from '../../src/core/coin.ts';
 import type { TransferKind } from '../../src/core/payment.ts';
 
-export type Payout = { key: string; units: bigint };
+/** `coin`: another one than that of the source. */
+export type Payout = { key: string; units: bigint; coin?: Coin };
 export type OnChain = {
   txid: string;
   /** `pegout`: waits under its own ID; once mined, an output of its block's last transaction pays it, under that transaction's ID. */
-  kind: Extract<TransferKind, 'output' | 'pegout' | 'coinbase'>;
+  kind: Extract<TransferKind, 'output' | 'pegout' | 'coinbase' | 'token'>;
   /** The coins it spends. For a peg-out they are hidden. */
   inputs: readonly string[];
   outputs: readonly Payout[];
@@ -133,7 +135,7 @@ export function createAdversarySource({
   shown = () => chain.blocks,
 }: {
   chain: AdversaryChain;
-  coin: 'BTC' | 'LTC';
+  coin: Coin;
   interrupt(call: string): Promise<void>;
   isSyncing?: () => boolean;
   /** The chain as the answering machine knows it. */
@@ -142,10 +144,12 @@ export function createAdversarySource({
   const known = new Set<string>();
   const ref = ({ height, hash, parent, time }: Block): BlockRef => ({ height, hash, parent, time });
   const match = (tx: OnChain, block: Block | null, matcher: Matcher, sightings: Sighting[], conflicts: Conflict[]): void => {
-    const spends = tx.kind === 'output' ? tx.inputs : [];
-    for (const [i, { key, units }] of tx.outputs.entries())
-      if (matcher.has(key)) sightings.push({ key, ...shownAs(tx, i, block), units, kind: tx.kind, spends, lock: null });
-    for (const outpoint of spends) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid });
+    const spends = tx.kind === 'output' || tx.kind === 'token' ? tx.inputs : [];
+    for (const [i, { key, units, coin: other }] of tx.outputs.entries())
+      if (matcher.has(key))
+        sightings.push({ ...(other && { coin: other }), key, ...shownAs(tx, i, block), units, kind: tx.kind, spends, lock: null });
+    const mined = tx.kind === 'token' && block !== null;
+    for (const outpoint of spends) if (matcher.spends(outpoint)) conflicts.push({ outpoint, txid: tx.txid, ...(mined && { mined }) });
   };
   const tip = (): Block => shown().at(-1)!;
   const nowhere = async (): Promise<never> => {

@@ -1,5 +1,5 @@
 /**
- * Rows that exist in tests only: a second EVM chain, and a token of six decimals on both EVM chains. Import this module before all others,
+ * Rows that exist in tests only: a second EVM chain, a token of six decimals on both EVM chains, and one of eighteen on the second. Import this module before all others,
  * because some modules read the tables while they load.
  */
 import { type Asset, addRows, CHAIN, type Chain, COIN, type Coin } from '../../src/core/coin.ts';
@@ -8,10 +8,15 @@ export const TOKEN = 'USDX' as Asset;
 export const SECOND = 'second' as Chain;
 export const ON_SECOND = 'USDX@second' as Coin;
 export const ON_ETHEREUM = 'USDX@ethereum' as Coin;
+export const OTHER = 'USDY' as Asset;
+export const OTHER_ON_SECOND = 'USDY@second' as Coin;
 
 const token = { asset: TOKEN, contract: '0x5FbDB2315678afecb367f032d93F642f64180aa3', decimals: 6, dustUnits: 1n, typicalSize: 65_000 };
 addRows({
-  assets: [{ asset: TOKEN, name: 'Dollar X', sampleE8: 100_000_000n, outlierPercent: 2n, markets: {} }],
+  assets: [
+    { asset: TOKEN, name: 'Dollar X', sampleE8: 100_000_000n, outlierPercent: 2n, markets: {} },
+    { asset: OTHER, name: 'Dollar Y', sampleE8: 100_000_000n, outlierPercent: 2n, markets: {} },
+  ],
   families: [],
   chains: [
     {
@@ -28,5 +33,6 @@ addRows({
   coins: [
     { ...token, coin: ON_SECOND, chain: SECOND },
     { ...token, coin: ON_ETHEREUM, chain: COIN.ETH.chain },
+    { ...token, coin: OTHER_ON_SECOND, chain: SECOND, asset: OTHER, contract: '0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512', decimals: 18 },
   ],
 });

@@ -3,7 +3,8 @@ import { invariant } from '../../core/invariant.ts';
 import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher, type Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { type EthRpc, failure, hash32, isPruned, rows, smallNumber } from './eth-rpc.ts';
-import { type EthReceipt, type EthTransaction, readReceipt, readTransaction } from './value-moves.ts';
+import { type Tokens, tokenSightings } from './token-logs.ts';
+import { type EthReceipt, type EthTransaction, outpoint, readReceipt, readTransaction } from './value-moves.ts';
 
 export type EthBlock = { ref: BlockRef; transactions: readonly EthTransaction[]; receipts: readonly EthReceipt[] };
 
@@ -17,9 +18,6 @@ export function headerOf(value: unknown): BlockRef {
   };
 }
 export const headerOrNull = (value: unknown): BlockRef | null => (value === null ? null : headerOf(value));
-
-/** Sender and nonce: only one transaction can use them, so a replacement shares them with what it replaces. */
-export const outpoint = ({ from, nonce }: Pick<EthTransaction, 'from' | 'nonce'>): string => `${from}:${nonce}`;
 
 /** Receipts of single transactions, if the node does not return those of a block. */
 async function readReceipts(transactions: readonly EthTransaction[], { batch }: Pick<EthRpc, 'batch'>): Promise<unknown[]> {
@@ -55,7 +53,7 @@ export async function readBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promi
 
 type Gained = { key: string; index: number | null; units: bigint };
 
-/** One transfer per transaction and account, with the same reference and sum for every method, in the mempool too. */
+/** ETH: one transfer per transaction and account, with the same reference and sum for every method, in the mempool too. */
 export function sightingsOf({ ref, transactions }: Pick<EthBlock, 'ref' | 'transactions'>, gains: readonly Gained[]): Sighting[] {
   const sums = new Map<string, Gained>();
   for (const gain of gains) {
@@ -78,14 +76,16 @@ export function sightingsOf({ ref, transactions }: Pick<EthBlock, 'ref' | 'trans
   });
 }
 
-/** What a block pays, and which watched outpoints its transactions use; `failed`: without paying. */
-export function scanOf(block: EthBlock, gains: readonly Gained[], matcher: Matcher): BlockScan {
-  const sightings = sightingsOf(block, gains);
-  const paying = new Set(sightings.map((s) => s.txid));
+/** What a block pays in ETH and in tokens, and which watched outpoints its transactions use. */
+export function scanOf(
+  block: EthBlock,
+  { gains, tokens, matcher }: { gains: readonly Gained[]; tokens: Tokens; matcher: Matcher },
+): BlockScan {
+  const sightings = [...sightingsOf(block, gains), ...tokenSightings(block, tokens, matcher)];
   const conflicts = matcher.watchesSpends
     ? block.transactions
         .filter((tx) => matcher.spends(outpoint(tx)))
-        .map((tx): Conflict => ({ outpoint: outpoint(tx), txid: tx.txid, ...(!paying.has(tx.txid) && { failed: true }) }))
+        .map((tx): Conflict => ({ outpoint: outpoint(tx), txid: tx.txid, mined: true }))
     : [];
   return { block: block.ref, sightings, conflicts };
 }

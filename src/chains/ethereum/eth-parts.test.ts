@@ -64,12 +64,12 @@ test('gains of one account in one transaction are one transfer, and a gain witho
   assert.throws(() => sightingsOf(block, [{ key: US, index: 0, units: 0n }]), InvariantError);
 });
 
-test('a mined transaction that uses a watched nonce without paying has failed', () => {
+test('a mined transaction that uses a watched nonce is named', () => {
   const matcher: Matcher = { has: () => true, watchesSpends: true, spends: (one) => one === `${PAYER}:3`, recent: () => [], waiting: [] };
   const block = { ref, transactions: [tx(), tx({ txid: word('2'), nonce: 4n })], receipts: [receipt(), receipt()] };
-  assert.deepEqual(scanOf(block, [], matcher).conflicts, [{ outpoint: `${PAYER}:3`, txid: word('1'), failed: true }]);
-  const paid = scanOf(block, [{ key: US, index: 0, units: 5n }], matcher);
-  assert.deepEqual(paid.conflicts, [{ outpoint: `${PAYER}:3`, txid: word('1') }]);
+  assert.deepEqual(scanOf(block, { gains: [], tokens: new Map(), matcher }).conflicts, [
+    { outpoint: `${PAYER}:3`, txid: word('1'), mined: true },
+  ]);
 });
 
 test('a balance that grew beyond direct transfers and own spending was paid by a contract', () => {

@@ -1,9 +1,8 @@
 /** Waiting transactions of an Ethereum node. */
 import type { ChainSource, Matcher, MempoolScan, Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
-import { outpoint } from './eth-block.ts';
 import { type EthRpc, failure, quantity } from './eth-rpc.ts';
-import { type EthTransaction, readTransaction } from './value-moves.ts';
+import { type EthTransaction, outpoint, readTransaction } from './value-moves.ts';
 
 /** A larger mempool is not read as a whole; the pending block is read instead. */
 const MAX_POOL = 5_000;

@@ -534,7 +534,7 @@ describe('a block is read with the first method for value moves that the node of
     assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 4']);
   });
 
-  test('the transaction that takes the nonce of a pending payment is named: another one, or the same one if it failed', async () => {
+  test('the transaction that takes the nonce of a pending payment is named, whether it pays, fails or pays someone else', async () => {
     const node = await nodeOf({
       ...block([
         { n: 1, to: US, value: 4n, ok: false },
@@ -546,9 +546,9 @@ describe('a block is read with the first method for value moves that the node of
     const watched = [`${PAYER}:1`, `${PAYER}:2`, `${PAYER}:3`];
     const { conflicts } = await scan(node, { watchesSpends: true, spends: (outpoint) => watched.includes(outpoint) });
     assert.deepEqual(conflicts, [
-      { outpoint: `${PAYER}:1`, txid: hash('f1'), failed: true },
-      { outpoint: `${PAYER}:2`, txid: hash('f2'), failed: true },
-      { outpoint: `${PAYER}:3`, txid: hash('f3') },
+      { outpoint: `${PAYER}:1`, txid: hash('f1'), mined: true },
+      { outpoint: `${PAYER}:2`, txid: hash('f2'), mined: true },
+      { outpoint: `${PAYER}:3`, txid: hash('f3'), mined: true },
     ]);
   });
 });

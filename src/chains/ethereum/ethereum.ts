@@ -1,6 +1,7 @@
 /**
  * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where transactions do not show it: each block is
- * read with the best method that the node offers (value logs, access lists, balances), and with that method only.
+ * read with the best method that the node offers (value logs, access lists, balances), and with that method only. Tokens are read from
+ * the same receipts.
  */
 import type { Network } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
@@ -13,6 +14,7 @@ import { fetchPool } from './eth-pool.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees } from './fees.ts';
+import { tokensBeside } from './token-logs.ts';
 
 /** Creates the reader of one node. It connects on demand and does not poll. */
 export function createEthereumSource({
@@ -37,6 +39,7 @@ export function createEthereumSource({
   const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
   const { call } = rpc;
   const gains = createGainReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
+  const tokens = tokensBeside('ETH', network);
   return {
     coin: 'ETH',
     network,
@@ -51,7 +54,7 @@ export function createEthereumSource({
     block: async (hash) => headerOrNull(await call('eth_getBlockByHash', hash, false)),
     fetchBlock: async (hash) => {
       const block = await readBlock(hash, rpc);
-      return { ref: block.ref, scan: async (matcher) => scanOf(block, await gains.read(block, matcher), matcher) };
+      return { ref: block.ref, scan: async (matcher) => scanOf(block, { gains: await gains.read(block, matcher), tokens, matcher }) };
     },
     fetchMempool: () => fetchPool(rpc),
     txState: (txid) => readState(txid, rpc),

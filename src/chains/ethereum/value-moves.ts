@@ -25,7 +25,10 @@ export type Move = { index: number; from: string; to: string; units: bigint };
 /** EIP-7708: the emitter of value logs. Anyone can emit the same topics, but not from this address. */
 const SYSTEM = 'fffffffffffffffffffffffffffffffffffffffe';
 /** keccak256('Transfer(address,address,uint256)'): ERC-20 tokens use the same. */
-const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+export const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+
+/** Sender and nonce: only one transaction can use them, so a replacement shares them with what it replaces. */
+export const outpoint = ({ from, nonce }: Pick<EthTransaction, 'from' | 'nonce'>): string => `${from}:${nonce}`;
 
 export function readTransaction(value: unknown): EthTransaction {
   const tx = fields(value);
