@@ -981,6 +981,8 @@ create table followers (
   behind_code text,
   behind_reason text,
   read_back_failure text,
+  catch_up_from bigint,
+  catch_up_to bigint,
   PRIMARY KEY (coin)
 );
 
@@ -1068,4 +1070,35 @@ create table header_pages (
   first_height integer not null,
   headers bytea not null,
   PRIMARY KEY (coin, network, page)
+);
+
+create table known_peers (
+  coin text not null,
+  network text not null,
+  anchors text[] not null,
+  proven text[] not null,
+  saved_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (coin, network)
+);
+
+create table peer_status (
+  coin text not null,
+  network text not null,
+  phase text not null,
+  connected integer not null,
+  relaying integer not null,
+  height integer not null,
+  hash text not null,
+  parent text not null,
+  block_time timestamp with time zone not null,
+  syncing boolean not null,
+  percent integer not null,
+  seconds_left integer,
+  clock_ahead_seconds integer,
+  bytes_in bigint not null,
+  bytes_out bigint not null,
+  started_at timestamp with time zone not null,
+  reported_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (coin, network),
+  CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );

@@ -36,12 +36,13 @@ export const emptyChain = (): ServedChain => ({ headers: [], blocks: new Map(), 
 const ALL_SERVICES = 0xc0dn;
 const NO_ADDRESS = { services: 0n, ip: Buffer.alloc(16), port: 0 };
 
-/** Starts a peer. `host`: another address of the loopback network is another network group. */
+/** Starts a peer. `host`: another address of the loopback network is another network group. `port`: any free one without it. */
 export async function startScriptedPeer({
   network,
   chain = emptyChain(),
   script = () => undefined,
   host = '127.0.0.1',
+  port: wanted = 0,
   services = ALL_SERVICES,
   version = network.version,
 }: {
@@ -49,6 +50,7 @@ export async function startScriptedPeer({
   chain?: ServedChain;
   script?: Script;
   host?: string;
+  port?: number;
   services?: bigint;
   version?: number;
 }): Promise<ScriptedPeer> {
@@ -89,7 +91,7 @@ export async function startScriptedPeer({
     socket.on('error', () => {});
     socket.on('close', () => links.delete(link));
   });
-  server.listen(0, host);
+  server.listen(wanted, host);
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
   return {

@@ -24,6 +24,8 @@ export type PeerServiceOptions = {
   proxy?: SocksProxy | null;
   store: PeerStore;
   resolve(name: string): Promise<readonly string[]>;
+  /** Whether an address that seeds or peers tell is used: without it, only public ones. */
+  isUsable?(host: string): boolean;
   spacingSeconds: number;
   clock: Clock;
   log: Log;
@@ -111,9 +113,21 @@ function statusOf({ peers, sync, relayedSinceMs, closedBytes }: State): PeerStat
 }
 
 function connect(state: State): Peers {
-  const { network, given, fallback = [], proxy = null, store, resolve, clock, log, limits, peerLimits, sync, relay } = state;
+  const { network, given, fallback = [], proxy = null, store, resolve, isUsable, clock, log, limits, peerLimits, sync, relay } = state;
   return createPeers({
-    ...{ network, given, fallback, proxy, store, resolve, clock, log, ...(limits && { limits }), ...(peerLimits && { peerLimits }) },
+    ...{
+      network,
+      given,
+      fallback,
+      proxy,
+      store,
+      resolve,
+      clock,
+      log,
+      ...(isUsable && { isUsable }),
+      ...(limits && { limits }),
+      ...(peerLimits && { peerLimits }),
+    },
     isStale: () => clock.now().getTime() / 1000 - state.view.tip().timeSeconds > STALE_INTERVALS * state.spacingSeconds,
     usefulness: (peer) => (sync.wasAsked(peer) ? sync.heightOf(peer) + Math.min(1, state.delivered.get(peer) ?? 0) : null),
     handlers: {

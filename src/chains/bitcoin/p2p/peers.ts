@@ -80,6 +80,8 @@ export type PeersOptions = {
   /** How useful a peer was, for rotation: those with the lowest number are exchanged first; null: it cannot be judged yet. */
   usefulness(peer: Peer): number | null;
   resolve(name: string): Promise<readonly string[]>;
+  /** Whether an address that seeds or peers tell is used: without it, only public ones. */
+  isUsable?(host: string): boolean;
   clock: Clock;
   log: Log;
   limits?: PeersLimits;
@@ -87,6 +89,7 @@ export type PeersOptions = {
 };
 type Slot = { endpoint: Endpoint; peer: Peer | null; relays: boolean; feeler: boolean; sinceMs: number };
 type State = PeersOptions & {
+  isUsable(host: string): boolean;
   limits: PeersLimits;
   book: PeerBook;
   slots: Map<string, Slot>;
@@ -133,7 +136,7 @@ function takeAddresses(state: State, from: Peer, addresses: readonly (WireAddres
   const found = addresses
     .filter(({ services, timeSeconds }) => (services & SERVICE.network) !== 0n && timeSeconds > nowSeconds - MAX_ADDRESS_AGE_SECONDS)
     .map(({ ip, port }) => ({ host: addressText(ip), port }))
-    .filter(({ host, port }) => port === state.network.port && isPublicAddress(host));
+    .filter(({ host, port }) => port === state.network.port && state.isUsable(host));
   state.book.add(found, { kind: 'peer', teller: groupOf(from.endpoint.host) });
 }
 /** IPv4 is mapped into IPv6. */
@@ -202,7 +205,7 @@ async function discover(state: State): Promise<void> {
       log.debug({ coin: network.family, seed, reason: error.message }, 'A seed does not answer');
       return [];
     });
-    const found = hosts.filter(isPublicAddress).map((host) => ({ host, port: network.port }));
+    const found = hosts.filter(state.isUsable).map((host) => ({ host, port: network.port }));
     book.add(found, { kind: 'seed', teller: seed });
   };
   // The proxy resolves a seed's name to one peer behind it, which then tells addresses.
@@ -267,6 +270,7 @@ export function createPeers({ limits = PEERS_LIMITS, ...options }: PeersOptions)
   const nowMs = options.clock.monotonicMs();
   const state: State = {
     ...options,
+    isUsable: options.isUsable ?? isPublicAddress,
     limits,
     book: createPeerBook({ clock: options.clock }),
     slots: new Map(),
