@@ -2,12 +2,18 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
-import { createHeaderServices, type HeaderServices, MAIN_STARTS, type ProofStarts } from './chains/bitcoin/header-service.ts';
-import { openRegtestPeers } from './chains/bitcoin/p2p/open-source.ts';
+import {
+  createHeaderService,
+  createHeaderServices,
+  type HeaderServices,
+  MAIN_STARTS,
+  type ProofStarts,
+} from './chains/bitcoin/header-service.ts';
+import { createNetworkPeers, regtestProof } from './chains/bitcoin/p2p/network-peers.ts';
 import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
 import { readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
-import { createWorkThread } from './chains/bitcoin/work-thread.ts';
+import { createWorkThread, type WorkThread } from './chains/bitcoin/work-thread.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
@@ -23,7 +29,7 @@ import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
-import { startFollower } from './follow/follow.ts';
+import { startFollowing } from './follow/start.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
@@ -115,7 +121,9 @@ export async function restore(config: Config, { file, log }: { file: string; log
 function openSources({
   config,
   coin,
-  headers: _headers,
+  headers,
+  work,
+  db,
   outgoing,
   log,
   clock,
@@ -123,6 +131,8 @@ function openSources({
   config: Config;
   coin: Coin;
   headers: HeaderServices;
+  work: WorkThread;
+  db: Db;
   outgoing: Outgoing;
   log: Log;
   clock: Clock;
@@ -140,11 +150,16 @@ function openSources({
       : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
     add(nameOfSource(url), trusts.shift()!, source, true);
   }
-  const given = config.peers[coin].flatMap((peer) => readEndpoint(peer) ?? []);
-  if (given.length > 0 && isBitcoinLike(family)) {
+  const p2p = config.p2p[coin];
+  if (p2p !== 'off' && isBitcoinLike(family)) {
+    const given = config.peers[coin].flatMap((peer) => readEndpoint(peer) ?? []);
     const proxy = config.p2pProxy === null ? null : readProxy(config.p2pProxy);
-    // Only on regtest, where trust does not bind.
-    add('peers', 'untrusted', openRegtestPeers({ family, given, proxy, clock, log }), true);
+    // A private test network has no checkpoint, and is read again at each start.
+    const own =
+      headers.of(family, network) ?? createHeaderService({ ...regtestProof(family), db: null, hashWork: work.hashWork, clock, log });
+    const { source, connection } = createNetworkPeers({ family, network, headers: own, given, proxy, db, clock, log });
+    const onDemand = p2p === 'on_demand';
+    sources.push({ name: 'peers', trust: 'untrusted', source: checkedSource(source, 'peers'), follows: true, connection, onDemand });
   }
   // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
   const follows = sources.length === 0 && isBitcoinLike(family);
@@ -187,7 +202,7 @@ export async function openCore(
     const chains = new Map<ChainId, Chain>();
     for (const coin of NATIVE_COINS) {
       const { chain: id } = COIN[coin];
-      const sources = openSources({ config, coin, headers, outgoing, log, clock });
+      const sources = openSources({ config, coin, headers, work, db, outgoing, log, clock });
       if (sources.length === 0) continue;
       const chain = joinSources({ coin, network: config.networks[id], sources, log, clock });
       chains.set(id, chain);
@@ -267,8 +282,8 @@ export async function startApp(
     if (roles.includes('watcher')) {
       for (const chain of ctx.chains.values()) {
         if (!chain.follows) continue;
-        const follower = startFollower(ctx, chain);
-        closers.push(() => follower.stop());
+        const following = startFollowing(ctx, chain);
+        closers.push(() => following.stop());
       }
     }
     return { ...core, url, stop };

@@ -15,17 +15,35 @@ test('each source is trusted by its address, or as configured: one word for all,
   assert.deepEqual(readConfig({ LTC_TRUST: 'own' }).trusts.LTC, []);
 });
 
-test('peers are host:port, on regtest only; a proxy speaks SOCKS5', () => {
-  const peers = (BTC_PEERS: string, BTC_NETWORK = 'regtest') => readConfig({ BTC_PEERS, BTC_NETWORK }).peers.BTC;
+test('peers are host:port; a proxy speaks SOCKS5', () => {
+  const peers = (BTC_PEERS: string) => readConfig({ BTC_PEERS, BTC_NETWORK: 'regtest' }).peers.BTC;
   assert.deepEqual(peers('127.0.0.1:18444, [::1]:18444,peer.lan:1'), ['127.0.0.1:18444', '[::1]:18444', 'peer.lan:1']);
   assert.deepEqual(peers(''), []);
   for (const wrong of ['127.0.0.1', '127.0.0.1:70000', 'http://127.0.0.1:1', 'a b:1'])
     assert.throws(() => peers(wrong), ConfigError, wrong);
-  assert.throws(() => peers('127.0.0.1:8333', 'mainnet'), /only be used on regtest/);
   const proxy = (P2P_PROXY: string) => readConfig({ P2P_PROXY }).p2pProxy;
   assert.deepEqual([proxy(''), proxy('socks5://127.0.0.1:9050')], [null, 'socks5://127.0.0.1:9050']);
   for (const wrong of ['http://127.0.0.1:9050', 'socks5://127.0.0.1', '127.0.0.1:9050'])
     assert.throws(() => proxy(wrong), ConfigError, wrong);
+});
+
+test('peers are used once a wallet needs them, unless a source is set; on test networks only those that are named', () => {
+  const p2p = (env: Record<string, string>) => readConfig(env).p2p;
+  assert.deepEqual(p2p({}), { BTC: 'on_demand', ETH: 'off', LTC: 'on_demand', DASH: 'on_demand', DOGE: 'on_demand' });
+  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'off');
+  assert.equal(p2p({ LTC_BLOCKBOOK_URL: 'https://blockbook.example' }).LTC, 'off');
+  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'on' }).BTC, 'on');
+  assert.equal(p2p({ BTC_P2P: 'off', BTC_PEERS: '127.0.0.1:8333' }).BTC, 'off');
+  const named = { BTC_PEERS: '127.0.0.1:18444' };
+  assert.deepEqual(
+    [p2p(named).BTC, p2p({ ...named, BTC_NETWORK: 'regtest' }).BTC, p2p({ BTC_NETWORK: 'regtest' }).BTC],
+    ['on_demand', 'on', 'off'],
+  );
+  assert.equal(p2p({ BTC_NETWORK: 'testnet' }).BTC, 'off');
+  assert.throws(() => p2p({ BTC_P2P: 'yes' }), /BTC_P2P must be auto, on or off/);
+  assert.throws(() => p2p({ BTC_P2P: 'on', BTC_NETWORK: 'regtest' }), /BTC_P2P needs BTC_PEERS on regtest/);
+  assert.throws(() => p2p({ BTC_P2P: 'on', BTC_NETWORK: 'testnet' }), /BTC_P2P cannot be used on testnet/);
+  assert.throws(() => p2p({ ...named, BTC_NETWORK: 'testnet' }), /BTC_PEERS cannot be used on testnet/);
 });
 
 test('the quorum amount is in whole dollars, 1,000 by default', () => {

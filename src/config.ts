@@ -109,12 +109,20 @@ export const CONFIG: readonly ConfigKey[] = [
       'Blockbook servers, comma-separated. They look up any address, confirm the chain tip, and detect payments when no node is set (except for ETH).',
   },
   {
+    name: '<COIN>_P2P',
+    kind: 'bitcoin',
+    type: 'auto | on | off',
+    default: 'auto',
+    description:
+      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node or Blockbook server is set. on: always, also beside a node as a second source.",
+  },
+  {
     name: '<COIN>_PEERS',
     kind: 'bitcoin',
     type: 'list',
-    default: '',
+    default: 'found automatically',
     description:
-      'Peers on a regtest network, host:port, comma-separated: payments are read from them over the peer-to-peer protocol, without a node URL. For BTC, LTC, DOGE and DASH.',
+      'The only peers to connect to, host:port, comma-separated, such as your own nodes. Without it, peers are found by DNS. Required on regtest; not supported on testnet.',
   },
   {
     name: 'P2P_PROXY',
@@ -180,6 +188,7 @@ export const namesOf = ({ name, kind }: ConfigKey): string[] =>
     ? NATIVE_COINS.filter((coin) => kind === undefined || kindOf(coin) === kind).map((coin) => name.replace('<COIN>', coin))
     : [name];
 
+export type P2p = 'on' | 'on_demand' | 'off';
 export type Config = {
   port: number;
   host: string;
@@ -198,8 +207,10 @@ export type Config = {
   /** In order of preference; empty when none is set. */
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
-  /** As host:port; empty when none is set. */
+  /** As host:port; empty: peers are found by DNS. */
   peers: Readonly<Record<Coin, readonly string[]>>;
+  /** `on_demand`: once a wallet needs it. */
+  p2p: Readonly<Record<Coin, P2p>>;
   p2pProxy: string | null;
   /** Of each source of a coin: its nodes, then its Blockbooks. */
   trusts: Readonly<Record<Coin, readonly Trust[]>>;
@@ -264,6 +275,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
   const peers = {} as Record<Coin, readonly string[]>;
+  const p2p = {} as Record<Coin, P2p>;
   const trusts = {} as Record<Coin, readonly Trust[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
   for (const coin of NATIVE_COINS) {
@@ -272,7 +284,15 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks[COIN[coin].chain] = network as Network;
     nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
     blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
-    peers[coin] = kindOf(coin) === 'bitcoin' ? readPeers(`${coin}_PEERS`, list(`${coin}_PEERS`), networks[COIN[coin].chain]) : [];
+    const isBitcoin = kindOf(coin) === 'bitcoin';
+    peers[coin] = isBitcoin ? readPeers(`${coin}_PEERS`, list(`${coin}_PEERS`)) : [];
+    p2p[coin] = isBitcoin
+      ? readP2p(coin, text(`${coin}_P2P`) ?? 'auto', {
+          network: networks[COIN[coin].chain],
+          given: peers[coin].length > 0,
+          alone: nodeUrls[coin].length + blockbookUrls[coin].length === 0,
+        })
+      : 'off';
     trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
@@ -301,6 +321,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     nodeUrls,
     blockbookUrls,
     peers,
+    p2p,
     p2pProxy: readProxyUrl(text('P2P_PROXY')),
     trusts,
     quorumAboveUsdCents: BigInt(integer('QUORUM_ABOVE', 1_000, 0, 1_000_000_000)) * 100n,
@@ -316,12 +337,27 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
 
 /** The most peers that one network is read from. */
 const MAX_PEERS = 16;
-function readPeers(name: string, peers: readonly string[], network: Network): readonly string[] {
-  if (peers.length === 0) return peers;
-  if (network !== 'regtest') throw new ConfigError(name, 'can only be used on regtest');
+function readPeers(name: string, peers: readonly string[]): readonly string[] {
   const isPeer = (peer: string): boolean => /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(peer) && Number(/\d+$/.exec(peer)) <= 65_535;
   if (peers.length > MAX_PEERS || !peers.every(isPeer)) throw new ConfigError(name, `must be up to ${MAX_PEERS} peers as host:port`);
   return peers;
+}
+
+/** `alone`: no other source is set. */
+function readP2p(coin: Coin, word: string, { network, given, alone }: { network: Network; given: boolean; alone: boolean }): P2p {
+  const name = `${coin}_P2P`;
+  if (!/^(auto|on|off)$/.test(word)) throw new ConfigError(name, 'must be auto, on or off');
+  if (word === 'off') return 'off';
+  if (network === 'testnet') {
+    if (word === 'on' || given) throw new ConfigError(given ? `${coin}_PEERS` : name, 'cannot be used on testnet: set a node URL instead');
+    return 'off';
+  }
+  if (network === 'regtest') {
+    if (word === 'on' && !given) throw new ConfigError(name, `needs ${coin}_PEERS on regtest, where peers cannot be found`);
+    return given ? 'on' : 'off';
+  }
+  if (word === 'on') return 'on';
+  return given || alone ? 'on_demand' : 'off';
 }
 
 function readProxyUrl(value: string | null): string | null {

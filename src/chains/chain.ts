@@ -55,6 +55,8 @@ export type MempoolScan = {
   present: Pick<ReadonlySet<string>, 'has'>;
   /** False when not everything new was read; nothing may expire because of such a poll. */
   complete?: boolean;
+  /** Why not, when it lasts and is expected. */
+  incomplete?: string | null;
 };
 
 export type ChainHealth = {
@@ -187,6 +189,12 @@ export interface ChainSource {
   close(): void;
 }
 
+export type SourceConnection = {
+  start(): Promise<void>;
+  /** Whether the newest block is known, so that the chain can be followed. */
+  isReady(): boolean;
+  stop(): Promise<void>;
+};
 export type NamedSource = {
   /** Host and port, never credentials. */
   name: string;
@@ -195,6 +203,10 @@ export type NamedSource = {
   source: ChainSource;
   /** Whether payments can be read from it. */
   follows: boolean;
+  /** For a source that is connected in one process only, the one with the watcher role. */
+  connection?: SourceConnection;
+  /** It is connected only once a wallet needs it. */
+  onDemand?: boolean;
 };
 
 /** The state of one source of a coin. A source that is down, syncing or on another network has no vote. */
@@ -218,6 +230,8 @@ export interface Chain extends ChainSource {
   onHint: NonNullable<ChainSource['onHint']>;
   /** Whether payments can be detected: false when the sources only answer lookups. */
   readonly follows: boolean;
+  /** Whether payments are read only once a wallet needs them. */
+  readonly onDemand: boolean;
   /** Checks every source, and then reads from the first healthy one. */
   survey(): Promise<readonly SourceState[]>;
 }

@@ -181,6 +181,7 @@ export function joinSources({ coin, network, sources, log, clock }: Joined): Cha
     network,
     sources,
     follows: followers.length > 0,
+    onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
     survey: () => survey(sources),
     genesis: () => follow((source) => source.genesis()),
     health: () => follow((source) => source.health()),

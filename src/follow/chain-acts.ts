@@ -1,4 +1,5 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
+import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, chainCode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
@@ -12,6 +13,8 @@ export type ChainStatus = {
   coin: Coin;
   network: string;
   sources: { name: string; state: string; height: number | null; followed: boolean; reason: string | null }[];
+  /** The connections to peers, while a process has them: bytes since it started. */
+  peers: { connected: number; headers_percent: number; bytes_in: number; bytes_out: number; since: string } | null;
   /** The highest block that a source shows. */
   height: number | null;
   /** The last block that was read, and how many blocks are missing up to `height`. */
@@ -29,12 +32,13 @@ export type ChainStatus = {
 
 /** All configured chains, or one. Queries their sources now. */
 export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin | null }): Promise<ChainStatus[]> {
-  const [tips, guards, troubles, unwatched, releases] = await Promise.all([
+  const [tips, guards, troubles, unwatched, reports, releases] = await Promise.all([
     ctx.db.sql<{ coin: Coin; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
       select coin, height::int as height, hash, scanned_through as through, watched_from::int as "from", hold_reason as hold from tips`,
     readGuards(ctx),
     readTroubles(ctx),
     readUnwatched(ctx),
+    readReports(ctx.db.sql),
     ctx.db.sql<{ coin: Coin; at: Date; reason: string; lifted: string[] }[]>`
       select distinct on (coin) coin, at, reason, lifted from chain_releases order by coin, id desc`,
   ]);
@@ -53,6 +57,8 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
       const gap = of(unwatched);
       const guard = of(guards);
       const released = of(releases);
+      const report = reports.find((one) => one.coin === COIN[coin].family && one.network === network && !isStale(one));
+      const syncing = report ? explainReport(report) : null;
       return {
         coin,
         network,
@@ -63,13 +69,26 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
           followed,
           reason,
         })),
+        peers: report
+          ? {
+              connected: report.connected,
+              headers_percent: report.percent,
+              bytes_in: report.bytesIn,
+              bytes_out: report.bytesOut,
+              since: report.startedAt.toISOString(),
+            }
+          : null,
         height,
         cursor: tip ? { height: tip.height, hash: tip.hash } : null,
         behind: tip && height !== null ? Math.max(0, height - tip.height) : null,
         scanned_through: tip?.through.toISOString() ?? null,
         watched_from: tip?.from ?? null,
         holds: [...(tip?.hold ? [tip.hold] : []), ...(guard?.binding ? guard.reasons : [])],
-        troubles: [...(trouble ? explainTrouble(trouble).map(({ text }) => text) : []), ...(gap ? [explainUnwatched(gap).detail] : [])],
+        troubles: [
+          ...(syncing === null ? [] : [syncing]),
+          ...(trouble ? explainTrouble(trouble).map(({ text }) => text) : []),
+          ...(gap ? [explainUnwatched(gap).detail] : []),
+        ],
         failing_block: trouble?.failingBlock ?? null,
         released: released ? { at: released.at.toISOString(), reason: released.reason, lifted: released.lifted } : null,
       };

@@ -1,11 +1,15 @@
 /** What keeps a follower from working, recorded for readiness, metrics, `doctor` and the operators. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { type Coin, chainCode } from '../core/coin.ts';
+import { COIN, type Coin, chainCode } from '../core/coin.ts';
 import { notifyOperators } from '../notices/notices.ts';
-import { BLOCK_FAILURES } from '../payments/chain-state.ts';
+import { BLOCK_FAILURES, catchUpOf, explainCatchUp } from '../payments/chain-state.ts';
 
 const MOST_TEXT = 300;
+/** So many missing blocks are caught up with in public: fewer take seconds. */
+const MANY_BLOCKS = 24;
+/** Lines in the log meanwhile. */
+const LOG_EVERY_MS = 10_000;
 
 export type BlockName = { height: number; hash: string | null };
 
@@ -16,6 +20,15 @@ export function createFollowState(ctx: Context, coin: Coin) {
   /** What the table contains, as far as this process knows, so that nothing is written repeatedly. */
   let failing = true;
   let noted: string | null = '';
+  /** Whether the table may say that blocks are missing: also what a stopped process left. */
+  let mayCatchUp = true;
+  let catchingUp: { from: number; to: number } | null = null;
+  let toldAtMs = Number.NEGATIVE_INFINITY;
+  const writeCatchUp = async (now: { from: number; to: number } | null): Promise<void> => {
+    await ctx.db.sql`
+      insert into followers (coin, catch_up_from, catch_up_to) values (${chainCode(coin)}, ${now?.from ?? null}, ${now?.to ?? null})
+      on conflict (coin) do update set catch_up_from = excluded.catch_up_from, catch_up_to = excluded.catch_up_to`;
+  };
 
   return {
     /** A round failed, perhaps at a block. */
@@ -49,6 +62,29 @@ export function createFollowState(ctx: Context, coin: Coin) {
         on conflict (coin) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
           failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
       failing = false;
+    },
+    /** The blocks from one height to another are read next. */
+    catchesUp: async (from: number, to: number): Promise<void> => {
+      const begun = catchingUp?.from ?? from;
+      if (to - from < MANY_BLOCKS || (catchingUp && to === catchingUp.to)) return;
+      catchingUp = { from: begun, to };
+      mayCatchUp = true;
+      await writeCatchUp(catchingUp);
+    },
+    /** A block was read. */
+    reads: (height: number): void => {
+      const nowMs = ctx.clock.monotonicMs();
+      if (!catchingUp || nowMs - toldAtMs < LOG_EVERY_MS) return;
+      toldAtMs = nowMs;
+      ctx.log.info({ coin, height }, `${COIN[coin].name}: ${explainCatchUp(catchUpOf({ ...catchingUp, read: height }))}`);
+    },
+    /** Nothing is left to read. */
+    isUpToDate: async (height: number): Promise<void> => {
+      if (!mayCatchUp) return;
+      await writeCatchUp(null);
+      if (catchingUp) ctx.log.info({ coin, height }, `${COIN[coin].name}: all missed blocks are read`);
+      catchingUp = null;
+      mayCatchUp = false;
     },
     /** Whether what the source shows is certain (null), or why not. */
     doubts: async (doubt: Doubt | null): Promise<void> => {

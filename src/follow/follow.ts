@@ -155,6 +155,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Ju
     const tip = health?.tip ?? (await source.tip());
     if (tip.hash === cursor.hash) {
       await liftHold(position, cursor);
+      await notes.isUpToDate(cursor.height);
       await endReorg(ctx, { coin: source.coin, hash: cursor.hash });
       await pollTip(follower.tip, { cursor, health, before, behindOthers: judged?.behind === true });
       return follower.readBack.some(signal);
@@ -165,6 +166,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Ju
       await notes.doubts(found.doubt);
       return false;
     }
+    await notes.catchesUp(found.cursor.height, tip.height);
     const certainThrough = await readCertainThrough(ctx, source.coin);
     const apply = (at: Cursor, fetched: Fetched) => applyBlock(follower, at, fetched, certainThrough);
     const reached = await catchUp(blocks, { cursor: found.cursor, tip, signal, apply });
@@ -175,11 +177,17 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Ju
 }
 
 /** Records the block above the cursor, and moves the cursor to it. */
-async function applyBlock({ source, watching }: Follower, cursor: Cursor, fetched: Fetched, certainThrough: Date | null): Promise<void> {
+async function applyBlock(
+  { source, watching, notes }: Follower,
+  cursor: Cursor,
+  fetched: Fetched,
+  certainThrough: Date | null,
+): Promise<void> {
   const { coin } = source;
   const { ref } = fetched;
   invariant(ref.parent === cursor.hash, `each block of ${coin} is recorded above its parent`);
   await recordBlock(watching, fetched, { advance: (tx) => moveCursor(tx, coin, cursor, ref), certainThrough });
+  notes.reads(ref.height);
 }
 
 /** The last certain poll. */

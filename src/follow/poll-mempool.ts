@@ -9,6 +9,9 @@ import { matcherOf, refreshWatching, sortSightings, type Watching } from './watc
 /** Polls of the mempool before a missing transfer is recorded as absent. */
 const ABSENT_AFTER_POLLS = 2;
 
+/** `complete`: everything first seen before it is recorded; `incomplete`: why it is not, when that is expected. `beside`: the tip reported with it. */
+export type Looked = { complete: boolean; incomplete: string | null; beside: string | null };
+
 /** In how many polls in a row each of our transactions was missing. */
 export type Absences = ReadonlyMap<string, number>;
 export type MempoolPoll = {
@@ -39,25 +42,18 @@ export function freshLosers(losers: readonly Loser[], waiting: readonly Waiting[
   return losers.filter((loser) => !contested.has(loser.txid));
 }
 
-/**
- * One poll, recorded at the cursor. `complete`: everything first seen before it is recorded. `beside`: the tip reported with it, if any.
- * `health`: what the source just reported, if it was asked.
- */
-export async function pollMempool(
-  poll: MempoolPoll,
-  cursor: Cursor,
-  health: ChainHealth | null,
-): Promise<{ complete: boolean; beside: string | null }> {
+/** One poll, recorded at the cursor. `health`: what the source just reported, if it was asked. */
+export async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: ChainHealth | null): Promise<Looked> {
   const { source, watching } = poll;
   const { ctx, coin, spares, spent } = watching;
   const fetched = await source.fetchMempool(health);
   const beside = fetched.beside ?? null;
   // With a tip other than the recorded one, it could show a transfer that a recorded block contains under another id.
-  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, beside };
+  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, incomplete: null, beside };
   const seenAt = ctx.clock.now();
   await refreshWatching(watching);
   const waiting = await readWaiting(ctx.db.sql, coin);
-  const { conflicts, present, complete = true, ...scanned } = await fetched.scan(matcherOf(watching, waiting));
+  const { conflicts, present, complete = true, incomplete = null, ...scanned } = await fetched.scan(matcherOf(watching, waiting));
   const { sightings, strays } = await sortSightings(watching, scanned.sightings);
   const losers = await spent.findLosers(conflicts.filter((c) => present.has(c.txid)));
   const fresh = freshLosers(losers, waiting);
@@ -82,5 +78,5 @@ export async function pollMempool(
   }
   if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
   fetched.done();
-  return { complete, beside };
+  return { complete, incomplete, beside };
 }

@@ -68,12 +68,13 @@ export async function pollTip(
   const { source, notes } = poll;
   await pollFinality(poll.finality, cursor);
   const health = just ?? (await source.health());
-  const { complete, beside } = await pollMempool(poll.mempool, cursor, just);
+  const { complete, incomplete, beside } = await pollMempool(poll.mempool, cursor, just);
   await pollLocks(poll.finality);
   const chainlock = await readChainlock(poll.finality, cursor);
   // If the tip moved in the meantime, the poll is not complete.
   if ((beside ?? (await source.tip()).hash) !== cursor.hash) return;
-  const doubt = judgePoll(poll, health, { now: before, behindOthers });
+  const expected: Doubt | null = incomplete === null ? null : { code: 'settling', reason: incomplete };
+  const doubt = judgePoll(poll, health, { now: before, behindOthers }) ?? expected;
   await notes.doubts(doubt);
   await writePoll(poll, { cursor, before, chainlock, certain: complete && doubt === null });
 }

@@ -124,13 +124,17 @@ export function createReadBack(
   };
 }
 
-/** The lowest height below `top` whose block is not older than `at`; `top` when all are older. */
+/** The lowest height below `top` whose block is not older than `at`; `top` when all are older. What the source does not have is older. */
+const BELOW = { time: new Date(0) };
 export async function heightOf(source: Pick<ChainSource, 'blockAt' | 'coin'>, at: Date, top: number): Promise<number> {
   let low = 0;
   let high = top;
   while (low < high) {
     const middle = (low + high) >> 1;
-    const block = await source.blockAt(middle);
+    const block = await source.blockAt(middle).catch((error: unknown) => {
+      if (error instanceof ChainError && error.kind === 'pruned') return BELOW;
+      throw error;
+    });
     if (!block) throw new ChainError('outage', `the ${source.coin} source does not show block ${middle}`);
     if (block.time < at) low = middle + 1;
     else high = middle;

@@ -1,5 +1,6 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
 
+import { explainReport, isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, chainCode, type Family } from '../core/coin.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
@@ -15,25 +16,31 @@ const INCOMPLETE_SECONDS = 180;
 /** Whether the service can work: database, followers, prices of the payable coins. Reasons say what is missing. */
 export async function readReadiness(
   ctx: Context,
-): Promise<{ ready: boolean; reasons: string[]; holds: string[]; warnings: string[]; followers: object }> {
+): Promise<{ ready: boolean; reasons: string[]; holds: string[]; warnings: string[]; followers: object; peers: object }> {
   const reasons: string[] = [];
   // On a chain on hold nothing completes, but payments are created, detected and reported as usual, so requests need no rerouting.
   const holds: string[] = [];
   const warnings: string[] = [];
   const followers: Record<string, object> = {};
+  const peers: Record<string, object> = {};
   try {
     const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]>`
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;
-    const troubles = await readTroubles(ctx);
-    for (const coin of COINS.filter((c) => ctx.chains.get(COIN[c].chain)?.follows)) {
+    const [troubles, reports, families] = await Promise.all([readTroubles(ctx), readReports(ctx.db.sql), readWalletFamilies(ctx)]);
+    const isNeeded = (coin: Coin): boolean => !ctx.chains.get(COIN[coin].chain)?.onDemand || families.has(COIN[coin].family);
+    for (const coin of COINS.filter((c) => ctx.chains.get(COIN[c].chain)?.follows && isNeeded(c))) {
       const tip = tips.find((row) => row.coin === chainCode(coin));
       const trouble = troubles.find((one) => one.coin === coin);
       const found = trouble ? explainTrouble(trouble) : [];
+      const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
+      const syncing = report ? explainReport(report) : null;
+      if (report) peers[coin] = describePeers(report);
+      if (syncing !== null) (tip ? warnings : reasons).push(`${coin}: ${syncing}`);
       for (const { text, grave } of found)
         (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not begun: ${text}`}`);
-      if (!tip && found.length === 0) reasons.push(`${coin}: the follower has not begun`);
-      if (tip && tip.unreadSeconds > UNREAD_SECONDS)
+      if (!tip && found.length === 0 && syncing === null) reasons.push(`${coin}: the follower has not begun`);
+      if (tip && tip.unreadSeconds > UNREAD_SECONDS && !trouble?.catchUp)
         reasons.push(`${coin}: its source was read last ${Math.round(tip.unreadSeconds)} s ago`);
       else if (tip && tip.lagSeconds > INCOMPLETE_SECONDS && !trouble?.doubt)
         reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
@@ -42,7 +49,7 @@ export async function readReadiness(
       const price = ctx.prices.quotable(COIN[coin].asset);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
-    for (const coin of await listUnreadWallets(ctx))
+    for (const coin of COINS.filter((one) => families.has(COIN[one].family) && !ctx.chains.get(COIN[one].chain)?.follows))
       warnings.push(`${coin}: a wallet is set up, but no source is connected, so it cannot be paid`);
     for (const { coin, from, to, failure } of await readUnwatched(ctx)) {
       if (from === null || to === null) continue;
@@ -59,11 +66,15 @@ export async function readReadiness(
   } catch {
     reasons.push('the database does not answer');
   }
-  return { ready: reasons.length === 0, reasons, holds, warnings, followers };
+  return { ready: reasons.length === 0, reasons, holds, warnings, followers, peers };
 }
 
-/** Coins with a wallet and without a source: customers cannot choose them. */
-async function listUnreadWallets(ctx: Context): Promise<Coin[]> {
+/** The families that a wallet is set up for. */
+async function readWalletFamilies(ctx: Context): Promise<ReadonlySet<Family>> {
   const rows = await ctx.db.sql<{ coin: Family }[]>`select distinct coin from wallets where active`;
-  return COINS.filter((coin) => rows.some((row) => row.coin === COIN[coin].family) && !ctx.chains.get(COIN[coin].chain)?.follows);
+  return new Set(rows.map(({ coin }) => coin));
 }
+
+const describePeers = ({ phase, connected, height, percent, bytesIn, bytesOut, startedAt }: StoredReport): object => ({
+  ...{ phase, connected, height, headers_percent: percent, bytes_in: bytesIn, bytes_out: bytesOut, since: startedAt.toISOString() },
+});

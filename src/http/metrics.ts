@@ -1,4 +1,5 @@
 /** The metrics for an operator's monitoring, in Prometheus text format. */
+import { isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
 import { CHAIN, COIN, COINS } from '../core/coin.ts';
@@ -12,18 +13,20 @@ export type Metric = readonly [name: string, type: 'gauge' | 'counter', help: st
 
 /** All metrics of this process and its database. */
 export async function readMetrics(ctx: Context): Promise<string> {
-  const [queue, due, tips, guards, troubles] = await Promise.all([
+  const [queue, due, tips, guards, troubles, reports] = await Promise.all([
     readDeliveryQueue(ctx),
     readDue(ctx),
     readTips(ctx),
     readGuards(ctx),
     readTroubles(ctx),
+    readReports(ctx.db.sql),
   ]);
   return metricsText([
     ...deliveryMetrics(queue),
     ...paymentMetrics(due),
     ...chainMetrics({ tips, guards, troubles }),
     ...sourceMetrics(ctx, guards),
+    ...peerMetrics(reports.filter((report) => !isStale(report))),
     ...processMetrics(ctx),
   ]);
 }
@@ -110,6 +113,27 @@ const chainMetrics = ({ tips, guards, troubles }: Chains): Metric[] => [
     'gauge',
     'What the chain-health guard found',
     guards.flatMap((g) => GUARD_CODES.map((code) => [`{coin="${g.coin}",reason="${code}"}`, g.codes.includes(code) ? 1 : 0] as const)),
+  ],
+];
+
+/** Of the process that is connected to peers. The bytes begin at 0 when it starts. */
+const peerMetrics = (reports: readonly StoredReport[]): Metric[] => [
+  ['florin_peers', 'gauge', 'Peers that are connected', reports.map((r) => [`{coin="${r.coin}"}`, r.connected])],
+  ['florin_headers_height', 'gauge', 'Height of the header chain read from peers', reports.map((r) => [`{coin="${r.coin}"}`, r.height])],
+  [
+    'florin_headers_percent',
+    'gauge',
+    'How much of the header chain is read from peers',
+    reports.map((r) => [`{coin="${r.coin}"}`, r.percent]),
+  ],
+  [
+    'florin_peer_bytes_total',
+    'counter',
+    'Bytes exchanged with peers',
+    reports.flatMap((r) => [
+      [`{coin="${r.coin}",direction="in"}`, r.bytesIn] as const,
+      [`{coin="${r.coin}",direction="out"}`, r.bytesOut] as const,
+    ]),
   ],
 ];
 

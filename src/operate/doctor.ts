@@ -2,6 +2,7 @@
 
 import { statfs } from 'node:fs/promises';
 import { deriveAddress, type Script } from '../chains/address.ts';
+import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, COINS, type Coin, chainOf, kindOf, type Network } from '../core/coin.ts';
@@ -25,6 +26,8 @@ const LEAST_KEPT_SECONDS = 259_200;
 /** On a main network, a last block that is older than an hour and than this many block intervals is not the newest one. */
 const OLD_TIP_BLOCKS = 12;
 const WAITING_SECONDS = 300;
+/** Peers are many, and their clocks differ: more than this is our own clock. */
+const MOST_PEER_CLOCK_SECONDS = 300;
 
 /** Checks database, disk, sources, wallets, prices, payments, endpoints and deposits. `ok` is false when something must be fixed. */
 export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: Finding[] }> {
@@ -122,7 +125,8 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
   for (const coin of COINS) {
     const own = wallets.filter((wallet) => wallet.coin === coin);
     const chain = ctx.chains.get(COIN[coin].chain);
-    const sources = chain?.sources ?? [];
+    // Its own network is read once there is a wallet.
+    const sources = chain && !(chain.onDemand && own.length === 0) ? chain.sources : [];
     for (const one of sources)
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${coin} node` : `${coin} source ${one.name}`, one)));
     if (own.length > 0 && !chain?.follows)
@@ -130,13 +134,13 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
         bad(
           `${coin} node`,
           `a wallet is set up, but no source that detects payments${chain ? ', only one for look-ups' : ''}`,
-          kindOf(coin) === 'ethereum' ? `set ${coin}_NODE_URL` : `set ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
+          kindOf(coin) === 'ethereum' ? `set ${coin}_NODE_URL` : `set ${coin}_P2P=auto, ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
         ),
       );
     if (chain?.follows) findings.push(...checkFollower(troubles.find((one) => one.coin === coin)));
     for (const wallet of own.slice(0, MOST_NAMED)) findings.push(checkWallet(ctx, wallet));
     if (own.length > MOST_NAMED) findings.push(good(`${coin} wallet`, `${own.length - MOST_NAMED} more`));
-    if (chain?.follows && own.length === 0)
+    if (chain?.follows && !chain.onDemand && own.length === 0)
       findings.push(
         bad(
           `${coin} wallet`,
@@ -175,8 +179,32 @@ function checkFollower(trouble: Trouble | undefined): Finding[] {
     : [];
 }
 
+/** The connections to peers, as the running service last reported them. */
+async function checkPeers(ctx: Context, { coin, network }: ChainSource): Promise<Finding[]> {
+  const check = `${coin} peers`;
+  const report = (await readReports(ctx.db.sql)).find((one) => one.coin === COIN[coin].family && one.network === network);
+  if (!report || isStale(report))
+    return [bad(check, 'no running process is connected to peers', 'start the service, with the watcher role if you split roles')];
+  const { connected, height, phase, bytesIn, bytesOut, startedAt, clockAheadSeconds } = report;
+  const waits = explainReport(report);
+  const hours = Math.max(1 / 60, (ctx.clock.now().getTime() - startedAt.getTime()) / 3_600_000);
+  const traffic = `${inMegabytes(bytesIn)} MB in and ${inMegabytes(bytesOut)} MB out in ${hours < 1 ? `${Math.round(hours * 60)} minutes` : `${Math.round(hours)} hours`}`;
+  const detail = `${connected} connected on ${network}, block ${height}, ${traffic}`;
+  const findings = [
+    waits === null
+      ? good(check, detail)
+      : bad(check, `${waits}; ${detail}`, phase === 'headers' ? 'wait: payments are detected once it has caught up' : HOW_TO_CONNECT),
+  ];
+  if (clockAheadSeconds !== null && Math.abs(clockAheadSeconds) > MOST_PEER_CLOCK_SECONDS)
+    findings.push(bad(check, `their clocks are ${inWords(clockAheadSeconds)} this machine's`, 'sync the clock of this machine with NTP'));
+  return findings;
+}
+const HOW_TO_CONNECT = 'check that this machine may open connections to the internet on any port; P2P_PROXY connects through Tor';
+const inMegabytes = (bytes: number): string => (Math.round(bytes / 100_000) / 10).toLocaleString('en-US');
+
 /** One source of a coin: whether it responds, whether it is on the right chain, then what it supports. */
-async function checkNode(ctx: Context, check: string, { source, follows }: NamedSource): Promise<Finding[]> {
+async function checkNode(ctx: Context, check: string, { source, follows, connection }: NamedSource): Promise<Finding[]> {
+  if (connection) return checkPeers(ctx, source);
   const { coin, network } = source;
   const findings: Finding[] = [];
   try {

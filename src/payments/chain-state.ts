@@ -19,6 +19,8 @@ export type Trouble = {
   failingBlock: { height: number; hash: string | null; failures: number } | null;
   doubt: (Doubt & { seconds: number }) | null;
   readBackFailure: string | null;
+  /** While it reads many blocks that it missed. */
+  catchUp: { percent: number; left: number } | null;
 };
 
 /** What keeps each follower from working; only of those that have tried. */
@@ -36,14 +38,33 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       reason: string | null;
       seconds: number;
       readBackFailure: string | null;
+      from: number | null;
+      to: number | null;
+      read: number | null;
     }[]
   >`
-    select coin as chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
+    select f.coin as chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
       failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
-      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure"
-    from followers`;
+      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure",
+      catch_up_from::int as "from", catch_up_to::int as "to", t.height::int as read
+    from followers f left join tips t on t.coin = f.coin`;
   return COINS.flatMap((coin) => rows.filter((row) => row.chain === chainCode(coin)).map((row) => ({ ...row, coin }))).map(
-    ({ coin, failures, failingSeconds, failure, height, hash, blockFailures, code, reason, seconds, readBackFailure }): Trouble => ({
+    ({
+      coin,
+      failures,
+      failingSeconds,
+      failure,
+      height,
+      hash,
+      blockFailures,
+      code,
+      reason,
+      seconds,
+      readBackFailure,
+      from,
+      to,
+      read,
+    }): Trouble => ({
       coin,
       failures,
       failingSeconds: failingSeconds ?? 0,
@@ -51,17 +72,27 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       failingBlock: height !== null && blockFailures >= BLOCK_FAILURES ? { height, hash, failures: blockFailures } : null,
       doubt: code === null ? null : { code, reason: reason ?? '', seconds },
       readBackFailure,
+      catchUp: from === null || to === null || read === null ? null : catchUpOf({ from, to, read }),
     }),
   );
 }
 
+/** How far a follower is that stood at block `from` and knows block `to`. */
+export function catchUpOf({ from, to, read }: { from: number; to: number; read: number }): { percent: number; left: number } {
+  const left = Math.max(0, to - read);
+  return { percent: Math.max(0, Math.min(99, Math.floor((100 * (read - from)) / Math.max(1, to - from)))), left };
+}
+export const explainCatchUp = ({ percent, left }: { percent: number; left: number }): string =>
+  `reading missed blocks ${percent}%, ${left.toLocaleString('en-US')} left`;
+
 /** As sentences, and whether each one blocks the coin or is only informational. */
-export function explainTrouble({ failures, failure, failingBlock, doubt }: Trouble): { text: string; grave: boolean }[] {
+export function explainTrouble({ failures, failure, failingBlock, doubt, catchUp }: Trouble): { text: string; grave: boolean }[] {
   const found: { text: string; grave: boolean }[] = [];
   if (failingBlock) {
     const { height, hash, failures: times } = failingBlock;
     found.push({ text: `block ${height}${hash ? ` (${hash})` : ''} could not be read ${times} times: ${failure}`, grave: true });
   } else if (failures > 0) found.push({ text: failure ?? 'it fails', grave: true });
+  if (catchUp && catchUp.left > 0) found.push({ text: explainCatchUp(catchUp), grave: true });
   if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
     found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
   return found;

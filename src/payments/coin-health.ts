@@ -1,9 +1,11 @@
 /** Whether each coin can be paid now: its node, how far its chain has been read, its price. */
+
+import { explainReport, isStale, readReports, STALE_SECONDS, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { COIN, COINS, type Coin, chainCode, type Mode } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { explainTrouble, readGuards, readTroubles } from './chain-state.ts';
+import { catchUpOf, explainCatchUp, explainTrouble, readGuards, readTroubles } from './chain-state.ts';
 
 export type CoinHealth = {
   coin: Coin;
@@ -42,13 +44,14 @@ export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonl
 export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Promise<CoinHealth[]> {
   if (mode === 'test')
     return COINS.map((coin) => ({ coin, chain: 'simulated', height: null, lagSeconds: null, reasons: [], priceFault: null }));
-  const [tips, held, guards, troubles] = await Promise.all([
+  const [tips, held, guards, troubles, reports] = await Promise.all([
     ctx.db.sql<{ code: string; height: bigint; lag: number; unread: number }[]>`
       select coin as code, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
         extract(epoch from clock_timestamp() - looked_at)::float8 as unread from tips`,
     readHolds(ctx),
     readGuards(ctx),
     readTroubles(ctx),
+    readReports(ctx.db.sql),
   ]);
   return COINS.map((coin): CoinHealth => {
     const price = ctx.prices.quotable(COIN[coin].asset);
@@ -58,7 +61,14 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     const grave = troubles
       .filter((one) => one.coin === coin)
       .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
-    if (!tip) return { coin, chain: 'starting', height: null, lagSeconds: null, reasons: grave, priceFault };
+    if (!tip) {
+      const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
+      const syncing = report ? explainReport(report) : null;
+      // Nobody needs the chain yet.
+      const idle = ctx.chains.get(COIN[coin].chain)!.onDemand && !report;
+      const reasons = [...(syncing === null ? [] : [syncing]), ...grave];
+      return { coin, chain: idle ? 'none' : 'starting', height: null, lagSeconds: null, reasons, priceFault };
+    }
     const holds = held.get(coin)!;
     const limits = guards.flatMap((guard) =>
       guard.coin === coin && guard.binding && guard.aboveReason !== null ? [guard.aboveReason] : [],
@@ -70,26 +80,48 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
   });
 }
 
+/** What is known about a chain that is or was read. The columns of the peers are null unless a process is connected to them. */
+type Standing = {
+  code: string;
+  unread: boolean | null;
+  doubt: string | null;
+  from: number | null;
+  to: number | null;
+  read: number | null;
+} & { [K in 'phase' | 'connected' | 'percent' | 'secondsLeft']: StoredReport[K] | null };
+
+/** Why a chain is not read although a process works on it; null when nothing says so. */
+function whyNotYet({ phase, connected, percent, secondsLeft, from, to, read }: Standing): string | null {
+  const syncing = phase === null ? null : explainReport({ phase, connected: connected!, percent: percent!, secondsLeft });
+  if (syncing !== null) return syncing;
+  return from === null || to === null || read === null ? null : explainCatchUp(catchUpOf({ from, to, read }));
+}
+
 export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind'; reason: string };
 /**
  * Live coins for which no address can be issued now, and why: a payment to it must be detected. An address is watched from the block
  * at which the follower of its coin started.
  */
 export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, Unreachable>> {
-  const rows = await sql<{ code: string; unread: boolean; doubt: string | null }[]>`
+  const rows = await sql<Standing[]>`
     select coin as code, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
-        then f.behind_reason end as doubt
-    from tips t left join followers f using (coin)`;
+        then f.behind_reason end as doubt,
+      f.catch_up_from::int as "from", f.catch_up_to::int as "to", t.height::int as read, p.phase, p.connected, p.percent,
+      p.seconds_left as "secondsLeft"
+    from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (coin)
+      left join followers f using (coin)`;
   const found = new Map(rows.map((row) => [row.code, row]));
   return new Map(
     COINS.flatMap((coin): [Coin, Unreachable][] => {
       const away = (code: Unreachable['code'], reason: string): [Coin, Unreachable][] => [[coin, { code, reason }]];
       if (!ctx.chains.get(COIN[coin].chain)?.follows) return away('source_missing', 'no node is configured');
       const row = found.get(chainCode(coin));
-      if (!row) return away('source_starting', 'its node has not been reached yet');
-      if (row.unread) return away('source_silent', 'its node has not answered for a minute');
-      return row.doubt === null ? [] : away('source_behind', row.doubt);
+      if (row?.unread === false) return row.doubt === null ? [] : away('source_behind', row.doubt);
+      const working = row ? whyNotYet(row) : null;
+      if (working !== null) return away('source_behind', working);
+      if (!row || row.unread === null) return away('source_starting', 'its node has not been reached yet');
+      return away('source_silent', 'its node has not answered for a minute');
     }),
   );
 }

@@ -71,7 +71,8 @@ function readinessOf(
 ): CoinReadiness {
   const tell = (code: MissingCode, about = ''): Missing => explain(ctx, { code, coin, about, merchant });
   const isOwn = merchant.walletCoins.includes(coin);
-  const away = unreachable.get(coin);
+  // Its own network is read once there is a wallet.
+  const away = isOwn || !ctx.chains.get(COIN[coin].chain)?.onDemand ? unreachable.get(coin) : undefined;
   const price = ctx.prices.quotable(COIN[coin].asset);
   const blocking = [
     ...(isOwn ? [] : [tell(merchant.pausedCoins.includes(coin) ? 'wallet_paused' : 'wallet_missing')]),
@@ -111,6 +112,8 @@ const sourceLines = (coin: Coin): string[] =>
     : [
         '# your own node',
         `${coin}_NODE_URL=http://USER:PASSWORD@127.0.0.1:${chainOf(coin).rpcPort}`,
+        '# or the peers of its network, without a node (mainnet)',
+        `#${coin}_P2P=auto`,
         '# or a Blockbook server',
         `#${coin}_BLOCKBOOK_URL=https://blockbook.example`,
       ];
@@ -144,7 +147,7 @@ function explain(
     case 'source_missing':
       return told(
         `No ${name} source is connected, so payments cannot be detected.`,
-        `A source is ${kindOf(coin) === 'ethereum' ? 'your own node or a provider' : 'your own node or a Blockbook server'}. ${PASTE}`,
+        `A source is ${kindOf(coin) === 'ethereum' ? 'your own node or a provider' : 'your own node, the peers of its network, or a Blockbook server'}. ${PASTE}`,
         `${guide}#connect-a-node`,
         sourceLines(coin),
       );

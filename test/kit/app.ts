@@ -1,5 +1,5 @@
 /** The whole service on its own database: in this process for stories, or as a real process that can be killed. */
-import { type App, type Role, startApp } from '../../src/app.ts';
+import { type App, type Replaced, type Role, startApp } from '../../src/app.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
@@ -54,6 +54,12 @@ export type TestApp = {
   stop(): Promise<void>;
 };
 
+/** No test connects to the coins' real networks: peers are those on loopback that a test names. */
+const noPeers = (environment: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(
+    ['BTC', 'LTC', 'DASH', 'DOGE'].filter((coin) => !environment[`${coin}_PEERS`]).map((coin) => [`${coin}_P2P`, 'off'] as const),
+  );
+
 /** Settings of a test service: loopback, a free port, static prices, receivers on loopback allowed. */
 export const testEnvironment = (databaseUrl: string, dataFolder: string, more: Record<string, string> = {}): Record<string, string> => ({
   PORT: '0',
@@ -66,17 +72,18 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
   PUBLIC_URL: 'http://localhost:3000',
   // Services in separate processes are started again and again, so they read compiled code from a cache.
   ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
+  ...noPeers(more),
   ...more,
 });
 
 /** Starts the service in this process, with one Enterprise merchant. */
 export async function startTestApp(
   environment: Record<string, string> = {},
-  { roles }: { roles?: readonly Role[] } = {},
+  { roles, ...replaced }: { roles?: readonly Role[] } & Replaced = {},
 ): Promise<TestApp> {
   const database = await testDatabase();
   const config = readConfig(testEnvironment(database.url, database.folder, environment));
-  const app = await startApp(config, { log: createLog(config.logLevel), ...(roles && { roles }) });
+  const app = await startApp(config, { log: createLog(config.logLevel), ...(roles && { roles }), ...replaced });
   const merchant = await createMerchant(app.ctx, { name: 'Test shop' });
   const url = app.url!;
   return {

@@ -49,12 +49,16 @@ export function mineBlock(
 export function extend(
   chain: ServedChain,
   blocks: number,
-  { from, transactions = [] }: { from?: string; transactions?: readonly Buffer[] } = {},
+  {
+    from,
+    transactions = [],
+    timeSeconds = (height) => 1_700_000_000 + height * 600,
+  }: { from?: string; transactions?: readonly Buffer[]; timeSeconds?(height: number): number } = {},
 ): MinedBlock[] {
   const mined: MinedBlock[] = [];
   for (let i = 0; i < blocks; i++) {
     const parent = mined.at(-1)?.hash ?? from ?? chain.headers.at(-1)?.hash ?? GENESIS;
-    const block = mineBlock(parent, { timeSeconds: 1_700_000_000 + chain.headers.length * 600, ...(i === blocks - 1 && { transactions }) });
+    const block = mineBlock(parent, { timeSeconds: timeSeconds(chain.headers.length), ...(i === blocks - 1 && { transactions }) });
     chain.headers.push({ hash: block.hash, header: { bytes: block.header, auxpow: null } });
     chain.blocks.set(block.hash, block.bytes);
     mined.push(block);

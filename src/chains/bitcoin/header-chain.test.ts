@@ -9,7 +9,7 @@ import { bitsOf, targetOf, workOf } from './difficulty.ts';
 import { type Fault, HeaderError, idOf, showHash } from './header.ts';
 import { createHeaderChain, type HashWork, type HeaderChain } from './header-chain.ts';
 import type { SentHeader } from './header-rules.ts';
-import { regtestStart } from './p2p/open-source.ts';
+import { regtestProof } from './p2p/network-peers.ts';
 import { meetsTarget, workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
@@ -89,7 +89,7 @@ for (const [name, params, starts, height, usual] of RECORDED)
 test('the first block of each private test network has the hash that tells it apart', () => {
   for (const family of Object.keys(PROOF_PARAMS) as (keyof typeof PROOF_PARAMS)[]) {
     const { regtest } = PROOF_PARAMS[family];
-    const [first] = regtestStart(family).headers;
+    const [first] = regtestProof(family).start.headers;
     assert.equal(showHash(idOf(regtest, first!)), regtest.genesis, family);
   }
 });

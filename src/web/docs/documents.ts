@@ -32,7 +32,11 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
   {
     title: 'Connect networks',
     // The guide of a chain has its ID as its name.
-    entries: [...CHAINS.map((chain) => `guides/${chain}`).filter((file) => existsSync(join(FOLDER, `${file}.md`))), 'guides/blockbook'],
+    entries: [
+      'guides/peers',
+      ...CHAINS.map((chain) => `guides/${chain}`).filter((file) => existsSync(join(FOLDER, `${file}.md`))),
+      'guides/blockbook',
+    ],
   },
   { title: 'Operate', entries: ['guides/self-hosting'] },
   { title: 'Migrate', entries: ['guides/migrate-btcpay', 'guides/migrate-coinbase-commerce'] },

@@ -2,6 +2,7 @@
  * What the follower sees of unconfirmed transactions when peers are the only source. Nobody can list the mempool of a peer, so a transaction
  * counts as waiting until another one that spends the same output is announced.
  */
+import { type Clock, MINUTE_MS } from '../../../core/clock.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
 import type { ChainSource, MempoolScan } from '../../chain.ts';
 import { matchInTurns, parseTransaction, type RawTransaction } from '../raw-block.ts';
@@ -28,15 +29,22 @@ function parse(relayed: readonly RelayedTransaction[], family: BitcoinFamily): R
   });
 }
 
-/** `isComplete`: whether enough peers have announced transactions for long enough, so that nothing new was missed. */
+/**
+ * `heardSinceMs`: since when enough peers announce transactions. What was announced before is unknown until `settledMs` later, when most
+ * of it is mined; the same when announcements had to be passed over.
+ */
 export function createPeerMempool({
   relay,
   family,
-  isComplete,
+  clock,
+  heardSinceMs,
+  settledMs,
 }: {
   relay: Relay;
   family: BitcoinFamily;
-  isComplete(): boolean;
+  clock: Clock;
+  heardSinceMs(): number;
+  settledMs: number;
 }): ChainSource['fetchMempool'] {
   /** By outpoint, the last transaction that spends it and concerns us. */
   const spenders = new Map<string, string>();
@@ -54,14 +62,23 @@ export function createPeerMempool({
     cut(spenders);
     cut(replaced);
   };
+  let lostAtMs = Number.NEGATIVE_INFINITY;
+  const whyIncomplete = (): string | null => {
+    const nowMs = clock.monotonicMs();
+    const tookAll = relay.tookAll();
+    if (!tookAll) lostAtMs = nowMs;
+    const heardMs = nowMs - Math.max(heardSinceMs(), lostAtMs);
+    if (tookAll && heardMs >= settledMs && heardSinceMs() < nowMs) return null;
+    return `peers have announced transactions without a gap for ${Math.floor(heardMs / MINUTE_MS)} of ${settledMs / MINUTE_MS} minutes`;
+  };
   return async () => {
     const fresh = relay.fresh();
-    const complete = isComplete() && relay.tookAll();
+    const incomplete = whyIncomplete();
     return {
       scan: async (matcher) => {
         const found = await matchInTurns(parse(fresh, family), matcher, () => 'output');
         note(found);
-        return { ...found, present: { has: (txid) => !replaced.has(txid) }, complete };
+        return { ...found, present: { has: (txid) => !replaced.has(txid) }, complete: incomplete === null, incomplete };
       },
       done: () => relay.done(fresh),
     };

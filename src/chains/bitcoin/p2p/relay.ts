@@ -94,6 +94,17 @@ function prune(state: State): void {
   }
 }
 
+/** Gives up what only one peer announced, oldest first; the next peer that announces it sends it again. False: it is not enough. */
+function makeRoom(state: State, bytes: number): boolean {
+  const isFull = (): boolean => state.waitingBytes + bytes > state.limits.waitingBytes;
+  if (!isFull()) return true;
+  for (const txid of state.waiting.keys()) {
+    if (!state.seen.has(txid)) drop(state, txid);
+    if (!isFull()) return true;
+  }
+  return false;
+}
+
 /** Records an announcement; whether the peer should be asked for the transaction. */
 function announce(state: State, peer: Peer, account: Account, txid: string): boolean {
   const { once, seen, limits, witnesses } = state;
@@ -102,10 +113,8 @@ function announce(state: State, peer: Peer, account: Account, txid: string): boo
   if (seen.has(txid)) return !state.waiting.has(txid) && !state.read.has(txid);
   if (first?.witness === witness) return false;
   if (first === undefined && witnesses > 1) {
-    if (account.once >= limits.onceOfPeer) {
-      state.lost = true;
-      return false;
-    }
+    // One peer alone announced too much: what others announce too counts by their announcements.
+    if (account.once >= limits.onceOfPeer) return false;
     account.once++;
     once.set(txid, { witness, account });
     return true;
@@ -157,7 +166,8 @@ export function createRelay({
       }
       prune(state);
       const free = Math.max(0, limits.open - account.open);
-      if (wanted.length > free) state.lost = true;
+      // The next peer that announces it is asked for it; after enough of them nobody may be left.
+      if (wanted.slice(free).some((txid) => state.seen.has(txid))) state.lost = true;
       account.open += Math.min(free, wanted.length);
       peer.askTransactions(wanted.slice(0, free));
       if (grown) onSeen();
@@ -166,8 +176,8 @@ export function createRelay({
       const account = accountOf(state, peer);
       account.open = Math.max(0, account.open - 1);
       if (state.waiting.has(txid) || state.read.has(txid) || !(state.once.has(txid) || state.seen.has(txid))) return;
-      if (state.waitingBytes + bytes.length > limits.waitingBytes) {
-        state.lost = true;
+      if (!makeRoom(state, bytes.length)) {
+        if (state.seen.has(txid)) state.lost = true;
         return;
       }
       state.waiting.set(txid, bytes);

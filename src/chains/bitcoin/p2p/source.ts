@@ -8,6 +8,7 @@ import { readBlock } from '../core-blocks.ts';
 import { tierOf } from '../core-fees.ts';
 import type { HeaderReader } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
+import type { ProofParams } from '../proof-params.ts';
 import { matchBlock, outputsOf, type RawBlock, txidOf } from '../raw-block.ts';
 import type { KnownHeader } from './header-sync.ts';
 import { createPeerMempool } from './peer-mempool.ts';
@@ -30,6 +31,8 @@ export type PeerSourceOptions = {
   chain: HeaderReader;
   service: PeerService;
   clock: Clock;
+  /** Whether the headers were read up to now. */
+  isReady(): boolean;
   /** Calls back when something may be new, until the returned function is called. */
   onHint(wake: () => void): () => void;
   close(): void;
@@ -75,7 +78,7 @@ async function describe(options: PeerSourceOptions, txid: string, hash: string):
 }
 
 /** Peers do not say what others pay, so these are the lowest fees that are ever suggested. */
-const feesOf = (family: BitcoinFamily): FeeTier[] =>
+export const feesOf = (family: BitcoinFamily): FeeTier[] =>
   SPEEDS.map((speed) => ({
     ...tierOf(family, PARAMS[family].floorPerKilobyte),
     speed,
@@ -83,28 +86,34 @@ const feesOf = (family: BitcoinFamily): FeeTier[] =>
     source: 'fallback',
   }));
 
+/** Any address is a question that peers do not answer, and ours are never told to them. */
+export const noLookUps = async (family: BitcoinFamily): Promise<never> => {
+  throw new ChainError('unsupported', `peers do not answer look-ups; set ${family}_NODE_URL or ${family}_BLOCKBOOK_URL`);
+};
+/** The first block of the network, which a chain that begins at a checkpoint does not hold. */
+export const blockZero = ({ genesis }: ProofParams): BlockRef => ({ height: 0, hash: genesis, parent: '', time: new Date(0) });
+
 /** Creates the source. The service must have been started. */
 export function createPeerSource(options: PeerSourceOptions): ChainSource {
-  const { family, network, chain, service, clock } = options;
-  const isComplete = (): boolean => {
+  const { family, network, chain, service, clock, isReady } = options;
+  const settledMs = network === 'regtest' ? 0 : SETTLED_MS;
+  /** Since when nothing that peers announce is missed; now, while something may be. */
+  const heardSinceMs = (): number => {
     const { relayedSinceMs, syncing } = service.status();
-    const neededMs = network === 'regtest' ? 0 : SETTLED_MS;
-    return !syncing && relayedSinceMs !== null && clock.monotonicMs() - relayedSinceMs >= neededMs;
+    return syncing || !isReady() || relayedSinceMs === null ? clock.monotonicMs() : relayedSinceMs;
   };
   const connected = () => {
     const status = service.status();
     if (status.connected === 0) throw new ChainError('outage', 'no peer is connected');
     return status;
   };
-  const unsupported = async (): Promise<never> => {
-    throw new ChainError('unsupported', `peers do not answer look-ups; set ${family}_NODE_URL or ${family}_BLOCKBOOK_URL`);
-  };
   return {
     coin: family,
     network,
     genesis: async () => chain.params.genesis,
     health: async () => {
-      const { connected: peers, syncing } = connected();
+      const { connected: peers, syncing: adding } = connected();
+      const syncing = adding || !isReady();
       const tip = refOf(chain.tip());
       return {
         ...{ tip, headers: tip.height, syncing, software: 'peers', version: 0, network },
@@ -123,6 +132,7 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     },
     blockAt: async (height) => {
       const found = chain.at(height);
+      if (!found && height === 0) return blockZero(chain.params);
       if (!found && height < chain.checkpointHeight)
         throw new ChainError('pruned', `block ${height} is below the checkpoint of this release`);
       return found && refOf(found);
@@ -136,11 +146,11 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       const ref = refOf(header);
       return { ref, scan: async (matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) }) };
     },
-    fetchMempool: createPeerMempool({ relay: service.relay, family, isComplete }),
+    fetchMempool: createPeerMempool({ relay: service.relay, family, clock, heardSinceMs, settledMs }),
     txState: async (txid) => ({ state: service.relay.has(txid) ? 'mempool' : 'unknown', blockHash: null, lock: null }),
     finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
-    transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : unsupported()),
-    addressSummary: unsupported,
+    transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : noLookUps(family)),
+    addressSummary: () => noLookUps(family),
     fees: async () => feesOf(family),
     onHint: options.onHint,
     close: options.close,

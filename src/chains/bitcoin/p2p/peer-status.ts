@@ -1,0 +1,71 @@
+/** How the connection to a network's peers is: written by the process that has it, read by the others and by operators. */
+import type { BitcoinFamily, Network } from '../../../core/coin.ts';
+import type { Sql } from '../../../db/db.ts';
+
+export type PeerPhase = 'connecting' | 'headers' | 'ready';
+export type PeerReport = {
+  coin: BitcoinFamily;
+  network: Network;
+  phase: PeerPhase;
+  connected: number;
+  relaying: number;
+  /** The newest block of the header chain. */
+  height: number;
+  hash: string;
+  parent: string;
+  blockTime: Date;
+  syncing: boolean;
+  /** How much of the time since the checkpoint the header chain covers; 100 only when ready. */
+  percent: number;
+  /** Until the headers are read, at the speed so far; null: not known. */
+  secondsLeft: number | null;
+  clockAheadSeconds: number | null;
+  /** Since `startedAt`. */
+  bytesIn: number;
+  bytesOut: number;
+  startedAt: Date;
+};
+export type StoredReport = PeerReport & { ageSeconds: number };
+
+/** A process reports every few seconds: after this long it has stopped. */
+export const STALE_SECONDS = 30;
+
+export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
+  const { coin, network, phase, connected, relaying, height, hash, parent, blockTime, syncing, percent, secondsLeft } = report;
+  const { clockAheadSeconds, bytesIn, bytesOut, startedAt } = report;
+  await sql`
+    insert into peer_status (coin, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, seconds_left,
+      clock_ahead_seconds, bytes_in, bytes_out, started_at)
+    values (${coin}, ${network}, ${phase}, ${connected}, ${relaying}, ${height}, ${hash}, ${parent}, ${blockTime}, ${syncing}, ${percent},
+      ${secondsLeft}, ${clockAheadSeconds}, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
+    on conflict (coin, network) do update set phase = excluded.phase, connected = excluded.connected, relaying = excluded.relaying,
+      height = excluded.height, hash = excluded.hash, parent = excluded.parent, block_time = excluded.block_time,
+      syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left,
+      clock_ahead_seconds = excluded.clock_ahead_seconds, bytes_in = excluded.bytes_in, bytes_out = excluded.bytes_out,
+      started_at = excluded.started_at, reported_at = clock_timestamp()`;
+}
+
+/** What was last reported about each network, whatever its age. */
+export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
+  select coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
+    seconds_left as "secondsLeft", clock_ahead_seconds as "clockAheadSeconds", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
+    started_at as "startedAt", extract(epoch from clock_timestamp() - reported_at)::float8 as "ageSeconds"
+  from peer_status order by coin, network`;
+
+/** The process that was connected to the peers has stopped, or none ever was. */
+export const isStale = (report: StoredReport | undefined): boolean => report === undefined || report.ageSeconds > STALE_SECONDS;
+
+/** A rough duration in words. */
+export function aboutTime(seconds: number): string {
+  if (seconds < 90) return 'about a minute';
+  if (seconds < 5_400) return `about ${Math.round(seconds / 60)} minutes`;
+  return `about ${Math.round(seconds / 3_600)} hours`;
+}
+
+/** What keeps payments from being detected over peers, as the end of a sentence; null when nothing does. */
+export function explainReport(report: Pick<PeerReport, 'phase' | 'connected' | 'percent' | 'secondsLeft'>): string | null {
+  const { phase, connected, percent, secondsLeft } = report;
+  if (phase === 'headers') return `syncing headers ${percent}%${secondsLeft === null ? '' : `, ${aboutTime(secondsLeft)} left`}`;
+  if (phase === 'connecting') return 'connecting to peers';
+  return connected === 0 ? 'no peer is connected' : null;
+}

@@ -1,0 +1,46 @@
+/** Starts what follows a chain, in the process with the watcher role. Peers are connected only where a wallet needs them. */
+import type { Chain } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN } from '../core/coin.ts';
+import { startLoop } from '../db/loop.ts';
+import { startFollower } from './follow.ts';
+
+/** How soon a new wallet, and the end of the first sync, are noticed. */
+const LOOK_MS = 1_000;
+
+type Stoppable = { stop(): Promise<void> };
+
+async function hasWallet(ctx: Context, { coin }: Chain): Promise<boolean> {
+  const rows = await ctx.db.sql`select 1 from wallets where coin = ${COIN[coin].family} limit 1`;
+  return rows.length > 0;
+}
+
+/** Connects the sources of a chain that need it, and follows the chain as soon as one of its sources can be read. */
+export function startFollowing(ctx: Context, chain: Chain): Stoppable {
+  const followers = chain.sources.filter(({ follows }) => follows);
+  const connections = followers.flatMap(({ connection }) => connection ?? []);
+  let connected = connections.length === 0;
+  let follower: Stoppable | null = null;
+  const loop = startLoop({
+    pollMs: LOOK_MS,
+    round: async () => {
+      if (!connected && (!chain.onDemand || (await hasWallet(ctx, chain)))) {
+        for (const connection of connections) await connection.start();
+        connected = true;
+      }
+      // A new follower starts at the newest block, which peers know only after their headers were read.
+      if (!follower && followers.some(({ connection }) => !connection || connection.isReady())) follower = startFollower(ctx, chain);
+      return false;
+    },
+    failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not start following this chain'),
+  });
+  const endHints = chain.onHint(loop.nudge);
+  return {
+    stop: async () => {
+      endHints();
+      await loop.stop();
+      await follower?.stop();
+      for (const { stop } of connections) await stop();
+    },
+  };
+}
