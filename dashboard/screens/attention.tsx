@@ -11,7 +11,7 @@ import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { ListCard } from '../ui/list.tsx';
-import { Received } from '../ui/received.tsx';
+import { hasReceived, Received } from '../ui/received.tsx';
 import type { Column } from '../ui/table.tsx';
 import { Badge, EXCEPTION_WORDS, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
 
@@ -78,6 +78,7 @@ export function Screen() {
   const columns: Column<(typeof list.rows)[number]>[] = [
     {
       name: 'Amount',
+      phone: 'title',
       cell: (row) => (
         <span className="flex items-center gap-3">
           {mayResolve && (
@@ -98,8 +99,9 @@ export function Screen() {
     },
     {
       name: 'Reason',
+      phone: 'left',
       cell: (row) => (
-        <span className="flex flex-wrap gap-1 max-sm:justify-end">
+        <span className="flex flex-wrap gap-1">
           {row.exceptions.map((name) => (
             <ExceptionBadge key={name} exception={name} />
           ))}
@@ -112,12 +114,13 @@ export function Screen() {
       ),
     },
     { name: 'Status', cell: (row) => <Status status={row.status} /> },
-    { name: 'Received', right: true, cell: (row) => <Received row={row} /> },
+    { name: 'Received', right: true, cell: (row) => <Received row={row} />, phone: 'right', empty: (row) => !hasReceived(row) },
     {
       name: 'Invoice',
+      empty: (row) => row.invoice_id === null && row.description === null,
       cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id ?? row.description ?? '–'}</span>,
     },
-    { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
+    { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true, phone: 'corner' },
   ];
   return (
     <div className="grid gap-5">

@@ -25,10 +25,12 @@ export function Screen() {
   const columns: Column<(typeof list.rows)[number]>[] = [
     {
       name: 'Event',
+      phone: 'title',
       cell: (row) => <ModeLink to={`events/${row.id}`}>{row.type}</ModeLink>,
     },
     {
       name: 'Payment',
+      phone: 'wide',
       cell: (row) =>
         row.payment_id ? (
           <ModeLink to={`payments/${row.payment_id}`} className="font-mono text-xs break-all hover:underline">
@@ -38,7 +40,7 @@ export function Screen() {
           '–'
         ),
     },
-    { name: 'Time', cell: (row) => <Time at={row.created_at} seconds />, right: true },
+    { name: 'Time', cell: (row) => <Time at={row.created_at} seconds />, right: true, phone: 'corner' },
   ];
   return (
     <div className="grid gap-5">

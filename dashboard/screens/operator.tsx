@@ -169,6 +169,7 @@ function Merchants() {
   const columns: Column<Merchant>[] = [
     {
       name: 'Merchant',
+      phone: 'title',
       cell: (row) => (
         <span className="grid">
           <span className="font-medium break-words">{row.name}</span>
@@ -178,6 +179,7 @@ function Merchants() {
     },
     {
       name: 'Plan',
+      phone: 'corner',
       cell: (row) => (
         <Select
           label={`Plan of ${row.name}`}

@@ -34,16 +34,18 @@ export function Screen() {
   const columns: Column<(typeof list.rows)[number]>[] = [
     {
       name: 'Request',
+      phone: 'wide',
       cell: (row) => (
-        <ModeLink to={`requests/${row.id}`} className="font-mono text-[13px] break-all hover:underline max-sm:text-right">
+        <ModeLink to={`requests/${row.id}`} className="font-mono text-[13px] break-all hover:underline">
           {`${row.method} ${row.path}`}
         </ModeLink>
       ),
     },
     {
       name: 'Status',
+      phone: 'left',
       cell: (row) => (
-        <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
+        <span className="flex max-w-40 flex-wrap items-center gap-1.5">
           <StatusCode status={row.status} />
           {row.error_code && <span className="text-xs break-all text-soft">{row.error_code}</span>}
         </span>
@@ -53,6 +55,7 @@ export function Screen() {
     { name: 'Duration', cell: (row) => <span className="whitespace-nowrap tabular-nums">{row.duration_ms} ms</span>, right: true },
     {
       name: 'Time',
+      phone: 'right',
       cell: (row) => (
         <span className="grid justify-items-end">
           <Time at={row.created_at} seconds />

@@ -42,11 +42,14 @@ const Both = ({ amount, currency, amount_usd: usd }: CoinAmount) => (
   </span>
 );
 
+export const hasReceived = ({ currency, amount_received: received, uncounted }: Row): boolean =>
+  (isSome(received) && currency !== null) || uncounted.length > 0;
+
 export function Received({ row }: { row: Row }) {
   const { currency, amount_received: received, uncounted } = row;
   const counts = isSome(received) && currency !== null;
   const short = shortUsd(row);
-  if (!counts && uncounted.length === 0) return <span className="text-soft">–</span>;
+  if (!hasReceived(row)) return <span className="text-soft">–</span>;
   return (
     <span className="grid gap-0.5 max-sm:text-right">
       {counts && <Both currency={currency} amount={received} amount_usd={row.amount_received_usd} />}

@@ -1,19 +1,37 @@
-/** A table with a sticky head, cards on narrow screens, and a button for more rows. */
+/** A table with a sticky head, two or three lines per row on phones, and a button for more rows. */
 import { memo, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 
-export type Column<R> = { name: string; cell: (row: R) => ReactNode; right?: boolean };
+/** Where a cell is on a phone: in the first line, in the second, or in a line of its own with the name of the column before it. */
+const PLACES = {
+  title: 'order-1 sm:order-none',
+  corner: 'order-2 justify-self-end text-right text-xs text-soft sm:order-none sm:text-sm sm:text-ink',
+  wide: 'order-2 col-span-2 sm:order-none',
+  left: 'order-3 sm:order-none',
+  right: 'order-4 justify-self-end text-right sm:order-none',
+  line: 'order-5 col-span-2 flex justify-between gap-4 sm:order-none',
+} as const;
+
+export type Column<R> = {
+  name: string;
+  cell: (row: R) => ReactNode;
+  right?: boolean;
+  /** `line` by default. */
+  phone?: keyof typeof PLACES;
+  /** Phones leave the cell out. */
+  empty?: (row: R) => boolean;
+};
 
 /** Memoized, because a list may have a thousand rows. */
 const Row = memo(({ row, columns }: { row: unknown; columns: readonly Column<never>[] }) => (
-  <tr className="block border-b border-line py-2 last:border-b-0 hover:bg-page sm:table-row sm:py-0">
-    {columns.map((column) => (
+  <tr className="grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-4 border-b border-line px-4 py-2.5 last:border-b-0 hover:bg-page sm:table-row">
+    {columns.map(({ name, cell, right = false, phone = 'line', empty }) => (
       <td
-        key={column.name}
-        className={`flex justify-between gap-4 px-4 py-1 sm:table-cell sm:border-b sm:border-line sm:py-2.5 sm:in-[tr:last-child]:border-b-0 ${column.right ? 'sm:text-right' : ''}`}
+        key={name}
+        className={`min-w-0 py-0.5 sm:table-cell sm:border-b sm:border-line sm:px-4 sm:py-2.5 sm:in-[tr:last-child]:border-b-0 ${PLACES[phone]} ${right ? 'sm:text-right' : 'sm:text-left'} ${empty?.(row as never) ? 'max-sm:hidden' : ''}`}
       >
-        <span className="text-soft sm:hidden">{column.name}</span>
-        <span className="min-w-0">{column.cell(row as never)}</span>
+        {phone === 'line' && <span className="text-soft sm:hidden">{name}</span>}
+        <span className="min-w-0">{cell(row as never)}</span>
       </td>
     ))}
   </tr>

@@ -35,10 +35,11 @@ export function Screen() {
   const mode = useMode();
   const list = useList('GET /:mode/audit', ['audit', 'list'], asked(filters));
   const columns: Column<Entry>[] = [
-    { name: 'Time', cell: (row) => <Time at={row.at} seconds /> },
+    { name: 'Time', phone: 'corner', cell: (row) => <Time at={row.at} seconds /> },
     { name: 'Member', cell: (row) => <span className="break-words">{row.actor_name}</span> },
     {
       name: 'Action',
+      phone: 'title',
       cell: (row) => (
         <span className="flex flex-wrap items-center gap-1.5">
           <span className="font-medium">{wordsOf(row.action)}</span>
@@ -48,12 +49,13 @@ export function Screen() {
     },
     {
       name: 'Object',
+      phone: 'wide',
       cell: (row) => {
         const place = placeOf(row, me?.user.id);
         const name =
           row.object === row.actor_id ? 'Own account' : row.object === me?.merchant.id ? 'This merchant' : (row.object_name ?? row.object);
         return (
-          <span className="wrap-anywhere">
+          <span className="block wrap-anywhere sm:min-w-40">
             {place === null ? (
               name
             ) : (
@@ -65,7 +67,7 @@ export function Screen() {
         );
       },
     },
-    { name: 'Changes', cell: (row) => <Change entry={row} /> },
+    { name: 'Changes', cell: (row) => <Change entry={row} />, empty: (row) => changesOf(row).length === 0 },
     { name: 'IP address', cell: (row) => <span className="break-words text-soft">{row.ip || '–'}</span> },
   ];
   return (
@@ -151,8 +153,12 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
           { value: 'test', label: 'Test' },
         ]}
       />
-      <input type="date" aria-label="From" value={filters.from} onChange={(e) => set({ from: e.target.value })} className={day} />
-      <input type="date" aria-label="Until" value={filters.until} onChange={(e) => set({ until: e.target.value })} className={day} />
+      {(['from', 'until'] as const).map((end) => (
+        <label key={end} className="flex items-center gap-1.5 text-sm text-soft">
+          {end === 'from' ? 'From' : 'Until'}
+          <input type="date" value={filters[end]} onChange={(e) => set({ [end]: e.target.value })} className={day} />
+        </label>
+      ))}
     </div>
   );
 }

@@ -128,8 +128,9 @@ export function Screen() {
 const columnsOf = (kind: Key['kind'], ended: boolean): Column<Key>[] => [
   {
     name: 'Name',
+    phone: 'title',
     cell: (key) => (
-      <span className="flex flex-wrap items-center gap-1.5 max-sm:justify-end">
+      <span className="flex flex-wrap items-center gap-1.5">
         <ModeLink to={`keys/${key.id}`}>
           <span className="break-words">{key.name}</span>
         </ModeLink>
@@ -141,7 +142,7 @@ const columnsOf = (kind: Key['kind'], ended: boolean): Column<Key>[] => [
       </span>
     ),
   },
-  { name: 'Key', cell: (key) => <code className="text-xs whitespace-nowrap">{key.hint}</code> },
+  { name: 'Key', phone: 'corner', cell: (key) => <code className="text-xs whitespace-nowrap">{key.hint}</code> },
   ...(kind === 'public'
     ? [
         {

@@ -53,6 +53,7 @@ function Links() {
   const columns: Column<Link>[] = [
     {
       name: 'Link',
+      phone: 'title',
       cell: (link) => (
         <span className="flex items-center gap-1">
           <a href={link.url} target="_blank" rel="noreferrer" className="line-clamp-2 font-medium break-words">
@@ -64,6 +65,7 @@ function Links() {
     },
     {
       name: 'Amount',
+      phone: 'right',
       cell: (link) =>
         link.amount === null ? (
           <span className="text-soft">Customer chooses{link.currency !== 'USD' && `, in ${link.currency}`}</span>
@@ -73,6 +75,7 @@ function Links() {
     },
     {
       name: 'State',
+      phone: 'left',
       cell: (link) => (
         <span className="flex flex-wrap gap-1">
           {link.state === 'active' ? (
@@ -89,6 +92,7 @@ function Links() {
     {
       name: 'Payments',
       right: true,
+      empty: (link) => link.payments === 0,
       cell: (link) =>
         link.payment_id === null ? '0' : <ModeLink to={`payments/${link.payment_id}`}>{`${link.payments}, newest`}</ModeLink>,
     },
@@ -96,6 +100,7 @@ function Links() {
     {
       name: 'Actions',
       right: true,
+      phone: 'corner',
       cell: (link: Link) => <LinkActions link={link} may={may} onEdit={() => setEditing(link)} onDraw={() => setDrawn(link)} />,
     },
   ];

@@ -9,7 +9,7 @@ import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
 import { Marked, Match, Sought } from '../../ui/marked.tsx';
-import { Received } from '../../ui/received.tsx';
+import { hasReceived, Received } from '../../ui/received.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
@@ -26,8 +26,9 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
   {
     key: 'amount',
     name: 'Amount',
+    phone: 'title',
     cell: (row) => (
-      <span className="grid justify-items-start max-sm:justify-items-end">
+      <span className="flex flex-wrap items-baseline gap-x-1.5 sm:grid sm:justify-items-start">
         <ModeLink to={`payments/${row.id}`}>
           <Money amount={row.amount_usd} />
         </ModeLink>
@@ -38,8 +39,9 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
   {
     key: 'status',
     name: 'Status',
+    phone: 'left',
     cell: (row) => (
-      <span className="flex flex-wrap gap-1 max-sm:justify-end">
+      <span className="flex flex-wrap gap-1">
         <Status status={row.status} />
         <ExceptionBadge exception={row.exceptions[0] ?? null} />
         {row.refund_requested_at !== null && <Badge tone="warn">Refund requested</Badge>}
@@ -47,15 +49,24 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
       </span>
     ),
   },
-  { key: 'received', name: 'Received', cell: (row) => <Received row={row} />, right: true },
+  {
+    key: 'received',
+    name: 'Received',
+    cell: (row) => <Received row={row} />,
+    right: true,
+    phone: 'right',
+    empty: (row) => !hasReceived(row),
+  },
   {
     key: 'invoice',
     name: 'Invoice',
+    empty: (row) => row.invoice_id === null,
     cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id === null ? '–' : <Marked text={row.invoice_id} />}</span>,
   },
   {
     key: 'description',
     name: 'Description',
+    empty: (row) => row.description === null,
     cell: (row) => <span className="line-clamp-1 break-all">{row.description === null ? '–' : <Marked text={row.description} />}</span>,
   },
   {
@@ -67,8 +78,14 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
       </code>
     ),
   },
-  { key: 'created', name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true },
-  { key: 'completed', name: 'Completed', cell: (row) => <Time at={row.completed_at} />, right: true },
+  { key: 'created', name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true, phone: 'corner' },
+  {
+    key: 'completed',
+    name: 'Completed',
+    cell: (row) => <Time at={row.completed_at} />,
+    right: true,
+    empty: (row) => row.completed_at === null,
+  },
 ];
 /** While a search is on. */
 const MATCH: Column<Row> = { name: 'Match', cell: (row) => <Match match={row.match} /> };

@@ -34,6 +34,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
   const columns: Column<DeliveryItem>[] = [
     {
       name: 'Event',
+      phone: 'title',
       cell: (row) => (
         <Link
           to="."
@@ -47,11 +48,13 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
     },
     {
       name: 'Status',
+      phone: 'left',
       cell: (row) => <DeliveryState state={row.state} />,
     },
     { name: 'Attempts', right: true, cell: (row) => <span className="tabular-nums">{attemptsText(row)}</span> },
     {
       name: 'Response',
+      empty: (row) => row.last_attempt === null,
       cell: ({ last_attempt }) =>
         last_attempt === null ? (
           <span className="text-soft">–</span>
@@ -62,12 +65,18 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
     {
       name: 'Duration',
       right: true,
+      empty: (row) => row.last_attempt === null,
       cell: ({ last_attempt }) => (
         <span className="tabular-nums whitespace-nowrap">{last_attempt === null ? '–' : millis(last_attempt.duration_ms)}</span>
       ),
     },
-    { name: 'Next attempt', right: true, cell: (row) => <Time at={row.next_attempt_at} /> },
-    { name: 'Created', right: true, cell: (row) => <Time at={row.created_at} /> },
+    {
+      name: 'Next attempt',
+      right: true,
+      cell: (row) => <Time at={row.next_attempt_at} />,
+      empty: (row) => row.next_attempt_at === null,
+    },
+    { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} /> },
   ];
   return (
     <div className="grid gap-4">

@@ -21,8 +21,9 @@ export function Screen() {
   const columns: Column<Endpoint>[] = [
     {
       name: 'Endpoint',
+      phone: 'title',
       cell: (row) => (
-        <span className="grid gap-0.5 max-sm:text-right">
+        <span className="grid gap-0.5">
           <ModeLink to={`webhooks/${row.id}`} className="font-medium break-all hover:underline">
             {row.url}
           </ModeLink>
@@ -35,6 +36,7 @@ export function Screen() {
     },
     {
       name: 'Status',
+      phone: 'corner',
       cell: (row) => <EndpointState endpoint={row} />,
     },
     {
@@ -51,6 +53,7 @@ export function Screen() {
     },
     {
       name: 'Last failure',
+      empty: ({ health }) => health.last_failure === null,
       cell: ({ health }) =>
         health.last_failure === null ? (
           <span className="text-soft">None in 7 days</span>
@@ -66,6 +69,7 @@ export function Screen() {
     {
       name: 'Pending',
       right: true,
+      empty: ({ health }) => health.waiting === 0,
       cell: ({ health }) =>
         health.waiting === 0 ? (
           <span className="text-soft">None</span>
