@@ -21,12 +21,12 @@ export function significant(amount: string): string {
 /** Two decimals of US dollars; for rates below a dollar, four digits. Rounds down; the exact rate is shown on hover. */
 export const shortDollars = (amount: string): string => /^-?0\.0*[1-9]?\d{0,3}|^-?\d+(\.\d{1,2})?/.exec(amount)![0];
 
-/** "27.23 DASH", or "$816.95" for US dollars. */
+/** "27.23 DASH", "€24.00", or "$816.95" for US dollars. */
 export function moneyText(amount: string, currency = 'USD'): string {
-  if (currency !== 'USD') {
-    const isFiat = FIATS.some((fiat) => fiat === currency);
-    return `${grouped(isFiat ? amount : significant(amount))} ${currency}`;
-  }
+  if (currency !== 'USD')
+    return FIATS.some((fiat) => fiat === currency)
+      ? formatOf(currency, placesOf(amount)).format(amount as Intl.StringNumericLiteral)
+      : `${grouped(significant(amount))} ${currency}`;
   const dollars = grouped(shortDollars(amount));
   return dollars.startsWith('-') ? `-$${dollars.slice(1)}` : `$${dollars}`;
 }
@@ -73,7 +73,8 @@ export function aboutText(usd: string, { currency, decimals, rate }: Display): s
 const formats = new Map<string, Intl.NumberFormat>();
 /** Formatters are slow to make, so each is made once. */
 function formatOf(currency: string, decimals: number): Intl.NumberFormat {
-  const known = formats.get(currency);
+  const key = `${currency} ${decimals}`;
+  const known = formats.get(key);
   if (known) return known;
   const made = new Intl.NumberFormat('en', {
     style: 'currency',
@@ -81,7 +82,7 @@ function formatOf(currency: string, decimals: number): Intl.NumberFormat {
     minimumFractionDigits: decimals,
     maximumFractionDigits: decimals,
   });
-  formats.set(currency, made);
+  formats.set(key, made);
   return made;
 }
 

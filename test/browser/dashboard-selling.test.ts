@@ -239,7 +239,7 @@ test('links: empty list, created by keyboard, edited, shown as a QR code, archiv
   await shown.page.getByText('€20.00').waitFor();
   await shown.close();
   await page.keyboard.press('Escape');
-  await page.getByRole('cell', { name: '20.00 EUR' }).waitFor();
+  await page.getByRole('cell', { name: '€20.00' }).waitFor();
   await audit('links');
   // The terms of a link can be changed: an open amount becomes a price that the customer chooses, in dollars.
   await page.getByRole('button', { name: 'Actions for Gift' }).focus();
