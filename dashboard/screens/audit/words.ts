@@ -78,6 +78,7 @@ export const wordsOf = (action: string): string => WORDS[action] ?? action;
 const EMPTY: readonly unknown[] = [undefined, null, '', false];
 const isEmpty = (value: unknown): boolean => EMPTY.includes(value) || (Array.isArray(value) && value.length === 0);
 
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 /** A value as people read it: never null, a brace or an id of the database. */
 function valueText(value: unknown): string {
   if (isEmpty(value)) return value === false ? 'no' : 'none';
@@ -87,7 +88,8 @@ function valueText(value: unknown): string {
     return Object.entries(value as object)
       .map(([name, one]) => `${nameText(name)}: ${valueText(one)}`)
       .join(', ');
-  return String(value);
+  const text = String(value);
+  return INSTANT.test(text) ? `${text.slice(0, 16).replace('T', ' ')} UTC` : text;
 }
 
 const NAMES: Readonly<Record<string, string>> = {
