@@ -2,6 +2,7 @@
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMe, useTitle } from '../lib/hooks.ts';
 import { ChartCard } from '../ui/charts.tsx';
+import { Code } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { Card, Facts, Pending } from '../ui/states.tsx';
 import { Badge, Time } from '../ui/values.tsx';
@@ -102,36 +103,60 @@ function Requests({ perMinute }: { perMinute: number | null }) {
   const words = `${count(sum)} requests in 24 hours, ${count(failed)} failed. The busiest key averaged ${count(rate)} a minute in its busiest hour; ${limit}.`;
   return (
     <ChartCard
-      title="API requests per hour"
+      title="API requests"
       file="requests-by-hour.csv"
       head={['Hour', 'Requests', 'Failed']}
       rows={hours.map((one) => [hourOf(one.at), one.requests, one.failed])}
       empty={sum === 0 ? 'No API requests in this mode in the last 24 hours.' : null}
     >
-      <svg role="img" aria-label={words} viewBox="0 0 480 100" preserveAspectRatio="none" className="h-28 w-full">
-        {hours.map((one, i) => (
-          <g key={one.at}>
-            <rect
-              x={i * 20 + 2}
-              width="16"
-              y={100 - (one.requests / most) * 100}
-              height={(one.requests / most) * 100}
-              className="fill-accent"
-            >
-              <title>{`${hourOf(one.at)}: ${count(one.requests)} requests, ${count(one.failed)} failed`}</title>
-            </rect>
-            <rect x={i * 20 + 2} width="16" y={100 - (one.failed / most) * 100} height={(one.failed / most) * 100} className="fill-bad" />
-          </g>
-        ))}
-      </svg>
-      <p className="flex justify-between text-xs text-soft" aria-hidden="true">
-        <span>{hourOf(hours[0]!.at)}</span>
-        <span>now</span>
+      <dl className="grid grid-cols-2 gap-x-6 gap-y-3 pb-4 sm:grid-cols-4">
+        <Figure name="Last 24 hours" value={count(sum)} />
+        <Figure name="Failed" value={failed === 0 ? '0' : `${count(failed)} (${share(failed, sum)})`} />
+        <Figure name="Busiest hour, per key" value={`${count(rate)} a minute`} />
+        <Figure name="Rate limit" value={perMinute === null ? 'None' : `${count(perMinute)} a minute`} />
+      </dl>
+      <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2 text-xs text-soft">
+        <p className="flex flex-col justify-between text-right tabular-nums" aria-hidden="true">
+          <span>{count(most)}</span>
+          <span>0</span>
+        </p>
+        <svg role="img" aria-label={words} viewBox="0 0 480 100" preserveAspectRatio="none" className="h-28 w-full border-y border-line">
+          {hours.map((one, i) => (
+            <g key={one.at}>
+              <rect
+                x={i * 20 + 2}
+                width="16"
+                y={100 - (one.requests / most) * 100}
+                height={(one.requests / most) * 100}
+                className="fill-accent"
+              >
+                <title>{`${hourOf(one.at)}: ${count(one.requests)} requests, ${count(one.failed)} failed`}</title>
+              </rect>
+              <rect x={i * 20 + 2} width="16" y={100 - (one.failed / most) * 100} height={(one.failed / most) * 100} className="fill-bad" />
+            </g>
+          ))}
+        </svg>
+        <p className="col-start-2 flex justify-between pt-1" aria-hidden="true">
+          <span>{hourOf(hours[0]!.at)}</span>
+          <span>{hourOf(hours[12]!.at)}</span>
+          <span>Now</span>
+        </p>
+      </div>
+      <p className="pt-3 text-sm text-soft">
+        Requests per hour in this mode; failed ones are red.{perMinute !== null && ' All secret keys share the rate limit.'}
       </p>
-      <p className="pt-2 text-sm text-soft">{words}</p>
     </ChartCard>
   );
 }
+
+/** A part of the requests, with one decimal. */
+const share = (part: number, whole: number): string => `${((part / whole) * 100).toLocaleString('en', { maximumFractionDigits: 1 })}%`;
+const Figure = ({ name, value }: { name: string; value: string }) => (
+  <div>
+    <dt className="text-xs text-soft">{name}</dt>
+    <dd className="text-lg font-semibold tabular-nums">{value}</dd>
+  </div>
+);
 
 function Plan({ usage }: { usage: Usage }) {
   const me = useMe();
@@ -144,21 +169,20 @@ function Plan({ usage }: { usage: Usage }) {
           ['Webhooks', usage.webhooks ? 'Included' : 'Not included'],
         ]}
       />
-      <p className="border-t border-line px-4 py-3 text-sm text-soft">
-        The operator of this install changes plans
+      <div className="grid gap-2 border-t border-line px-4 py-3 text-sm text-soft">
         {me?.is_operator ? (
-          <>
-            : under{' '}
+          <p>
+            You can change the plan under{' '}
             <ModeLink to="operator" className="underline">
               Operator
             </ModeLink>
-            , or with{' '}
-          </>
+            , or on the command line:
+          </p>
         ) : (
-          ', with '
+          <p>The operator of this install can change the plan on the command line:</p>
         )}
-        <code className="break-words">./florin plan set --merchant {usage.merchant_id} --plan professional</code>
-      </p>
+        <Code text={`./florin plan set --merchant ${usage.merchant_id} --plan professional`} label="Copy the command" />
+      </div>
     </Card>
   );
 }
