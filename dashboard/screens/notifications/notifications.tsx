@@ -5,16 +5,18 @@ import { call, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useList, useMode, useTitle } from '../../lib/hooks.ts';
 import { readAnew } from '../../lib/read-anew.ts';
 import { Button } from '../../ui/button.tsx';
+import { Note } from '../../ui/form.tsx';
 import { NoticeLine } from '../../ui/notice.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { Timing } from './timing.tsx';
 
 type Setting = Reply<'GET /:mode/notice-settings'>['settings'][number];
+/** In the order of the settings: what most members look for comes first. */
 const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
-  endpoint_off: ['Webhook endpoint disabled', 'It answered 410 Gone, or every delivery failed for five days.'],
   payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was canceled.'],
   payment_reversed: ['Completed payment reversed', 'Its transfer was taken back or is no longer confirmed.'],
   payments_unavailable: ['Customers can’t pay', 'No currency was available on a live payment page or for a new payment.'],
+  endpoint_off: ['Webhook endpoint disabled', 'It answered 410 Gone, or every delivery failed for five days.'],
   usage: ['Plan limit', 'At 80% and 100% of the live payments of a month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will after the waiting period.'],
   endpoint_changed: ['Webhook endpoint changed', 'A live endpoint was added, or its URL was changed.'],
@@ -26,11 +28,21 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   chain_failing: ['Block cannot be read', 'For operators: payments in a coin are not detected after this block.'],
 };
 
+const ORDER = Object.keys(KINDS);
+const SETTINGS = ['GET /:mode/notice-settings', ['notice-settings'], {}] as const;
+
 export function Screen() {
   useTitle('Notifications');
+  const mailSetUp = useApi(...SETTINGS).data?.mail_set_up ?? true;
   return (
     <div className="grid max-w-3xl gap-6">
       <h1>Notifications</h1>
+      {!mailSetUp && (
+        <Note tone="warn">
+          <b>Emails are off.</b> This install has no mail server, so notifications appear only in the dashboard. The operator can set{' '}
+          <code>SMTP_URL</code> to turn emails on.
+        </Note>
+      )}
       <Notices />
       <Settings />
     </div>
@@ -80,7 +92,7 @@ function Notices() {
 }
 
 function Settings() {
-  const settings = useApi('GET /:mode/notice-settings', ['notice-settings'], {});
+  const settings = useApi(...SETTINGS);
   const save = useAct('POST /:mode/notice-settings', { refreshes: [['notice-settings'], ['notices']] });
   if (!settings.data)
     return (
@@ -92,8 +104,8 @@ function Settings() {
   return (
     <>
       <Card title="Settings">
-        <table className="w-full text-sm">
-          <thead>
+        <table className="block w-full text-sm sm:table">
+          <thead className="sr-only sm:not-sr-only sm:table-header-group">
             <tr className="text-left text-soft">
               <th scope="col" className="px-4 py-2 font-medium">
                 Event
@@ -106,42 +118,45 @@ function Settings() {
               </th>
             </tr>
           </thead>
-          <tbody>
-            {settings.data.settings.map((setting) => {
-              const [name, more] = KINDS[setting.kind];
-              // A change shows before it is saved.
-              const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
-              const box = (field: 'in_app' | 'email', label: string) => (
-                <input
-                  type="checkbox"
-                  className="size-4 accent-accent"
-                  aria-label={`${name}: ${label}`}
-                  checked={asked[field]}
-                  disabled={field === 'email' && (!mailSetUp || setting.email_always)}
-                  onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
-                />
-              );
-              return (
-                <tr key={setting.kind} className="border-t border-line">
-                  <th scope="row" className="px-4 py-2.5 text-left font-normal">
-                    <span className="font-medium">{name}</span>
-                    <span className="block text-soft">
-                      {more}
-                      {setting.email_always && ' This email is always sent.'}
-                    </span>
-                  </th>
-                  <td className="px-2 py-2.5 text-center">{box('in_app', 'in the dashboard')}</td>
-                  <td className="px-4 py-2.5 text-center">{box('email', 'by email')}</td>
-                </tr>
-              );
-            })}
+          <tbody className="block sm:table-row-group">
+            {settings.data.settings
+              .toSorted((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind))
+              .map((setting) => {
+                const [name, more] = KINDS[setting.kind];
+                // A change shows before it is saved.
+                const asked = save.isPending && save.variables.body.kind === setting.kind ? save.variables.body : setting;
+                const box = (field: 'in_app' | 'email', label: string) => (
+                  <label className="inline-flex items-center gap-2">
+                    <input
+                      type="checkbox"
+                      className="size-4 accent-accent"
+                      aria-label={`${name}: ${label}`}
+                      checked={asked[field]}
+                      disabled={field === 'email' && (!mailSetUp || setting.email_always)}
+                      onChange={(event) => save.mutate({ body: { ...asked, [field]: event.target.checked } })}
+                    />
+                    <span className="text-soft sm:hidden">{field === 'email' ? 'Email' : 'Dashboard'}</span>
+                  </label>
+                );
+                return (
+                  <tr
+                    key={setting.kind}
+                    className="flex flex-wrap gap-x-6 gap-y-1 border-t border-line px-4 py-2.5 first:border-t-0 sm:table-row sm:first:border-t"
+                  >
+                    <th scope="row" className="basis-full text-left font-normal sm:px-4 sm:py-2.5">
+                      <span className="font-medium">{name}</span>
+                      <span className="block text-soft">
+                        {more}
+                        {setting.email_always && ' This email is always sent.'}
+                      </span>
+                    </th>
+                    <td className="sm:px-2 sm:py-2.5 sm:text-center">{box('in_app', 'in the dashboard')}</td>
+                    <td className="sm:px-4 sm:py-2.5 sm:text-center">{box('email', 'by email')}</td>
+                  </tr>
+                );
+              })}
           </tbody>
         </table>
-        {!mailSetUp && (
-          <p className="border-t border-line px-4 py-3 text-sm text-soft">
-            Emails are off: this install has no mail server (<code>SMTP_URL</code>).
-          </p>
-        )}
       </Card>
       {mailSetUp && <Timing saved={settings.data.timing} />}
     </>
