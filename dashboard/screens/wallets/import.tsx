@@ -150,7 +150,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
       <form onSubmit={submit} className="grid gap-5 p-4 sm:p-6">
         <p className="text-soft">
           In your wallet, open the account that should receive payments and export its <b className="text-ink">extended public key</b>
-          {isAccount ? " (at m/44'/60'/0')" : ''}, often called xpub, ypub, or zpub, or its output descriptor.
+          {isAccount ? " (at m/44'/60'/0'), often called xpub." : ', often called xpub, ypub, or zpub, or its output descriptor.'}
         </p>
         <Area
           label="Account key"

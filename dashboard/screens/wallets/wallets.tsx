@@ -44,15 +44,51 @@ export function Screen() {
           <Standing wallets={data.wallets} />
           <div className="grid items-start gap-4 lg:grid-cols-2">
             {data.wallets
-              .toSorted((a, b) => Number(a.state === 'not_set') - Number(b.state === 'not_set'))
+              .filter((wallet) => !isAddable(wallet))
               .map((wallet) => (
                 <WalletCard key={wallet.currency} wallet={wallet} />
               ))}
+            <Addable wallets={data.wallets.filter(isAddable)} />
           </div>
           <HowChangesWork wallets={data} />
         </>
       )}
     </div>
+  );
+}
+
+/** Without a key, and without one that waits. */
+const isAddable = ({ state, waiting }: Wallet): boolean => state === 'not_set' && waiting === null;
+
+/** The coins that have no wallet yet. */
+function Addable({ wallets }: { wallets: readonly Wallet[] }) {
+  const may = useMay('wallets.change');
+  if (wallets.length === 0) return null;
+  return (
+    <Card title="Not set up">
+      {wallets.some((wallet) => wallet.first_key_waits) && (
+        <p className="border-b border-line px-4 py-3 text-sm text-soft">
+          You already accept another currency, so the key you add takes effect after 24 hours, or when a second owner confirms it.
+        </p>
+      )}
+      <ul>
+        {wallets.map(({ currency, readiness: { missing } }) => (
+          <li key={currency} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
+            <div className="min-w-0 flex-1">
+              <h3 className="font-medium">{COIN_NAMES[currency]}</h3>
+              <p className="text-sm text-soft">
+                {missing.some(({ code }) => code === 'source_missing') ? 'Needs a wallet and a source' : 'Needs a wallet'}
+              </p>
+            </div>
+            {may && (
+              <ModeLink to={`wallets/${currency}`} className={buttonClass(missing.length === 1 ? 'main' : 'plain')}>
+                Set up {COIN_NAMES[currency]}
+              </ModeLink>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Card>
   );
 }
 
@@ -97,21 +133,9 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
       <Card title={name} action={<State wallet={wallet} />}>
         <div className="grid gap-3 p-4">
           <p className="text-sm text-soft">
-            Customers can’t choose {name} until you set up a wallet
-            {wallet.readiness.missing.some(({ code }) => code === 'source_missing') ? ' and connect a source for it' : ''}.
+            Customers can’t choose {name} until the key takes effect
+            {wallet.readiness.missing.some(({ code }) => code === 'source_missing') ? ' and you connect a source for it' : ''}.
           </p>
-          {wallet.first_key_waits && !wallet.waiting && (
-            <p className="text-sm text-soft">
-              You already accept another currency, so the key you add takes effect after 24 hours, or when a second owner confirms it.
-            </p>
-          )}
-          {may && (
-            <div>
-              <ModeLink to={`wallets/${currency}`} className={buttonClass(wallet.readiness.missing.length === 1 ? 'main' : 'plain')}>
-                Set up {name}
-              </ModeLink>
-            </div>
-          )}
           <Waiting wallet={wallet} />
         </div>
       </Card>
