@@ -54,19 +54,11 @@ export function Screen() {
           <Acts data={data} />
         </div>
       </div>
+      <Decide data={data} />
+      <Simulator payment={payment} />
+      {/* Amounts come first on a phone. */}
       <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
-        <div className="grid min-w-0 gap-6">
-          <Decide data={data} />
-          <Simulator payment={payment} />
-          <Card title="Timeline">
-            <Timeline paymentId={payment.id} entries={data.timeline} explorers={data.explorers} />
-          </Card>
-          <Suspense fallback={<Skeleton lines={3} />}>
-            <PaymentEvents paymentId={payment.id} />
-          </Suspense>
-          <ApiView payment={payment} />
-        </div>
-        <div className="grid min-w-0 gap-6">
+        <div className="grid min-w-0 gap-6 lg:col-start-2">
           <RefundRequest request={data.refund_request} />
           <Card title="Amounts">
             <Facts rows={amountRows(data)} />
@@ -85,6 +77,15 @@ export function Screen() {
             />
           </Card>
           <Metadata payment={payment} />
+        </div>
+        <div className="grid min-w-0 gap-6 lg:col-start-1 lg:row-start-1">
+          <Card title="Timeline">
+            <Timeline paymentId={payment.id} entries={data.timeline} explorers={data.explorers} />
+          </Card>
+          <Suspense fallback={<Skeleton lines={3} />}>
+            <PaymentEvents paymentId={payment.id} />
+          </Suspense>
+          <ApiView payment={payment} />
         </div>
       </div>
     </div>
