@@ -4,8 +4,9 @@ import { type Role as MemberRole, ROLES } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
 import { useAct, useApi, useMay, useMe, useTitle } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
-import { Ask, Dialog } from '../ui/dialog.tsx';
+import { Ask, Dialog, Foot } from '../ui/dialog.tsx';
 import { Field, Select } from '../ui/field.tsx';
+import { ModeLink } from '../ui/link.tsx';
 import { Card, Pending } from '../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
 
@@ -195,7 +196,13 @@ function Required({ team }: { team: Team }) {
               {required ? 'Stop requiring 2FA' : 'Require 2FA'}
             </Button>
             {!required && !me?.user.has_second_factor && (
-              <p className="pt-2 text-sm text-soft">Set up your own first, on the Security page.</p>
+              <p className="pt-2 text-sm text-soft">
+                Set up your own first, under{' '}
+                <ModeLink to="security" className="underline">
+                  Security
+                </ModeLink>
+                .
+              </p>
             )}
           </div>
         )}
@@ -271,9 +278,11 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
           <Select label="Role" value={role} options={rolesFor(me?.role)} onChange={(e) => setRole(e.target.value as MemberRole)} />
           <p className="text-sm text-soft">{ROLE_MEANS[role]}</p>
         </div>
-        <Button type="submit" look="main" busy={invite.isPending}>
-          Send invite
-        </Button>
+        <Foot onBack={onClose}>
+          <Button type="submit" look="main" busy={invite.isPending}>
+            Send invite
+          </Button>
+        </Foot>
       </form>
     </Dialog>
   );

@@ -132,7 +132,7 @@ function Change({ now, before, range, lessIsGood = false }: { now: number; befor
 }
 
 const Tile = ({ name, value, children }: { name: string; value: ReactNode; children?: ReactNode }) => (
-  <div className="grid content-start gap-1 rounded-xl border border-line bg-card p-4">
+  <div className="grid content-start gap-1 rounded-xl border border-line bg-card p-4 max-lg:last:odd:col-span-2">
     <dt className="text-sm text-soft">{name}</dt>
     <dd className="grid gap-1">
       <span className="text-xl font-semibold tracking-tight tabular-nums sm:text-2xl">{value}</span>

@@ -26,7 +26,7 @@ export function Screen() {
           {mayReadWebhooks && (
             <>
               {' '}
-              Endpoints are under{' '}
+              Webhook endpoints are under{' '}
               <ModeLink to="webhooks" className="underline">
                 Webhooks
               </ModeLink>
