@@ -52,6 +52,8 @@ export function createSearch(documents: readonly Document[]): (question: string)
       boost: { heading: 4, page: 2 },
       prefix: true,
       combineWith: 'AND',
+      // A page about the subject comes before sections and operations that mention it.
+      boostDocument: (_id, _term, entry) => (String(entry?.path).includes('#') ? 1 : 3),
       // A transposition of two letters is two edits.
       fuzzy: (term) => (term.length > 6 ? 2 : term.length > 4 ? 1 : false),
     },

@@ -15,7 +15,7 @@ body{margin:0}a{color:var(--link);text-underline-offset:.15em}:focus-visible{out
 .frame{display:grid;grid-template-columns:15rem minmax(0,46rem) 13rem;gap:3rem;max-width:84rem;margin:0 auto;padding:0 1.25rem}
 .side,.toc{position:sticky;top:3.9rem;align-self:start;max-height:calc(100vh - 3.9rem);overflow-y:auto;padding:1.75rem 0;font-size:.9375rem}
 .side h2,.toc h2{margin:0 0 .35rem;font-size:.8125rem;font-weight:650;color:var(--ink)}.side ul,.toc ul{list-style:none;margin:0 0 1.25rem;padding:0}.side li,.toc li{margin:0}
-.side a,.toc a{display:block;padding:.22rem .6rem;border-radius:.4rem;color:var(--dim);text-decoration:none}.side a:hover,.toc a:hover{color:var(--ink)}.side a[aria-current]{background:var(--soft);color:var(--link);font-weight:600}.toc .l3{padding-left:1.5rem}
+.side a,.toc a{display:block;padding:.22rem .6rem;border-radius:.4rem;color:var(--dim);text-decoration:none}.side a:hover,.toc a:hover{color:var(--ink)}.side a[aria-current]{background:var(--soft);color:var(--link);font-weight:600}.toc .l3{padding-left:1.25rem}.toc a{overflow-wrap:anywhere}
 .all{display:none;border-bottom:1px solid var(--line);font-size:.9375rem}.all summary{cursor:pointer;padding:.8rem 0;font-weight:600}.all h2{margin:.5rem 0 .25rem;font-size:.8125rem}.all ul{list-style:none;margin:0;padding:0}.all li{margin:0}.all a{display:block;padding:.45rem .6rem;color:inherit;text-decoration:none}.all a[aria-current]{color:var(--link);font-weight:600}
 .sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 main{min-width:0;padding:1.75rem 0 4rem}h1,h2,h3,h4{line-height:1.25;text-wrap:balance}h1{margin:0 0 1rem;font-size:2rem}h2{margin:2.75rem 0 .75rem;font-size:1.4rem}h3{margin:2rem 0 .5rem;font-size:1.1rem}
@@ -32,6 +32,6 @@ p,ul,ol{margin:.75rem 0}li{margin:.35rem 0}code{background:var(--soft);border-ra
 .bar .results{position:absolute;top:100%;left:0;right:0;margin:.35rem 0 0;max-height:70vh;overflow-y:auto;background:var(--back);border:1px solid var(--line);border-radius:.7rem;box-shadow:0 .5rem 1.5rem #0003;padding:.35rem}
 .hljs-keyword,.hljs-built_in,.hljs-literal,.hljs-section,.hljs-name{color:var(--k)}.hljs-string,.hljs-regexp{color:var(--s)}.hljs-number,.hljs-attr,.hljs-attribute,.hljs-variable,.hljs-title,.hljs-symbol{color:var(--n)}.hljs-comment,.hljs-meta{color:var(--c)}
 @media(max-width:75rem){.frame{grid-template-columns:15rem minmax(0,1fr)}.toc{display:none}}
-@media(max-width:52rem){.frame{display:block}.side,.bar>a:last-child{display:none}.all{display:block}h1{font-size:1.65rem}}
+@media(max-width:52rem){.bar form{position:static}.bar .results{left:.75rem;right:.75rem}.frame{display:block}.side,.bar>a:last-child{display:none}.all{display:block}h1{font-size:1.65rem}}
 @media print{.bar,.side,.all,.toc,.next,.copy,.here{display:none}.frame{display:block}}
 `.trim();
