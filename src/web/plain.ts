@@ -30,7 +30,8 @@ export function sendPlain(
       'x-robots-tag': 'noindex',
     })
     .send(
-      html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${style}</head><body><main>${main}</main></body></html>`
-        .text,
+      html`<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${style}</head>
+<body><main>${main}</main></body></html>`.text,
     );
 }

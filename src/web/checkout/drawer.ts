@@ -31,5 +31,10 @@ export function drawer(view: CustomerView, words: Words, hidden: Html): Html {
 function picker(view: CustomerView, words: Words, hidden: Html): Html {
   if (view.nextScenarios.length === 0) return html`<p>${words.simulateDone}</p>`;
   const given = view.scenario?.name;
-  return html`<p>${words.testText}</p><form method="post" action="/pay/simulate" data-frag>${hidden}<label class="field"><span>${words.scenario}</span><select name="scenario" id="scenario">${view.nextScenarios.map((name) => html`<option value="${name}"${name === given && new Html(' selected')}>${words[NAMES[name]]}</option>`)}</select></label><button class="main" id="simulate">${words.simulate}</button></form>`;
+  const options = view.nextScenarios.map(
+    (name) => html`<option value="${name}"${name === given && new Html(' selected')}>${words[NAMES[name]]}</option>`,
+  );
+  return html`<p>${words.testText}</p><form method="post" action="/pay/simulate" data-frag>${hidden}
+<label class="field"><span>${words.scenario}</span><select name="scenario" id="scenario">${options}</select></label>
+<button class="main" id="simulate">${words.simulate}</button></form>`;
 }

@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts';
 import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateOnPage } from '../../payments/payments.ts';
 import { getPaymentForCustomer } from '../../payments/queries.ts';
 import type { Counting } from './counting.ts';
-import type { Fault, PageOptions } from './page.ts';
+import type { Fault, PageOptions } from './parts.ts';
 import { chosenBy, formToken, languageOf, sendPayment } from './responses.ts';
 import { say } from './words.ts';
 

@@ -107,13 +107,23 @@ export function renderLink(
   const logo = merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
+  const example = formatFiat(link.currency, 25n * 10n ** BigInt(fiatDecimals(link.currency)));
   const amount =
     link.amountMinor === null
-      ? html`<label class="field"><span>${words.total} (${link.currency})</span><input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="${formatFiat(link.currency, 25n * 10n ** BigInt(fiatDecimals(link.currency)))}" dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvalid}</span>`}</label>`
+      ? html`<label class="field"><span>${words.total} (${link.currency})</span>
+<input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="${example}"
+ dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>
+${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvalid}</span>`}</label>`
       : null;
+  const price =
+    link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`;
+  const { website } = merchant.settings;
   return {
     title: `${link.mode === 'test' ? `${words.test} ` : ''}${heading}`,
-    main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}<header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`}</header><p class="lead">${link.name}</p>
-<form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}"><input type="hidden" name="lang" value="${language.tag}">${amount}<button class="main" id="start">${words.continue}</button></form>${merchant.settings.website && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${merchant.settings.website}">${new URL(merchant.settings.website).host}</a></p>`}</main>`,
+    main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
+<header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${price}</header><p class="lead">${link.name}</p>
+<form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}">
+<input type="hidden" name="lang" value="${language.tag}">${amount}<button class="main" id="start">${words.continue}</button></form>
+${website && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${website}">${new URL(website).host}</a></p>`}</main>`,
   };
 }

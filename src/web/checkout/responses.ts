@@ -5,7 +5,9 @@ import type { Context } from '../../context.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { html } from '../html.ts';
 import { mark } from './icons.ts';
-import { type Fault, type PageOptions, type PageState, renderPage, renderReceipt } from './page.ts';
+import { type PageState, renderPage } from './page.ts';
+import type { Fault, PageOptions } from './parts.ts';
+import { renderReceipt } from './receipt.ts';
 import { type Document, sendDocument } from './shell.ts';
 import { chooseLanguage, type Language, type Locale, matchLocale } from './words.ts';
 
@@ -81,6 +83,6 @@ export function sendMessage(ctx: Context, request: FastifyRequest, reply: Fastif
   const retry = !isGone && request.method === 'GET' && html`<p><a class="main" href="${request.url}">${words.retry}</a></p>`;
   const tone = isGone ? 'over' : 'warn';
   const heading = html`<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1></header>`;
-  const main = html`<main id="main" data-state="none">${heading}<p class="lead">${text}</p>${retry}</main>`;
+  const main = html`<main id="main" class="result" data-state="none">${heading}<p class="lead">${text}</p>${retry}</main>`;
   return sendDocument(request, reply, { status, title, main, language }, transport(ctx));
 }

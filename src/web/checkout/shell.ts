@@ -79,14 +79,27 @@ export function sendDocument(request: FastifyRequest, reply: FastifyReply, page:
   });
   if (request.headers['x-fragment'] === '1') return sendText(request, reply, html`<title>${page.title}</title>${page.main}`.text);
   const { theme = 'system', id = null } = page;
-  return sendText(
-    request,
-    reply,
-    html`<!doctype html><html lang="${tag}" dir="${dir}"${theme !== 'system' && html` data-theme="${theme}"`}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><meta name="color-scheme" content="${theme === 'system' ? 'light dark' : theme}"><title>${page.title}</title>${ICON}${BASE.style}${accent?.style}<script src="${SCRIPT_PATH}" defer></script>${page.refresh != null && html`<noscript><meta http-equiv="refresh" content="${page.refresh}"></noscript>`}</head><body data-copied="${words.copied}" data-hours="${page.language.hours.join('|')}"${id !== null && html` data-id="${id}"`}${origins.length > 0 && html` data-origins="${origins.join(' ')}"`}${page.live && new Html(' data-live')}><p class="banner off1" role="status">${words.offline}</p><p class="banner off2" role="status">${words.brokenText}</p>${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.path)}<div id="live" class="sr" aria-live="polite"></div></body></html>`
-      .text,
-  );
+  const forced = theme !== 'system' && html` data-theme="${theme}"`;
+  const refresh = page.refresh != null && html`<noscript><meta http-equiv="refresh" content="${page.refresh}"></noscript>`;
+  const own = html`${id !== null && html` data-id="${id}"`}${origins.length > 0 && html` data-origins="${origins.join(' ')}"`}`;
+  const document = html`<!doctype html><html lang="${tag}" dir="${dir}"${forced}><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">
+<meta name="color-scheme" content="${theme === 'system' ? 'light dark' : theme}"><title>${page.title}</title>
+${ICON}${BASE.style}${accent?.style}<script src="${SCRIPT_PATH}" defer></script>${refresh}</head>
+<body data-copied="${words.copied}" data-hours="${page.language.hours.join('|')}"${own}${page.live && new Html(' data-live')}>
+<p class="banner off1" role="status">${words.offline}</p><p class="banner off2" role="status">${words.brokenText}</p>
+${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.path)}
+<div id="live" class="sr" aria-live="polite"></div></body></html>`;
+  return sendText(request, reply, document.text);
 }
 
 /** A plain form: it works without scripts, and the choice stays in the URL. */
-const languageSwitch = ({ tag, words }: Language, id: string | null, path: string): Html =>
-  html`<footer class="page noprint"><details><summary>${SIGNS.globe}<span class="sr">${words.language}: </span><span lang="${tag}">${LOCALES[tag].name}</span></summary><form action="${path}">${id !== null && html`<input type="hidden" name="id" value="${id}">`}<select name="lang" aria-label="${words.language}">${(Object.keys(LOCALES) as Locale[]).map((other) => html`<option value="${other}" lang="${other}"${other === tag && new Html(' selected')}>${LOCALES[other].name}</option>`)}</select><button>${words.continue}</button></form></details></footer>`;
+function languageSwitch({ tag, words }: Language, id: string | null, path: string): Html {
+  const options = (Object.keys(LOCALES) as Locale[]).map(
+    (other) => html`<option value="${other}" lang="${other}"${other === tag && new Html(' selected')}>${LOCALES[other].name}</option>`,
+  );
+  return html`<footer class="page noprint"><details>
+<summary>${SIGNS.globe}<span class="sr">${words.language}: </span><span lang="${tag}">${LOCALES[tag].name}</span></summary>
+<form action="${path}">${id !== null && html`<input type="hidden" name="id" value="${id}">`}
+<select name="lang" aria-label="${words.language}">${options}</select><button>${words.continue}</button></form></details></footer>`;
+}

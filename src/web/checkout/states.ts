@@ -20,7 +20,8 @@ import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
 import type { CustomerView, PaymentItem } from '../../payments/view.ts';
-import type { Fault, PageOptions, PageState } from './page.ts';
+import type { PageState } from './page.ts';
+import type { Fault, PageOptions } from './parts.ts';
 import { type LOCALES, languageOf } from './words.ts';
 
 const priceOf = (coin: Coin): bigint => ASSET[COIN[coin].asset].sampleE8;

@@ -31,7 +31,8 @@ const groups = (contents: Contents, path: string) =>
 /** Beside the document, or collapsed above it on a phone. Only one of the two is visible. */
 const sidebar = (contents: Contents, path: string): Html => {
   const links = groups(contents, path);
-  return html`<nav class="side" aria-label="Documentation">${links}</nav><details class="all"><summary>All pages</summary><nav aria-label="All pages">${links}</nav></details>`;
+  return html`<nav class="side" aria-label="Documentation">${links}</nav>
+<details class="all"><summary>All pages</summary><nav aria-label="All pages">${links}</nav></details>`;
 };
 
 function contentsOfPage(headings: readonly Heading[]): Html | null {
@@ -62,6 +63,13 @@ export const PAGE_HEADERS = {
   'x-robots-tag': 'noindex',
 };
 export function pageText(contents: Contents, { path, title, body, headings = [], question = '' }: Page): string {
-  return html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${ICON}<link rel="stylesheet" href="${STYLE_PATH}"><script type="module" src="${SCRIPT_PATH}"></script></head><body><a class="skip" href="#document">Skip to content</a><header class="bar"><a href="/docs">Florin docs</a><form action="/docs/search" role="search"><input type="search" name="q" value="${question}" placeholder="Search (press /)" aria-label="Search the documentation" autocomplete="off" maxlength="100"><span class="sr" role="status"></span></form><a href="/dashboard">Dashboard</a></header><div class="frame">${sidebar(contents, path)}<main id="document">${body}${neighbors(contents, path)}</main>${contentsOfPage(headings)}</div></body></html>`
-    .text;
+  return html`<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${ICON}
+<link rel="stylesheet" href="${STYLE_PATH}"><script type="module" src="${SCRIPT_PATH}"></script></head>
+<body><a class="skip" href="#document">Skip to content</a>
+<header class="bar"><a href="/docs">Florin docs</a><form action="/docs/search" role="search">
+<input type="search" name="q" value="${question}" placeholder="Search (press /)" aria-label="Search the documentation" autocomplete="off"
+ maxlength="100"><span class="sr" role="status"></span></form><a href="/dashboard">Dashboard</a></header>
+<div class="frame">${sidebar(contents, path)}<main id="document">${body}${neighbors(contents, path)}</main>${contentsOfPage(headings)}</div>
+</body></html>`.text;
 }

@@ -15,15 +15,20 @@ function frontPage(contents: Contents, documents: readonly Document[]): Html {
   const byPath = new Map(documents.map((document) => [document.path, document]));
   const card = ({ path, title }: { path: string; title: string }) => {
     const document = byPath.get(path);
-    return html`<li><a href="${path}"><b>${title}</b><span>${document ? summary(document) : 'Every request and reply, with a form to try it here.'}</span></a></li>`;
+    const about = document ? summary(document) : 'Every request and reply, with a form to try it here.';
+    return html`<li><a href="${path}"><b>${title}</b><span>${about}</span></a></li>`;
   };
   return html`<h1>Florin documentation</h1>
-<p>Accept cryptocurrency payments priced in your currency: create a payment over the API, send your customer to the payment page, and ship when the webhook says that the payment is completed. New here? Start with the <a href="/docs/guides/quickstart">quick start</a>; it takes five minutes and no real money.</p>
+<p>Accept cryptocurrency payments priced in your currency: create a payment over the API, send your customer to the payment page, and
+ship when the webhook says that the payment is completed. New here? Start with the <a href="/docs/guides/quickstart">quick start</a>; it
+takes five minutes and no real money.</p>
 ${contents.map(({ title, entries }) => html`<h2>${title}</h2><ul class="cards">${entries.filter(({ path }) => !/\/recipes\/./.test(path)).map(card)}</ul>`)}
 <h2>For tools and language models</h2>
-<ul><li><a href="/openapi.json">OpenAPI 3.1 document</a> of this install</li><li><a href="/llms.txt">llms.txt</a>: every page as Markdown. Add <code>.md</code> to the address of any page.</li></ul>
+<ul><li><a href="/openapi.json">OpenAPI 3.1 document</a> of this install</li>
+<li><a href="/llms.txt">llms.txt</a>: every page as Markdown. Add <code>.md</code> to the address of any page.</li></ul>
 <h2>Health of this install</h2>
-<p><a href="/healthz">/healthz</a> answers while the process runs. <a href="/readyz">/readyz</a> answers 200 when the service can work, or lists what is missing. <code>/metrics</code> has Prometheus metrics, for this machine or with the metrics token.</p>`;
+<p><a href="/healthz">/healthz</a> answers while the process runs. <a href="/readyz">/readyz</a> answers 200 when the service can work, or
+lists what is missing. <code>/metrics</code> has Prometheus metrics, for this machine or with the metrics token.</p>`;
 }
 
 const results = (question: string, found: readonly Found[]): Html =>
