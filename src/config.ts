@@ -12,8 +12,8 @@ import {
   NETWORKS,
   type Network,
 } from './core/coin.ts';
+import { parseConfirmations } from './core/confirmation-tiers.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
-import { parseConfirmations } from './core/settle.ts';
 import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
 
 /** `kind`: a setting per coin that only coins on chains of this kind have. */

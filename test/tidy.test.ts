@@ -5,7 +5,7 @@ import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
 import { CONFIG, namesOf, readConfig } from '../src/config.ts';
-import { NEXT } from '../src/core/settle.ts';
+import { NEXT } from '../src/core/status.ts';
 import { filesReached, importsOf, loadedBy } from './kit/imports.ts';
 
 const ROOT = join(import.meta.dirname, '..');

@@ -9,7 +9,8 @@ import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
 import { COIN, COINS, type Coin, type ConfirmationTier, chainOf } from './coin.ts';
 import { centsToE8, divideCeil, quoteUnits, shownUnit } from './money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Rules, Settlement, Tip, Transfer, TransferRole } from './payment.ts';
-import { rolesOf, settle, valueTransfer } from './settle.ts';
+import { rolesOf, settle } from './settle.ts';
+import { valueTransfer } from './transfer-value.ts';
 
 const RUNS = process.env.FLORIN_LONG ? 50_000 : 3_000;
 const START = new Date('2026-01-01T00:00:00Z');

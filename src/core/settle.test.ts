@@ -1,85 +1,10 @@
 /** Payment rules by example. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1% (cap $5), 2 confirmations. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addMs, MINUTE_MS } from './clock.ts';
-import { COINS, chainOf } from './coin.ts';
-import type { Decision, PaymentFacts, PaymentStatus, Quote, Rules, Tip, Transfer } from './payment.ts';
-import { mergeConfirmations, move, NEXT, parseConfirmations, settle, standingOf, valueTransfer } from './settle.ts';
-
-const START = new Date('2026-01-01T00:00:00Z');
-const minute = (m: number): Date => addMs(START, m * MINUTE_MS);
-const E8_PER_USD = 100_000_000n;
-
-const rules: Rules = {
-  windowSeconds: 3600,
-  rateLockSeconds: 900,
-  toleranceBasisPoints: 100,
-  toleranceCapUsdCents: 500n,
-  lateAcceptMinutes: null,
-  protectionHours: 24,
-  protectionLargeHours: 2,
-  protectionLargeUsdCents: 100_000n,
-  confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
-};
-const quote: Quote = {
-  coin: 'BTC',
-  address: 'bc1q',
-  rateE8: 10_000_000_000_000n,
-  units: 100_000n,
-  from: minute(0),
-  until: minute(15),
-};
-const base: PaymentFacts = {
-  id: 'pay_1',
-  mode: 'live',
-  createdAt: START,
-  targetUsdCents: 10_000n,
-  fixed: null,
-  rules,
-  extendedUntil: null,
-  rateLockUntil: null,
-  quotes: [quote],
-  decisions: [],
-  status: 'pending',
-  exceptions: [],
-  completedAt: null,
-};
-const HEIGHT = 1_000;
-const tip = (at: Date, more: Partial<Tip> = {}): Tip => ({
-  height: HEIGHT,
-  hash: 'h',
-  safeHeight: null,
-  finalizedHeight: null,
-  chainlockHeight: null,
-  scannedThrough: at,
-  holdReason: null,
-  ...more,
-});
-
-/** `60@5 x1`: 60 USD first seen in minute 5, one confirmation; `!` conflict unconfirmed, `!!` mined, `~` missing since minute 10. */
-function transferOf(text: string, index: number): Transfer {
-  const match = /^([\d.]+)@([\d.]+) x(\d+)(!{0,2})(~?)$/.exec(text.trim());
-  assert.ok(match, text);
-  const [, usd, seen, confirmations, conflict, unmined] = match;
-  const cents = BigInt(Math.round(Number(usd) * 100));
-  const count = Number(confirmations);
-  return {
-    coin: 'BTC',
-    ref: `t${index}:0`,
-    txid: `t${index}`,
-    address: 'bc1q',
-    units: cents * 10n,
-    kind: 'output',
-    firstSeenAt: minute(Number(seen)),
-    values: [{ usdE8: (cents * E8_PER_USD) / 100n, at: minute(Number(seen)), basis: 'quote', reason: 'first_sight' }],
-    block: count > 0 ? { height: HEIGHT - count + 1, hash: 'b', time: minute(Number(seen)) } : null,
-    lock: null,
-    absentSince: null,
-    conflict: conflict ? { txid: 'other', height: conflict === '!!' ? HEIGHT : null, seenAt: minute(Number(seen) + 1) } : null,
-    unminedSince: unmined ? minute(10) : null,
-    disputedSince: null,
-  };
-}
+import { base, E8_PER_USD, HEIGHT, minute, quote, rules, tip, transferOf } from '../../test/kit/facts.ts';
+import { addMs } from './clock.ts';
+import type { Decision, PaymentFacts, PaymentStatus, Tip, Transfer } from './payment.ts';
+import { settle } from './settle.ts';
 
 const STORIES = `
 minute | from       | decisions      | transfers            | status     | exceptions          | steps
@@ -338,80 +263,6 @@ test('a payment in several transfers shows the confirmations of the one that nee
   assert.deepEqual([result.confirmations, result.confirmationsRequired], [2, 3]);
 });
 
-test('the amount that a transfer is counted with is stored with its first value', () => {
-  const unvalued = { ...transferOf('50@5 x0', 0), values: [] };
-  const value = valueTransfer({
-    payment: base,
-    transfer: unvalued,
-    spot: null,
-    now: minute(5),
-    company: { transactionUnits: unvalued.units * 3n, merchantUnits: unvalued.units * 10n },
-  });
-  assert.deepEqual(value?.company, { transactionUsdCents: 15_000n, merchantUsdCents: 50_000n });
-  const mined = { ...unvalued, values: [value!], block: { height: HEIGHT, hash: 'b', time: minute(5 + 25 * 60) } };
-  const again = valueTransfer({ payment: base, transfer: mined, spot: { priceE8: 1n, at: minute(1_505) }, now: minute(1_505) });
-  assert.equal(again?.company, undefined);
-});
-
-const renewed = (rateE8: bigint): PaymentFacts => ({ ...base, quotes: [quote, { ...quote, rateE8, from: minute(16), until: minute(31) }] });
-/** The worth of 100 USD at the first rate, first seen in the given minute; null: held. */
-const worthAt = (payment: PaymentFacts, m: number, spot: bigint | null = null) => {
-  const value = valueTransfer({
-    payment,
-    transfer: { ...transferOf(`100@${m} x0`, 0), values: [] },
-    spot: spot === null ? null : { priceE8: spot, at: minute(m) },
-    now: minute(m),
-  });
-  return value && `${value.usdE8 / E8_PER_USD} ${value.basis}`;
-};
-const HIGHER = 11_000_000_000_000n;
-const LOWER = 9_000_000_000_000n;
-
-test('value: the rate that was locked at first sight or up to ten minutes before it, else spot', () => {
-  assert.equal(worthAt(base, 5), '100 quote');
-  assert.equal(worthAt(base, 25), '100 quote');
-  assert.equal(worthAt(base, 25.1), null);
-  assert.equal(worthAt(base, 25.1, LOWER), '90 spot');
-  assert.equal(worthAt(renewed(HIGHER), 41), '110 quote');
-  assert.equal(worthAt(renewed(HIGHER), 42), null);
-});
-
-test('money first seen under a renewed rate is valued at that rate, whether it is better for the customer or not', () => {
-  for (const m of [17, 20, 25, 30]) {
-    assert.equal(worthAt(renewed(HIGHER), m), '110 quote');
-    assert.equal(worthAt(renewed(LOWER), m), '90 quote');
-  }
-});
-
-test('money that was on its way when the customer renewed the rate is not worth less for it', () => {
-  assert.equal(worthAt(renewed(LOWER), 16.5), '100 quote');
-  assert.equal(worthAt(renewed(HIGHER), 16.5), '110 quote');
-  // A rate that expired more than ten minutes before is not considered.
-  const much = { ...base, quotes: [quote, { ...quote, rateE8: LOWER, from: minute(26), until: minute(41) }] };
-  assert.equal(worthAt(much, 26.5), '90 quote');
-});
-
-test('a rate that a partial payment holds applies to what is seen in that time, and not after a renewal', () => {
-  const kept = { ...base, extendedUntil: minute(74), rateLockUntil: minute(29) };
-  assert.equal(worthAt(kept, 38), '100 quote');
-  const after = { ...kept, quotes: [quote, { ...quote, rateE8: LOWER, from: minute(30), until: minute(45) }] };
-  assert.equal(worthAt(after, 28), '100 quote');
-  assert.equal(worthAt(after, 32), '90 quote');
-});
-
-test('first sight loses its protection after 24 hours unconfirmed', () => {
-  const late = { ...transferOf('100@5 x0', 0), block: { height: HEIGHT, hash: 'b', time: minute(5 + 25 * 60) } };
-  const value = valueTransfer({
-    payment: base,
-    transfer: late,
-    spot: { priceE8: 5_000_000_000_000n, at: minute(1505) },
-    now: minute(1505),
-  });
-  assert.deepEqual([value?.usdE8, value?.reason], [50n * E8_PER_USD, 'confirmation']);
-  const soon = { ...late, block: { ...late.block, time: minute(5 + 23 * 60) } };
-  assert.equal(valueTransfer({ payment: base, transfer: soon, spot: { priceE8: 1n, at: minute(1) }, now: minute(1505) }), null);
-});
-
 test('Dash completes on a lock, or by depth without one', () => {
   const payment = { ...base, quotes: [{ ...quote, coin: 'DASH' as const }] };
   const t = { ...transferOf('90@5 x0', 0), coin: 'DASH' as const, units: 90_000_000n };
@@ -486,30 +337,6 @@ test('transfers below the dust floor do not count, and their sum is shown', () =
   assert.equal(settle(base, gone, { BTC: tip(minute(10)) }, minute(10)).dustUnits, 516n * 990n);
 });
 
-test('only listed moves', () => {
-  assert.throws(() => move('completed', 'pending'));
-  assert.throws(() => move('pending', 'completed'));
-  assert.deepEqual(NEXT.completed, []);
-});
-
-test('confirmations: merchants raise, the operator may lower, never under one', () => {
-  assert.deepEqual(
-    parseConfirmations('100:1,1000:2,*:6').map((t) => [t.belowUsdCents, t.confirmations]),
-    [
-      [10_000n, 1],
-      [100_000n, 2],
-      [null, 6],
-    ],
-  );
-  for (const wrong of ['0', '100:0,*:1', 'x', '100:1', '1000:1,100:2,*:3']) assert.throws(() => parseConfirmations(wrong), wrong);
-  const merged = mergeConfirmations(chainOf('BTC').confirmations, [{ belowUsdCents: null, confirmations: 4, rule: 'confirmations' }], null);
-  assert.deepEqual(
-    merged.map((t) => t.confirmations),
-    [4, 4, 4, 6],
-  );
-  assert.deepEqual(mergeConfirmations(chainOf('DASH').confirmations, null, parseConfirmations('1'))[0]?.rule, 'confirmations');
-});
-
 test('an ended payment is due again when one of its transfers has been absent for a day, and until the follower says so', () => {
   const absent: Transfer = { ...transferOf('100@5 x0', 0), absentSince: minute(10) };
   for (const status of ['completed', 'expired', 'failed', 'cancelled'] as const) {
@@ -518,37 +345,6 @@ test('an ended payment is due again when one of its transfers has been absent fo
     assert.deepEqual(at(minute(70), minute(70)), gone, status);
     assert.ok(at(gone, minute(70))! > gone, status);
     assert.equal(at(gone, gone), null, status);
-  }
-});
-
-test('each transfer has its own state: pending, confirmed, replaced, missing; with the confirmations that the payment requires', () => {
-  const stands = (text: string, more: Partial<Transfer> = {}, facts = base, chain = tip(minute(10)), receivedUsd = 60n) => {
-    const { state, confirmations, confirmationsRequired } = standingOf(
-      facts,
-      { ...transferOf(text, 0), ...more },
-      receivedUsd * E8_PER_USD,
-      {
-        BTC: chain,
-        DASH: chain,
-      },
-    );
-    return `${state} ${confirmations} of ${confirmationsRequired}`;
-  };
-  assert.equal(stands('60@5 x0'), 'waiting 0 of 2');
-  assert.equal(stands('60@5 x1'), 'waiting 1 of 2');
-  assert.equal(stands('60@5 x2'), 'confirmed 2 of 2');
-  assert.equal(stands('60@5 x0!'), 'replaced 0 of 2');
-  assert.equal(stands('60@5 x0!!'), 'replaced 0 of 2');
-  assert.equal(stands('60@5 x2!'), 'confirmed 2 of 2', 'in a block after all');
-  assert.equal(stands('60@5 x0', { absentSince: minute(6) }), 'absent 0 of 2');
-  assert.equal(stands('60@5 x0~'), 'waiting 0 of 2', 'out of its block, to be mined again');
-  assert.equal(stands('60@5 x2', {}, base, tip(minute(10)), 20_000n), 'waiting 2 of 6', 'what was received may ask for more');
-  // Rules that do not count confirmations report no number.
-  assert.equal(stands('60@5 x0', { coin: 'DASH', lock: 'instantsend' }), 'confirmed 0 of null');
-  assert.equal(stands('60@5 x0', { coin: 'DASH' }), 'waiting 0 of null');
-  for (const text of ['60@5 x0', '60@5 x1', '60@5 x2']) {
-    const settled = settle(base, [transferOf(text, 0)], { BTC: tip(minute(10)) }, minute(10));
-    assert.ok(stands(text).endsWith(` ${settled.confirmations} of ${settled.confirmationsRequired}`), 'as the payment tells it');
   }
 });
 

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
-import { isFinal } from '../core/settle.ts';
+import { isFinal } from '../core/status.ts';
 import type { Tx } from '../db/db.ts';
 import type { ListItem } from './queries.ts';
 import { receivedUsdCents } from './search.ts';

@@ -3,8 +3,8 @@
  * the merchant. Read once, when the transfer is first valued, and stored with its worth.
  */
 import type { Coin } from '../core/coin.ts';
+import { tierOf } from '../core/confirmation.ts';
 import type { Company, PaymentFacts, Transfer } from '../core/payment.ts';
-import { tierOf } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
 
 /** A transfer of a live payment that is valued for the first time. */

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { COIN, type Coin } from '../core/coin.ts';
-import { valueTransfer } from '../core/settle.ts';
+import { valueTransfer } from '../core/transfer-value.ts';
 import type { Tx } from '../db/db.ts';
 import { type Newcomer, readCompany } from './company.ts';
 import type { PaymentRecord } from './facts.ts';

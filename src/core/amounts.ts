@@ -1,0 +1,115 @@
+/** The amounts of a payment as they are shown: due, received, remaining, too much, and money that does not count. */
+import { earliest } from './clock.ts';
+import { COIN, type Coin } from './coin.ts';
+import { companyCents, confirmationsOf, requiredOf, requirementOf } from './confirmation.ts';
+import type { Count, Judged } from './coverage.ts';
+import type { Decided } from './decisions.ts';
+import { centsToE8, divideCeil, shownUnit } from './money.ts';
+import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted } from './payment.ts';
+import { lockEnd } from './transfer-value.ts';
+
+/** The coin of the first counted transfer, otherwise the last choice. */
+export const shownCoin = ({ quotes, fixed }: PaymentFacts, { counted }: Pick<Count, 'counted'>): Coin | null =>
+  counted[0]?.t.coin ?? quotes.at(-1)?.coin ?? fixed?.coin ?? null;
+
+export const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<Count, 'covered' | 'receivedE8'>): boolean => {
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  return covered && (receivedE8 - targetE8) * 100n > targetE8;
+};
+
+/** Confirmations over all counted transfers of a coin, because the payment waits for all of them. */
+function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
+  let company = 0n;
+  const kinds = new Set<TransferKind>();
+  for (const { t } of counted) {
+    if (t.coin !== coin) continue;
+    kinds.add(t.kind);
+    const cents = companyCents(t);
+    if (cents > company) company = cents;
+  }
+  return { company, kinds };
+}
+
+/** What is still due in the shown coin, rounded up to the last shown decimal. */
+function remaining({
+  payment,
+  coin,
+  quote,
+  amountUnits,
+  restE8,
+}: {
+  payment: PaymentFacts;
+  coin: Coin;
+  quote: Quote | null;
+  amountUnits: bigint;
+  restE8: bigint;
+}): bigint {
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  if (restE8 >= targetE8) return amountUnits;
+  const units = quote?.rateE8
+    ? divideCeil(restE8 * 10n ** BigInt(COIN[coin].decimals), quote.rateE8)
+    : divideCeil(restE8 * amountUnits, targetE8);
+  const step = shownUnit(coin);
+  return divideCeil(units, step) * step;
+}
+
+/** The amounts of the payment in the coin that is shown. */
+export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
+  const { counted, covered, receivedE8, receivedCents } = counting;
+  const { fixed } = payment;
+  const coin = shownCoin(payment, counting);
+  const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
+  const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
+  const receivedUnits = counted.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
+  const main = counted[0]?.t;
+  const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents, ...gravest(counted, coin) });
+  const least = counted.reduce<number | null>((low, { t }) => {
+    const count = confirmationsOf(t, tips[t.coin]);
+    return low === null || count < low ? count : low;
+  }, null);
+  return {
+    coin,
+    amountUnits,
+    quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
+    receivedUnits,
+    receivedUsdE8: receivedE8,
+    remainingUnits:
+      covered || coin === null || amountUnits === null
+        ? 0n
+        : remaining({ payment, coin, quote, amountUnits, restE8: centsToE8(payment.targetUsdCents) - receivedE8 }),
+    overpaidUnits: isOverpaid(payment, counting) && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
+    transactionHash: main?.txid ?? null,
+    confirmations: least ?? 0,
+    confirmationsRequired: wanted && requiredOf(wanted),
+    completionRule: wanted?.rule ?? ('confirmations' as const),
+  };
+}
+
+/** What is missing from a payment that counts as paid, apart from rounding. */
+export function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shortUnits' | 'shortUsdE8'> {
+  const coin = shownCoin(payment, counting);
+  const shortUsdE8 = centsToE8(payment.targetUsdCents) - counting.receivedE8;
+  if (!counting.covered || coin === null || shortUsdE8 <= counting.roundingE8) return { shortUnits: 0n, shortUsdE8: 0n };
+  const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
+  const amountUnits = payment.fixed?.coin === coin ? payment.fixed.units : quote?.units;
+  return {
+    shortUnits: amountUnits === undefined ? 0n : remaining({ payment, coin, quote, amountUnits, restE8: shortUsdE8 }),
+    shortUsdE8,
+  };
+}
+
+/** What arrived and does not count, by coin and by what the merchant did about it. */
+export function uncountedOf(held: readonly Judged[], { settledRefs }: Decided): readonly Uncounted[] {
+  const sums: Uncounted[] = [];
+  for (const { t, worthE8 } of held) {
+    const state = settledRefs.get(t.ref) ?? 'held';
+    const usdE8 = t.values.length === 0 ? null : worthE8;
+    const sum = sums.find((one) => one.coin === t.coin && one.state === state);
+    if (!sum) sums.push({ coin: t.coin, state, units: t.units, usdE8 });
+    else {
+      sum.units += t.units;
+      sum.usdE8 = sum.usdE8 === null || usdE8 === null ? null : sum.usdE8 + usdE8;
+    }
+  }
+  return sums;
+}

@@ -1,0 +1,105 @@
+/** When a transfer is confirmed: the tier of the amount that depends on it, locks, final blocks, and what the sources agree on. */
+import { type Coin, type ConfirmationTier, chainOf } from './coin.ts';
+import { e8ToCents } from './money.ts';
+import type { PaymentFacts, Tip, Tips, Transfer, TransferKind, TransferStanding } from './payment.ts';
+
+/** Dash: confirmations that replace a missing InstantSend lock or ChainLock; more when the node has no quorum data. */
+const DASH_CONFIRMATIONS = 6;
+const DASH_CONFIRMATIONS_BLIND = 24;
+/** Other small payments of the merchant that wait at the same time count by a quarter, because most belong to other people. */
+const MERCHANT_SHARE = 4n;
+/** Litecoin: a peg-out needs at least this many (the reorganization of April 2026 was 13 blocks deep). */
+const PEGOUT_CONFIRMATIONS = 24;
+
+/** The tier of an amount. */
+export function tierOf(facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier {
+  const tiers = facts.rules.confirmations[coin];
+  return tiers.find((row) => row.belowUsdCents === null || usdCents < row.belowUsdCents) ?? tiers.at(-1)!;
+}
+
+/** What else an attacker who replaces the block could take back together with the transfer, as far as one payer may have sent it. */
+export function companyCents(t: Transfer): bigint {
+  const company = t.values[0]?.company;
+  if (!company) return 0n;
+  const share = company.merchantUsdCents / MERCHANT_SHARE;
+  return company.transactionUsdCents > share ? company.transactionUsdCents : share;
+}
+
+/** The largest amount that depends on a transfer. */
+export function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, company }: { receivedCents: bigint; company: bigint }): bigint {
+  const own = receivedCents > targetUsdCents ? receivedCents : targetUsdCents;
+  return company > own ? company : own;
+}
+
+/** The confirmations that transfers of a coin need, by the largest amount that depends on one of them and the slowest kind. */
+export function requirementOf(
+  facts: PaymentFacts,
+  coin: Coin,
+  { kinds, ...amounts }: { receivedCents: bigint; company: bigint; kinds: ReadonlySet<TransferKind> | TransferKind },
+): ConfirmationTier {
+  const tier = tierOf(facts, coin, gravity(facts, amounts));
+  const has = (kind: TransferKind): boolean => (typeof kinds === 'string' ? kinds === kind : kinds.has(kind));
+  let { confirmations } = tier;
+  if (tier.rule === 'confirmations' && has('pegout')) confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);
+  if (has('coinbase')) confirmations = Math.max(confirmations, chainOf(coin).coinbaseMaturity);
+  return confirmations === tier.confirmations ? tier : { ...tier, confirmations };
+}
+
+export const requirement = (facts: PaymentFacts, t: Transfer, receivedCents: bigint): ConfirmationTier =>
+  requirementOf(facts, t.coin, { receivedCents, company: companyCents(t), kinds: t.kind });
+
+export const confirmationsOf = (t: Transfer, tip: Tip | undefined): number =>
+  t.block && tip ? Math.max(0, tip.height - t.block.height + 1) : 0;
+
+export function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip: Tip | undefined): boolean {
+  const count = confirmationsOf(t, tip);
+  if (!tip || (t.kind === 'coinbase' && count < chainOf(t.coin).coinbaseMaturity)) return false;
+  const chainlocked = t.lock === 'chainlock' || (t.block !== null && tip.chainlockHeight !== null && t.block.height <= tip.chainlockHeight);
+  // A missing lock is normal for fresh inputs. Depth replaces it.
+  const deep = count >= (tip.chainlockHeight === null ? DASH_CONFIRMATIONS_BLIND : DASH_CONFIRMATIONS);
+  switch (rule) {
+    case 'confirmations':
+      return count >= Math.max(1, confirmations);
+    case 'instantsend':
+      return t.lock !== null || chainlocked || deep;
+    case 'instantsend_or_chainlock':
+      return chainlocked || (t.lock === 'instantsend' && count >= 1) || deep;
+    case 'chainlock':
+      return (chainlocked && count >= 1) || deep;
+    case 'safe':
+      return t.block !== null && tip.safeHeight !== null && t.block.height <= tip.safeHeight && count >= confirmations;
+    case 'finalized':
+      return t.block !== null && tip.finalizedHeight !== null && t.block.height <= tip.finalizedHeight;
+  }
+}
+
+/**
+ * Why a transfer that is confirmed on the followed chain does not complete yet: all sources of the coin must show its block and the
+ * required number of blocks on top. Null when they do, or when there is only one source.
+ */
+export function whyNotAgreed(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
+  const agreement = tip?.agreement;
+  if (!tip || !agreement) return null;
+  if (agreement.above && amount > agreement.above.usdCents) return agreement.above.reason;
+  const isIn = t.block !== null && t.block.height <= agreement.height;
+  if (isIn && isConfirmed(t, wanted, { ...tip, height: Math.min(tip.height, agreement.height) })) return null;
+  // Only the operator's own node reports locks of unconfirmed transactions.
+  const isLocked = t.lock !== null && isConfirmed({ ...t, block: null }, wanted, tip);
+  if (isLocked && agreement.lockUsdCents !== null && amount <= agreement.lockUsdCents) return null;
+  return `the sources of this chain have not agreed on block ${isIn || !t.block ? agreement.height + 1 : t.block.height} yet`;
+}
+
+export const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
+  rule === 'confirmations' ? Math.max(1, confirmations) : null;
+
+/** What one transfer needs and how far it is, for a payment that has received this much. */
+export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigint, tips: Tips): TransferStanding {
+  const tip = tips[t.coin];
+  const wanted = requirement(facts, t, e8ToCents(receivedUsdE8));
+  return {
+    state:
+      !t.block && t.conflict ? 'replaced' : !t.block && t.absentSince ? 'absent' : isConfirmed(t, wanted, tip) ? 'confirmed' : 'waiting',
+    confirmations: confirmationsOf(t, tip),
+    confirmationsRequired: requiredOf(wanted),
+  };
+}
