@@ -2,6 +2,7 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
+import { createElectrumSource } from './chains/bitcoin/electrum/electrum-source.ts';
 import {
   createHeaderService,
   createHeaderServices,
@@ -37,6 +38,7 @@ import { startMails } from './notices/mail-worker.ts';
 import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
 import { createOutgoing } from './outgoing/http-client.ts';
 import type { Outgoing } from './outgoing.ts';
+import { oursOf } from './payments/look-ups.ts';
 import { startSweep } from './payments/sweep.ts';
 import { startTextIndex } from './payments/texts.ts';
 import { forgetEndedSignIns } from './people/sign-in.ts';
@@ -117,11 +119,12 @@ export async function restore(config: Config, { file, log }: { file: string; log
   }
 }
 
-/** The sources of a coin in order of preference: nodes, peers, Blockbook servers. */
+/** The sources of a coin in order of preference: nodes, peers, Blockbook servers, Electrum servers. */
 function openSources({
   config,
   coin,
   headers,
+  starts,
   work,
   db,
   outgoing,
@@ -131,6 +134,7 @@ function openSources({
   config: Config;
   coin: Coin;
   headers: HeaderServices;
+  starts: ProofStarts;
   work: WorkThread;
   db: Db;
   outgoing: Outgoing;
@@ -167,7 +171,28 @@ function openSources({
     const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
     add(nameOfSource(url), trusts.shift()!, source, follows);
   }
-  return sources;
+  const keptByFollowers = sources.some((one) => one.follows && !one.onDemand);
+  const electrum = openElectrum({ config, coin, headers, starts, work, db, log, clock }, keptByFollowers);
+  return electrum ? [...sources, electrum] : sources;
+}
+
+/** Electrum servers only answer lookups: they have no vote. Null: none are set. `keptByFollowers`: the headers are stored by followers. */
+function openElectrum(
+  { config, coin, headers, starts, work, db, log, clock }: Omit<Parameters<typeof openSources>[0], 'outgoing'>,
+  keptByFollowers: boolean,
+): NamedSource | null {
+  const { family, chain } = COIN[coin];
+  const network = config.networks[chain];
+  const urls = config.electrumUrls[coin];
+  if (urls.length === 0 || !isBitcoinLike(family)) return null;
+  const source = createElectrumSource({
+    ...{ family, network, urls, keptByFollowers, hashWork: work.hashWork, db, clock, log },
+    proof: starts(family, network) ?? regtestProof(family),
+    shared: () => headers.of(family, network)?.opened() ?? null,
+    proxy: config.p2pProxy === null ? null : readProxy(config.p2pProxy),
+    ours: oursOf(db, coin),
+  });
+  return { name: 'electrum', trust: 'untrusted', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true };
 }
 
 /** What tests replace: where the header chains begin. No setting changes it. */
@@ -202,7 +227,7 @@ export async function openCore(
     const chains = new Map<ChainId, Chain>();
     for (const coin of NATIVE_COINS) {
       const { chain: id } = COIN[coin];
-      const sources = openSources({ config, coin, headers, work, db, outgoing, log, clock });
+      const sources = openSources({ config, coin, headers, starts, work, db, outgoing, log, clock });
       if (sources.length === 0) continue;
       const chain = joinSources({ coin, network: config.networks[id], sources, log, clock });
       chains.set(id, chain);

@@ -109,6 +109,16 @@ export const CONFIG: readonly ConfigKey[] = [
       'Blockbook servers, comma-separated. They look up any address, confirm the chain tip, and detect payments when no node is set (except for ETH).',
   },
   {
+    name: '<COIN>_ELECTRUM_URL',
+    kind: 'bitcoin',
+    type: 'urls',
+    default: '',
+    description:
+      'Electrum servers that look up any address and transaction, without a node: tls://host:port or, for private and .onion addresses, tcp://host:port, comma-separated. Their answers are proven, or given by servers of two operators. public stands for the list of public servers that Florin ships.',
+    danger:
+      'The operators of these servers learn which addresses and transactions you look up, when, and the IP address of this machine, unless P2P_PROXY is set. They are never asked about the addresses of payments.',
+  },
+  {
     name: '<COIN>_P2P',
     kind: 'bitcoin',
     type: 'auto | on | off',
@@ -128,7 +138,8 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'P2P_PROXY',
     type: 'url',
     default: '',
-    description: 'SOCKS5 proxy for connections to peers, such as Tor: socks5://127.0.0.1:9050. It also resolves the names of peers.',
+    description:
+      'SOCKS5 proxy for connections to peers and Electrum servers, such as Tor: socks5://127.0.0.1:9050. It also resolves their names.',
   },
   {
     name: '<COIN>_TRUST',
@@ -207,6 +218,8 @@ export type Config = {
   /** In order of preference; empty when none is set. */
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
+  /** As tls://host:port, tcp://host:port or `public`; empty when none is set. */
+  electrumUrls: Readonly<Record<Coin, readonly string[]>>;
   /** As host:port; empty: peers are found by DNS. */
   peers: Readonly<Record<Coin, readonly string[]>>;
   /** `on_demand`: once a wallet needs it. */
@@ -274,6 +287,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   for (const chain of CHAINS) networks[chain] = 'mainnet';
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
+  const electrumUrls = {} as Record<Coin, readonly string[]>;
   const peers = {} as Record<Coin, readonly string[]>;
   const p2p = {} as Record<Coin, P2p>;
   const trusts = {} as Record<Coin, readonly Trust[]>;
@@ -293,6 +307,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
           alone: nodeUrls[coin].length + blockbookUrls[coin].length === 0,
         })
       : 'off';
+    electrumUrls[coin] = isBitcoin ? readElectrum(`${coin}_ELECTRUM_URL`, list(`${coin}_ELECTRUM_URL`), networks[COIN[coin].chain]) : [];
     trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
     const tiers = text(`${coin}_CONFIRMATIONS`);
     if (tiers !== null) {
@@ -320,6 +335,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
     blockbookUrls,
+    electrumUrls,
     peers,
     p2p,
     p2pProxy: readProxyUrl(text('P2P_PROXY')),
@@ -358,6 +374,21 @@ function readP2p(coin: Coin, word: string, { network, given, alone }: { network:
   }
   if (word === 'on') return 'on';
   return given || alone ? 'on_demand' : 'off';
+}
+
+/** The most Electrum servers that are set for one coin. */
+const MAX_ELECTRUM = 16;
+function readElectrum(name: string, servers: readonly string[], network: Network): readonly string[] {
+  if (servers.length === 0) return servers;
+  if (network === 'testnet') throw new ConfigError(name, 'can only be used on mainnet and regtest');
+  const isServer = (server: string): boolean =>
+    /^(?:tls|tcp):\/\/(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(server) && URL.canParse(server);
+  if (servers.length > MAX_ELECTRUM || !servers.every((server) => server === 'public' || isServer(server)))
+    throw new ConfigError(name, `must be up to ${MAX_ELECTRUM} servers as tls://host:port or tcp://host:port, or public`);
+  if (servers.includes('public') && network !== 'mainnet') throw new ConfigError(name, 'can be public only on mainnet');
+  const plain = servers.find((server) => server.startsWith('tcp:') && !server.includes('.onion:') && defaultTrust(server) !== 'own');
+  if (plain !== undefined) throw new ConfigError(name, `must use tls:// for ${plain}, because others could read and change what is sent`);
+  return servers;
 }
 
 function readProxyUrl(value: string | null): string | null {

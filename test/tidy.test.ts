@@ -114,7 +114,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
-  chains: ['header_pages', 'known_peers', 'peer_status'],
+  chains: ['header_pages', 'known_peers', 'peer_status', 'electrum_certificates'],
 };
 /** Statements over several owners' tables, with the reason. */
 const SHARED: ReadonlySet<string> = new Set([

@@ -184,6 +184,13 @@ export interface ChainSource {
   readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
   /** Calls back when something may be new, until the returned function is called. Hints may be lost, so listeners also poll. */
   onHint?(wake: () => void): () => void;
+  /** For sources that ask one of several servers, and name those that they do not ask. */
+  servers?: {
+    /** As far as known, without asking. */
+    states(): readonly ServerState[];
+    /** Connects to all of them. */
+    check(): Promise<readonly ServerState[]>;
+  };
   /** How many of its answers were unusable and were replaced, by method, since the start. */
   unusable?(): ReadonlyMap<string, number>;
   close(): void;
@@ -195,6 +202,18 @@ export type SourceConnection = {
   isReady(): boolean;
   stop(): Promise<void>;
 };
+/** A server among several of one source. */
+export type ServerState = {
+  /** Host and port. */
+  name: string;
+  /** `unused`: nothing was asked yet, or not for minutes. */
+  state: 'ok' | 'down' | 'unused';
+  /** Why it is not used; null when it is. */
+  reason: string | null;
+  software: string | null;
+  height: number | null;
+};
+
 export type NamedSource = {
   /** Host and port, never credentials. */
   name: string;
@@ -207,6 +226,8 @@ export type NamedSource = {
   connection?: SourceConnection;
   /** It is connected only once a wallet needs it. */
   onDemand?: boolean;
+  /** Whether it only answers lookups: it has no vote on what completes, and its absence holds nothing up. */
+  onlyLookUps?: boolean;
 };
 
 /** The state of one source of a coin. A source that is down, syncing or on another network has no vote. */

@@ -17,12 +17,16 @@ type Standing = Pick<SourceState, 'state' | 'reason' | 'health'>;
 
 type Joined = { coin: Coin; network: Network; sources: readonly NamedSource[]; log: Log; clock: Clock };
 
+/** Whether no other source can replace this one. Those that only answer lookups replace none, and check their network themselves. */
+const isAlone = (one: NamedSource, sources: readonly NamedSource[]): boolean =>
+  one.onlyLookUps === true || sources.filter(({ onlyLookUps }) => !onlyLookUps).length === 1;
+
 /** Rejects sources on another chain: all must show the same block 0 as the first that answered. */
 function createOrigin({ coin, sources }: Pick<Joined, 'coin' | 'sources'>): (one: NamedSource) => Promise<void> {
   let origin: string | null = null;
   const sameOrigin = new Set<NamedSource>();
   return async (one) => {
-    if (sameOrigin.has(one) || sources.length === 1) return;
+    if (sameOrigin.has(one) || isAlone(one, sources)) return;
     const hash = (await one.source.blockAt(0))?.hash;
     if (hash === undefined) throw new ChainError('outage', `${one.name} does not show block 0`);
     origin ??= hash;
@@ -66,7 +70,7 @@ function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>)
   const inspect = async (one: NamedSource): Promise<Standing> => {
     const open = asked.get(one) ?? { answer: examine(one).finally(() => asked.delete(one)), sinceMs: clock.monotonicMs() };
     asked.set(one, open);
-    if (sources.length === 1 || !(await isSlow(open.answer, SLOW_MS - (clock.monotonicMs() - open.sinceMs)))) return open.answer;
+    if (isAlone(one, sources) || !(await isSlow(open.answer, SLOW_MS - (clock.monotonicMs() - open.sinceMs)))) return open.answer;
     const standing: Standing = { state: 'down', reason: `${one.name} does not answer within ${SLOW_MS / 1000} s`, health: null };
     known.set(one, { ...standing, atMs: clock.monotonicMs() });
     return standing;
@@ -175,6 +179,8 @@ export function joinSources({ coin, network, sources, log, clock }: Joined): Cha
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
+  // Peers tell no fees, so they come last.
+  const forFees = sources.toSorted((a, b) => Number(a.connection !== undefined) - Number(b.connection !== undefined));
   const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources, standings });
   return {
     coin,
@@ -182,7 +188,7 @@ export function joinSources({ coin, network, sources, log, clock }: Joined): Cha
     sources,
     follows: followers.length > 0,
     onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
-    survey: () => survey(sources),
+    survey: () => survey(sources.filter((one) => !one.onlyLookUps)),
     genesis: () => follow((source) => source.genesis()),
     health: () => follow((source) => source.health()),
     tip: () => follow((source) => source.tip()),
@@ -194,7 +200,7 @@ export function joinSources({ coin, network, sources, log, clock }: Joined): Cha
     finality: () => follow((source) => source.finality()),
     transaction: (txid, hint) => any((source) => source.transaction(txid, hint)),
     addressSummary: (address) => any((source) => source.addressSummary(address)),
-    fees: () => any((source) => source.fees()),
+    fees: () => lookUp((source) => source.fees(), { sources: forFees, standings }),
     readUnspent: (of) =>
       any(async (source) => {
         if (source.readUnspent) return source.readUnspent(of);

@@ -1,5 +1,6 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
 import { backup, ROLES, restore } from '../app.ts';
+import { forgetCertificate } from '../chains/bitcoin/electrum/electrum-certificates.ts';
 import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
 import { claimDeposit } from '../follow/look-ahead.ts';
 import { diagnose, verifyAddresses } from '../operate/doctor.ts';
@@ -38,6 +39,14 @@ export const INSTALL_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const coin = coinOf(flags);
       return { coin, ...(await releaseChain(ctx, { coin, reason: need(flags, 'reason') })) };
+    },
+  },
+  'chain accept-certificate': {
+    about: 'Accept the new certificate of an Electrum server that doctor reports',
+    options: { server: { value: 'HOST:PORT', about: 'The server, as doctor shows it', required: true } },
+    run: async ({ db }, flags) => {
+      const server = need(flags, 'server');
+      return { server, forgotten: await forgetCertificate(db, { server }) };
     },
   },
   'deposit claim': {

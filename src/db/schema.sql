@@ -1102,3 +1102,10 @@ create table peer_status (
   PRIMARY KEY (coin, network),
   CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );
+
+create table electrum_certificates (
+  server text not null,
+  identity text not null,
+  first_seen_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (server)
+);

@@ -99,13 +99,17 @@ async function readBalance(call: Call<string, typeof BalanceQuery, TObject, type
   });
 }
 
-/** Reads a merchant's deposit address from the ledger; other addresses, and those with outgoing payments, need an indexed source. */
+/**
+ * Reads a merchant's deposit address from the ledger; other addresses, and those with outgoing payments, need an indexed source. Where
+ * that is a server of others, no deposit address of any merchant is sent there.
+ */
 const readLiveBalance = (
   call: Pick<Call, 'ctx' | 'owner'>,
   { coin, address, key }: { coin: Coin; address: string; key: string },
 ): Promise<AddressSummary> =>
   ask(call, coin, async (source) => {
-    const own = await getDepositBalance(call.ctx, source, { merchantId: call.owner.merchantId, coin, key });
+    const isShared = source.sources.some(({ onlyLookUps }) => onlyLookUps);
+    const own = await getDepositBalance(call.ctx, source, { merchantId: isShared ? null : call.owner.merchantId, coin, key });
     return own === null || own === 'unknown' ? source.addressSummary(address) : own;
   });
 

@@ -1,7 +1,9 @@
 /** Lookups answered from the ledger alone: what arrived at an address that was issued here. */
+import type { Ours } from '../chains/bitcoin/electrum/electrum-desk.ts';
 import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, kindOf, type Mode } from '../core/coin.ts';
+import type { Db } from '../db/db.ts';
 
 type Received = {
   ref: string;
@@ -38,19 +40,20 @@ export async function getTestBalance(ctx: Context, wanted: { merchantId: string;
 }
 
 /**
- * A deposit address of this merchant, without an index: deposits are recorded, and the node reports which of them are unspent.
- * Null: not such an address. `unknown`: money was spent from it, and only an index knows in how many transactions.
+ * A deposit address of this merchant, or of any (`null`), without an index: deposits are recorded, and the node reports which of them
+ * are unspent. What an address holds is public. Null: not such an address. `unknown`: money was spent from it, and only an index knows in how many transactions.
  * Errors: ChainError.
  */
 export async function getDepositBalance(
   ctx: Context,
   chain: Chain,
-  { merchantId, coin, key }: { merchantId: string; coin: Coin; key: string },
+  { merchantId, coin, key }: { merchantId: string | null; coin: Coin; key: string },
 ): Promise<AddressSummary | 'unknown' | null> {
-  const [own] = await ctx.db.sql<{ address: string }[]>`
-    select address from deposit_addresses where coin = ${COIN[coin].family} and key = ${key} and merchant_id = ${merchantId}`;
+  const [own] = await ctx.db.sql<{ address: string; merchantId: string }[]>`
+    select address, merchant_id as "merchantId" from deposit_addresses
+    where coin = ${COIN[coin].family} and key = ${key} and (${merchantId}::text is null or merchant_id = ${merchantId})`;
   if (!own) return null;
-  const rows = await readReceived(ctx, { merchantId, mode: 'live', coin, address: own.address });
+  const rows = await readReceived(ctx, { ...own, mode: 'live', coin });
   const mined = rows.filter((row) => row.isMined);
   const receivedUnits = sum(mined);
   // LTC: a peg-out keeps the ref it had in the mempool, which is not the output on the chain.
@@ -81,3 +84,13 @@ export async function findTransferBlock(
     where t.txid = ${txid} and t.coin = ${coin} and t.merchant_id = ${merchantId} and t.block_hash is not null and p.mode = 'live' limit 1`;
   return found;
 }
+
+/** What belongs to payments of any merchant, so that strangers' servers are not asked about it. */
+export const oursOf = ({ sql }: Db, coin: Coin): Ours => ({
+  hasTransaction: async (txid) => (await sql`select 1 from transfers where txid = ${txid} and coin = ${coin} limit 1`).length > 0,
+  scriptsOf: async (scripts) => {
+    const rows = await sql<{ key: string }[]>`
+      select key from deposit_addresses where coin = ${COIN[coin].family} and key = any(${scripts}::text[])`;
+    return new Set(rows.map(({ key }) => key));
+  },
+});

@@ -30,12 +30,12 @@ export function transaction(
 }
 
 export type MinedBlock = { hash: string; header: Buffer; bytes: Buffer };
-/** Mines one block on a parent. */
+/** Mines one block on a parent. `script`: what its coins are paid to. */
 export function mineBlock(
   parent: string,
-  { timeSeconds, transactions = [] }: { timeSeconds: number; transactions?: readonly Buffer[] },
+  { timeSeconds, transactions = [], script = '51' }: { timeSeconds: number; transactions?: readonly Buffer[]; script?: string },
 ): MinedBlock {
-  const all = [transaction([{ script: '51', units: 5_000_000_000n }], { coinbase: true }), ...transactions];
+  const all = [transaction([{ script, units: 5_000_000_000n }], { coinbase: true }), ...transactions];
   const header = Buffer.alloc(80);
   header.writeInt32LE(0x20000000);
   hidden(parent).copy(header, 4);

@@ -77,6 +77,8 @@ export type StoredChain = {
   chain: HeaderChain;
   /** Writes what changed since the last time. Errors: those of the database; what was not written is written the next time. */
   save(): Promise<void>;
+  /** Reads what another process wrote above our tip. False: it is on another branch, so the chain must be opened again. */
+  catchUp(): Promise<boolean>;
 };
 
 /** The chain that begins at this release's checkpoint, with the headers that are stored above it. */
@@ -113,6 +115,15 @@ export async function openHeaderChain({ db, ...options }: { db: Db } & Parameter
       const result = queue.then(saveNow);
       queue = result.catch(() => {});
       return result;
+    },
+    catchUp: async () => {
+      try {
+        await loadHeaders(db.sql, params, chain.tip().height + 1, chain.restore);
+        return true;
+      } catch (error) {
+        if (error instanceof RangeError) return false;
+        throw error;
+      }
     },
   };
 }

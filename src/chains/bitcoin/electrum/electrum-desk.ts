@@ -1,0 +1,206 @@
+/** What lookups by Electrum servers share: transactions read and proven, each once, and what is never asked. */
+import type { BitcoinFamily, Network } from '../../../core/coin.ts';
+import { addressOfScript } from '../../address.ts';
+import { ChainError } from '../../chain.ts';
+import { HEADER_BYTES, idOf, showHash } from '../header.ts';
+import type { RawOutput } from '../raw-block.ts';
+import { AnswerError, LARGE_BYTES, ServerError } from './electrum-connection.ts';
+import type { ElectrumHeaders } from './electrum-headers.ts';
+import { checkBranch, isHash, isHex, ProofError, type ProvenTransaction, readBranch, readTransaction } from './electrum-proof.ts';
+import type { ElectrumServers, Session } from './electrum-servers.ts';
+
+/** What belongs to payments of this service, which strangers are not asked about. */
+export type Ours = {
+  hasTransaction(txid: string): Promise<boolean>;
+  /** Those of these output scripts (hex) that are deposit addresses. */
+  scriptsOf(scripts: readonly string[]): Promise<ReadonlySet<string>>;
+};
+
+/** Where a transaction was proven to be. */
+export type Place = { height: number; hash: string; timeSeconds: number };
+
+export type Desk = {
+  family: BitcoinFamily;
+  network: Network;
+  servers: ElectrumServers;
+  headers: ElectrumHeaders;
+  ours: Ours;
+  /** Before a server is asked again that may only be a moment behind. */
+  pauseMs: number;
+  transactions: Kept<ProvenTransaction>;
+  /** Of transactions, of blocks, and of headers below the checkpoint. */
+  places: Kept<Place>;
+  depths: Kept<number>;
+  lowHeaders: Kept<Buffer>;
+};
+
+/** A cache with a limit: the longest unused goes first. */
+export type Kept<T> = { get(key: string): T | undefined; set(key: string, value: T): void };
+export function createKept<T>(most: number, sizeOf: (value: T) => number = () => 1): Kept<T> {
+  const values = new Map<string, T>();
+  let size = 0;
+  return {
+    get: (key) => {
+      const value = values.get(key);
+      if (value === undefined) return undefined;
+      values.delete(key);
+      values.set(key, value);
+      return value;
+    },
+    set: (key, value) => {
+      const before = values.get(key);
+      if (before !== undefined) size -= sizeOf(before);
+      values.delete(key);
+      values.set(key, value);
+      size += sizeOf(value);
+      for (const [oldest, one] of values) {
+        if (size <= most || oldest === key) return;
+        values.delete(oldest);
+        size -= sizeOf(one);
+      }
+    },
+  };
+}
+
+export function createDesk(parts: Pick<Desk, 'family' | 'network' | 'servers' | 'headers' | 'ours' | 'pauseMs'>): Desk {
+  return {
+    ...parts,
+    // An output takes a few hundred bytes beside its script.
+    transactions: createKept(16 << 20, ({ bytes, outputs, spends }) => bytes + 300 * (outputs.length + spends.length)),
+    places: createKept(10_000),
+    depths: createKept(10_000),
+    lowHeaders: createKept(10_000),
+  };
+}
+
+export const scriptOf = ({ script }: RawOutput): string => Buffer.from(script).toString('hex');
+export const addressOf = ({ family, network }: Desk, output: RawOutput): string =>
+  addressOfScript(scriptOf(output), { coin: family, network }) ?? '';
+
+/** What one server's failure means for the lookup: the next one is asked. Other errors are thrown. */
+export function noteFailure(error: unknown, session: Session, failures: string[]): void {
+  if (error instanceof ProofError) failures.push(`${session.name} ${session.leaveOut('wrong', `sent ${error.message}`).message}`);
+  else if (error instanceof ServerError || error instanceof AnswerError) failures.push(`${session.name} ${error.message}`);
+  else throw error;
+}
+
+/** One lookup failed, because something could not be proven or witnessed. */
+export function missing({ family }: Desk, what: string, failures: readonly string[]): ChainError {
+  const why = failures.length === 0 ? '' : ` (${failures.slice(0, 4).join('; ')})`;
+  return new ChainError('outage', `${what}; set more servers in ${family}_ELECTRUM_URL, or try again${why}`);
+}
+
+/** JSON-RPC's own errors tell nothing about a transaction: the answer is too large, or the server is broken. */
+const isGeneral = (code: number | null): boolean => code !== null && code >= -32_768 && code <= -32_000;
+
+/** A transaction as this server has it. Null: it says that it has none. Errors: ServerError, ProofError. */
+export async function askTransaction({ family, transactions }: Desk, session: Session, txid: string): Promise<ProvenTransaction | null> {
+  let hex: unknown;
+  try {
+    hex = await session.ask('blockchain.transaction.get', [txid], LARGE_BYTES);
+  } catch (error) {
+    if (error instanceof AnswerError && !isGeneral(error.code)) return null;
+    throw error;
+  }
+  const transaction = readTransaction(hex, txid, family);
+  transactions.set(txid, transaction);
+  return transaction;
+}
+
+/** A transaction that must exist, from any server or from before. Errors: ServerError, ProofError. */
+export async function readKnown(desk: Desk, session: Session, txid: string): Promise<ProvenTransaction> {
+  const found = desk.transactions.get(txid) ?? (await askTransaction(desk, session, txid));
+  if (!found) throw new ServerError('away', 'does not have a transaction that is in a block');
+  return found;
+}
+
+/** A header below the checkpoint is not proven: two operators must show the same one. Errors: ChainError, ServerError. */
+async function lowHeader(desk: Desk, height: number): Promise<Buffer> {
+  const known = desk.lowHeaders.get(String(height));
+  if (known) return known;
+  const failures: string[] = [];
+  const shown: Buffer[] = [];
+  for await (const session of desk.servers.sessions(failures)) {
+    try {
+      const hex = await session.ask('blockchain.block.header', [height]);
+      if (!isHex(hex) || hex.length < 2 * HEADER_BYTES) throw new ProofError('a header of another form');
+      const header = Buffer.from(hex.slice(0, 2 * HEADER_BYTES), 'hex');
+      if (shown.some((other) => other.equals(header))) {
+        desk.lowHeaders.set(String(height), header);
+        return header;
+      }
+      shown.push(header);
+    } catch (error) {
+      noteFailure(error, session, failures);
+    }
+  }
+  throw missing(desk, `block ${height} is below the checkpoint of this release, and no two servers show the same header for it`, failures);
+}
+
+/** The header of the best chain at a height. Errors: ChainError, ServerError. */
+async function headerAt(desk: Desk, height: number): Promise<{ header: Buffer; place: Place }> {
+  const known = desk.headers.at(height);
+  if (known) return { header: known.bytes, place: known };
+  if (height > desk.headers.checkpointHeight) throw new ServerError('away', `names block ${height}, which is not known yet`);
+  const header = await lowHeader(desk, height);
+  const hash = showHash(idOf(desk.headers.params, header));
+  return { header, place: { height, hash, timeSeconds: header.readUInt32LE(68) } };
+}
+
+/**
+ * How deep the transactions of a block are in its merkle tree: as deep as its coinbase. Anything on another level is not a transaction
+ * (CVE-2017-12842). Errors: ServerError, AnswerError, ProofError.
+ */
+async function depthOf(desk: Desk, session: Session, { header, place }: { header: Buffer; place: Place }): Promise<number> {
+  const known = desk.depths.get(place.hash);
+  if (known !== undefined) return known;
+  const answer = await session.ask('blockchain.transaction.id_from_pos', [place.height, 0, true]);
+  const { tx_hash: txid, merkle } = (typeof answer === 'object' && answer !== null ? answer : {}) as Record<string, unknown>;
+  const branch = readBranch(merkle, 0);
+  if (!isHash(txid)) throw new ProofError('a coinbase without a hash');
+  checkBranch(txid, branch, header);
+  if (!(await readKnown(desk, session, txid)).isCoinbase) throw new ProofError('another transaction as the coinbase of a block');
+  desk.depths.set(place.hash, branch.siblings.length);
+  return branch.siblings.length;
+}
+
+/** Where a transaction is, as proven before and still true. */
+export function knownPlace({ places, headers, lowHeaders }: Desk, txid: string): Place | null {
+  const place = places.get(txid);
+  if (!place) return null;
+  return headers.at(place.height)?.hash === place.hash || lowHeaders.get(String(place.height)) ? place : null;
+}
+
+/** Proves that a transaction is in the block at a height. Errors: ChainError, ServerError, AnswerError, ProofError. */
+export async function provePlace(desk: Desk, session: Session, txid: string, height: number): Promise<Place> {
+  const known = knownPlace(desk, txid);
+  if (known?.height === height) return known;
+  const at = await headerAt(desk, height);
+  const answer = await session.ask('blockchain.transaction.get_merkle', [txid, height]);
+  const { merkle, pos } = (typeof answer === 'object' && answer !== null ? answer : {}) as Record<string, unknown>;
+  const branch = readBranch(merkle, pos);
+  checkBranch(txid, branch, at.header);
+  if ((await depthOf(desk, session, at)) !== branch.siblings.length)
+    throw new ProofError('a branch that is not as long as that of the coinbase');
+  const { hash, timeSeconds } = at.place;
+  const place = { height, hash, timeSeconds };
+  desk.places.set(txid, place);
+  return place;
+}
+
+/** One entry of the history of a script; `height` 0: it is not in a block. */
+export type Entry = { txid: string; height: number };
+
+/** The history of a script as a server tells it. Errors: ServerError, AnswerError, ProofError. */
+export async function askHistory(session: Session, scriptHash: string): Promise<Entry[]> {
+  const answer = await session.ask('blockchain.scripthash.get_history', [scriptHash], LARGE_BYTES);
+  if (!Array.isArray(answer)) throw new ProofError('a history of another form');
+  const seen = new Set<string>();
+  return answer.map((entry: unknown) => {
+    const { tx_hash: txid, height } = (typeof entry === 'object' && entry !== null ? entry : {}) as Record<string, unknown>;
+    if (!isHash(txid) || seen.has(txid) || !Number.isSafeInteger(height) || (height as number) < -1)
+      throw new ProofError('a history of another form');
+    seen.add(txid);
+    return { txid, height: Math.max(0, height as number) };
+  });
+}
