@@ -1,5 +1,5 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
-import { COIN, COINS, kindOf } from '../src/core/coin.ts';
+import { CHAIN, CHAINS, COIN, COINS, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
 import { ACTIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
@@ -27,6 +27,10 @@ ${Object.entries(unions)
   .map(([name, list]) => `export type ${name} = ${list.map((value) => `'${value}'`).join(' | ')};\n`)
   .join('')}
 ${values('COINS', UNIONS.Coin)}export const COIN_NAMES = { ${COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].name}'`).join(', ')} } as const;
+/** By network ID. */
+export const NETWORK_NAMES = { ${CHAINS.map((chain) => `${JSON.stringify(chain)}: '${CHAIN[chain].name}'`).join(', ')} } as const;
+/** The networks that coins are native to. */
+export const NATIVE_NETWORKS = { ${NATIVE_COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].chain}'`).join(', ')} } as const;
 /** Coins of outputs (\`bitcoin\`) and of accounts (\`ethereum\`). */
 export const COIN_KINDS = { ${COINS.map((coin) => `${JSON.stringify(coin)}: '${kindOf(coin)}'`).join(', ')} } as const;
 ${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}

@@ -23,6 +23,10 @@ export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.c
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const COIN_NAMES = { "BTC": 'Bitcoin', "ETH": 'Ethereum', "LTC": 'Litecoin', "DASH": 'Dash', "DOGE": 'Dogecoin' } as const;
+/** By network ID. */
+export const NETWORK_NAMES = { "bitcoin": 'Bitcoin', "ethereum": 'Ethereum', "litecoin": 'Litecoin', "dash": 'Dash', "dogecoin": 'Dogecoin' } as const;
+/** The networks that coins are native to. */
+export const NATIVE_NETWORKS = { "BTC": 'bitcoin', "ETH": 'ethereum', "LTC": 'litecoin', "DASH": 'dash', "DOGE": 'dogecoin' } as const;
 /** Coins of outputs (`bitcoin`) and of accounts (`ethereum`). */
 export const COIN_KINDS = { "BTC": 'bitcoin', "ETH": 'ethereum', "LTC": 'bitcoin', "DASH": 'bitcoin', "DOGE": 'bitcoin' } as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;

@@ -1,5 +1,6 @@
 /** Amounts as the exact decimal texts that the service sends. Nothing here goes through a float. */
 import { FIATS } from '../generated/api.ts';
+import { coinText } from './coin.ts';
 
 /** Decimals of a coin amount that are shown; the others are on hover and in exports. */
 const SHOWN = 8;
@@ -21,12 +22,12 @@ export function significant(amount: string): string {
 /** Two decimals of US dollars; for rates below a dollar, four digits. Rounds down; the exact rate is shown on hover. */
 export const shortDollars = (amount: string): string => /^-?0\.0*[1-9]?\d{0,3}|^-?\d+(\.\d{1,2})?/.exec(amount)![0];
 
-/** "27.23 DASH", "€24.00", or "$816.95" for US dollars. */
+/** "27.23 DASH", "25.5 USDC on Base", "€24.00", or "$816.95" for US dollars. */
 export function moneyText(amount: string, currency = 'USD'): string {
   if (currency !== 'USD')
     return FIATS.some((fiat) => fiat === currency)
       ? formatOf(currency, placesOf(amount)).format(amount as Intl.StringNumericLiteral)
-      : `${grouped(significant(amount))} ${currency}`;
+      : `${grouped(significant(amount))} ${coinText(currency)}`;
   const dollars = grouped(shortDollars(amount));
   return dollars.startsWith('-') ? `-$${dollars.slice(1)}` : `$${dollars}`;
 }

@@ -1,9 +1,11 @@
 /** The charts of Home: volume by coin, conversion, failures. Each has a text description, a table view, and a CSV download. */
+
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { COINS, type Coin } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
+import { coinText } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
-import { EXCEPTION_WORDS, Money } from './values.tsx';
+import { CoinLabel, EXCEPTION_WORDS, Money } from './values.tsx';
 
 type Home = Reply<'GET /:mode/home'>;
 type Cell = string | number;
@@ -149,7 +151,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
     <ChartCard
       title="Volume per day"
       file={`volume-${range.from}-${range.until}.csv`}
-      head={['Day', 'Completed', 'USD', ...coins]}
+      head={['Day', 'Completed', 'USD', ...coins.map(coinText)]}
       rows={data.days.map((day) => [
         day.day,
         day.completed,
@@ -193,7 +195,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
                     height={height}
                     className={FILL[coin] ?? 'fill-accent'}
                   >
-                    <title>{`${shortDay(day.day)}: $${day.coins.find((one) => one.currency === coin)?.volume_usd} in ${coin}`}</title>
+                    <title>{`${shortDay(day.day)}: $${day.coins.find((one) => one.currency === coin)?.volume_usd} in ${coinText(coin)}`}</title>
                   </rect>
                 )
               );
@@ -205,7 +207,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
         {coins.map((coin) => (
           <li key={coin} className="flex items-center gap-1.5">
             <span className={`size-2.5 rounded-sm ${DOT[coin] ?? 'bg-accent'}`} />
-            {coin}
+            <CoinLabel coin={coin} />
           </li>
         ))}
       </ul>

@@ -2,7 +2,27 @@
 import { useState } from 'react';
 import type { PaymentException, PaymentStatus } from '../generated/api.ts';
 import { moneyText, shortDollars, significant } from '../lib/amount.ts';
+import { coinText, partsOf } from '../lib/coin.ts';
 import { Icon, type IconName } from './icon.tsx';
+
+/** The network of a coin, beside the code of its asset. */
+const NetworkBadge = ({ name }: { name: string }) => (
+  <>
+    {' '}
+    <span className="sr-only">on </span>
+    <span className="rounded border border-line px-1 py-px text-xs font-medium text-soft">{name}</span>
+  </>
+);
+/** A coin: the code of its asset, with a badge for the network unless it is the network's own coin. */
+export function CoinLabel({ coin }: { coin: string }) {
+  const { asset, network } = partsOf(coin);
+  return (
+    <span className="whitespace-nowrap">
+      {asset}
+      {network !== null && <NetworkBadge name={network} />}
+    </span>
+  );
+}
 
 /** An exact decimal text as people read it; all of its decimals on hover. Without a currency: US dollars. */
 export const Money = ({
@@ -13,17 +33,19 @@ export const Money = ({
   amount: string | null;
   currency?: string | null;
   className?: string;
-}) =>
-  amount === null || currency === null ? (
-    <span className="text-soft">–</span>
-  ) : (
+}) => {
+  if (amount === null || currency === null) return <span className="text-soft">–</span>;
+  const { asset, network } = partsOf(currency);
+  return (
     <span
       className={`tabular-nums whitespace-nowrap ${className}`}
-      title={(currency === 'USD' ? shortDollars(amount) : significant(amount)) === amount ? undefined : `${amount} ${currency}`}
+      title={(currency === 'USD' ? shortDollars(amount) : significant(amount)) === amount ? undefined : `${amount} ${coinText(currency)}`}
     >
-      {moneyText(amount, currency)}
+      {moneyText(amount, asset)}
+      {network !== null && <NetworkBadge name={network} />}
     </span>
   );
+};
 
 const formats: { short?: Intl.DateTimeFormat; medium?: Intl.DateTimeFormat } = {};
 /** Formatters are slow to make, so each is made once, when the first time is shown. */

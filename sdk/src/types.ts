@@ -481,7 +481,7 @@ export type CreateLegacyParams = {
   amount: number | string;
   /** Coin of the amount. Defaults to the merchant’s default coin. */
   currency?: Coin | undefined;
-  /** Network that the coin is on. Needed only for coins that are on several networks. */
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
   network?: PaymentNetwork | undefined;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   redirect_url?: string | undefined;
@@ -541,7 +541,7 @@ export type SimulateParams = {
   scenario: Scenario;
   /** Coin to pay in, when none is chosen yet. Defaults to BTC. */
   currency?: Coin | undefined;
-  /** Network that the coin is on. Needed only for coins that are on several networks. */
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
   network?: PaymentNetwork | undefined;
 };
 
@@ -1357,13 +1357,13 @@ export type BalanceParams = {
   address: string;
   /** Coin of the address. */
   currency: Coin;
-  /** Network that the coin is on. Needed only for coins that are on several networks. */
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
   network?: PaymentNetwork | undefined;
 };
 
 export type CoinParams = {
   /** Coin to look up. */
   currency: Coin;
-  /** Network that the coin is on. Needed only for coins that are on several networks. */
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
   network?: PaymentNetwork | undefined;
 };

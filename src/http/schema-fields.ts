@@ -70,7 +70,7 @@ export const Coin = (description: string) => OneOf('Coin', description, 'BTC');
 export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin');
 /** Which network of a coin is meant. */
 export const WhichNetwork = (otherwise: string) => Type.Optional(NetworkId(`Network that the coin is on. ${otherwise}`));
-export const OnlyNetwork = 'Needed only for coins that are on several networks.';
+export const OnlyNetwork = 'Needed only for coins that are on several networks; must be a network of the coin.';
 export const Success = Flag('Always true: failed requests return an error object instead.', true);
 export const ModeField = OneOf('Mode', 'Whether this belongs to live mode or to test mode, as the API key did.', 'test');
 export const HasMore = Flag('Whether there are more rows after this page. Pass the last row as `starting_after` to get them.', false);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { aboutText, lessOf, moneyText, significant, sumOf, sumText, withUsd } from '../../dashboard/lib/amount.ts';
+import { coinName, coinOf, coinText } from '../../dashboard/lib/coin.ts';
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { formatDecimal } from '../../src/core/money.ts';
 
@@ -15,6 +16,8 @@ test('coin amounts show their significant decimals, dollars show two, or four di
     ['0.123456789012345678', 'ETH', '0.12345678 ETH'],
     ['1.000000000000000001', 'ETH', '1 ETH'],
     ['0.000000000000000001', 'ETH', '0.000000000000000001 ETH'],
+    ['25.500000', 'USDC@base', '25.5 USDC on base'],
+    ['25.500000', 'USDC@ethereum', '25.5 USDC on Ethereum'],
     ['816.95', 'USD', '$816.95'],
     ['1000000.00', 'USD', '$1,000,000.00'],
     ['-12.50', 'USD', '-$12.50'],
@@ -73,4 +76,20 @@ test('sums and differences are exact for amounts of any size', () => {
   );
   assert.equal(sumOf(['1.5', '0.000000000000000001']), '1.500000000000000001');
   assert.equal(sumOf([]), '0');
+});
+
+test('a coin is named by its asset, and by its network unless it is native to it', () => {
+  for (const [currency, network, code, text, name] of [
+    ['BTC', 'bitcoin', 'BTC', 'BTC', 'Bitcoin'],
+    ['ETH', 'ethereum', 'ETH', 'ETH', 'Ethereum'],
+    ['USDC', 'ethereum', 'USDC@ethereum', 'USDC on Ethereum', 'USDC on Ethereum'],
+    ['ETH', 'base', 'ETH@base', 'ETH on base', 'ETH on base'],
+    // The customer has not chosen the network yet.
+    ['USDC', null, 'USDC', 'USDC', 'USDC'],
+  ] as const) {
+    assert.equal(coinOf({ currency, network }), code);
+    assert.equal(coinText(code), text);
+    assert.equal(coinName(code), name);
+  }
+  assert.equal(coinName('USDC@ethereum', 'USD Coin'), 'USD Coin on Ethereum');
 });

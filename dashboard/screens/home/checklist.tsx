@@ -1,8 +1,8 @@
 /** The steps to the first live payment: what is really done, how long the rest takes, and where to do it. Can be dismissed. */
 
 import { Link } from '@tanstack/react-router';
-import { COIN_NAMES } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
+import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
@@ -88,7 +88,7 @@ function Row({ step, isDone, isNext, all }: { step: Step; isDone: boolean; isNex
 function Sources({ all: { sources } }: { all: Onboarding }) {
   const nearest = sources.toSorted((a, b) => a.missing.length - b.missing.length)[0];
   if (!nearest) return null;
-  const name = COIN_NAMES[nearest.currency];
+  const name = coinName(nearest.currency);
   return (
     <div className="mt-2 rounded-lg border border-line p-3">
       <MissingList missing={nearest.missing} label={`What ${name} still needs`} />

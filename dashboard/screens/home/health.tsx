@@ -3,7 +3,7 @@ import type { Reply } from '../../lib/api.ts';
 import { duration } from '../../lib/days.ts';
 import { useApi, useMode } from '../../lib/hooks.ts';
 import { Card, Facts, Pending } from '../../ui/states.tsx';
-import { Badge, Time, type Tone } from '../../ui/values.tsx';
+import { Badge, CoinLabel, Time, type Tone } from '../../ui/values.tsx';
 
 type Coins = Reply<'GET /:mode/home/health'>['coins'];
 const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string; text: string }>> = {
@@ -78,7 +78,9 @@ export function Health() {
               return (
                 <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
                   <div className="flex flex-wrap items-center justify-between gap-2">
-                    <span className="font-medium">{coin.currency}</span>
+                    <span className="font-medium">
+                      <CoinLabel coin={coin.currency} />
+                    </span>
                     <span className="flex flex-wrap gap-1">
                       <Badge tone={chain.tone}>{chain.word}</Badge>
                       {mode === 'live' && (

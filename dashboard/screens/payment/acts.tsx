@@ -1,7 +1,9 @@
 /** What a member can do with a payment: cancel, accept, reject, mark as refunded or handled, archive. */
+
 import { useState } from 'react';
 import { isSome, moneyText, sumText } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
+import { coinText } from '../../lib/coin.ts';
 import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
@@ -118,7 +120,7 @@ export function Acts({ data }: { data: Full }) {
         >
           <p className="text-sm text-soft">
             Use this after you sent the money back from your own wallet. Florin holds no private keys and cannot send it.
-            {request && ` Refund address from the customer: ${request.address} (${request.currency}).`}
+            {request && ` Refund address from the customer: ${request.address} (${coinText(request.currency)}).`}
           </p>
           <Field
             label="Transaction ID (optional)"

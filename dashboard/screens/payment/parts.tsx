@@ -1,13 +1,15 @@
 /** Cards of a payment that not every payment has: items, refund request, simulator, metadata, API view. */
+
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import type { Api, Reply } from '../../lib/api.ts';
+import { coinOptions, partsOf } from '../../lib/coin.ts';
 import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { anotherPair, Pairs } from '../../ui/pairs.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
-import { CopyButton, Money, Time } from '../../ui/values.tsx';
+import { CoinLabel, CopyButton, Money, Time } from '../../ui/values.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Payment = Full['payment'];
@@ -69,7 +71,7 @@ export const RefundRequest = ({ request }: { request: Full['refund_request'] }) 
       <Facts
         rows={[
           ['Requested', <Time key="t" at={request.requested_at} />],
-          ['Coin', request.currency],
+          ['Coin', <CoinLabel key="coin" coin={request.currency} />],
           [
             'Refund address',
             <span key="a" className="inline-flex items-center gap-1 font-mono text-xs break-all">
@@ -104,7 +106,10 @@ const SCENARIOS: readonly { value: Scenario; label: string }[] = [
 export function Simulator({ payment }: { payment: Payment }) {
   const may = useMay('payments.simulate');
   const [scenario, setScenario] = useState<Scenario>('success');
-  const [coin, setCoin] = useState<Coin>((payment.currency as Coin | null) ?? 'BTC');
+  // A payment whose asset is on several networks has a currency, and no network until the customer chooses one.
+  const choices =
+    payment.network !== null ? [] : COINS.filter((one) => payment.currency === null || partsOf(one).asset === payment.currency);
+  const [coin, setCoin] = useState<Coin>(choices[0] ?? 'BTC');
   const play = useAct('POST /:mode/payments/:id/simulate', { refreshes: PAYMENT_READS });
   if (payment.mode !== 'test' || payment.status !== 'pending' || payment.transfers.length > 0 || !may) return null;
   return (
@@ -113,18 +118,13 @@ export function Simulator({ payment }: { payment: Payment }) {
         className="flex flex-wrap items-center gap-2 p-4"
         onSubmit={(event) => {
           event.preventDefault();
-          play.mutate({ params: { id: payment.id }, body: { scenario, ...(payment.currency === null && { currency: coin }) } });
+          play.mutate({ params: { id: payment.id }, body: { scenario, ...(choices.length > 0 && { currency: coin }) } });
         }}
       >
         <p className="w-full text-sm text-soft">The outcome follows within seconds, and webhooks are sent as in live mode.</p>
         <Select label="Scenario" value={scenario} onChange={(e) => setScenario(e.target.value as Scenario)} options={SCENARIOS} />
-        {payment.currency === null && (
-          <Select
-            label="Coin"
-            value={coin}
-            onChange={(e) => setCoin(e.target.value as Coin)}
-            options={COINS.map((value) => ({ value, label: value }))}
-          />
+        {choices.length > 0 && (
+          <Select label="Coin" value={coin} onChange={(e) => setCoin(e.target.value as Coin)} options={coinOptions(choices)} />
         )}
         <Button look="main" type="submit" busy={play.isPending}>
           Simulate

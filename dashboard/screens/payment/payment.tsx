@@ -1,8 +1,10 @@
 /** One payment: what it is, what happened, what can be decided. */
+
 import { useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
 import { isSome, moneyText, sumText, withUsd } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
+import { coinOf, partsOf } from '../../lib/coin.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { About } from '../../ui/about.tsx';
 import { buttonClass } from '../../ui/button.tsx';
@@ -96,7 +98,7 @@ export function Screen() {
 const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (
   <span className="grid justify-items-end gap-0.5">
     <span>
-      <Money amount={entry.rate} /> per {entry.currency}
+      <Money amount={entry.rate} /> per {entry.currency !== null && partsOf(entry.currency).asset}
     </span>
     <span className="text-xs text-soft">
       <Time at={entry.at} />
@@ -130,8 +132,15 @@ function Decide({ data: { payment, uncounted } }: { data: Full }) {
       )}
       {isOver && short !== null && payment.currency !== null && (
         <p>
-          Received <strong>{withUsd(payment.amount_received, payment.currency, payment.amount_received_usd)}</strong>, short by{' '}
-          {moneyText(short)}.
+          Received{' '}
+          <strong>
+            {withUsd(
+              payment.amount_received,
+              coinOf({ currency: payment.currency, network: payment.network }),
+              payment.amount_received_usd,
+            )}
+          </strong>
+          , short by {moneyText(short)}.
         </p>
       )}
     </Note>
@@ -139,7 +148,8 @@ function Decide({ data: { payment, uncounted } }: { data: Full }) {
 }
 
 function amountRows({ payment, timeline, tolerance, uncounted }: Full): (readonly [string, ReactNode])[] {
-  const { currency, status } = payment;
+  const { status } = payment;
+  const currency = payment.currency === null ? null : coinOf({ currency: payment.currency, network: payment.network });
   const quote = timeline.findLast((entry) => entry.kind === 'coin_chosen' && entry.currency === currency && entry.rate !== null);
   const isOpen = status === 'pending' || status === 'processing';
   const short = shortUsd(payment);

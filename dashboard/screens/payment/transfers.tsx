@@ -1,5 +1,7 @@
 /** The transfers of a payment: amount, state, whether it counts, and where to look it up. */
+
 import type { Reply } from '../../lib/api.ts';
+import { coinOf } from '../../lib/coin.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Badge, CopyButton, Money, type Tone } from '../../ui/values.tsx';
@@ -64,7 +66,7 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
             >
               <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
                 <span className="flex flex-wrap gap-x-2">
-                  <Money amount={transfer.amount} currency={transfer.currency} className="font-medium" />
+                  <Money amount={transfer.amount} currency={coinOf(transfer)} className="font-medium" />
                   {transfer.amount_usd !== null && <Money amount={transfer.amount_usd} className="text-soft" />}
                 </span>
                 <span className="flex flex-wrap gap-1">

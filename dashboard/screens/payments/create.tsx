@@ -2,6 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
+import { coinOptions } from '../../lib/coin.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
 import { AmountField } from '../../ui/amount.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -19,7 +20,7 @@ const WINDOWS = [
   { value: '21600', label: '6 hours' },
   { value: '86400', label: '24 hours' },
 ];
-const CHOICES = [{ value: '', label: 'Customer chooses' }, ...COINS.map((value) => ({ value, label: value }))];
+const CHOICES = [{ value: '', label: 'Customer chooses' }, ...coinOptions(COINS)];
 /** Parameters whose faults are shown at their fields. */
 const FIELDS = ['amount_usd', 'amount', 'currency_fiat', 'items', 'tax', 'description', 'invoice_id', 'return_url'];
 

@@ -1,6 +1,8 @@
 /** The filters of the list: the search and the usual ones in a row, the others behind a button. */
+
 import { type FormEvent, lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { COINS, PAYMENT_STATUSES, type PaymentException, type PaymentStatus } from '../../generated/api.ts';
+import { coinOptions, coinText } from '../../lib/coin.ts';
 import { instantOf } from '../../lib/days.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -25,6 +27,7 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 export const wordOf = (key: Key, value: string): string => {
   if (key === 'exception') return value === 'any' ? 'Any' : (EXCEPTION_WORDS[value as PaymentException] ?? value);
   if (key === 'archived') return value === 'only' ? 'Archived only' : 'Included';
+  if (key === 'currency') return coinText(value);
   if (key === 'status') return STATUS_WORDS[value as PaymentStatus] ?? value;
   return key === 'refund' ? capital(value) : value;
 };
@@ -104,7 +107,7 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
           label="Coin"
           value={filters.currency}
           onChange={(event) => change({ currency: event.target.value })}
-          options={[{ value: '', label: 'All coins' }, ...COINS.map((value) => ({ value, label: value }))]}
+          options={[{ value: '', label: 'All coins' }, ...coinOptions(COINS)]}
         />
         <Button look="plain" aria-expanded={open} aria-controls="more-filters" onClick={() => setOpen(!open)}>
           More filters

@@ -1,6 +1,8 @@
 /** The fields of the checkout settings, grouped in cards. */
+
 import { useEffect } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
+import { coinName } from '../../lib/coin.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
@@ -118,7 +120,7 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
           {checkout.confirmations.map(({ currency, name, has_wallet }) => (
             <Tick
               key={currency}
-              label={name}
+              label={coinName(currency, name)}
               hint={has_wallet ? undefined : 'No wallet yet: test mode only'}
               disabled={disabled}
               checked={offered.includes(currency)}
@@ -138,7 +140,7 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
           onChange={(event) => set({ default_currency: (event.target.value || null) as Coin | null })}
           options={[
             { value: '', label: 'First coin with a wallet' },
-            ...checkout.confirmations.map(({ currency, name }) => ({ value: currency, label: name })),
+            ...checkout.confirmations.map(({ currency, name }) => ({ value: currency, label: coinName(currency, name) })),
           ]}
         />
       </div>
@@ -226,7 +228,7 @@ export function Judging({
         {checkout.confirmations.map((coin) => (
           <details key={coin.currency} className="border-b border-line last:border-b-0">
             <summary className="cursor-pointer px-4 py-3 text-sm font-medium">
-              {coin.name} confirmations{' '}
+              {coinName(coin.currency, coin.name)} confirmations{' '}
               {coin.tiers.some((tier) => tier.lowered_from !== null) && (
                 <Badge tone="warn" icon="alert">
                   Below the default
@@ -234,7 +236,7 @@ export function Judging({
               )}
             </summary>
             <fieldset disabled={disabled} className="px-4 pb-4">
-              <legend className="sr-only">{coin.name} confirmations</legend>
+              <legend className="sr-only">{coinName(coin.currency, coin.name)} confirmations</legend>
               <CoinTiers coin={coin} onTiers={onTiers} />
             </fieldset>
           </details>

@@ -1,9 +1,11 @@
 /** Importing an account key, step by step: paste or scan, compare addresses, choose confirmations, see what is still missing. */
+
 import { useParams } from '@tanstack/react-router';
 import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'react';
-import { COIN_KINDS, COIN_NAMES, COINS, type Coin } from '../../generated/api.ts';
+import { COIN_KINDS, COINS, type Coin } from '../../generated/api.ts';
 import { readGiven } from '../../lib/account-key.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
+import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
@@ -25,7 +27,7 @@ export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   const coin = COINS.find((known) => known === id);
   const mode = useMode();
-  useTitle(coin ? `${COIN_NAMES[coin]} wallet` : 'Wallet');
+  useTitle(coin ? `${coinName(coin)} wallet` : 'Wallet');
   if (!coin || mode === 'test')
     return (
       <Card>
@@ -55,7 +57,7 @@ function Wizard({ coin }: { coin: Coin }) {
       <div className="grid gap-2">
         <Back to={['wallets', 'Wallets']} />
         <h1 ref={heading} tabIndex={-1} className="outline-none">
-          {COIN_NAMES[coin]} wallet
+          {coinName(coin)} wallet
         </h1>
         <ol className="flex flex-wrap gap-x-5 gap-y-1 text-sm" aria-label="Steps">
           {STEPS.map((name, i) => (
@@ -264,7 +266,7 @@ function Compare({
         {preview.waits !== null && preview.standing !== 'foreign' && (
           <Note tone="warn" icon="clock">
             {preview.waits === 'further_coin'
-              ? `You already accept another currency, so this key takes effect after 24 hours. Until then customers can’t choose ${COIN_NAMES[coin]}. `
+              ? `You already accept another currency, so this key takes effect after 24 hours. Until then customers can’t choose ${coinName(coin)}. `
               : 'This key takes effect after 24 hours. Until then payments go to your current key. '}
             A second owner can confirm it sooner. The wait gives you time to notice a key that someone else added.
           </Note>
@@ -396,10 +398,10 @@ function Finished({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | 
         {dueAt !== null ? (
           <Note tone="warn" icon="clock">
             The new key takes effect on <Time at={dueAt} />, or as soon as a second owner confirms it under Wallets.{' '}
-            {isFurtherCoin ? `Until then customers can’t choose ${COIN_NAMES[coin]}.` : 'Until then payments go to your current key.'}
+            {isFurtherCoin ? `Until then customers can’t choose ${coinName(coin)}.` : 'Until then payments go to your current key.'}
           </Note>
         ) : readiness ? (
-          <Outcome name={COIN_NAMES[coin]} readiness={readiness} />
+          <Outcome name={coinName(coin)} readiness={readiness} />
         ) : (
           <Pending of={query} lines={3} />
         )}

@@ -1,6 +1,8 @@
 /** Confirmations for each range of amounts. Fewer than the service's default are refused; a default below the standard table shows a warning. */
+
 import { useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
+import { coinText } from '../../lib/coin.ts';
 import { Field } from '../../ui/field.tsx';
 import { Note } from '../../ui/form.tsx';
 import { Money } from '../../ui/values.tsx';
@@ -48,7 +50,9 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
         {tier.rule === 'confirmations' ? (
           <Field
             label={
-              tier.below_usd === null ? `${coin}: larger amounts` : `${coin}: below $${Number(tier.below_usd).toLocaleString('en-US')}`
+              tier.below_usd === null
+                ? `${coinText(coin)}: larger amounts`
+                : `${coinText(coin)}: below $${Number(tier.below_usd).toLocaleString('en-US')}`
             }
             type="number"
             min={1}
@@ -63,7 +67,7 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
         ) : (
           <div className="grid gap-1 text-sm">
             <p className="font-medium">
-              {coin}:{' '}
+              {coinText(coin)}:{' '}
               {tier.below_usd === null ? (
                 'larger amounts'
               ) : (

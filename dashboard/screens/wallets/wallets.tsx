@@ -1,7 +1,9 @@
 /** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
+
 import { type ReactNode, useState } from 'react';
-import { COIN_NAMES, type Coin } from '../../generated/api.ts';
+import type { Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
+import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
@@ -75,14 +77,14 @@ function Addable({ wallets }: { wallets: readonly Wallet[] }) {
         {wallets.map(({ currency, readiness: { missing } }) => (
           <li key={currency} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
             <div className="min-w-0 flex-1">
-              <h3 className="font-medium">{COIN_NAMES[currency]}</h3>
+              <h3 className="font-medium">{coinName(currency)}</h3>
               <p className="text-sm text-soft">
                 {missing.some(({ code }) => code === 'source_missing') ? 'Needs a wallet and a source' : 'Needs a wallet'}
               </p>
             </div>
             {may && (
               <ModeLink to={`wallets/${currency}`} className={buttonClass(missing.length === 1 ? 'main' : 'plain')}>
-                Set up {COIN_NAMES[currency]}
+                Set up {coinName(currency)}
               </ModeLink>
             )}
           </li>
@@ -94,7 +96,7 @@ function Addable({ wallets }: { wallets: readonly Wallet[] }) {
 
 /** Whether live payments can be paid right now, before the cards say why for each coin. */
 function Standing({ wallets }: { wallets: readonly Wallet[] }) {
-  const names = wallets.filter(({ readiness }) => readiness.payable).map(({ currency }) => COIN_NAMES[currency]);
+  const names = wallets.filter(({ readiness }) => readiness.payable).map(({ currency }) => coinName(currency));
   if (names.length > 0)
     return (
       <Note tone="good" icon="check">
@@ -127,7 +129,7 @@ function State({ wallet: { state, readiness, waiting } }: { wallet: Wallet }) {
 function WalletCard({ wallet }: { wallet: Wallet }) {
   const may = useMay('wallets.change');
   const { currency, state } = wallet;
-  const name = COIN_NAMES[currency];
+  const name = coinName(currency);
   if (state === 'not_set')
     return (
       <Card title={name} action={<State wallet={wallet} />}>
@@ -193,7 +195,7 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
 
 function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
   const [asked, setAsked] = useState(false);
-  const name = COIN_NAMES[currency];
+  const name = coinName(currency);
   const pause = useAct('POST /:mode/wallets/:currency/state', {
     refreshes: [['wallets']],
     done: state === 'active' ? `${name} paused.` : `${name} resumed.`,

@@ -1,0 +1,31 @@
+/**
+ * Coins as people read them: the code of the asset, and its network unless the coin is the network's own. The service names a coin by one
+ * code (`BTC`, `USDC@base`), and by `currency` and `network` where it shows a payment as its API does.
+ */
+import { COIN_NAMES, type Coin, NATIVE_NETWORKS, NETWORK_NAMES } from '../generated/api.ts';
+
+const known = (names: Readonly<Record<string, string>>, name: string): string | undefined => names[name];
+
+/** The code of a coin. While the customer has not chosen the network, that of its asset. */
+export const coinOf = ({ currency, network }: { currency: string; network: string | null }): string =>
+  network === null || known(NATIVE_NETWORKS, currency) === network ? currency : `${currency}@${network}`;
+
+/** The code of its asset, and the name of its network; null for the network's own coin. */
+export function partsOf(coin: string): { asset: string; network: string | null } {
+  const [asset = '', network] = coin.split('@');
+  return { asset, network: network === undefined ? null : (known(NETWORK_NAMES, network) ?? network) };
+}
+
+const on = (text: string, network: string | null): string => (network === null ? text : `${text} on ${network}`);
+/** "BTC", "USDC on Base". */
+export function coinText(coin: string): string {
+  const { asset, network } = partsOf(coin);
+  return on(asset, network);
+}
+/** "Bitcoin", "USD Coin on Base". */
+export const coinName = (coin: string, name: string = known(COIN_NAMES, coin) ?? partsOf(coin).asset): string =>
+  on(name, partsOf(coin).network);
+
+/** Options of a menu. */
+export const coinOptions = (coins: readonly Coin[]): { value: Coin; label: string }[] =>
+  coins.map((value) => ({ value, label: coinText(value) }));

@@ -1,0 +1,41 @@
+/** Payments in a coin that is on several networks: the dashboard names its asset and its network, and never its code. Rows of tests only. */
+import '../kit/more-rows.ts';
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../kit/app.ts';
+import { startDashboard } from '../kit/dashboard.ts';
+import { ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
+
+const dashboard = await startDashboard({
+  environment: { PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00` },
+  roles: ['api', 'worker'],
+});
+const { app, page, open, audit, noFaults } = dashboard;
+
+test('the list, a payment with its rate, and its transfers name the network beside the amount', async () => {
+  const body = { amount: 25.5, currency_fiat: 'USD', crypto: TOKEN, payment_address: 'test_usdx_second_success' };
+  const { json } = await app.test.post('/v1/transactions/create', body);
+  // The visit starts the scenario.
+  await fetch(json.payment_url);
+  await eventually(
+    async () => (await app.test.get(`/api/payment/${json.id}`)).json.status,
+    (status) => status === 'completed',
+  );
+  const isNamed = async (place: string) => {
+    const text = await page.locator('main').innerText();
+    assert.ok(!text.includes(ON_SECOND), `${place} shows the code: ${text}`);
+  };
+  await open('test/payments');
+  const row = page.getByRole('row').filter({ hasText: '25.5 USDX' });
+  await row.getByText(SECOND, { exact: true }).waitFor();
+  await isNamed('the list');
+
+  await open(`test/payments/${json.id}`);
+  await page.getByText('per USDX').waitFor();
+  const transfers = page.locator('section', { has: page.getByRole('heading', { name: 'Transfers' }) });
+  await transfers.getByText(SECOND, { exact: true }).waitFor();
+  await isNamed('the payment');
+  assert.ok((await page.locator('main').innerText()).includes('25.5 USDX'));
+  await audit('a payment on one of several networks');
+  noFaults();
+});
