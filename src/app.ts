@@ -3,10 +3,11 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
 import { createElectrumSource } from './chains/bitcoin/electrum/electrum-source.ts';
+import { createTurn } from './chains/bitcoin/header-feed.ts';
 import {
   createHeaderService,
   createHeaderServices,
-  type HeaderServices,
+  type HeaderService,
   MAIN_STARTS,
   type ProofStarts,
 } from './chains/bitcoin/header-service.ts';
@@ -14,6 +15,7 @@ import { createNetworkPeers, regtestProof } from './chains/bitcoin/p2p/network-p
 import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
 import { readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
+import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
 import { createWorkThread, type WorkThread } from './chains/bitcoin/work-thread.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
@@ -133,7 +135,7 @@ function openSources({
 }: {
   config: Config;
   coin: Coin;
-  headers: HeaderServices;
+  headers: HeaderService | null;
   starts: ProofStarts;
   work: WorkThread;
   db: Db;
@@ -145,12 +147,19 @@ function openSources({
   const network = config.networks[chain];
   const trusts = [...config.trusts[coin]];
   const sources: NamedSource[] = [];
+  const turn = createTurn();
   const add = (name: string, trust: Trust, source: ChainSource, follows: boolean): void => {
-    sources.push({ name, trust, source: checkedSource(source, name), follows });
+    const { readHeaders } = source;
+    const proven =
+      headers && readHeaders
+        ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, locks: trust === 'own', clock, log })
+        : source;
+    sources.push({ name, trust, source: checkedSource(proven, name), follows });
   };
+  const proof = headers?.params ?? null;
   for (const url of config.nodeUrls[coin]) {
     const source = isBitcoinLike(family)
-      ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
+      ? createCoreSource({ coin: family, network, url, proof, outgoing, log, clock })
       : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
     add(nameOfSource(url), trusts.shift()!, source, true);
   }
@@ -159,8 +168,7 @@ function openSources({
     const given = config.peers[coin].flatMap((peer) => readEndpoint(peer) ?? []);
     const proxy = config.p2pProxy === null ? null : readProxy(config.p2pProxy);
     // A private test network has no checkpoint, and is read again at each start.
-    const own =
-      headers.of(family, network) ?? createHeaderService({ ...regtestProof(family), db: null, hashWork: work.hashWork, clock, log });
+    const own = headers ?? createHeaderService({ ...regtestProof(family), db: null, hashWork: work.hashWork, clock, log });
     const { source, connection } = createNetworkPeers({ family, network, headers: own, given, proxy, db, clock, log });
     const onDemand = p2p === 'on_demand';
     sources.push({ name: 'peers', trust: 'untrusted', source: checkedSource(source, 'peers'), follows: true, connection, onDemand });
@@ -168,7 +176,7 @@ function openSources({
   // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
   const follows = sources.length === 0 && isBitcoinLike(family);
   for (const url of config.blockbookUrls[coin]) {
-    const source = createBlockbookSource({ coin, network, url, outgoing, log, clock });
+    const source = createBlockbookSource({ coin, network, url, proof, outgoing, log, clock });
     add(nameOfSource(url), trusts.shift()!, source, follows);
   }
   const keptByFollowers = sources.some((one) => one.follows && !one.onDemand);
@@ -188,7 +196,7 @@ function openElectrum(
   const source = createElectrumSource({
     ...{ family, network, urls, keptByFollowers, hashWork: work.hashWork, db, clock, log },
     proof: starts(family, network) ?? regtestProof(family),
-    shared: () => headers.of(family, network)?.opened() ?? null,
+    shared: () => headers?.opened() ?? null,
     proxy: config.p2pProxy === null ? null : readProxy(config.p2pProxy),
     ours: oursOf(db, coin),
   });
@@ -226,10 +234,12 @@ export async function openCore(
     closers.push(() => headers.close());
     const chains = new Map<ChainId, Chain>();
     for (const coin of NATIVE_COINS) {
-      const { chain: id } = COIN[coin];
-      const sources = openSources({ config, coin, headers, starts, work, db, outgoing, log, clock });
+      const { chain: id, family } = COIN[coin];
+      const network = config.networks[id];
+      const service = isBitcoinLike(family) ? headers.of(family, network) : null;
+      const sources = openSources({ config, coin, headers: service, starts, work, db, outgoing, log, clock });
       if (sources.length === 0) continue;
-      const chain = joinSources({ coin, network: config.networks[id], sources, log, clock });
+      const chain = joinSources({ coin, network, sources, proof: service && proofOf(service), log, clock });
       chains.set(id, chain);
       closers.push(() => chain.close());
     }

@@ -1,6 +1,6 @@
 /** What the follower and the lookups need from a chain. Amounts are bigint base units. Notifications are hints; only polls count. */
 import type { Coin, Network } from '../core/coin.ts';
-import type { Lock, TransferKind } from '../core/payment.ts';
+import type { Lock, TransferKind, Verifier } from '../core/payment.ts';
 import type { Trust } from '../core/trust.ts';
 
 export type BlockRef = { height: number; hash: string; parent: string; time: Date };
@@ -63,6 +63,8 @@ export type ChainHealth = {
   tip: BlockRef;
   headers: number;
   syncing: boolean;
+  /** What is missing while it syncs, if not blocks. */
+  progress?: string;
   software: string;
   version: number;
   network: string;
@@ -86,9 +88,12 @@ export type NodeInspection = {
   warnings: readonly string[];
 };
 
-/** `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. */
+/**
+ * `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. `behind`, `unproven`: what it
+ * shows is not on the chain with the most work.
+ */
 export class ChainError extends Error {
-  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network';
+  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network' | 'behind' | 'unproven';
   constructor(kind: ChainError['kind'], message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = 'ChainError';
@@ -143,6 +148,14 @@ export type Finality = { safe: number | null; finalized: number | null; chainloc
 
 export type Unspent = { units: bigint; leavingUnits: bigint };
 
+/** What the work of a chain proves. */
+export type ProvenWork = {
+  /** The highest blocks with 1, 2, 3 ... confirmations in work; fewer than asked for where nothing more is proven. */
+  heights: readonly number[];
+  /** Why nothing may complete now, in words. */
+  holds: readonly string[];
+};
+
 /** One way to reach a chain. Every method throws ChainError, never anything else, when the source cannot answer. */
 export interface ChainSource {
   /** The native coin of the chain. The source may also show transfers of other coins on it. */
@@ -161,7 +174,18 @@ export interface ChainSource {
    * Downloads a block by hash, so it can be matched later without waiting. After `done` it must not be used again, because the next
    * block reuses its memory.
    */
-  fetchBlock(hash: string): Promise<{ ref: BlockRef; scan(matcher: Matcher): BlockScan | Promise<BlockScan>; done?(): void }>;
+  fetchBlock(hash: string): Promise<{
+    ref: BlockRef;
+    /** Who vouches for the block; absent: nobody. */
+    verifiedBy?: Verifier;
+    scan(matcher: Matcher): BlockScan | Promise<BlockScan>;
+    done?(): void;
+  }>;
+  /**
+   * Bitcoin-like chains: the headers of consecutive blocks, lowest first: 80 bytes each, on DOGE followed by the proof of merged mining.
+   * Fewer than `count` only where its chain ends.
+   */
+  readHeaders?(from: number, count: number): Promise<readonly Buffer[]>;
   /**
    * Downloads what is new in the mempool since the last `done`; without `done` it is returned again. `beside`: the tip at that time, if
    * the same machine reports both at once. `health`: the latest health; if it shows no change, nothing is downloaded.
@@ -191,6 +215,8 @@ export interface ChainSource {
     /** Connects to all of them. */
     check(): Promise<readonly ServerState[]>;
   };
+  /** Followers call it first: from then on, only blocks on the chain with the most work are shown. */
+  requireProof?(): Promise<void>;
   /** How many of its answers were unusable and were replaced, by method, since the start. */
   unusable?(): ReadonlyMap<string, number>;
   close(): void;
@@ -230,13 +256,13 @@ export type NamedSource = {
   onlyLookUps?: boolean;
 };
 
-/** The state of one source of a coin. A source that is down, syncing or on another network has no vote. */
+/** The state of one source of a coin. A source that is not `ok` has no vote. */
 export type SourceState = {
   /** Host and port, never credentials. */
   name: string;
   trust: Trust;
   source: ChainSource;
-  state: 'ok' | 'syncing' | 'down' | 'wrong_network';
+  state: 'ok' | 'syncing' | 'behind' | 'unproven' | 'down' | 'wrong_network';
   /** Why it has no vote; null when it has one. */
   reason: string | null;
   health: ChainHealth | null;
@@ -249,10 +275,13 @@ export interface Chain extends ChainSource {
   readonly sources: readonly NamedSource[];
   readUnspent: NonNullable<ChainSource['readUnspent']>;
   onHint: NonNullable<ChainSource['onHint']>;
+  requireProof: NonNullable<ChainSource['requireProof']>;
   /** Whether payments can be detected: false when the sources only answer lookups. */
   readonly follows: boolean;
   /** Whether payments are read only once a wallet needs them. */
   readonly onDemand: boolean;
+  /** What is proven about the chain that ends with this block; null where no proof is required. Call `requireProof` before. */
+  provenWork(tip: string): ProvenWork | null;
   /** Checks every source, and then reads from the first healthy one. */
   survey(): Promise<readonly SourceState[]>;
 }

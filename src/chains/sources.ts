@@ -14,8 +14,18 @@ const DOWN_FRESH_MS = 2_000;
 const SLOW_MS = 3_000;
 
 type Standing = Pick<SourceState, 'state' | 'reason' | 'health'>;
+/** The state of a source whose health cannot be read for these reasons; for others it is down. */
+const STATE_OF: Partial<Readonly<Record<ChainError['kind'], SourceState['state']>>> = {
+  wrong_network: 'wrong_network',
+  behind: 'behind',
+  unproven: 'unproven',
+};
+/** Another source may have what this one lacks. */
+const ELSEWHERE: readonly ChainError['kind'][] = ['outage', 'pruned', 'behind', 'unproven'];
 
-type Joined = { coin: Coin; network: Network; sources: readonly NamedSource[]; log: Log; clock: Clock };
+/** What proves the blocks of a chain, whatever source they are read from. */
+export type Proof = Pick<Chain, 'requireProof' | 'provenWork'>;
+type Joined = { coin: Coin; network: Network; sources: readonly NamedSource[]; proof?: Proof | null; log: Log; clock: Clock };
 
 /** Whether no other source can replace this one. Those that only answer lookups replace none, and check their network themselves. */
 const isAlone = (one: NamedSource, sources: readonly NamedSource[]): boolean =>
@@ -56,11 +66,15 @@ function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>)
         throw new ChainError('wrong_network', `${one.name} is on ${health.network}, ${coin}_NETWORK says ${network}`);
       await admit(one);
       standing = health.syncing
-        ? { state: 'syncing', reason: `${one.name} is still syncing (block ${health.tip.height} of ${health.headers})`, health }
+        ? {
+            state: 'syncing',
+            reason: health.progress ?? `${one.name} is still syncing (block ${health.tip.height} of ${health.headers})`,
+            health,
+          }
         : { state: 'ok', reason: null, health };
     } catch (error) {
       if (!(error instanceof ChainError)) throw error;
-      standing = { state: error.kind === 'wrong_network' ? 'wrong_network' : 'down', reason: error.message, health: null };
+      standing = { state: STATE_OF[error.kind] ?? 'down', reason: error.message, health: null };
     }
     known.set(one, { ...standing, atMs: clock.monotonicMs() });
     return standing;
@@ -134,7 +148,7 @@ function createFollowing({
     try {
       return await first;
     } catch (error) {
-      if (!(error instanceof ChainError) || (error.kind !== 'outage' && error.kind !== 'pruned')) throw error;
+      if (!(error instanceof ChainError) || !ELSEWHERE.includes(error.kind)) throw error;
       const taken = await askOthers(ask, one);
       if (!taken) throw error;
       moveTo(taken.by, error.message);
@@ -155,7 +169,7 @@ function createFollowing({
 }
 
 /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
-const TELLING: readonly ChainError['kind'][] = ['not_found', 'outage', 'wrong_network', 'pruned', 'unsupported'];
+const TELLING: readonly ChainError['kind'][] = ['not_found', 'outage', 'wrong_network', 'behind', 'unproven', 'pruned', 'unsupported'];
 
 /** Asks one source after the other. Among equal failures the last one wins, because sources with an index are listed after nodes. */
 async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonly NamedSource[]; standings: Standings }): Promise<T> {
@@ -175,7 +189,7 @@ async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonl
 }
 
 /** Joins sources in order of preference. */
-export function joinSources({ coin, network, sources, log, clock }: Joined): Chain {
+export function joinSources({ coin, network, sources, proof = null, log, clock }: Joined): Chain {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
@@ -189,6 +203,11 @@ export function joinSources({ coin, network, sources, log, clock }: Joined): Cha
     follows: followers.length > 0,
     onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
     survey: () => survey(sources.filter((one) => !one.onlyLookUps)),
+    requireProof: async () => {
+      await proof?.requireProof();
+      for (const { source } of sources) await source.requireProof?.();
+    },
+    provenWork: (tip) => proof?.provenWork(tip) ?? null,
     genesis: () => follow((source) => source.genesis()),
     health: () => follow((source) => source.health()),
     tip: () => follow((source) => source.tip()),

@@ -1,7 +1,7 @@
-/** When a transfer is confirmed: the tier of the amount that depends on it, locks, final blocks, and what the sources agree on. */
+/** When a transfer is confirmed: the tier of the amount that depends on it, locks, final blocks, proven work, and what sources agree on. */
 import { type Coin, type ConfirmationTier, chainOf } from './coin.ts';
 import { e8ToCents } from './money.ts';
-import type { PaymentFacts, Tip, Tips, Transfer, TransferKind, TransferStanding } from './payment.ts';
+import { MOST_PROVEN, type PaymentFacts, type Tip, type Tips, type Transfer, type TransferKind, type TransferStanding } from './payment.ts';
 
 /** Dash: confirmations that replace a missing InstantSend lock or ChainLock; more when the node has no quorum data. */
 const DASH_CONFIRMATIONS = 6;
@@ -73,11 +73,38 @@ export function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTi
   }
 }
 
+/** How many blocks of work a confirmed transfer needs, its own included; null when a lock or finality decides instead. */
+function workNeeded(t: Transfer, wanted: ConfirmationTier, tip: Tip): number | null {
+  switch (wanted.rule) {
+    case 'confirmations':
+      return Math.max(1, wanted.confirmations);
+    case 'safe':
+    case 'finalized':
+      return null;
+    case 'instantsend':
+    case 'instantsend_or_chainlock':
+    case 'chainlock': {
+      const { height } = t.block ?? { height: tip.height };
+      const isShallow = isConfirmed(t, wanted, { ...tip, height: Math.min(tip.height, height) });
+      return isShallow ? null : tip.chainlockHeight === null ? DASH_CONFIRMATIONS_BLIND : DASH_CONFIRMATIONS;
+    }
+  }
+}
+/** Whether the blocks that confirm a transfer have the work that as many usual blocks have. */
+function isProven(t: Transfer, wanted: ConfirmationTier, tip: Tip): boolean {
+  if (!tip.provenHeights) return true;
+  const needed = workNeeded(t, wanted, tip);
+  if (needed === null) return true;
+  const height = tip.provenHeights[Math.min(needed, MOST_PROVEN) - 1];
+  return t.block !== null && height !== undefined && t.block.height <= height;
+}
+
 /**
- * Why a transfer that is confirmed on the followed chain does not complete yet: all sources of the coin must show its block and the
- * required number of blocks on top. Null when they do, or when there is only one source.
+ * Why a transfer that is confirmed on the followed chain does not complete yet: the blocks on top must have enough work, and all sources
+ * of the coin must show its block and the required number of blocks on top. Null when it may complete.
  */
-export function whyNotAgreed(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
+export function whyNotFinal(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
+  if (tip && !isProven(t, wanted, tip)) return 'the blocks that confirm it have less work than usual, so it waits for more';
   const agreement = tip?.agreement;
   if (!tip || !agreement) return null;
   if (agreement.above && amount > agreement.above.usdCents) return agreement.above.reason;

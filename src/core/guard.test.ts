@@ -21,6 +21,7 @@ const codes = (coin: Coin, more: Partial<Observed> = {}): GuardCode[] =>
     blockTimes: times(chainOf(coin).blockSeconds),
     now: NOW,
     reorg: null,
+    work: [],
     ...more,
   }).map((reason) => reason.code);
 

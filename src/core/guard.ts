@@ -19,9 +19,11 @@ export type Observed = {
   now: Date;
   /** The last deep reorganization: how many blocks it removed, and from which height. */
   reorg: Reorg | null;
+  /** Why the work of the chain proves nothing now, in words. */
+  work: readonly string[];
 };
 
-export const GUARD_CODES = ['deep_reorg', 'disagreement', 'own_away', 'quorum', 'stalled', 'slow', 'old_version'] as const;
+export const GUARD_CODES = ['deep_reorg', 'work', 'disagreement', 'own_away', 'quorum', 'stalled', 'slow', 'old_version'] as const;
 export type GuardCode = (typeof GUARD_CODES)[number];
 export type GuardReason = { code: GuardCode; text: string };
 
@@ -77,11 +79,12 @@ export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, qu
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
 
 /** Why completion must wait on this chain, most serious reason first; empty when it is healthy. */
-export function judgeChain({ coin, votes, height, blockTimes, now, reorg }: Observed): readonly GuardReason[] {
+export function judgeChain({ coin, votes, height, blockTimes, now, reorg, work }: Observed): readonly GuardReason[] {
   const { blockSeconds, safeVersion, agreeWithin } = chainOf(coin);
   const reasons: GuardReason[] = [];
   const add = (code: GuardCode, text: string) => reasons.push({ code, text });
   if (reorg && height < calmAt(coin, reorg)) add('deep_reorg', reorgText(coin, reorg));
+  for (const reason of work) add('work', reason);
   // The reasons are public, so they do not name the operator's machines. Metrics and the log do.
   if (votes.some((vote) => !vote.agrees)) add('disagreement', `the sources of this chain differ by more than ${agreeWithin} blocks`);
   const [newest] = blockTimes;

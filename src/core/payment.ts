@@ -47,6 +47,9 @@ export type Decision = {
 
 export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta' | 'token';
 export type Lock = 'instantsend' | 'chainlock' | null;
+/** What vouches for a block: your own node, or the proof of work that Florin checked. */
+export const VERIFIERS = ['node', 'proof_of_work'] as const;
+export type Verifier = (typeof VERIFIERS)[number];
 
 /** USD worth, valued once at first sight (`first_sight`), again only when its protection ended (`confirmation`). */
 export type TransferValue = {
@@ -124,6 +127,9 @@ export type Agreement = {
   lockUsdCents: bigint | null;
 };
 
+/** Confirmations that are counted in work. More than these are counted in blocks, above as much work. */
+export const MOST_PROVEN = 100;
+
 /** What the follower knows of a chain. */
 export type Tip = {
   height: number;
@@ -135,6 +141,11 @@ export type Tip = {
   scannedThrough: Date;
   /** Whether blocks were removed and not all of their replacements have been read. */
   unwound?: boolean;
+  /**
+   * The highest blocks with 1, 2, 3 ... confirmations in work, up to MOST_PROVEN; fewer where nothing more is proven. Absent where no proof
+   * of work is required.
+   */
+  provenHeights?: readonly number[];
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;
   /** Absent where a coin has one source, and where nothing is held. */

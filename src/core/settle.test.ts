@@ -203,6 +203,36 @@ test('with several sources a transfer counts up to the depth at which all of the
   assert.equal(at(1, agreed(HEIGHT + 5)).holdReason, null, 'it waits for blocks, and nothing holds it');
 });
 
+test('a confirmation needs the work of a usual block; counts are shown as they are', () => {
+  const at = (confirmations: number, provenHeights?: number[]) =>
+    settle(
+      base,
+      [transferOf(`100@5 x${confirmations}`, 0)],
+      { BTC: tip(minute(10), { ...(provenHeights && { provenHeights }) }) },
+      minute(10),
+    );
+  // Two confirmations are required: its own block and one above, each worth a usual one.
+  assert.equal(at(2).status, 'completed', 'no proof is required');
+  assert.equal(at(2, [HEIGHT, HEIGHT - 1]).status, 'completed');
+  const forged = at(30, [HEIGHT - 29, HEIGHT - 30]);
+  assert.deepEqual(
+    [forged.status, forged.confirmations, forged.holdReason],
+    ['processing', 30, 'the blocks that confirm it have less work than usual, so it waits for more'],
+  );
+  for (const heights of [[], [HEIGHT]]) assert.equal(at(30, heights).status, 'processing', 'less is proven than is required');
+  assert.equal(at(1, []).holdReason, null, 'it waits for blocks first');
+});
+
+test('a Dash lock needs no work; the depth that replaces it does', () => {
+  const payment = { ...base, targetUsdCents: 9_000n, quotes: [{ ...quote, coin: 'DASH' as const }] };
+  const t = { ...transferOf('90@5 x8', 0), coin: 'DASH' as const, units: 90_000_000n };
+  const status = (transfer: Transfer, provenHeights: number[]) =>
+    settle(payment, [transfer], { DASH: tip(minute(10), { chainlockHeight: 0, provenHeights }) }, minute(10)).status;
+  assert.deepEqual([status({ ...t, lock: 'instantsend' }, []), status(t, [])], ['completed', 'processing']);
+  const heights = (below: number) => Array.from({ length: 6 }, (_, i) => HEIGHT - below - i);
+  assert.deepEqual([status(t, heights(0)), status(t, heights(2)), status(t, heights(3))], ['completed', 'completed', 'processing']);
+});
+
 test('above the quorum amount a payment waits for the second source, up to it one is enough', () => {
   const reason = 'payments above 100 USD need two sources';
   const at = (usdCents: bigint) =>

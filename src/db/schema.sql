@@ -336,6 +336,7 @@ create table tips (
   read_back_to bigint,
   begin_again boolean not null default false,
   unwound boolean not null default false,
+  proven_heights integer[],
   PRIMARY KEY (coin)
 );
 

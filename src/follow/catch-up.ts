@@ -1,5 +1,5 @@
 /** Reads the blocks between the cursor and the tip, in order; the next ones are fetched while one is written. */
-import type { BlockRef, ChainSource } from '../chains/chain.ts';
+import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Cursor } from './cursor.ts';
 import type { BlockName } from './follow-state.ts';
 import type { Fetched } from './record-block.ts';
@@ -57,5 +57,8 @@ export async function catchUp(state: CatchUp, { cursor: from, tip, signal, apply
 /** Fetches the block at a height; null when the source has none. */
 async function fetchAt(source: CatchUp['source'], height: number): Promise<Fetched | null> {
   const next = await source.blockAt(height);
-  return next && source.fetchBlock(next.hash);
+  if (!next) return null;
+  const fetched = await source.fetchBlock(next.hash);
+  if (fetched.ref.height !== height) throw new ChainError('outage', `block ${next.hash} is named at two heights`);
+  return fetched;
 }

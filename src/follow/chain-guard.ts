@@ -16,9 +16,10 @@ const REWRITE_MS = 30_000;
 
 /**
  * What the guard just found. `behind`: another source has blocks that the followed one lacks. `health`: what the followed source
- * reported about itself, after `since` by the database's clock; null when it has no vote.
+ * reported about itself, after `since` by the database's clock; null when it has no vote. `progress`: what must be read before any block,
+ * such as headers; null when nothing.
  */
-export type Judged = { behind: boolean; health: ChainHealth | null; since: Date };
+export type Judged = { behind: boolean; health: ChainHealth | null; since: Date; progress?: string | null };
 
 type Guard = {
   readonly ctx: Context;
@@ -62,9 +63,16 @@ export function createGuard(
 async function check(guard: Guard): Promise<Judged> {
   const { ctx, chain, binding } = guard;
   const [now] = await ctx.db.sql<{ since: Date }[]>`select clock_timestamp() as since`;
+  await chain.requireProof();
   guard.survey = await chain.survey();
   await judge(guard);
-  return { since: now!.since, health: followedOf(guard.survey)?.health ?? null, behind: binding && isBehind(chain.coin, guard.survey) };
+  const { survey } = guard;
+  return {
+    since: now!.since,
+    health: followedOf(survey)?.health ?? null,
+    behind: binding && isBehind(chain.coin, survey),
+    progress: survey.find((state) => state.followed)?.health?.progress ?? null,
+  };
 }
 
 async function agree(guard: Guard): Promise<void> {
@@ -81,7 +89,8 @@ async function judge(guard: Guard): Promise<void> {
   const seen = await readSeen(ctx, coin);
   const { cursor } = seen;
   const evidence = survey.length > 1 && cursor ? await readEvidence(guard, cursor) : null;
-  const reasons = judgeChain({ coin, votes: await readVotes(compared, coin, survey), ...seen });
+  const work = cursor ? (chain.provenWork(cursor.hash)?.holds ?? []) : [];
+  const reasons = judgeChain({ coin, votes: await readVotes(compared, coin, survey), work, ...seen });
   const followed = followedOf(survey);
   const voterOf = ({ name, trust, state }: SourceState): Voter => ({ name, trust, votes: state === 'ok' });
   const quorum = judgeQuorum(survey.map(voterOf), followed ? voterOf(followed) : null, ctx.settings.quorumAboveUsdCents);

@@ -1,5 +1,5 @@
 /** Where a follower is on its chain, stored in tables: how it starts, and how it moves. */
-import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
+import { type BlockRef, type Chain, ChainError, type ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode } from '../core/coin.ts';
 import { invariant } from '../core/invariant.ts';
@@ -42,14 +42,25 @@ export async function readCursor(ctx: Context, source: ChainSource): Promise<Cur
   return { height: tip.height, hash: tip.hash };
 }
 
-/** Up by one block, or down to a fork. Compare-and-set on the old hash: two followers never apply the same step. Errors: CursorMoved. */
-export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor): Promise<void> {
+/** What a follower reads: all sources of a chain, or in tests one of them. */
+export type Followed = ChainSource & Partial<Pick<Chain, 'provenWork'>>;
+/** The blocks that are proven on the chain that ends with this one; null where no proof binds. */
+export const provenHeights = (source: Followed, { binding, hash }: { binding: boolean; hash: string }): readonly number[] | null =>
+  (binding && source.provenWork?.(hash)?.heights) || null;
+
+/**
+ * Up by one block, or down to a fork. Compare-and-set on the old hash: two followers never apply the same step. `proven`: what is proven
+ * from now on; left out, nothing is until the next block. Errors: CursorMoved.
+ */
+export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor, proven?: readonly number[] | null): Promise<void> {
   invariant(
     to.height === from.height + 1 || (to.height >= 0 && to.height < from.height),
     `the cursor of ${coin} moves up by one block, or down`,
   );
   const moved = await tx`
-    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
+    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false,
+      proven_heights = case when ${proven !== undefined} then ${(proven ?? null) as number[] | null}::int[] when proven_heights is not null then '{}' end,
+      updated_at = clock_timestamp()
     where coin = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }

@@ -1,6 +1,6 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganizations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Chain, ChainError, type ChainSource } from '../chains/chain.ts';
+import { type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, chainOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
@@ -8,7 +8,7 @@ import { invariant } from '../core/invariant.ts';
 import { startLoop } from '../db/loop.ts';
 import { type CatchUp, catchUp } from './catch-up.ts';
 import { createGuard, type Judged } from './chain-guard.ts';
-import { type Cursor, CursorMoved, checkNetwork, moveCursor, readCursor } from './cursor.ts';
+import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeights, readCursor } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
 import { createTipPoll, pollTip, type TipPoll } from './poll-tip.ts';
@@ -85,7 +85,9 @@ export function startFollower(
 /** What one follower remembers. Everything else is in tables. */
 type Follower = {
   readonly ctx: Context;
-  readonly source: ChainSource;
+  readonly source: Followed;
+  /** As strict as on mainnet. */
+  readonly binding: boolean;
   readonly notes: FollowState;
   readonly watching: Watching;
   readonly position: Position;
@@ -101,7 +103,7 @@ type Follower = {
  */
 export function createFollower(
   ctx: Context,
-  source: ChainSource,
+  source: Followed,
   { binding = isBinding(source.network) }: { binding?: boolean } = {},
 ): { step(signal?: AbortSignal, found?: Judged): Promise<boolean> } {
   const { coin } = source;
@@ -110,6 +112,7 @@ export function createFollower(
   const follower: Follower = {
     ctx,
     source,
+    binding,
     notes,
     watching,
     position: createPosition(ctx, source),
@@ -144,6 +147,12 @@ async function step(follower: Follower, signal?: AbortSignal, judged?: Judged): 
 /** Reads blocks until the tip is the cursor, and polls there. */
 async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Judged): Promise<boolean> {
   const { ctx, source, notes, position, blocks } = follower;
+  await source.requireProof?.();
+  // Nothing can be read before the headers reach the tip.
+  if (judged?.progress) {
+    await notes.doubts({ code: 'syncing', reason: judged.progress });
+    return false;
+  }
   if (!follower.networkChecked) await checkNetwork(ctx, source);
   follower.networkChecked = true;
   let cursor: Cursor = await readCursor(ctx, source);
@@ -178,7 +187,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Ju
 
 /** Records the block above the cursor, and moves the cursor to it. */
 async function applyBlock(
-  { source, watching, notes }: Follower,
+  { source, binding, watching, notes }: Follower,
   cursor: Cursor,
   fetched: Fetched,
   certainThrough: Date | null,
@@ -186,7 +195,10 @@ async function applyBlock(
   const { coin } = source;
   const { ref } = fetched;
   invariant(ref.parent === cursor.hash, `each block of ${coin} is recorded above its parent`);
-  await recordBlock(watching, fetched, { advance: (tx) => moveCursor(tx, coin, cursor, ref), certainThrough });
+  await recordBlock(watching, fetched, {
+    advance: (tx) => moveCursor(tx, coin, cursor, ref, provenHeights(source, { binding, hash: ref.hash })),
+    certainThrough,
+  });
   notes.reads(ref.height);
 }
 

@@ -1,10 +1,10 @@
 /** One poll at the tip: what is final, what is in the mempool, and whether this view of the chain is certain. */
-import type { ChainHealth, ChainSource } from '../chains/chain.ts';
+import type { ChainHealth } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Doubt, doubtOf } from '../core/certainty.ts';
 import { type Coin, chainCode, kindOf } from '../core/coin.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
-import type { Cursor } from './cursor.ts';
+import { type Cursor, type Followed, provenHeights } from './cursor.ts';
 import { type FinalityPoll, pollFinality, pollLocks, readChainlock } from './finality.ts';
 import type { FollowState } from './follow-state.ts';
 import { type MempoolPoll, pollMempool } from './poll-mempool.ts';
@@ -12,7 +12,7 @@ import type { Watching } from './watching.ts';
 
 export type TipPoll = {
   readonly ctx: Context;
-  readonly source: ChainSource;
+  readonly source: Followed;
   /** As strict as on mainnet. */
   readonly binding: boolean;
   readonly notes: FollowState;
@@ -21,13 +21,15 @@ export type TipPoll = {
   connection: Connection;
   /** The ChainLock of the last poll. */
   lockedThrough: number | null;
+  /** The proven heights of the last poll. */
+  proven: string | null;
 };
 /** Since when the source has had peers, without interruption. */
 export type Connection = { sinceMs: number | null };
 
 export const createTipPoll = (
   ctx: Context,
-  source: ChainSource,
+  source: Followed,
   { binding, watching, notes }: { binding: boolean; watching: Watching; notes: FollowState },
 ): TipPoll => ({
   ctx,
@@ -38,6 +40,7 @@ export const createTipPoll = (
   finality: { ctx, source, knownFor: null },
   connection: { sinceMs: null },
   lockedThrough: null,
+  proven: null,
 });
 
 /** Ethereum nodes receive blocks from a consensus client, which has its own peers; providers cannot be relied on for this. */
@@ -83,14 +86,23 @@ async function writePoll(
   poll: TipPoll,
   { cursor, before, chainlock, certain }: { cursor: Cursor; before: Date; chainlock: number | null; certain: boolean },
 ): Promise<void> {
-  const { ctx, source, lockedThrough } = poll;
+  const { ctx, source, binding, lockedThrough } = poll;
   const { coin } = source;
+  // Work above the cursor proves blocks before theirs are read.
+  const proven = provenHeights(source, { binding, hash: cursor.hash });
+  const isNews = (proven?.join() ?? null) !== poll.proven;
   await ctx.db.begin(async (tx) => {
     await tx`
       update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
         scanned_through = case when ${certain} then ${before} else scanned_through end,
         updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
-    if (chainlock !== null && chainlock !== lockedThrough) await queueProcessing(tx, { coin });
+    const moved = isNews
+      ? await tx`
+          update tips set proven_heights = ${proven as number[] | null}::int[]
+          where coin = ${chainCode(coin)} and hash = ${cursor.hash} and proven_heights is distinct from ${proven as number[] | null}::int[]`
+      : { count: 0 };
+    if (moved.count > 0 || (chainlock !== null && chainlock !== lockedThrough)) await queueProcessing(tx, { coin });
   });
   poll.lockedThrough = chainlock;
+  poll.proven = proven?.join() ?? null;
 }

@@ -29,6 +29,8 @@ async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source:
       case 'not_found':
         throw new Problem('transaction_not_found', { coin, id: error.message }, { param: 'txid', cause: error });
       case 'outage':
+      case 'behind':
+      case 'unproven':
       case 'wrong_network':
         throw new Problem('chain_unavailable', { coin, reason: error.message }, { retryAfterSeconds: 30, cause: error });
     }

@@ -60,6 +60,9 @@ export async function readReadiness(
       (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));
       // Holds only larger payments.
       if (aboveReason !== null) warnings.push(`${coin}: ${aboveReason}`);
+      // A single source is named above as the reason why nothing is read.
+      for (const { state, reason } of sources.length > 1 ? sources : [])
+        if (state === 'behind' || state === 'unproven') warnings.push(`${coin}: ${reason}; this source is left out`);
       const without = sources.filter((source) => source.state !== 'ok').length;
       if (without > 0 && sources.length > 1) warnings.push(`${coin}: ${without} of ${sources.length} sources have no vote`);
     }

@@ -146,6 +146,12 @@ function sourceMetrics(ctx: Context, guards: Chains['guards']): Metric[] {
   return [
     ['florin_chain_source_up', 'gauge', 'Whether a source has a vote', sources.map((s) => [s.labels, s.state === 'ok' ? 1 : 0])],
     [
+      'florin_chain_source_unproven',
+      'gauge',
+      'Whether the blocks that a source shows are not on the chain with the most work',
+      sources.map((s) => [s.labels, s.state === 'unproven' ? 1 : 0]),
+    ],
+    [
       'florin_chain_source_height',
       'gauge',
       'Tip of a source',

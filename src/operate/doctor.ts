@@ -155,12 +155,17 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
 
 /** What keeps payments from completing, as the running service last recorded it. */
 async function checkCompletion(ctx: Context): Promise<Finding[]> {
-  return (await readGuards(ctx)).flatMap(({ coin, binding, reasons, aboveReason }) => {
+  return (await readGuards(ctx)).flatMap(({ coin, binding, reasons, aboveReason, sources }) => {
     const all = aboveReason === null ? reasons : [...reasons, aboveReason];
-    if (all.length === 0) return [];
+    const unproven = sources.flatMap(({ name, state, reason }) =>
+      state === 'behind' || state === 'unproven'
+        ? [bad(`${coin} source ${name}`, `it is left out: ${reason}`, 'check what this source shows, or remove it from the settings')]
+        : [],
+    );
+    if (all.length === 0) return unproven;
     const detail = `${binding ? 'payments do not complete' : 'on mainnet payments would not complete'}: ${all.join('; ')}`;
     const fix = 'get the missing sources running again; docs/guides/blockbook.md lists which payments complete meanwhile';
-    return [binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
+    return [...unproven, binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
   });
 }
 

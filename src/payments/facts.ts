@@ -222,6 +222,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       safeHeight: bigint | null;
       finalizedHeight: bigint | null;
       chainlockHeight: bigint | null;
+      provenHeights: number[] | null;
       scannedThrough: Date;
       holdReason: string | null;
       unwound: boolean;
@@ -234,7 +235,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
     }[]
   >`
     select t.coin as code, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
-      t.chainlock_height as "chainlockHeight", t.hold_reason as "holdReason", t.unwound,
+      t.chainlock_height as "chainlockHeight", t.proven_heights as "provenHeights", t.hold_reason as "holdReason", t.unwound,
       -- While older blocks are still being read, it is unknown what arrived in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
       g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
@@ -253,6 +254,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
         safeHeight: number(row.safeHeight),
         finalizedHeight: number(row.finalizedHeight),
         chainlockHeight: number(row.chainlockHeight),
+        ...(row.provenHeights && { provenHeights: row.provenHeights }),
         scannedThrough: row.scannedThrough,
         ...(row.unwound && { unwound: true }),
         holdReason: row.holdReason ?? row.guardReasons?.[0] ?? null,

@@ -76,14 +76,17 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
   ...more,
 });
 
-/** Starts the service in this process, with one Enterprise merchant. */
+/**
+ * Starts the service in this process, with one Enterprise merchant. `starts`: where proven chains begin; by default no chain is proven,
+ * because the blocks of most tests have no work.
+ */
 export async function startTestApp(
   environment: Record<string, string> = {},
-  { roles, ...replaced }: { roles?: readonly Role[] } & Replaced = {},
+  { roles, starts = () => null, ...replaced }: { roles?: readonly Role[] } & Replaced = {},
 ): Promise<TestApp> {
   const database = await testDatabase();
   const config = readConfig(testEnvironment(database.url, database.folder, environment));
-  const app = await startApp(config, { log: createLog(config.logLevel), ...(roles && { roles }), ...replaced });
+  const app = await startApp(config, { log: createLog(config.logLevel), starts, ...(roles && { roles }), ...replaced });
   const merchant = await createMerchant(app.ctx, { name: 'Test shop' });
   const url = app.url!;
   return {

@@ -27,6 +27,8 @@ export type Blockbook = {
   show(chain: TestChain): void;
   /** Reports the tip of an honest chain, and serves the blocks of the shown one below it. */
   nameTipOf(honest: TestChain): void;
+  /** Changes the bytes of blocks that are served. */
+  alter(change: (block: ChainBlock) => Buffer): void;
   /** The sockets stay open, but nothing is answered or sent any more. */
   silenceSockets(): void;
   /** Closes all sockets; new ones are refused until further notice. */
@@ -68,6 +70,7 @@ export async function startBlockbook(
   let chain = first;
   let honest: TestChain | null = null;
   let mood: Mood = 'well';
+  let alter = (block: ChainBlock): Buffer => block.raw;
   let refusing = false;
   let silent = false;
   const requests: string[] = [];
@@ -236,13 +239,18 @@ export async function startBlockbook(
           confirmations: confirmations(block),
           time: block.time,
           merkleRoot: block.merkleRoot,
+          ...(coin !== 'ETH' && {
+            version: block.raw.readInt32LE(0),
+            bits: block.raw.readUInt32LE(72).toString(16),
+            nonce: String(block.raw.readUInt32LE(76)),
+          }),
           txCount: block.txs.length,
           txs: block.txs.slice((page - 1) * pageSize, page * pageSize).map((tx) => showTx(tx, block, coin === 'ETH')),
         });
       }
       case 'rawblock':
         if (!rawBlocks) throw new Error('Internal server error');
-        return { hex: blockBy(id).raw.toString('hex') };
+        return { hex: alter(blockBy(id)).toString('hex') };
       case 'tx': {
         const found = chain.find(id);
         if (!found) throw new PublicError(`Transaction '${id}' not found`);
@@ -423,6 +431,9 @@ export async function startBlockbook(
     },
     nameTipOf: (of) => {
       honest = of;
+    },
+    alter: (change) => {
+      alter = change;
     },
     silenceSockets: () => {
       silent = true;

@@ -11,13 +11,15 @@ import { createFollower } from '../../src/follow/follow.ts';
 import { settleDuePayments } from '../../src/payments/settle-payments.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { type Blockbook, startBlockbook } from './blockbook.ts';
+import { type CoreNode, startCoreNode } from './core-node.ts';
 import { giveWallet, openPayment, units } from './shop.ts';
-import { createTestChain, type TestChain } from './test-chain.ts';
+import { createTestChain, provenBy, type TestChain } from './test-chain.ts';
 
 export type SteppedShop = {
   app: TestApp;
   chain: TestChain;
-  servers: Blockbook[];
+  /** One for each trust level, in order. */
+  servers: (Blockbook & CoreNode)[];
   /** One look, as the watcher does it, and the work that follows from it. */
   look(times?: number): Promise<void>;
   /** Opens payments of so many dollars each, and pays all of them on a chain. */
@@ -58,19 +60,31 @@ export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: b
 export async function tellStepped(
   trusts: readonly Trust[],
   story: (told: SteppedShop) => Promise<void>,
-  { environment = {}, roles = ['api'] }: { environment?: Record<string, string>; roles?: readonly Role[] } = {},
+  {
+    environment = {},
+    roles = ['api'],
+    kind = 'blockbook',
+    work = null,
+  }: {
+    environment?: Record<string, string>;
+    roles?: readonly Role[];
+    /** What the sources are. */
+    kind?: 'blockbook' | 'node';
+    /** A chain whose blocks have work, which is required: its length and the age of its tip. */
+    work?: { length?: number; age?: number } | null;
+  } = {},
 ): Promise<void> {
-  const chain = createTestChain({ coin: 'BTC' });
-  const servers: Blockbook[] = [];
-  for (const _ of trusts) servers.push(await startBlockbook(chain));
+  const chain = createTestChain({ coin: 'BTC', ...(work && { work: 'real' as const, ...work }) });
+  const servers: (Blockbook & CoreNode)[] = [];
+  for (const _ of trusts) servers.push((await (kind === 'node' ? startCoreNode(chain) : startBlockbook(chain))) as Blockbook & CoreNode);
   const app = await startTestApp(
     {
-      BTC_BLOCKBOOK_URL: servers.map(({ url }) => url).join(','),
+      [kind === 'node' ? 'BTC_NODE_URL' : 'BTC_BLOCKBOOK_URL']: servers.map(({ url }) => url).join(','),
       BTC_TRUST: trusts.join(','),
       LOG_LEVEL: 'silent',
       ...environment,
     },
-    { roles },
+    { roles, ...(work && { starts: provenBy(chain) }) },
   );
   const look = stepByHand(app);
   const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;

@@ -1,6 +1,8 @@
 /** A small chain that a test mines: real bytes and merkle roots for the Core family, plain facts for ETH. */
 import { createHash, randomBytes } from 'node:crypto';
 import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import type { ProofStarts } from '../../src/chains/bitcoin/header-service.ts';
+import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type Coin, chainOf, type Network } from '../../src/core/coin.ts';
@@ -37,6 +39,26 @@ const u64 = (n: bigint): Buffer => {
 const count = (n: number): Buffer => (n < 0xfd ? Buffer.from([n]) : Buffer.from([0xfd, n & 0xff, n >> 8]));
 const FEE = 10_000n;
 
+/**
+ * The work of blocks: `none` for chains that nobody proves, `real` as the rules of `provenBy` require it, `failed` with their difficulty but
+ * without the work, `easy` with the work of a lower difficulty.
+ */
+export type Work = 'none' | 'real' | 'failed' | 'easy';
+const BITS: Readonly<Record<Work, number>> = { none: 0x207fffff, real: 0x2007ffff, failed: 0x2007ffff, easy: 0x207fffff };
+const TARGETS = { real: 0x07ffffn << 232n, failed: 0x07ffffn << 232n, easy: 0x7fffffn << 232n };
+const meets = (work: Work, hash: Buffer): boolean => work === 'none' || BigInt(`0x${shown(hash)}`) <= TARGETS[work] === (work !== 'failed');
+
+/** The rules of Bitcoin's main network with a difficulty that a test can mine, from the first block of a chain with `real` work. */
+export const provenBy =
+  (chain: Pick<TestChain, 'blocks' | 'coin'>): ProofStarts =>
+  (family) =>
+    family === chain.coin
+      ? {
+          params: { ...PROOF_PARAMS.BTC.main, powLimit: TARGETS.real, retarget: { kind: 'fixed' } },
+          start: { height: 0, headers: [chain.blocks[0]!.raw.subarray(0, 80)] },
+        }
+      : null;
+
 export type TestChain = {
   readonly coin: Coin;
   readonly network: Network;
@@ -54,8 +76,8 @@ export type TestChain = {
   send(tx: { from: string; to: string; units: bigint; status?: 0 | 1; internal?: ChainTx['internal'] }): string;
   /** Removes the last blocks; their payments are pending again, unless they are forgotten. */
   rewind(depth: number, options?: { forget?: boolean }): void;
-  /** Another chain with the same history. */
-  copy(): TestChain;
+  /** Another chain with the same history. `work`: of its further blocks. */
+  copy(options?: { work?: Work }): TestChain;
   /** Called after each change with what happened. */
   on(listener: (change: { block?: ChainBlock; tx?: ChainTx }) => void): void;
 };
@@ -66,9 +88,12 @@ export function createTestChain({
   network = 'mainnet',
   length = 30,
   age = 0,
+  work = 'none',
   from,
 }: {
   coin: Coin;
+  /** BTC only. */
+  work?: Work;
   network?: Network;
   length?: number;
   age?: number;
@@ -120,8 +145,10 @@ export function createTestChain({
     }
     return level[0]!;
   };
-  const mineOne = (time: number, empty: boolean): ChainBlock => {
+  const mineOne = (at: number, empty: boolean): ChainBlock => {
     const height = blocks.length;
+    // With work, times must rise.
+    const time = work === 'none' ? at : Math.max(at, (blocks.at(-1)?.time ?? 0) + 1);
     const parent = blocks.at(-1)?.hash ?? '00'.repeat(32);
     const waiting = empty ? [] : [...mempool.values()];
     for (const { txid } of waiting) mempool.delete(txid);
@@ -133,7 +160,8 @@ export function createTestChain({
       const coinbase = build([], [{ address: ownAddress, script: ownScript, units: 5_000_000_000n }], height);
       const txs = [coinbase, ...waiting];
       const root = rootOf(txs);
-      const header = Buffer.concat([u32(4), hidden(parent), root, u32(time), u32(0x207fffff), randomBytes(4)]);
+      const header = Buffer.concat([u32(4), hidden(parent), root, u32(time), u32(BITS[work]), randomBytes(4)]);
+      while (!meets(work, sha256d(header))) randomBytes(4).copy(header, 76);
       block = {
         height,
         hash: shown(coin === 'DASH' ? x11(header) : sha256d(header)),
@@ -217,7 +245,7 @@ export function createTestChain({
         if (!forget) for (const tx of block.txs) if (!tx.coinbase) mempool.set(tx.txid, tx);
       }
     },
-    copy: () => createTestChain({ coin, network, from: chain }),
+    copy: (options) => createTestChain({ coin, network, work, ...options, from: chain }),
     on: (listener) => listeners.push(listener),
   };
   if (!from) {

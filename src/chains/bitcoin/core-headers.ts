@@ -1,7 +1,7 @@
 /** Block headers of a node of the Bitcoin Core family. A header never changes except for its depth, so the latest are kept. */
 import type { BlockRef } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
-import { type CoreCalls, integer, text } from './core-calls.ts';
+import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
 
 /** Cached headers: those of the tip and of the current block are requested repeatedly. */
 const HEADERS = 4;
@@ -37,4 +37,25 @@ export function headerOf(value: unknown): BlockRef {
     parent: text(header.previousblockhash),
     time: new Date(integer(header.time) * 1000),
   };
+}
+
+/** The headers of consecutive blocks as bytes, as far as the node has them. */
+export async function readRawHeaders(
+  { post, failure }: Pick<CoreCalls, 'post' | 'failure'>,
+  from: number,
+  count: number,
+): Promise<Buffer[]> {
+  const ask = async (calls: readonly CoreCall[]): Promise<string[]> => {
+    const found: string[] = [];
+    for (const [i, { result, error }] of (await post(calls)).entries()) {
+      if (!error) found.push(text(result));
+      // Its chain ends here, or changed meanwhile.
+      else if (failure(error, '').kind === 'not_found') break;
+      else throw failure(error, String(calls[i]![0]));
+    }
+    return found;
+  };
+  const hashes = await ask(Array.from({ length: count }, (_, i) => ['getblockhash', from + i] as const));
+  const headers = await ask(hashes.map((hash) => ['getblockheader', hash, false] as const));
+  return headers.map((hex) => Buffer.from(hex, 'hex'));
 }

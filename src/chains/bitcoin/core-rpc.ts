@@ -8,11 +8,12 @@ import { fields } from '../reply.ts';
 import { createCoreBlocks } from './core-blocks.ts';
 import { type CoreCall, type CoreCalls, createCoreCalls, text } from './core-calls.ts';
 import { readCoreFees } from './core-fees.ts';
-import { createCoreHeaders, headerOf } from './core-headers.ts';
+import { createCoreHeaders, headerOf, readRawHeaders } from './core-headers.ts';
 import { inspectCore, readCoreHealth } from './core-health.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { createCoreMempool } from './core-mempool.ts';
 import { createCoreTransactions } from './core-transactions.ts';
+import type { ProofParams } from './proof-params.ts';
 
 /** Outputs requested in one batch. */
 const BATCH = 50;
@@ -22,6 +23,7 @@ export function createCoreSource({
   coin,
   network,
   url,
+  proof = null,
   outgoing,
   log,
   clock,
@@ -29,6 +31,8 @@ export function createCoreSource({
   coin: BitcoinFamily;
   network: Network;
   url: string;
+  /** The rules that its blocks must follow; null on networks without proof. */
+  proof?: ProofParams | null;
   outgoing: Outgoing;
   log: Log;
   clock: Clock;
@@ -37,7 +41,7 @@ export function createCoreSource({
   const calls = createCoreCalls({ coin, url, outgoing, log, clock });
   const { call } = calls;
   const headers = createCoreHeaders(calls);
-  const blocks = createCoreBlocks({ coin, calls, headers });
+  const blocks = createCoreBlocks({ coin, calls, headers, proof });
   const mempool = createCoreMempool({ coin, calls, log });
   const blockOf = async (hash: string) => headerOf(await headers.read(hash));
   const transactions = createCoreTransactions({ coin, network, calls, blockOf, bytesOf: blocks.bytesOf });
@@ -57,6 +61,7 @@ export function createCoreSource({
       return found === null ? null : headerOf(found);
     },
     fetchBlock: blocks.fetch,
+    readHeaders: (from, count) => readRawHeaders(calls, from, count),
     fetchMempool: mempool.fetch,
     txState: async (txid) => {
       const found = fields(await orNull(call('getrawtransaction', txid, 1)));

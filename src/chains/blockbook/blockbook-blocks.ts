@@ -1,8 +1,11 @@
 /** Blocks of a Blockbook server: as bytes, whose merkle root proves them, or from old servers page by page. */
 import type { BitcoinFamily } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
+import { AUXPOW_BIT } from '../bitcoin/auxpow.ts';
 import { readBlock } from '../bitcoin/core-blocks.ts';
+import { encodeHeader, HEADER_BYTES } from '../bitcoin/header.ts';
 import { PARAMS } from '../bitcoin/params.ts';
+import type { ProofParams } from '../bitcoin/proof-params.ts';
 import { matchBlock, merkleRootOf, type RawBlock } from '../bitcoin/raw-block.ts';
 import { type BlockRef, ChainError, type ChainSource, orNull } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
@@ -11,8 +14,14 @@ import type { Get } from './blockbook-requests.ts';
 import { integer, rows, text } from './replies.ts';
 
 const MAX_PAGES = 1_000;
+const HASH = /^[0-9a-f]{64}$/;
 
-type Reads = { family: BitcoinFamily; server: string; get: Get; log: Log };
+/** Headers requested at the same time: servers show one per request. */
+const AT_ONCE = 4;
+/** Beyond the last page of a block the server returns the last one, which may have few transactions. */
+const LAST_PAGE = 1_000_000;
+
+type Reads = { family: BitcoinFamily; server: string; get: Get; log: Log; proof: ProofParams | null };
 
 /** All transactions of a block, page by page; complete, in order, and matching its merkle root. */
 async function readPages(hash: string, { server, get }: Reads): Promise<Fields[]> {
@@ -32,7 +41,7 @@ async function readPages(hash: string, { server, get }: Reads): Promise<Fields[]
 }
 
 /** Reads blocks as bytes, checked against their merkle root; null when the server does not offer them, as old servers do not. */
-function createRawBlocks({ family, server, get, log }: Reads): (hash: string) => Promise<RawBlock | null> {
+function createRawBlocks({ family, server, get, log, proof }: Reads): (hash: string) => Promise<RawBlock | null> {
   let hasRawBlocks = true;
   return async (hash) => {
     if (!hasRawBlocks) return null;
@@ -42,7 +51,8 @@ function createRawBlocks({ family, server, get, log }: Reads): (hash: string) =>
       throw error;
     });
     const hex = text(fields(reply).hex);
-    if (hex !== '') return readBlock(Buffer.from(hex, 'hex'), { hash, coin: family, server });
+    if (hex !== '') return readBlock(Buffer.from(hex, 'hex'), { hash, coin: family, server, proof });
+    if (proof) throw new ChainError('outage', `${server} does not return raw blocks, which the proof of work needs; upgrade it`);
     hasRawBlocks = false;
     log.warn(
       { coin: family },
@@ -52,12 +62,54 @@ function createRawBlocks({ family, server, get, log }: Reads): (hash: string) =>
   };
 }
 
+/** The header at a height; null above the server's tip. Merge-mined ones are followed by their proof, which only raw blocks have. */
+async function readHeader({ server, get }: Reads, height: number): Promise<Buffer | null> {
+  const found = await orNull(get(`v2/block/${height}?page=${LAST_PAGE}`));
+  if (found === null) return null;
+  const shown = fields(found);
+  const bits = text(shown.bits);
+  const root = text(shown.merkleRoot);
+  if (!/^[0-9a-f]{1,8}$/.test(bits) || !HASH.test(root))
+    throw new ChainError('outage', `${server} does not show the header of block ${height}`);
+  const parent = text(shown.previousBlockHash);
+  return encodeHeader({
+    version: integer(shown.version) | 0,
+    parent: HASH.test(parent) ? parent : '0'.repeat(64),
+    merkleRoot: root,
+    timeSeconds: integer(shown.time) >>> 0,
+    bits: Number.parseInt(bits, 16),
+    nonce: integer(shown.nonce) >>> 0,
+  });
+}
+
+/** The headers of consecutive blocks. */
+async function readHeaders(reads: Reads, from: number, count: number): Promise<Buffer[]> {
+  const { get, proof } = reads;
+  const found: (Buffer | null)[] = new Array(count).fill(null);
+  const heights = Array.from({ length: count }, (_, i) => i).values();
+  const work = async () => {
+    for (const i of heights) {
+      const header = await readHeader(reads, from + i);
+      if (header === null) return;
+      found[i] = header;
+      if (!proof?.auxpow || !(header.readUInt32LE(0) & AUXPOW_BIT)) continue;
+      const hash = text(fields(await get(`v2/block-index/${from + i}`)).blockHash);
+      const raw = Buffer.from(text(fields(await get(`v2/rawblock/${hash}`)).hex), 'hex');
+      found[i] = raw.length > HEADER_BYTES ? raw : null;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  const end = found.indexOf(null);
+  return (end < 0 ? found : found.slice(0, end)) as Buffer[];
+}
+
 export function createBlockbookBlocks(
   reads: Reads & { header(hash: string): Promise<BlockRef>; match: Match },
-): Pick<ChainSource, 'fetchBlock'> {
+): Pick<ChainSource, 'fetchBlock' | 'readHeaders'> {
   const { family, header, match } = reads;
   const readRaw = createRawBlocks(reads);
   return {
+    readHeaders: (from, count) => readHeaders(reads, from, count),
     fetchBlock: async (hash) => {
       const ref = await header(hash);
       const raw = await readRaw(hash);

@@ -7,6 +7,7 @@ import { COIN, type Coin, type Network } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { isBitcoinLike } from '../bitcoin/params.ts';
+import type { ProofParams } from '../bitcoin/proof-params.ts';
 import { ChainError, type ChainSource, type FeeTier, orNull } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { createAccountRules } from './blockbook-accounts.ts';
@@ -25,6 +26,7 @@ export function createBlockbookSource({
   coin,
   network,
   url,
+  proof = null,
   outgoing,
   log,
   clock,
@@ -32,6 +34,8 @@ export function createBlockbookSource({
   coin: Coin;
   network: Network;
   url: string;
+  /** The rules that its blocks must follow; null on networks without proof. */
+  proof?: ProofParams | null;
   outgoing: Outgoing;
   log: Log;
   clock: Clock;
@@ -75,7 +79,7 @@ export function createBlockbookSource({
     tip,
     blockAt,
     block: (hash) => orNull(header(hash)),
-    fetchBlock: isBitcoinLike(family) ? createBlockbookBlocks({ family, server, get, log, header, match }).fetchBlock : notFollowed,
+    ...(isBitcoinLike(family) ? createBlockbookBlocks({ family, server, get, log, proof, header, match }) : { fetchBlock: notFollowed }),
     fetchMempool: mempool.fetchMempool,
     txState: (txid) => readState(txid, get),
     finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),

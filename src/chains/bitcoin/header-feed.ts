@@ -1,0 +1,148 @@
+/**
+ * Brings the headers of one source into the header chain of its network, up to the source's tip: a few at once, many in the background.
+ * What a source shows beyond that chain does not count, and the reason is named.
+ */
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../log.ts';
+import type { BlockRef, ChainSource } from '../chain.ts';
+import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
+import { HEADER_BYTES, HeaderError } from './header.ts';
+import type { SentHeader } from './header-rules.ts';
+import type { Headers } from './header-service.ts';
+import type { ProofParams } from './proof-params.ts';
+
+/** Headers read in one request, and how many may be missing for the caller to wait for them. */
+const BATCH = 500;
+const FEW = 50;
+/** Sources of a network take turns: another one starts when the one whose turn it is brought nothing new for this long. */
+const TURN_MS = 20_000;
+/** A source that was refused is read again after this long, or when its tip changes. */
+const AGAIN_MS = 60_000;
+
+/** Whose turn it is to bring many headers. One for each network. */
+export type Turn = { name: string | null; lastMs: number };
+export const createTurn = (): Turn => ({ name: null, lastMs: 0 });
+
+/** Why what a source shows does not count now. */
+export type Refusal = { kind: 'syncing' | 'behind' | 'unproven'; reason: string };
+
+export type FedSource = Pick<ChainSource, 'blockAt'> & { readHeaders: NonNullable<ChainSource['readHeaders']> };
+type Feed = {
+  source: FedSource;
+  name: string;
+  params: ProofParams;
+  headers: Headers;
+  turn: Turn;
+  clock: Clock;
+  log: Log;
+};
+
+/** A header as sources send it; what follows the merge-mining proof, as in a block, is cut off. */
+export function cutHeader({ auxpow }: Pick<ProofParams, 'auxpow'>, bytes: Buffer): SentHeader {
+  const header = Buffer.from(bytes.subarray(0, HEADER_BYTES));
+  if (!auxpow || bytes.length <= HEADER_BYTES || !(header.readUInt32LE(0) & AUXPOW_BIT)) return { bytes: header, auxpow: null };
+  const reader = { bytes, at: HEADER_BYTES };
+  try {
+    takeAuxpow(reader);
+  } catch (error) {
+    throw error instanceof RangeError ? new HeaderError('malformed', error.message) : error;
+  }
+  return { bytes: header, auxpow: Buffer.from(bytes.subarray(HEADER_BYTES, reader.at)) };
+}
+
+/** The highest block found quickly that the source has in common with the header chain. Errors: HeaderError when there is none. */
+async function findCommon({ source, headers }: Feed, tip: BlockRef): Promise<number> {
+  const { checkpointHeight } = headers;
+  let height = Math.min(tip.height, headers.tip().height);
+  for (let step = 1; height > checkpointHeight; step *= 2) {
+    if ((await source.blockAt(height))?.hash === headers.at(height)!.hash) return height;
+    height -= step;
+  }
+  const there = await source.blockAt(checkpointHeight);
+  if (there?.hash !== headers.at(checkpointHeight)!.hash)
+    throw new HeaderError('checkpoint', `its chain does not have block ${checkpointHeight}, the checkpoint of this release`);
+  return checkpointHeight;
+}
+
+/** Reads everything up to a tip. Errors: HeaderError, ChainError. */
+async function readUpTo(feed: Feed, tip: BlockRef): Promise<void> {
+  const { source, headers, name, params, turn, clock } = feed;
+  let height = await findCommon(feed, tip);
+  while (height < tip.height) {
+    const found = await source.readHeaders(height + 1, Math.min(BATCH, tip.height - height));
+    // Its chain became shorter meanwhile.
+    if (found.length === 0) return;
+    const { added } = await headers.add(
+      found.map((bytes) => cutHeader(params, bytes)),
+      name,
+    );
+    if (added > 0 && turn.name === name) turn.lastMs = clock.monotonicMs();
+    height += found.length;
+  }
+}
+
+const IN_WORDS: Partial<Readonly<Record<HeaderError['fault'], string>>> = {
+  unknown_parent: 'its headers do not follow from each other',
+  flood: 'it shows a branch with less work than the best chain',
+};
+const faultOf = (error: HeaderError): Refusal => ({ kind: 'unproven', reason: IN_WORDS[error.fault] ?? error.message });
+
+export type HeaderFeed = {
+  /** Reads what is missing up to the tip of the source. Null: the tip is on the best chain. Errors: ChainError of the source. */
+  bring(tip: BlockRef): Promise<Refusal | null>;
+};
+
+export function createHeaderFeed(feed: Feed): HeaderFeed {
+  const { headers, name, turn, clock, log, params } = feed;
+  let refused: { tip: string; atMs: number; refusal: Refusal } | null = null;
+  let running: Promise<void> | null = null;
+
+  const refuse = (tip: BlockRef, refusal: Refusal): Refusal => {
+    if (refused?.refusal.reason !== refusal.reason)
+      log.warn({ coin: params.coin, source: name, block: tip.hash, reason: refusal.reason }, 'A source shows blocks that are not proven');
+    refused = { tip: tip.hash, atMs: clock.monotonicMs(), refusal };
+    return refusal;
+  };
+  const read = async (tip: BlockRef): Promise<Refusal | null> => {
+    try {
+      await readUpTo(feed, tip);
+    } catch (error) {
+      if (!(error instanceof HeaderError)) throw error;
+      return refuse(tip, faultOf(error));
+    }
+    if (headers.find(tip.hash)) return null;
+    return refuse(tip, { kind: 'unproven', reason: `block ${tip.height} that it shows is on a branch with less work than the best chain` });
+  };
+  const syncing = (): Refusal => ({ kind: 'syncing', reason: `syncing headers ${headers.progress().percent} %` });
+  /** Reads in the background when it is its turn. */
+  const start = (tip: BlockRef): void => {
+    const nowMs = clock.monotonicMs();
+    if (running || (turn.name !== null && turn.name !== name && nowMs - turn.lastMs < TURN_MS)) return;
+    turn.name = name;
+    turn.lastMs = nowMs;
+    running = read(tip)
+      .then(
+        () => {},
+        (error: unknown) => log.warn({ err: error, coin: params.coin, source: name }, 'Headers could not be read; trying again'),
+      )
+      .finally(() => {
+        running = null;
+        if (turn.name === name) turn.name = null;
+      });
+  };
+  return {
+    bring: async (tip) => {
+      if (headers.find(tip.hash)) {
+        refused = null;
+        return null;
+      }
+      if (tip.height < headers.checkpointHeight)
+        return { kind: 'behind', reason: `it has not reached block ${headers.checkpointHeight}, the checkpoint of this release` };
+      if (refused?.tip === tip.hash && clock.monotonicMs() - refused.atMs < AGAIN_MS) return refused.refusal;
+      if (running) return syncing();
+      if (tip.height - headers.tip().height <= FEW) return read(tip);
+      start(tip);
+      return syncing();
+    },
+  };
+}

@@ -1,0 +1,186 @@
+/**
+ * The work of blocks decides, whatever source shows them: forged blocks of nodes and Blockbook servers complete nothing, their source is
+ * named and left out, and honest sources go on. The rules are those of Bitcoin's main network, at a difficulty that a test can mine.
+ */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { diagnose } from '../../src/operate/doctor.ts';
+import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
+import type { TestChain } from '../kit/test-chain.ts';
+
+type Kind = 'blockbook' | 'node';
+const tell = (kind: Kind, trusts: readonly ('own' | 'untrusted')[], story: (told: SteppedShop) => Promise<void>) =>
+  tellStepped(trusts, story, { kind, work: {} });
+type Source = { name: string; state: string; reason: string | null };
+const sourcesOf = async ({ app }: SteppedShop): Promise<Source[]> => {
+  const [row] = await app.app.ctx.db.sql<{ sources: Source[] }[]>`select sources from chain_guard where coin = 'BTC'`;
+  return row!.sources;
+};
+const readyz = async ({ app }: SteppedShop): Promise<string> => {
+  const { reasons, holds, warnings } = (await (await fetch(`${app.url}/readyz`)).json()) as Record<string, string[]>;
+  return [reasons, holds, warnings].flat().join('\n');
+};
+
+const DAY = 86_400;
+
+/** A chain that a source shows although it is not the honest one, and why it is refused. */
+const FORGERIES: readonly { name: string; forge(chain: TestChain): TestChain; reason: RegExp }[] = [
+  { name: 'without the work that their bits claim', forge: (chain) => chain.copy({ work: 'failed' }), reason: /does not have the work/ },
+  { name: 'with the work of a lower difficulty', forge: (chain) => chain.copy({ work: 'easy' }), reason: /bits 207fffff are easier/ },
+  {
+    name: 'with real work, on a branch that has less of it',
+    forge: (chain) => {
+      const branch = chain.copy();
+      branch.rewind(8, { forget: true });
+      return branch;
+    },
+    reason: /branch with less work/,
+  },
+];
+
+for (const kind of ['node', 'blockbook'] as const)
+  describe(`a ${kind} that forges blocks`, { concurrency: 2 }, () => {
+    test('completes nothing and is named, beside an honest one that completes', () =>
+      tell(kind, ['own', 'own'], async (story) => {
+        const { chain, servers, look, pay, statuses } = story;
+        const forgedIds: string[] = [];
+        for (const { name, forge, reason } of FORGERIES) {
+          const forged = forge(chain);
+          servers[0]!.show(forged);
+          forgedIds.push(...(await pay(forged, 99, 999)));
+          forged.mine(4);
+          await look(2);
+          const [liar, honest] = await sourcesOf(story);
+          assert.deepEqual([liar!.state, honest!.state], ['unproven', 'ok'], name);
+          assert.match(liar!.reason!, reason);
+          assert.match(await readyz(story), reason);
+          const paid = await pay(chain, 99);
+          chain.mine(2);
+          await look(2);
+          assert.deepEqual(await statuses(paid), ['completed'], `beside blocks ${name}`);
+          servers[0]!.show(chain);
+          await look();
+          assert.deepEqual(
+            (await sourcesOf(story)).map(({ state }) => state),
+            ['ok', 'ok'],
+            'back on the chain, it counts again',
+          );
+        }
+        assert.deepEqual(new Set(await statuses(forgedIds)), new Set(['pending']));
+      }));
+
+    test('completes nothing alone, and what it shows honestly later completes', () =>
+      tell(kind, ['untrusted'], async (story) => {
+        const { chain, servers, look, pay, statuses } = story;
+        const forgedIds: string[] = [];
+        for (const { name, forge, reason } of FORGERIES) {
+          const forged = forge(chain);
+          servers[0]!.show(forged);
+          forgedIds.push(...(await pay(forged, 99)));
+          forged.mine(4);
+          await look(2);
+          assert.equal((await sourcesOf(story))[0]!.state, 'unproven', name);
+          assert.match(await readyz(story), reason);
+        }
+        servers[0]!.show(chain);
+        const paid = await pay(chain, 99);
+        chain.mine(2);
+        await look(2);
+        assert.deepEqual(await statuses([...paid, ...forgedIds]), ['completed', 'pending', 'pending', 'pending']);
+      }));
+
+    test('in which a transaction stands twice (CVE-2012-2459) is passed over, and the same block of an honest one completes', () =>
+      tell(kind, ['own', 'own'], async ({ chain, servers, look, pay, statuses }) => {
+        servers[0]!.alter(({ raw, txs }) => {
+          if (txs.length !== 3) return raw;
+          const twice = Buffer.concat([raw, txs[2]!.raw]);
+          twice[80] = 4;
+          return twice;
+        });
+        const ids = await pay(chain, 99, 99);
+        chain.mine(2);
+        await look(3);
+        assert.deepEqual(await statuses(ids), ['completed', 'completed']);
+      }));
+  });
+
+describe('the work of the chain', { concurrency: 4 }, () => {
+  test('is read in the background when many headers are missing: until then the source says how far it is, and nothing is read', () =>
+    tellStepped(
+      ['own'],
+      async (story) => {
+        const { app, chain, look, pay, statuses } = story;
+        const { sql } = app.app.ctx.db;
+        assert.equal((await sourcesOf(story))[0]!.state, 'syncing');
+        assert.match((await sourcesOf(story))[0]!.reason!, /^syncing headers \d+ %$/);
+        for (let looks = 0; (await sql`select 1 from tips`).length === 0; looks++) {
+          assert.ok(looks < 1_000, 'the headers never reach the tip');
+          await look();
+        }
+        assert.equal((await sourcesOf(story))[0]!.state, 'ok');
+        const [stored] = await sql<{ count: number }[]>`select sum(length(headers) / 80)::int as count from header_pages`;
+        assert.equal(stored!.count, chain.tip().height);
+        await look(2);
+        const ids = await pay(chain, 99);
+        chain.mine(2);
+        await look(2);
+        assert.deepEqual(await statuses(ids), ['completed']);
+      },
+      { kind: 'node', work: { length: 1_200 } },
+    ));
+
+  test('holds completion while it is less than a quarter of what time should have brought, and counts are still shown', () =>
+    tellStepped(
+      ['own'],
+      async (story) => {
+        const { app, chain, look, pay, detail, statuses } = story;
+        const ids = await pay(chain, 99);
+        chain.mine(8);
+        await look(2);
+        assert.deepEqual(await statuses(ids), ['processing']);
+        const { confirmations, hold_reason } = await detail(ids[0]!);
+        assert.deepEqual(
+          [confirmations, hold_reason],
+          [8, 'the chain has less than a quarter of the work that the time since its checkpoint should have brought'],
+        );
+        assert.match(await readyz(story), /less than a quarter of the work/);
+        const finding = (await diagnose(app.app.ctx)).findings.find(({ check }) => check === 'BTC completion');
+        assert.match(finding?.detail ?? '', /less than a quarter of the work/);
+        const [tip] = await app.app.ctx.db.sql<{ heights: number[] }[]>`select proven_heights as heights from tips`;
+        assert.deepEqual(tip!.heights, []);
+      },
+      { kind: 'node', work: { age: 20 * DAY } },
+    ));
+
+  test('names a source that is behind, and leaves it out', () =>
+    tell('node', ['own', 'own'], async (story) => {
+      const { chain, servers, look, pay, statuses } = story;
+      servers[0]!.show(chain.copy());
+      const ids = await pay(chain, 99);
+      chain.mine(5);
+      await look(3);
+      const [behind] = await sourcesOf(story);
+      assert.equal(behind!.state, 'behind');
+      assert.match(behind!.reason!, /is 5 blocks behind the chain with the most work/);
+      assert.match(await readyz(story), /5 blocks behind/);
+      assert.deepEqual(await statuses(ids), ['completed']);
+    }));
+
+  test('replaces a branch that has less of it, and what was in its blocks is confirmed again', () =>
+    tell('node', ['own'], async (story) => {
+      const { chain, servers, look, pay, statuses } = story;
+      const ids = await pay(chain, 50_000);
+      chain.mine(2);
+      await look();
+      assert.deepEqual(await statuses(ids), ['processing']);
+      const other = chain.copy();
+      other.rewind(2);
+      other.mine(4);
+      servers[0]!.show(other);
+      await look(3);
+      assert.deepEqual(await statuses(ids), ['processing']);
+      other.mine(4);
+      await look(3);
+      assert.deepEqual(await statuses(ids), ['completed']);
+    }));
+});
