@@ -14,9 +14,15 @@ const UNREAD_SECONDS = 25;
 const INCOMPLETE_SECONDS = 180;
 
 /** Whether the service can work: database, followers, prices of the payable coins. Reasons say what is missing. */
-export async function readReadiness(
-  ctx: Context,
-): Promise<{ ready: boolean; reasons: string[]; holds: string[]; warnings: string[]; followers: object; peers: object }> {
+export async function readReadiness(ctx: Context): Promise<{
+  ready: boolean;
+  reasons: string[];
+  holds: string[];
+  warnings: string[];
+  followers: object;
+  peers: object;
+  electrum?: object;
+}> {
   const reasons: string[] = [];
   // On a chain on hold nothing completes, but payments are created, detected and reported as usual, so requests need no rerouting.
   const holds: string[] = [];
@@ -69,7 +75,22 @@ export async function readReadiness(
   } catch {
     reasons.push('the database does not answer');
   }
-  return { ready: reasons.length === 0, reasons, holds, warnings, followers, peers };
+  const electrum = readServers(ctx);
+  for (const [coin, servers] of Object.entries(electrum))
+    for (const { server, reason } of servers) if (reason !== null) warnings.push(`${coin}: Electrum server ${server} ${reason}`);
+  const isUsed = Object.keys(electrum).length > 0;
+  return { ready: reasons.length === 0, reasons, holds, warnings, followers, peers, ...(isUsed && { electrum }) };
+}
+
+type Server = { server: string; state: string; reason: string | null; height: number | null };
+/** The servers that only answer lookups, as this process knows them. They decide nothing, so they are never a reason not to be ready. */
+function readServers(ctx: Context): Record<string, Server[]> {
+  const found: Record<string, Server[]> = {};
+  for (const { coin, sources } of ctx.chains.values())
+    for (const { source } of sources)
+      if (source.servers)
+        found[coin] = source.servers.states().map(({ name, state, reason, height }) => ({ server: name, state, reason, height }));
+  return found;
 }
 
 /** The families that a wallet is set up for. */

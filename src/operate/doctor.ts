@@ -126,14 +126,15 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
     const own = wallets.filter((wallet) => wallet.coin === coin);
     const chain = ctx.chains.get(COIN[coin].chain);
     // Its own network is read once there is a wallet.
-    const sources = chain && !(chain.onDemand && own.length === 0) ? chain.sources : [];
+    const sources = (chain && !(chain.onDemand && own.length === 0) ? chain.sources : []).filter((one) => !one.onlyLookUps);
     for (const one of sources)
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${coin} node` : `${coin} source ${one.name}`, one)));
+    for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
     if (own.length > 0 && !chain?.follows)
       findings.push(
         bad(
           `${coin} node`,
-          `a wallet is set up, but no source that detects payments${chain ? ', only one for look-ups' : ''}`,
+          `a wallet is set up, but no source that detects payments${chain ? ', only one for lookups' : ''}`,
           kindOf(coin) === 'ethereum' ? `set ${coin}_NODE_URL` : `set ${coin}_P2P=auto, ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
         ),
       );
@@ -150,6 +151,21 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
       );
   }
   if (findings.length === 0) findings.push(good('live mode', 'not set up: no wallet and no source, so only test payments work'));
+  return findings;
+}
+
+/** Servers that only answer lookups. One that is down must be fixed only when fewer than two are left to agree. */
+async function checkServers({ coin, servers }: ChainSource): Promise<Finding[]> {
+  const states = (await servers?.check()) ?? [];
+  const enough = states.filter(({ state }) => state === 'ok').length >= 2;
+  const findings = states.map(({ name, state, reason, software, height }) => {
+    const check = `${coin} Electrum server ${name}`;
+    if (state === 'ok') return good(check, `${software} at block ${height}`);
+    const fix = /accept-certificate/.test(reason ?? '') ? 'ask its operator, or remove it' : `check ${coin}_ELECTRUM_URL, or remove it`;
+    return enough ? good(check, `it ${reason}`, fix) : bad(check, `it ${reason}`, fix);
+  });
+  if (states.length < 2)
+    findings.push(good(`${coin} lookups`, 'balances and fees need two Electrum servers', `add another operator's to ${coin}_ELECTRUM_URL`));
   return findings;
 }
 
