@@ -155,7 +155,8 @@ export const KINDS: Readonly<
   },
   account_changed: {
     mailed: ROLES,
-    words: (detail) => ACCOUNT_CHANGES[detail.change as AccountChange](detail),
+    // A newer version may have written a change that this one does not know.
+    words: (detail) => ACCOUNT_CHANGES[detail.change as AccountChange]?.(detail) ?? 'The way you sign in to your account was changed.',
     to: 'security',
     isAlwaysMailed: true,
     advice: IF_NOT_YOU,

@@ -1,6 +1,7 @@
 /** The text of notices about payments, as a table. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { noticeText } from './notice-kinds.ts';
 import { attentionWords, reversedWords } from './payment-notices.ts';
 
 const base = { payment: 'pay_1', exception: 'late', status: 'expired', price: '1816.95', money: '27.23 DASH ($816.95)', invoice: null };
@@ -38,4 +39,8 @@ test('texts that others wrote about a payment are shortened to one line', () => 
   const words = attentionWords({ ...base, description: `Pay\r\nBcc: all@shop.example\t${'x'.repeat(200)}` });
   assert.match(words, /Description: Pay Bcc: all@shop\.example x+…$/);
   assert.ok(words.length < 160);
+});
+
+test('a change of an account that this version does not know still has words', () => {
+  assert.match(noticeText('account_changed', { change: 'of_a_newer_version', ip: '192.0.2.1' }), /^The way you sign in .* was changed\.$/);
 });

@@ -4,13 +4,14 @@ import type { AddressSummary, Chain, TransactionHint } from '../chains/chain.ts'
 import type { Context } from '../context.ts';
 import { COIN, type Coin, kindOf, type Mode } from '../core/coin.ts';
 import type { Db } from '../db/db.ts';
+import { outputsFromJson } from './stored.ts';
 
 type Received = {
   ref: string;
   txid: string | null;
   units: bigint;
   /** When the transfer covers more than one output of its transaction. */
-  outputs: [n: number, units: string][] | null;
+  outputs: unknown;
   isMined: boolean;
   isStanding: boolean;
 };
@@ -59,10 +60,12 @@ export async function getDepositBalance(
   // LTC: a peg-out keeps the ref it had in the mempool, which is not the output on the chain.
   if (kindOf(coin) !== 'ethereum' && mined.some((row) => !/^[0-9a-f]{64}:\d+$/.test(row.ref) || !row.ref.startsWith(row.txid ?? '')))
     return 'unknown';
-  const outputs = mined.flatMap(({ ref, txid, units, outputs }) =>
-    outputs === null ? [{ ref, units }] : outputs.map(([n, part]) => ({ ref: `${txid}:${n}`, units: BigInt(part) })),
-  );
-  if (outputs.length > MAX_OUTPUTS) return 'unknown';
+  const parts = mined.map((row) => ({ ...row, outputs: outputsFromJson(row.outputs) }));
+  const outputs = parts.flatMap(({ ref, txid, units, outputs }) => {
+    if (outputs === 'unreadable') return [];
+    return outputs === null ? [{ ref, units }] : outputs.map((one) => ({ ref: `${txid}:${one.n}`, units: one.units }));
+  });
+  if (outputs.length > MAX_OUTPUTS || parts.some((part) => part.outputs === 'unreadable')) return 'unknown';
   const unspent = outputs.length === 0 ? { units: 0n, leavingUnits: 0n } : await chain.readUnspent({ address: own.address, outputs });
   if (unspent.units !== receivedUnits) return 'unknown';
   return {

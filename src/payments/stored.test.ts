@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { COINS, chainOf } from '../core/coin.ts';
 import type { Rules, TransferValue } from '../core/payment.ts';
-import { requestFromJson, requestToJson, rulesFromJson, rulesToJson, valuesFromJson, valuesToJson } from './stored.ts';
+import { outputsFromJson, requestFromJson, requestToJson, rulesFromJson, rulesToJson, valuesFromJson, valuesToJson } from './stored.ts';
 import type { PaymentRequest } from './view.ts';
 
 const FOLDER = join(import.meta.dirname, '../../test/fixtures/stored');
@@ -119,4 +119,30 @@ test('tiers with an unreadable entry are those of the table; an unreadable value
     );
   }
   for (const entry of [{}, { usdE8: 25.5 }, { usdE8: '25.5' }, null]) assert.throws(() => valuesFromJson([entry]), /cannot be read/);
+});
+
+test('the outputs of a transfer are read completely or not at all', () => {
+  assert.equal(outputsFromJson(null), null);
+  assert.deepEqual(
+    outputsFromJson([
+      [0, '5'],
+      [3, '7'],
+    ]),
+    [
+      { n: 0, units: 5n },
+      { n: 3, units: 7n },
+    ],
+  );
+  for (const other of [
+    [],
+    {},
+    [[0, 5]],
+    [
+      [0, '5'],
+      ['1', '7'],
+    ],
+    [null],
+    'text',
+  ])
+    assert.equal(outputsFromJson(other), 'unreadable');
 });

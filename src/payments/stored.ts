@@ -170,3 +170,14 @@ export const uncountedFromJson = (value: unknown): Uncounted[] =>
     const [coin, state, units] = [oneOf(COINS, stored.coin), oneOf(UNCOUNTED_STATES, stored.state), asBigint(stored.units)];
     return coin === null || state === null || units === null ? [] : [{ coin, state, units, usdE8: asBigint(stored.usdE8) }];
   });
+
+/** The outputs that a transfer covers. Null if it is one output, `unreadable` if any part cannot be read: a partial list would be wrong. */
+export function outputsFromJson(value: unknown): { n: number; units: bigint }[] | 'unreadable' | null {
+  if (value === null || value === undefined) return null;
+  const outputs = asList(value).flatMap((entry) => {
+    const [number, part] = asList(entry);
+    const [n, units] = [asWhole(number), asBigint(part)];
+    return n === null || units === null ? [] : [{ n, units }];
+  });
+  return outputs.length > 0 && outputs.length === asList(value).length ? outputs : 'unreadable';
+}
