@@ -46,6 +46,8 @@ export const tip = (text: string | Html, sign = SIGNS.info): Html => html`<p cla
 
 /** Joins sentences; a full-width period needs no space after it. */
 export const after = (text: string, next: string): string => `${text.endsWith('。') ? '' : ' '}${next}`;
+/** For a page that continues as soon as something can be paid. */
+export const unavailableText = ({ words }: Language): string => `${words.nothingCharged}${after(words.nothingCharged, words.checksAgain)}`;
 export const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 export const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
 
