@@ -783,7 +783,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -842,7 +842,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -919,7 +919,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -978,7 +978,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1104,7 +1104,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1163,7 +1163,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1295,7 +1295,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1354,7 +1354,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1431,7 +1431,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1490,7 +1490,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1568,7 +1568,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1627,7 +1627,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -2780,7 +2780,7 @@ export type Api = {
         queued: number;
         /** How many of them were delivered. */
         delivered: number;
-        /** How many of them failed again for good. */
+        /** How many of them failed again and are not retried. */
         failed: number;
       }[];
       has_more: boolean;
@@ -2813,7 +2813,7 @@ export type Api = {
         queued: number;
         /** How many of them were delivered. */
         delivered: number;
-        /** How many of them failed again for good. */
+        /** How many of them failed again and are not retried. */
         failed: number;
       };
     };
@@ -2844,7 +2844,7 @@ export type Api = {
         queued: number;
         /** How many of them were delivered. */
         delivered: number;
-        /** How many of them failed again for good. */
+        /** How many of them failed again and are not retried. */
         failed: number;
       };
     };
