@@ -36,7 +36,7 @@ export function fiatNote({ request: { fiat }, facts }: CustomerView, language: L
   const rate = `1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}`;
   const source = fiat.source === 'sample' ? language.words.sample : fiat.source;
   const day = dayOf(new Date(fiat.at), language);
-  return tip(html`<bdi>= ${language.usd(facts.targetUsdCents)} · ${rate}</bdi> (${source}, ${day})`);
+  return tip(html`<bdi>= ${language.usd(facts.targetUsdCents)} · ${rate}</bdi> · ${source} · ${day}`);
 }
 
 /** Something that must not be missed. */
