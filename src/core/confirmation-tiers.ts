@@ -1,5 +1,6 @@
 /** The confirmation tiers of a payment: the default table, what merchants raise, and what the operator overrides. */
 import type { CompletionRule, ConfirmationTier } from './coin.ts';
+import { invariant } from './invariant.ts';
 
 const GRADE: Readonly<Record<CompletionRule, number>> = {
   confirmations: 0,
@@ -24,8 +25,11 @@ export function mergeConfirmations(
   const bounds = [...new Set([...base, ...merchant].map((t) => t.belowUsdCents))].toSorted((a, b) =>
     a === null ? 1 : b === null ? -1 : a < b ? -1 : 1,
   );
-  const at = (tiers: readonly ConfirmationTier[], bound: bigint | null) =>
-    tiers.find((t) => t.belowUsdCents === null || (bound !== null && bound <= t.belowUsdCents)) ?? tiers.at(-1)!;
+  const at = (tiers: readonly ConfirmationTier[], bound: bigint | null): ConfirmationTier => {
+    const tier = tiers.find((t) => t.belowUsdCents === null || (bound !== null && bound <= t.belowUsdCents)) ?? tiers.at(-1);
+    invariant(tier, 'there is a confirmation tier for every amount');
+    return tier;
+  };
   return bounds.map((bound) => {
     const low = at(base, bound);
     const wish = at(merchant, bound);
@@ -41,7 +45,8 @@ export function parseConfirmations(text: string): readonly ConfirmationTier[] {
     return { belowUsdCents: below, confirmations: Number(count), rule: 'confirmations' };
   };
   const parts = text.split(',').map((part) => part.trim());
-  if (parts.length === 1 && !parts[0]!.includes(':')) return [tier(null, parts[0]!)];
+  const [only, ...more] = parts;
+  if (only !== undefined && more.length === 0 && !only.includes(':')) return [tier(null, only)];
   const tiers = parts.map((part) => {
     const [bound = '', count = ''] = part.split(':');
     if (bound !== '*' && !/^[1-9]\d{0,9}$/.test(bound)) throw new Error('must look like 1, or 100:1,1000:2,*:6');

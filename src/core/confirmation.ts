@@ -1,5 +1,6 @@
 /** When a transfer is confirmed: the tier of the amount that depends on it, locks, final blocks, proven work, and what sources agree on. */
 import { type Coin, type ConfirmationTier, chainOf } from './coin.ts';
+import { invariant } from './invariant.ts';
 import { e8ToCents } from './money.ts';
 import { MOST_PROVEN, type PaymentFacts, type Tip, type Tips, type Transfer, type TransferKind, type TransferStanding } from './payment.ts';
 
@@ -14,7 +15,9 @@ const PEGOUT_CONFIRMATIONS = 24;
 /** The tier of an amount. */
 export function tierOf(facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier {
   const tiers = facts.rules.confirmations[coin];
-  return tiers.find((row) => row.belowUsdCents === null || usdCents < row.belowUsdCents) ?? tiers.at(-1)!;
+  const tier = tiers.find((row) => row.belowUsdCents === null || usdCents < row.belowUsdCents) ?? tiers.at(-1);
+  invariant(tier, `${facts.id} has confirmation tiers for ${coin}`);
+  return tier;
 }
 
 /** What else an attacker who replaces the block could take back together with the transfer, as far as one payer may have sent it. */
@@ -25,8 +28,11 @@ export function companyCents(t: Transfer): bigint {
   return company.transactionUsdCents > share ? company.transactionUsdCents : share;
 }
 
+/** What depends on a transfer, in cents: all that its payment received, and what the same payer may have sent besides. */
+export type Stakes = { receivedCents: bigint; company: bigint };
+
 /** The largest amount that depends on a transfer. */
-export function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, company }: { receivedCents: bigint; company: bigint }): bigint {
+export function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, company }: Stakes): bigint {
   const own = receivedCents > targetUsdCents ? receivedCents : targetUsdCents;
   return company > own ? company : own;
 }
@@ -35,7 +41,7 @@ export function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, compa
 export function requirementOf(
   facts: PaymentFacts,
   coin: Coin,
-  { kinds, ...amounts }: { receivedCents: bigint; company: bigint; kinds: ReadonlySet<TransferKind> | TransferKind },
+  { kinds, ...amounts }: Stakes & { kinds: ReadonlySet<TransferKind> | TransferKind },
 ): ConfirmationTier {
   const tier = tierOf(facts, coin, gravity(facts, amounts));
   const has = (kind: TransferKind): boolean => (typeof kinds === 'string' ? kinds === kind : kinds.has(kind));

@@ -5,6 +5,7 @@ import { companyCents, gravity, isConfirmed, requirement, whyNotFinal } from './
 import type { Decided } from './decisions.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit } from './money.ts';
 import type { PaymentFacts, Tips, Transfer } from './payment.ts';
+import { checkOnce, checkParts, checkTransfer } from './settlement-checks.ts';
 import { askedCoins, isContested, isDust, isGone } from './transfer.ts';
 import { protectionMs, worth } from './transfer-value.ts';
 
@@ -29,6 +30,15 @@ export type Judged = {
 
 const byFirstSight = (a: Judged, b: Judged): number => a.firstSeenMs - b.firstSeenMs || (a.t.ref < b.t.ref ? -1 : 1);
 
+function isSorted(list: readonly Judged[]): boolean {
+  let before: Judged | null = null;
+  for (const j of list) {
+    if (before !== null && byFirstSight(before, j) > 0) return false;
+    before = j;
+  }
+  return true;
+}
+
 const sum = (transfers: readonly { worthE8: bigint }[]): bigint => transfers.reduce((total, { worthE8 }) => total + worthE8, 0n);
 
 /** All transfers above dust by first sight (`real`), those not gone (`standing`), and among these the ones without a conflict (`alive`). */
@@ -45,6 +55,7 @@ export function judge(
   const asked = askedCoins(payment);
   const real: Judged[] = [];
   for (const t of transfers) {
+    checkTransfer(payment.id, t);
     if (isDust(t)) continue;
     const lastMs = endMs + chainOf(t.coin).slackSeconds * 1000;
     const firstSeenMs = t.firstSeenAt.getTime();
@@ -66,7 +77,8 @@ export function judge(
     });
   }
   // The database returns them in this order.
-  if (real.some((j, i) => i > 0 && byFirstSight(real[i - 1]!, j) > 0)) real.sort(byFirstSight);
+  if (!isSorted(real)) real.sort(byFirstSight);
+  checkOnce(payment.id, real);
   const standing = real.filter(({ t }) => !isGone(t, tips));
   return { real, standing, alive: standing.filter((j) => !j.contested) };
 }
@@ -99,6 +111,8 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
   const counts = (j: Judged): boolean => j.named || (open && (j.inTime || (takesLate && j.soon)));
   const counted = alive.filter(counts);
+  const held = alive.filter((j) => !counts(j));
+  checkParts(payment.id, alive, counted, held);
   const receivedE8 = sum(counted);
   const receivedCents = e8ToCents(receivedE8);
   // An accept makes what it covers sufficient, as long as all of it is there and worth something.
@@ -123,7 +137,7 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   const chainHold = counted.map(({ t }) => tips[t.coin]?.holdReason ?? null).find((reason) => reason !== null) ?? null;
   return {
     counted,
-    held: alive.filter((j) => !counts(j)),
+    held,
     takesLate,
     receivedE8,
     receivedCents,

@@ -1,5 +1,6 @@
 /** The event catalog: types, when they are sent, and the one shape of `data`. */
 import type { Mode } from './coin.ts';
+import { invariant } from './invariant.ts';
 
 export const EVENT_TYPES = [
   'payment.created',
@@ -34,3 +35,13 @@ export type EventBody = {
   api_version: string;
   data: Record<string, unknown>;
 };
+
+/** Events of a payment are numbered from 1 in the order in which they happen, without a gap. */
+export function checkOrder(events: readonly { paymentId: string; sequence: bigint }[]): void {
+  const last = new Map<string, bigint>();
+  for (const { paymentId, sequence } of events) {
+    const before = last.get(paymentId);
+    invariant(sequence > 0n && (before === undefined || sequence === before + 1n), `the events of ${paymentId} follow one another`);
+    last.set(paymentId, sequence);
+  }
+}

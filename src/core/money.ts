@@ -1,5 +1,6 @@
 /** Money as bigint: USD in cents, coins in base units, prices and worth with eight decimals (`E8`). Decimals exist only here and in fiat. */
 import { COIN, type Coin } from './coin.ts';
+import { invariant } from './invariant.ts';
 
 /** Largest USD amount of a payment, in cents: 1,000,000.00. */
 export const MAX_USD_CENTS = 100_000_000n;
@@ -35,9 +36,14 @@ export const formatUsd = (cents: bigint): string => formatDecimal(cents, 2);
 /** A coin amount: exactly eight decimals, or all of a coin that has fewer; more than eight only when the value has more. */
 export const formatUnits = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, 8);
 
-export const divideCeil = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
-/** Division rounding half to even; both arguments non-negative. */
+/** Division rounding up; `a` from zero, `b` above it. */
+export function divideCeil(a: bigint, b: bigint): bigint {
+  invariant(a >= 0n && b > 0n, 'only amounts from zero up are divided, by something above zero');
+  return (a + b - 1n) / b;
+}
+/** Division rounding half to even; `a` from zero, `b` above it. */
 export function divideHalfEven(a: bigint, b: bigint): bigint {
+  invariant(a >= 0n && b > 0n, 'only amounts from zero up are divided, by something above zero');
   const quotient = a / b;
   const twice = (a % b) * 2n;
   return twice > b || (twice === b && quotient % 2n === 1n) ? quotient + 1n : quotient;
@@ -54,7 +60,10 @@ export function quoteUnits(coin: Coin, usdCents: bigint, priceE8: bigint): bigin
 }
 
 /** Worth of `units` in USD with eight decimals, rounded down. */
-export const worthUsdE8 = (coin: Coin, units: bigint, priceE8: bigint): bigint => (units * priceE8) / 10n ** BigInt(COIN[coin].decimals);
+export function worthUsdE8(coin: Coin, units: bigint, priceE8: bigint): bigint {
+  invariant(units >= 0n && priceE8 > 0n, `an amount of ${coin} is not negative, and its price is above zero`);
+  return (units * priceE8) / 10n ** BigInt(COIN[coin].decimals);
+}
 
 export const centsToE8 = (cents: bigint): bigint => cents * 1_000_000n;
 /** USD with eight decimals to cents, half-even. */

@@ -29,9 +29,9 @@ const familyOf = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ip
 
 /** An address, or a network with the bits that count. */
 export function isNetwork(text: string): boolean {
-  const [ip, bits, ...more] = text.split('/');
-  const version = isIP(ip!);
-  if (version === 0 || ip!.includes('%') || more.length > 0) return false;
+  const [ip = '', bits, ...more] = text.split('/');
+  const version = isIP(ip);
+  if (version === 0 || ip.includes('%') || more.length > 0) return false;
   return bits === undefined || (/^(0|[1-9]\d{0,2})$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
 }
 

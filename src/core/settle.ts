@@ -8,6 +8,7 @@ import { extensionFrom, hasEnded, nextDue, partialSince, windowEndOf } from './d
 import { type Decided, foldDecisions } from './decisions.ts';
 import { exceptionsOf, isUnwound } from './exceptions.ts';
 import type { PaymentFacts, PaymentStatus, Settlement, Tips, Transfer, TransferRole } from './payment.ts';
+import { checkPayment, checkSettlement, checkTips } from './settlement-checks.ts';
 import { stepsTo } from './status.ts';
 import { dustOf } from './transfer.ts';
 
@@ -18,6 +19,8 @@ import { dustOf } from './transfer.ts';
  * can send thousands of them.
  */
 export function settle(payment: PaymentFacts, transfers: readonly Transfer[], tips: Tips, now: Date): Settlement {
+  checkPayment(payment);
+  checkTips(tips);
   const expiresAt = windowEndOf(payment);
   const decided = foldDecisions(payment);
   const { real, standing, alive } = judge(payment, transfers, tips, { expiresAt, named: decided.named });
@@ -44,7 +47,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
   }
 
   const exceptions = exceptionsOf(payment, goal, { ...counting, real, decided, tips, now });
-  return {
+  const settlement: Settlement = {
     steps: stepsTo(payment.status, goal),
     status: goal,
     exceptions,
@@ -59,6 +62,8 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     holdReason: goal === 'processing' ? counting.holdReason : null,
     nextDueAt: nextDue({ status: goal, ended, unwound: isUnwound(payment, tips), expiresAt, coinsIssued, standing, now }),
   };
+  checkSettlement(payment, settlement);
+  return settlement;
 }
 
 /** The next status, from the stored one. */

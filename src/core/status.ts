@@ -1,4 +1,5 @@
 /** The status of a payment: which one may follow which, and which ones only the merchant changes. */
+import { invariant } from './invariant.ts';
 import type { PaymentStatus, Step } from './payment.ts';
 
 /** The allowed transitions. The database also rejects all others. */
@@ -11,9 +12,9 @@ export const NEXT: Readonly<Record<PaymentStatus, readonly PaymentStatus[]>> = {
   cancelled: ['processing'],
 };
 
-/** Moves from one status to another; throws if the transition is not in the table. */
+/** A step from one status to another. Stops transitions that are not in the table. */
 export function move(from: PaymentStatus, to: PaymentStatus): Step {
-  if (!NEXT[from].includes(to)) throw new Error(`a payment does not go from ${from} to ${to}`);
+  invariant(NEXT[from].includes(to), `a payment does not go from ${from} to ${to}`);
   return { from, status: to };
 }
 

@@ -1,5 +1,6 @@
 /** The value of a transfer in US dollars: at the rate that was locked when it was first seen, otherwise at the current price. */
 import { HOUR_MS, latest, MINUTE_MS } from './clock.ts';
+import { invariant } from './invariant.ts';
 import { centsToE8, e8ToCents, worthUsdE8 } from './money.ts';
 import type { Company, PaymentFacts, Quote, Transfer, TransferValue } from './payment.ts';
 
@@ -32,37 +33,36 @@ function lockedRate(payment: PaymentFacts, t: Transfer): bigint | null {
     0,
     quotes.findLastIndex((q) => q.from <= t.firstSeenAt),
   );
-  const rates = [quotes[last], quotes[last - 1]].flatMap((quote, age) => {
-    if (!quote || t.firstSeenAt.getTime() > lockEnd(payment, quote).getTime() + LOCK_GRACE_MS) return [];
-    if (age > 0 && t.firstSeenAt.getTime() >= quotes[last]!.from.getTime() + ON_ITS_WAY_MS) return [];
-    return [quote.rateE8!];
+  const [current, previous] = [quotes[last], quotes[last - 1]];
+  const seenMs = t.firstSeenAt.getTime();
+  const rates = [current, previous].flatMap((quote) => {
+    if (!current || !quote || quote.rateE8 === null || seenMs > lockEnd(payment, quote).getTime() + LOCK_GRACE_MS) return [];
+    return quote === current || seenMs < current.from.getTime() + ON_ITS_WAY_MS ? [quote.rateE8] : [];
   });
   return rates.length === 0 ? null : rates.reduce((a, b) => (b > a ? b : a));
 }
+
+export type Valuation = {
+  payment: PaymentFacts;
+  transfer: Transfer;
+  /** The current price; null while there is no usable one. */
+  spot: { priceE8: bigint; at: Date } | null;
+  now: Date;
+  /** What one payer may have sent together with it, if anything. */
+  company?: Company | null;
+};
 
 /**
  * The value of a transfer to freeze now; null when it already has one, or while there is no usable price (it is then held). Uses the
  * rate that was locked when the transfer was first seen or up to ten minutes before, otherwise the spot price. A transfer is valued
  * again only when its first sight lost its protection.
  */
-export function valueTransfer({
-  payment,
-  transfer: t,
-  spot,
-  now,
-  company = null,
-}: {
-  payment: PaymentFacts;
-  transfer: Transfer;
-  spot: { priceE8: bigint; at: Date } | null;
-  now: Date;
-  company?: Company | null;
-}): TransferValue | null {
+export function valueTransfer({ payment, transfer: t, spot, now, company = null }: Valuation): TransferValue | null {
   const again = t.values.length > 0;
   if (again && (!lostProtection(payment, t) || t.values.some((v) => v.reason === 'confirmation'))) return null;
   const reason = again ? 'confirmation' : 'first_sight';
   const valued = (basis: TransferValue['basis'], usdE8: bigint): TransferValue => ({
-    usdE8,
+    usdE8: checkedWorth(t, usdE8),
     at: now,
     basis,
     reason,
@@ -80,6 +80,12 @@ export function valueTransfer({
   const rate = again ? null : lockedRate(payment, t);
   if (rate !== null) return valued('quote', worthUsdE8(t.coin, t.units, rate));
   return spot && valued('spot', worthUsdE8(t.coin, t.units, spot.priceE8));
+}
+
+/** Nothing is worth less than nothing; rounded down, a little can be worth nothing. */
+function checkedWorth({ ref }: Transfer, usdE8: bigint): bigint {
+  invariant(usdE8 >= 0n, `the value of ${ref} is not negative`);
+  return usdE8;
 }
 
 export const worth = (t: Transfer): bigint => t.values.at(-1)?.usdE8 ?? 0n;

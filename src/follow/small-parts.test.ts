@@ -145,6 +145,22 @@ test('a payment that cannot be settled delays no other, and is settled once it c
   assert.equal((await read(ids.flooded)).status, 'processing');
 });
 
+test('a payment whose facts cannot be true is not settled, and stops neither the chain nor other payments', async () => {
+  const { sql } = database.db;
+  const { ids, mined, follower } = await flood();
+  await sql`update quotes set until_at = from_at - interval '1 minute' where payment_id = ${ids.flooded}`;
+  await follower.step();
+  assert.equal(await tip(), mined.height);
+  await settleDuePayments(core.ctx, { limit: 200 });
+  assert.equal((await read(ids.honest)).status, 'completed');
+  const { status, received, rows, units } = await read(ids.flooded);
+  assert.deepEqual({ status, received, rows, units }, { status: 'pending', received: 0n, ...FLOODED });
+  await sql`update quotes set until_at = from_at + interval '15 minutes' where payment_id = ${ids.flooded}`;
+  await sql`update due_work set due_at = clock_timestamp()`;
+  await work();
+  assert.equal((await read(ids.flooded)).status, 'processing');
+});
+
 test('too large means more memory, size or time than available; a lost connection or a violated constraint does not', () => {
   for (const code of ['54000', '53200', '57014', 'XX000']) assert.equal(isTooMuch(Object.assign(new Error('x'), { code })), true, code);
   assert.equal(isTooMuch(new RangeError('Invalid string length')), true);

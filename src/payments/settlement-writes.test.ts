@@ -29,6 +29,11 @@ const settlement = {
   receivedUnits: 0n,
   receivedUsdE8: 0n,
   remainingUnits: 5n,
+  overpaidUnits: 0n,
+  shortUnits: 0n,
+  shortUsdE8: 0n,
+  dustUnits: 0n,
+  amountUnits: 5n,
   completedAt: null,
 } as unknown as Settlement;
 const changed = (parts: Partial<Settlement>) => changeOf({ record, settlement: { ...settlement, ...parts } });
@@ -38,6 +43,10 @@ test('a settlement that repeats what was written last changes nothing', () => {
   assert.deepEqual(changed({}).types, []);
 });
 
+const COMPLETED: Settlement['steps'] = [
+  { from: 'pending', status: 'processing' },
+  { from: 'processing', status: 'completed' },
+];
 const CHANGES: readonly [what: string, settlement: Partial<Settlement>, events: string[]][] = [
   ['money arrives', { receivedUnits: 1n, receivedUsdE8: 1n }, ['payment.updated']],
   ['the deadline moves', { expiresAt: at }, ['payment.updated']],
@@ -49,10 +58,8 @@ const CHANGES: readonly [what: string, settlement: Partial<Settlement>, events: 
     {
       status: 'completed',
       completedAt: at,
-      steps: [
-        { from: 'pending', status: 'processing' },
-        { from: 'processing', status: 'completed' },
-      ],
+      receivedUsdE8: 5n,
+      steps: COMPLETED,
     },
     ['payment.processing', 'payment.completed'],
   ],
@@ -73,7 +80,9 @@ const IMPOSSIBLE: readonly [what: string, settlement: Partial<Settlement>, says:
   ['a negative remainder', { remainingUnits: -1n }, /not negative/],
   ['a status that no step leads to', { status: 'expired' }, /last step/],
   ['steps that do not follow one another', { status: 'expired', steps: [{ from: 'processing', status: 'expired' }] }, /follow/],
-  ['a completion without a time', { status: 'completed', steps: [{ from: 'pending', status: 'completed' }] }, /known time/],
+  ['a step that is not allowed', { status: 'completed', steps: [{ from: 'pending', status: 'completed' }] }, /allowed transitions/],
+  ['a completion without a time', { status: 'completed', steps: COMPLETED }, /known time/],
+  ['a completion without money', { status: 'completed', steps: COMPLETED, completedAt: at }, /with money/],
 ];
 for (const [what, parts, says] of IMPOSSIBLE) {
   test(`${what} is never written`, () => {

@@ -4,9 +4,9 @@ import { addMs } from '../core/clock.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
-import { invariant } from '../core/invariant.ts';
 import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, Settlement, Uncounted } from '../core/payment.ts';
+import { checkSettlement } from '../core/settlement-checks.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { type NewNotice, notifyMembers } from '../notices/notices.ts';
 import type { PaymentNotice } from '../notices/payment-notices.ts';
@@ -61,7 +61,7 @@ const same = (a: readonly string[], b: readonly string[]) => a.length === b.leng
 
 /** Compares a settlement with what was written last. */
 export function changeOf({ record, settlement }: Settled): Change {
-  checkSettlement(record, settlement);
+  checkSettlement(record.facts, settlement);
   const types = settlement.steps.map((step) => ({ type: EVENT_OF[step.status], status: step.status }));
   const holds = heldChange(record.last.held, settlement);
   const told =
@@ -87,20 +87,6 @@ export const isChange = ({ record, settlement, types, marks, counts }: Change): 
   marks.openedAt !== record.marks.openedAt ||
   marks.seenAt !== record.marks.seenAt ||
   marks.paidUsdCents !== record.marks.paidUsdCents;
-
-/** What must hold for every settlement, before a wrong one is stored. */
-function checkSettlement(
-  { facts }: PaymentRecord,
-  { steps, status, receivedUnits, receivedUsdE8, remainingUnits, completedAt }: Settlement,
-): void {
-  invariant(receivedUnits >= 0n && receivedUsdE8 >= 0n && remainingUnits >= 0n, `amounts of ${facts.id} are not negative`);
-  invariant((steps.at(-1)?.status ?? facts.status) === status, `the last step of ${facts.id} leads to its status`);
-  invariant(
-    steps.every((step, i) => step.from === (i === 0 ? facts.status : steps[i - 1]!.status)),
-    `the steps of ${facts.id} follow one another`,
-  );
-  invariant(status !== 'completed' || completedAt !== null, `${facts.id} is completed at a known time`);
-}
 
 /**
  * Writes what settlements changed. Payments in `touched` have new facts and get a new version in any case; the others are written only

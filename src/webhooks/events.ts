@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { EVENT_TYPES, type EventType, REVERSED_EVENT } from '../core/event.ts';
+import { checkOrder, EVENT_TYPES, type EventType, REVERSED_EVENT } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
 
@@ -47,6 +47,7 @@ export const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliverie
 /** Records events and their deliveries in one statement. */
 export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise<void> {
   if (events.length === 0) return;
+  checkOrder(events);
   const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
   await tx`
     with event_input as (
