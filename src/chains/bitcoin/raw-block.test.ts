@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import fc from 'fast-check';
+import { linesOf } from '../../../test/kit/headers.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { inputsOf, matchInTurns, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
 
@@ -202,4 +204,75 @@ test('LTC: transactions that only pass through MWEB are recognized by their byte
   assert.deepEqual([pegin.mweb, pegin.hogEx, outputsOf(pegin).length], [true, false, 1]);
   const pegout = read('mweb-pegout-mempool');
   assert.deepEqual([pegout.mweb, pegout.hogEx, inputsOf(pegout), outputsOf(pegout)], [true, false, [], []]);
+});
+
+/** Blocks with witnesses, an extension block, merged mining and special transactions. */
+const MUTATED: readonly (readonly [bytes: Buffer, family: BitcoinFamily])[] = [
+  [Buffer.from(linesOf('btc-testnet4-block-40000.hex')[0]!, 'hex'), 'BTC'],
+  [Buffer.from(linesOf('ltc-block-2265985.hex')[0]!, 'hex'), 'LTC'],
+  [vector('dogecoin-371337.hex'), 'DOGE'],
+  [vector('dash-1028159.hex'), 'DASH'],
+];
+
+test('recorded blocks and transactions with changed bytes are refused or read, and cost no more than their bytes', () => {
+  const known = MUTATED.flatMap(([bytes, family]) => parseBlock(bytes, family).transactions.map((tx) => ({ tx, family })));
+  const changes = fc.array(fc.tuple(fc.nat(), fc.oneof(fc.constantFrom(0, 1, 8, 9, 0xfd, 0xfe, 0xff), fc.nat(255))), {
+    minLength: 1,
+    maxLength: 6,
+  });
+  const change = (bytes: Buffer, list: readonly (readonly [number, number])[], cut: number): Buffer => {
+    const changed = Buffer.from(bytes);
+    for (const [at, value] of list) changed[at % changed.length] = value;
+    return cut % 4 === 0 ? changed.subarray(0, cut % (changed.length + 1)) : changed;
+  };
+  const counts = { refused: 0, read: 0 };
+  const attempt = (work: () => void): void => {
+    try {
+      work();
+      counts.read++;
+    } catch (error) {
+      assert.ok(error instanceof RangeError, String(error));
+      counts.refused++;
+    }
+  };
+  fc.assert(
+    fc.property(fc.constantFrom(...known), changes, fc.nat(), ({ tx, family }, list, cut) => {
+      const bytes = change(tx.bytes.subarray(...tx.extent), list, cut);
+      attempt(() => {
+        const found = parseTransaction(bytes, family);
+        assert.ok(inputsOf(found).length * 41 <= bytes.length && outputsOf(found).length * 9 <= bytes.length);
+      });
+    }),
+    { numRuns: 3_000 },
+  );
+  assert.ok(counts.refused > 100 && counts.read > 100, JSON.stringify(counts));
+  fc.assert(
+    fc.property(fc.constantFrom(...MUTATED), changes, fc.nat(), ([bytes, family], list, cut) => {
+      attempt(() => parseBlock(change(bytes, list, cut), family));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a block that claims more transactions, inputs or items than it has bytes is refused before it takes memory', () => {
+  const header = Buffer.alloc(80);
+  const most = (value: number): Buffer => {
+    const count = Buffer.from([0xfe, 0, 0, 0, 0]);
+    count.writeUInt32LE(value, 1);
+    return count;
+  };
+  const rest = Buffer.alloc(1 << 20);
+  const before = process.memoryUsage().arrayBuffers;
+  for (const start of [
+    Buffer.concat([header, most(0xffffffff)]),
+    Buffer.concat([header, most(1 << 20)]),
+    // One transaction of a million inputs; then one with a witness of a million items.
+    Buffer.concat([header, Buffer.from([1, 1, 0, 0, 0]), most(1 << 20)]),
+    Buffer.concat([header, Buffer.from([1, 2, 0, 0, 0, 0, 1, 1]), Buffer.alloc(41), Buffer.from([0]), most(1 << 21)]),
+    Buffer.concat([header, Buffer.from([0xff]), Buffer.alloc(8, 0xff)]),
+  ])
+    for (const family of ['BTC', 'LTC', 'DOGE', 'DASH'] as const)
+      assert.throws(() => parseBlock(Buffer.concat([start, rest]), family), RangeError);
+  // What the test itself joined, and the IDs of what the bytes could hold.
+  assert.ok(process.memoryUsage().arrayBuffers - before < 20 * (4 << 20));
 });
