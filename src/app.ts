@@ -26,7 +26,7 @@ import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import type { Clock } from './core/clock.ts';
 import { type Chain as ChainId, COIN, type Coin, NATIVE_COINS } from './core/coin.ts';
-import type { Trust } from './core/trust.ts';
+import { type TrustSetting, trustOf } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
 import { claimServe, startEmbedded } from './db/embedded.ts';
@@ -148,8 +148,9 @@ function openSources({
   const trusts = [...config.trusts[coin]];
   const sources: NamedSource[] = [];
   const turn = createTurn();
-  const add = (name: string, trust: Trust, source: ChainSource, follows: boolean): void => {
+  const add = (name: string, setting: TrustSetting, source: ChainSource, follows: boolean): void => {
     const { readHeaders } = source;
+    const trust = trustOf(setting, headers !== null && readHeaders !== undefined);
     const proven =
       headers && readHeaders
         ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, locks: trust === 'own', clock, log })
@@ -171,7 +172,7 @@ function openSources({
     const own = headers ?? createHeaderService({ ...regtestProof(family), db: null, hashWork: work.hashWork, clock, log });
     const { source, connection } = createNetworkPeers({ family, network, headers: own, given, proxy, db, clock, log });
     const onDemand = p2p === 'on_demand';
-    sources.push({ name: 'peers', trust: 'untrusted', source: checkedSource(source, 'peers'), follows: true, connection, onDemand });
+    sources.push({ name: 'peers', trust: 'proven', source: checkedSource(source, 'peers'), follows: true, connection, onDemand });
   }
   // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
   const follows = sources.length === 0 && isBitcoinLike(family);
@@ -200,7 +201,7 @@ function openElectrum(
     proxy: config.p2pProxy === null ? null : readProxy(config.p2pProxy),
     ours: oursOf(db, coin),
   });
-  return { name: 'electrum', trust: 'untrusted', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true };
+  return { name: 'electrum', trust: 'claimed', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true };
 }
 
 /** What tests replace: where the header chains begin. No setting changes it. */

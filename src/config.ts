@@ -14,7 +14,7 @@ import {
 } from './core/coin.ts';
 import { parseConfirmations } from './core/confirmation-tiers.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
-import { defaultTrust, TRUSTS, type Trust } from './core/trust.ts';
+import { defaultTrust, TRUST_SETTINGS, type TrustSetting } from './core/trust.ts';
 
 /** `kind`: a setting per coin that only coins on chains of this kind have. */
 type ConfigKey = { name: string; kind?: ChainKind; type: string; default: string; description: string; danger?: string };
@@ -146,7 +146,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'own | untrusted',
     default: 'own for loopback addresses, private addresses and local names; otherwise untrusted',
     description:
-      'Whether you run the sources of the coin yourself: one word for all, or one per source, comma-separated, nodes first. When you have a source of your own, a payment completes only if one of your own sources shows it.',
+      'Whether you run the sources of the coin yourself: one word for all, or one per source, comma-separated, nodes first. An untrusted source of BTC, LTC, DOGE or DASH completes payments because every block is proven; one of another coin completes none.',
     danger: 'Use own only for servers that you run: one source of your own is enough to complete payments up to QUORUM_ABOVE.',
   },
   {
@@ -226,7 +226,7 @@ export type Config = {
   p2p: Readonly<Record<Coin, P2p>>;
   p2pProxy: string | null;
   /** Of each source of a coin: its nodes, then its Blockbooks. */
-  trusts: Readonly<Record<Coin, readonly Trust[]>>;
+  trusts: Readonly<Record<Coin, readonly TrustSetting[]>>;
   quorumAboveUsdCents: bigint;
   networks: Readonly<Record<Chain, Network>>;
   ethChainId: number;
@@ -290,7 +290,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const electrumUrls = {} as Record<Coin, readonly string[]>;
   const peers = {} as Record<Coin, readonly string[]>;
   const p2p = {} as Record<Coin, P2p>;
-  const trusts = {} as Record<Coin, readonly Trust[]>;
+  const trusts = {} as Record<Coin, readonly TrustSetting[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
   for (const coin of NATIVE_COINS) {
     const network = text(`${coin}_NETWORK`) ?? 'mainnet';
@@ -397,9 +397,9 @@ function readProxyUrl(value: string | null): string | null {
   return value;
 }
 
-function readTrusts(name: string, words: readonly string[], urls: readonly string[]): readonly Trust[] {
+function readTrusts(name: string, words: readonly string[], urls: readonly string[]): readonly TrustSetting[] {
   if (words.length === 0) return urls.map(defaultTrust);
-  const trusts = words.map((word) => TRUSTS.find((known) => known === word));
+  const trusts = words.map((word) => TRUST_SETTINGS.find((known) => known === word));
   if (trusts.includes(undefined) || (trusts.length !== 1 && trusts.length !== urls.length))
     throw new ConfigError(
       name,

@@ -86,37 +86,46 @@ test('only mainnet is held', () => {
 });
 
 test('what may complete, by the trust of the sources and which of them have a vote', () => {
-  // One letter per source, in order of preference: O own, U untrusted, lower case unreachable. The first with a vote is followed.
+  // One letter per source, in order of preference: O own, P proven, C claimed, lower case unreachable. The first with a vote is followed.
   const rows: readonly (readonly [sources: string, all: boolean, above: boolean, locks: boolean])[] = [
     ['O', true, true, true],
-    ['U', true, true, false],
+    ['P', true, true, false],
+    ['C', false, true, false],
     ['OO', true, true, true],
     ['Oo', true, false, true],
     ['oO', true, false, true],
-    ['OU', true, true, true],
-    ['Ou', true, false, true],
-    ['oU', false, false, false],
-    ['UO', true, true, false],
-    ['Uo', false, false, false],
-    ['UU', true, true, false],
-    ['Uu', true, false, false],
-    ['oUU', false, true, false],
-    ['uOU', true, true, true],
+    ['OP', true, true, true],
+    ['Op', true, false, true],
+    ['oP', true, false, false],
+    ['PO', true, true, false],
+    ['PP', true, true, false],
+    ['Pp', true, false, false],
+    ['oPP', true, true, false],
+    ['OC', true, true, true],
+    ['Oc', true, false, true],
+    ['oC', false, false, false],
+    ['CO', true, true, false],
+    ['Co', false, false, false],
+    ['PC', true, true, false],
+    ['pC', false, false, false],
+    ['CC', false, true, false],
+    ['oCC', false, true, false],
+    ['cOC', true, true, true],
     ['oo', false, false, false],
-    ['uu', true, false, false],
+    ['pp', true, false, false],
   ];
   for (const [sources, all, above, locks] of rows) {
     const voters = [...sources].map(
       (letter, i): Voter => ({
         name: `source ${i}`,
-        trust: letter.toLowerCase() === 'o' ? 'own' : 'untrusted',
+        trust: ({ o: 'own', p: 'proven', c: 'claimed' } as const)[letter.toLowerCase() as 'o' | 'p' | 'c'],
         votes: letter !== letter.toLowerCase(),
       }),
     );
     const found = judgeQuorum(voters, voters.find(({ votes }) => votes) ?? null, 100_000n);
     assert.deepEqual([found.hold === null, found.above === null, found.locks], [all, above, locks], sources);
   }
-  const twins: Voter[] = [true, false].map((votes) => ({ name: 'one.example', trust: 'untrusted', votes }));
+  const twins: Voter[] = [true, false].map((votes) => ({ name: 'one.example', trust: 'proven', votes }));
   assert.equal(judgeQuorum(twins, twins[0]!, 100_000n).above, null, 'two of one name are one');
   assert.match(
     judgeQuorum(

@@ -23,7 +23,17 @@ export type Observed = {
   work: readonly string[];
 };
 
-export const GUARD_CODES = ['deep_reorg', 'work', 'disagreement', 'own_away', 'quorum', 'stalled', 'slow', 'old_version'] as const;
+export const GUARD_CODES = [
+  'deep_reorg',
+  'work',
+  'disagreement',
+  'own_away',
+  'claimed',
+  'quorum',
+  'stalled',
+  'slow',
+  'old_version',
+] as const;
 export type GuardCode = (typeof GUARD_CODES)[number];
 export type GuardReason = { code: GuardCode; text: string };
 
@@ -56,19 +66,25 @@ export type Quorum = {
 
 const dollars = (usdCents: bigint): string => String(usdCents / 100n).replace(/\B(?=(\d{3})+$)/g, ',');
 
+const OWN_AWAY: GuardReason = { code: 'own_away', text: 'your own node is not available; no payment completes until it is back' };
+const CLAIMED: GuardReason = {
+  code: 'claimed',
+  text: 'nothing proves what the sources of this chain show, because others run them; payments complete with a node of your own',
+};
+
 /**
- * What may complete with the sources that can vote now. If the operator configured a source of their own, nothing completes without the
- * vote of one, because an untrusted server could otherwise pay itself as soon as the operator's node is down. Above the quorum amount,
- * two votes are needed. Sources with the same name are one machine or provider. A single configured source is trusted.
+ * What may complete with the sources that can vote now. A source must be the operator's own, or every block of it proven: the word of
+ * others is not enough, because they could pay themselves. Above the quorum amount, two votes are needed. Sources with the same name are
+ * one machine or provider.
  */
 export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, quorumAboveUsdCents: bigint): Quorum {
   const voting = voters.filter((one) => one.votes);
   const isOwn = ({ trust }: Voter) => trust === 'own';
   const names = (of: readonly Voter[]) => new Set(of.map(({ name }) => name)).size;
-  const ownAway = voters.some(isOwn) && !voting.some(isOwn);
+  const mayComplete = voting.some(({ trust }) => trust !== 'claimed');
   const few = names(voters) > 1 && names(voting) < 2;
   return {
-    hold: ownAway ? { code: 'own_away', text: 'your own node is not available; no payment completes until it is back' } : null,
+    hold: mayComplete ? null : voters.some(isOwn) ? OWN_AWAY : voting.length > 0 ? CLAIMED : null,
     above: few
       ? `payments above ${dollars(quorumAboveUsdCents)} USD wait: they need two sources of this chain, and only one is available`
       : null,

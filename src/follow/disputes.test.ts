@@ -26,12 +26,12 @@ test('an unknown source disputes nothing, and no source disputes more than a reo
   assert.deepEqual(disputed(source('own', 1000, 1000), source('own', null, 1000, true)), [{ above: 1000 - 144, upTo: 1000 }]);
 });
 
-test('an untrusted source disputes nothing that your own source has', () => {
-  assert.deepEqual(disputed(source('own', 1000, 1000), source('untrusted', 990, 1000, true)), []);
-  assert.deepEqual(disputed(source('own', 995, 995), source('untrusted', 990, 1000, true)), [
+test('a source whose word is all there is disputes nothing that your own source has', () => {
+  assert.deepEqual(disputed(source('own', 1000, 1000), source('claimed', 990, 1000, true)), []);
+  assert.deepEqual(disputed(source('own', 995, 995), source('claimed', 990, 1000, true)), [
     { above: 995, upTo: 997 },
     { above: 995, upTo: 1000 },
   ]);
-  assert.deepEqual(disputed(source('untrusted', 1000, 1000), source('untrusted', 990, 1000, true)), [{ above: 990, upTo: 1000 }]);
-  assert.deepEqual(disputed(source('untrusted', 1000, 1000), source('own', 990, 1000, true)), [{ above: 990, upTo: 1000 }]);
+  assert.deepEqual(disputed(source('claimed', 1000, 1000), source('claimed', 990, 1000, true)), [{ above: 990, upTo: 1000 }]);
+  assert.deepEqual(disputed(source('claimed', 1000, 1000), source('own', 990, 1000, true)), [{ above: 990, upTo: 1000 }]);
 });

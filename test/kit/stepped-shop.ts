@@ -5,7 +5,7 @@
 
 import type { Role } from '../../src/app.ts';
 import { ChainError } from '../../src/chains/chain.ts';
-import type { Trust } from '../../src/core/trust.ts';
+import type { TrustSetting } from '../../src/core/trust.ts';
 import { createGuard } from '../../src/follow/chain-guard.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { settleDuePayments } from '../../src/payments/settle-payments.ts';
@@ -58,7 +58,7 @@ export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: b
 
 /** A shop that reads BTC from one server for each trust level, in order of preference. */
 export async function tellStepped(
-  trusts: readonly Trust[],
+  trusts: readonly TrustSetting[],
   story: (told: SteppedShop) => Promise<void>,
   {
     environment = {},

@@ -166,6 +166,19 @@ describe('the work of the chain', { concurrency: 4 }, () => {
       assert.deepEqual(await statuses(ids), ['completed']);
     }));
 
+  test('lets a source of others complete payments alone, up to the amount that needs two', () =>
+    tell('blockbook', ['own', 'untrusted'], async ({ chain, servers, look, pay, detail, statuses }) => {
+      servers[0]!.behave('down');
+      const ids = await pay(chain, 99, 50_000);
+      chain.mine(6);
+      await look(2);
+      assert.deepEqual(await statuses(ids), ['completed', 'processing']);
+      assert.match((await detail(ids[1]!)).hold_reason, /above 1,000 USD wait: they need two sources/);
+      servers[0]!.behave('well');
+      await look(2);
+      assert.deepEqual(await statuses(ids), ['completed', 'completed']);
+    }));
+
   test('replaces a branch that has less of it, and what was in its blocks is confirmed again', () =>
     tell('node', ['own'], async (story) => {
       const { chain, servers, look, pay, statuses } = story;
