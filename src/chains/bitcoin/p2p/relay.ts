@@ -52,6 +52,8 @@ type State = {
   seen: Set<string>;
   /** Received, and not read yet. */
   waiting: Map<string, Buffer>;
+  /** A peer was asked for it. */
+  asked: Set<string>;
   /** Received and read. */
   read: Set<string>;
   waitingBytes: number;
@@ -80,13 +82,13 @@ function forgetOnce(state: State, txid: string): void {
 }
 /** Forgets what is oldest: a Map and a Set keep the order in which entries were added. */
 function prune(state: State): void {
-  const { limits, once, seen, read } = state;
+  const { limits, once, seen, asked, read } = state;
   for (const txid of once.keys()) {
     if (once.size <= limits.once) break;
     forgetOnce(state, txid);
     drop(state, txid);
   }
-  for (const all of [seen, read]) {
+  for (const all of [seen, asked, read]) {
     for (const txid of all) {
       if (all.size <= limits.seen) break;
       all.delete(txid);
@@ -145,7 +147,7 @@ export function createRelay({
   limits?: RelayLimits;
 }): Relay {
   const state: State = {
-    ...{ clock, limits, witnesses, witnessOf, once: new Map(), seen: new Set(), waiting: new Map(), read: new Set() },
+    ...{ clock, limits, witnesses, witnessOf, once: new Map(), seen: new Set(), waiting: new Map(), asked: new Set(), read: new Set() },
     ...{ waitingBytes: 0, lost: false, accounts: new Map() },
   };
   const isFresh = (txid: string): boolean => state.seen.has(txid) && state.waiting.has(txid);
@@ -167,7 +169,8 @@ export function createRelay({
       prune(state);
       const free = Math.max(0, limits.open - account.open);
       // The next peer that announces it is asked for it; after enough of them nobody may be left.
-      if (wanted.slice(free).some((txid) => state.seen.has(txid))) state.lost = true;
+      if (wanted.slice(free).some((txid) => state.seen.has(txid) && !state.asked.has(txid))) state.lost = true;
+      for (const txid of wanted.slice(0, free)) state.asked.add(txid);
       account.open += Math.min(free, wanted.length);
       peer.askTransactions(wanted.slice(0, free));
       if (grown) onSeen();
