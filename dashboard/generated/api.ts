@@ -652,6 +652,13 @@ export type Api = {
         coin: Coin;
         network: string;
         followed: boolean;
+        on_demand: boolean;
+        peers: {
+          connected: number;
+          bytes_in: number;
+          bytes_out: number;
+          since: string;
+        } | null;
         height: number | null;
         lag_seconds: number | null;
         reasons: string[];

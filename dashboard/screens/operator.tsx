@@ -93,7 +93,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
             title={coinText(coin.coin)}
             action={
               <Badge tone={tone} {...(coin.followed && { icon: well ? 'check' : 'alert' })}>
-                {!coin.followed ? 'No node' : coin.held ? 'On hold' : well ? 'Synced' : 'Behind'}
+                {!coin.followed ? (coin.on_demand ? 'No wallet' : 'No node') : coin.held ? 'On hold' : well ? 'Synced' : 'Behind'}
               </Badge>
             }
           >
@@ -118,6 +118,12 @@ function Coins({ coins }: { coins: Install['coins'] }) {
                       ['Network', coin.network],
                       ['Height', coin.height === null ? 'Not started' : coin.height.toLocaleString()],
                       ['Last checked', coin.lag_seconds === null ? '–' : `${coin.lag_seconds} s ago`],
+                    ] as const)
+                  : []),
+                ...(coin.peers
+                  ? ([
+                      ['Peers', `${coin.peers.connected} connected`],
+                      ['Traffic since the start', `${inMegabytes(coin.peers.bytes_in)} MB in, ${inMegabytes(coin.peers.bytes_out)} MB out`],
                     ] as const)
                   : []),
                 [
@@ -146,6 +152,8 @@ function Coins({ coins }: { coins: Install['coins'] }) {
     </div>
   );
 }
+
+const inMegabytes = (bytes: number) => (bytes / 1_000_000).toLocaleString(undefined, { maximumFractionDigits: 1 });
 
 const Queues = ({ queues }: { queues: Install['queues'] }) => (
   <Card title="Queues">

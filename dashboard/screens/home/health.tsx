@@ -12,7 +12,7 @@ const CHAIN: Readonly<Record<Coins[number]['chain'], { tone: Tone; word: string;
   held: { tone: 'warn', word: 'Completion on hold', text: '' },
   behind: { tone: 'bad', word: 'Behind', text: 'The source is not responding, or is behind.' },
   starting: { tone: 'info', word: 'Connecting', text: 'The source has not answered yet.' },
-  none: { tone: 'calm', word: 'Not set up', text: 'No node or Blockbook server is connected.' },
+  none: { tone: 'calm', word: 'Not set up', text: 'No wallet needs it yet, or no source is connected.' },
   simulated: { tone: 'calm', word: 'Simulated', text: '' },
 };
 
@@ -74,7 +74,8 @@ export function Health() {
               const chain = CHAIN[coin.chain];
               const height =
                 coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, checked ${duration(coin.lag_seconds ?? 0)} ago.`;
-              const words = [...coin.reasons.map(sentence), chain.text, height].filter(Boolean).join(' ');
+              // Known reasons say more than the state.
+              const words = [...(coin.reasons.length > 0 ? coin.reasons.map(sentence) : [chain.text]), height].filter(Boolean).join(' ');
               return (
                 <li key={coin.currency} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
                   <div className="flex flex-wrap items-center justify-between gap-2">

@@ -21,6 +21,10 @@ const Texts = Type.Array(PlainText);
 const about = (coin: string, reasons: readonly string[]): string[] =>
   reasons.flatMap((reason) => (reason.startsWith(`${coin}: `) ? [reason.slice(coin.length + 2)] : []));
 
+type PeersOf = { connected: number; bytes_in: number; bytes_out: number; since: string };
+const describePeers = (peers: PeersOf | undefined): PeersOf | null =>
+  peers ? { connected: peers.connected, bytes_in: peers.bytes_in, bytes_out: peers.bytes_out, since: peers.since } : null;
+
 export const OPERATOR: readonly Route[] = [
   memberRoute({
     method: 'GET',
@@ -39,6 +43,10 @@ export const OPERATOR: readonly Route[] = [
           coin: CoinName,
           network: PlainText,
           followed: Type.Boolean(),
+          /** It is followed as soon as a wallet needs it. */
+          on_demand: Type.Boolean(),
+          /** The connections to the coin's own network, and the bytes since they began. */
+          peers: Nullable(Type.Object({ connected: Type.Integer(), bytes_in: Type.Number(), bytes_out: Type.Number(), since: Instant })),
           height: Nullable(Type.Integer()),
           lag_seconds: Nullable(Type.Integer()),
           /** Current problems. */
@@ -74,6 +82,7 @@ export const OPERATOR: readonly Route[] = [
         readInstall(ctx),
       ]);
       const followers = readiness.followers as Record<string, { height: number; lag_seconds: number }>;
+      const peers = readiness.peers as Record<string, PeersOf>;
       return {
         success: true,
         version: florinVersion(),
@@ -84,12 +93,15 @@ export const OPERATOR: readonly Route[] = [
         mail_set_up: ctx.mail !== null,
         coins: COINS.map((coin) => {
           const guard = guards.find((one) => one.coin === coin);
+          const chain = ctx.chains.get(COIN[coin].chain);
           const quotable = ctx.prices.quotable(COIN[coin].asset);
           const price = 'price' in quotable ? quotable.price : ctx.prices.look(COIN[coin].asset);
           return {
             coin,
             network: ctx.settings.networks[COIN[coin].chain],
-            followed: ctx.chains.get(COIN[coin].chain)?.follows ?? false,
+            followed: chain?.follows === true && (!chain.onDemand || followers[coin] !== undefined || peers[coin] !== undefined),
+            on_demand: chain?.onDemand ?? false,
+            peers: describePeers(peers[coin]),
             height: followers[coin]?.height ?? null,
             lag_seconds: followers[coin]?.lag_seconds ?? null,
             reasons: [...about(coin, readiness.reasons), ...about(coin, readiness.holds)],
