@@ -2,7 +2,7 @@
 import type { Clock } from '../../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import { addressOfScript } from '../../address.ts';
-import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier } from '../../chain.ts';
+import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier, type Matcher } from '../../chain.ts';
 import { checkBlock } from '../block-proof.ts';
 import { readBlock } from '../core-blocks.ts';
 import { tierOf } from '../core-fees.ts';
@@ -88,7 +88,10 @@ export const feesOf = (family: BitcoinFamily): FeeTier[] =>
 
 /** Any address is a question that peers do not answer, and ours are never told to them. */
 export const noLookUps = async (family: BitcoinFamily): Promise<never> => {
-  throw new ChainError('unsupported', `peers do not answer look-ups; set ${family}_NODE_URL or ${family}_BLOCKBOOK_URL`);
+  throw new ChainError(
+    'unsupported',
+    `peers do not answer look-ups; set ${family}_ELECTRUM_URL, ${family}_NODE_URL or ${family}_BLOCKBOOK_URL`,
+  );
 };
 /** The first block of the network, which a chain that begins at a checkpoint does not hold. */
 export const blockZero = ({ genesis }: ProofParams): BlockRef => ({ height: 0, hash: genesis, parent: '', time: new Date(0) });
@@ -144,7 +147,8 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     fetchBlock: async (hash) => {
       const { header, block } = await download(options, hash);
       const ref = refOf(header);
-      return { ref, scan: async (matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) }) };
+      const scan = async (matcher: Matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) });
+      return { ref, verifiedBy: 'proof_of_work', scan };
     },
     fetchMempool: createPeerMempool({ relay: service.relay, family, clock, heardSinceMs, settledMs }),
     txState: async (txid) => ({ state: service.relay.has(txid) ? 'mempool' : 'unknown', blockHash: null, lock: null }),
