@@ -46,6 +46,27 @@ test('peers are used once a wallet needs them, unless a source is set; on test n
   assert.throws(() => p2p({ ...named, BTC_NETWORK: 'testnet' }), /BTC_PEERS cannot be used on testnet/);
 });
 
+test('Electrum servers use TLS, except at private and onion addresses; the public ones are for the main networks', () => {
+  const servers = (BTC_ELECTRUM_URL: string, BTC_NETWORK = 'mainnet') => readConfig({ BTC_ELECTRUM_URL, BTC_NETWORK }).electrumUrls.BTC;
+  assert.deepEqual(servers(''), []);
+  const several = ['tls://electrum.example:50002', 'tcp://10.0.0.5:50001', 'tcp://abc.onion:50001', 'tls://[2001:db8::1]:50002', 'public'];
+  assert.deepEqual(servers(several.join(', ')), several);
+  assert.deepEqual(servers('tcp://127.0.0.1:50001', 'regtest'), ['tcp://127.0.0.1:50001']);
+  for (const wrong of [
+    'https://a.example:1',
+    'electrum.example:50002',
+    'tls://a.example',
+    'tls://a.example:70000',
+    'tls://u:p@a.example:1',
+    'tls://a:1/x',
+  ])
+    assert.throws(() => servers(wrong), ConfigError, wrong);
+  assert.throws(() => servers('tcp://8.8.8.8:50001'), /BTC_ELECTRUM_URL must use tls:/);
+  assert.throws(() => servers('public', 'regtest'), /public only on mainnet/);
+  assert.throws(() => servers('tls://a.example:1', 'testnet'), /only be used on mainnet and regtest/);
+  assert.deepEqual(readConfig({ ETH_ELECTRUM_URL: 'tls://a.example:1' }).electrumUrls.ETH, []);
+});
+
 test('the quorum amount is in whole dollars, 1,000 by default', () => {
   const above = (QUORUM_ABOVE?: string) => readConfig({ ...BTC, QUORUM_ABOVE }).quorumAboveUsdCents;
   assert.deepEqual([above(), above('0'), above('25000')], [100_000n, 0n, 2_500_000n]);

@@ -140,8 +140,8 @@ function speak(socket: Socket, waits: Waits, on: Pick<State, 'onNotice' | 'onClo
     try {
       if (!state.closed) reader.take(part);
     } catch (error) {
-      if (!(error instanceof LineError)) throw error;
-      end(state, new ServerError('away', error.message));
+      // Nothing that a stranger sends may end the process.
+      end(state, new ServerError('away', error instanceof LineError ? error.message : `sent what cannot be read (${error})`));
     }
   });
   socket.on('error', (error) => end(state, new ServerError('away', `closed the connection (${error.message})`)));

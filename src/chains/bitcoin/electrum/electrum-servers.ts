@@ -129,7 +129,8 @@ async function openSession(server: Server): Promise<Session> {
   const connection = await openConnection({
     ...server,
     onNotice: (method, [value]) => {
-      if (method !== 'blockchain.headers.subscribe') return;
+      // Before the handshake ends there is nothing to tell.
+      if (method !== 'blockchain.headers.subscribe' || !server.connection) return;
       try {
         server.tip = readTip(params, value);
       } catch (error) {

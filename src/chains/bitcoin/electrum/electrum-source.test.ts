@@ -345,6 +345,28 @@ for (const [what, script, reason] of [
   });
 }
 
+for (const [what, notice] of [
+  ['a header of another form', { method: 'blockchain.headers.subscribe', params: [{ hex: 'zz', height: -1 }] }],
+  ['nothing', { method: 'blockchain.headers.subscribe', params: [] }],
+  ['null', { method: 'blockchain.headers.subscribe', params: [null] }],
+] as const) {
+  test(`a server that notifies of ${what} is left, before and after the handshake`, async (t) => {
+    const line = `${JSON.stringify(notice)}\n`;
+    const early = await open(t, [null]);
+    early.servers[0]!.behave((method) => {
+      if (method === 'server.version') early.servers[0]!.trickle(line);
+      return undefined;
+    });
+    // Nobody listens yet.
+    assert.equal((await early.source.transaction(early.mined)).status, 'confirmed');
+    early.servers[0]!.trickle(line);
+    await eventually(
+      async () => early.source.servers!.states()[0]!,
+      ({ state, reason }) => state === 'down' && /does not show its newest block/.test(reason!),
+    );
+  });
+}
+
 for (const [what, script, drips] of [
   ['does not answer', () => 'silent' as const, false],
   ['answers what was never asked', () => ({ bytes: '{"id":99999,"result":1}\n' }), false],
