@@ -44,25 +44,22 @@ export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, n
 /** How far a miner's clock is trusted against a certain poll: two usual intervals, at least two minutes. */
 const beliefMs = (coin: Coin): number => Math.max(2 * MINUTE_MS, 2 * chainOf(coin).blockSeconds * 1000);
 
-/**
- * When a transfer that was first read in a block counts as seen: at the time of its block, so a payment whose block is inside the
- * window is on time however late it is read. Miners set block times, so the result is limited: not before the address was assigned, not
- * after the block was read, and not more than two intervals before the last certain poll, which did not show the transfer.
- */
-export function firstSightInBlock({
-  coin,
-  blockTime,
-  seenAt,
-  givenAt,
-  certainThrough,
-}: {
+/** A transfer that was first read in a block: when that was mined and read, and when the address was assigned. */
+export type MinedSight = {
   coin: Coin;
   blockTime: Date;
   seenAt: Date;
   givenAt: Date;
   /** The last certain poll before the block was read; null when there was none. */
   certainThrough: Date | null;
-}): Date {
+};
+
+/**
+ * When a transfer that was first read in a block counts as seen: at the time of its block, so a payment whose block is inside the
+ * window is on time however late it is read. Miners set block times, so the result is limited: not before the address was assigned, not
+ * after the block was read, and not more than two intervals before the last certain poll, which did not show the transfer.
+ */
+export function firstSightInBlock({ coin, blockTime, seenAt, givenAt, certainThrough }: MinedSight): Date {
   const earliestBelieved = certainThrough === null ? givenAt : latest(givenAt, addMs(certainThrough, -beliefMs(coin)));
   return earliest(seenAt, latest(blockTime, earliestBelieved));
 }

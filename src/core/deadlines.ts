@@ -21,8 +21,11 @@ export function windowEndOf({ createdAt, rules, extendedUntil }: PaymentFacts): 
   return extendedUntil ? latest(end, extendedUntil) : end;
 }
 
+/** A deadline, what has been read of the chains, and the time now. */
+export type Ending = { expiresAt: Date; tips: Tips; now: Date };
+
 /** Whether the deadline has passed on every chain with an assigned address, as far as it has been read. */
-export function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: { expiresAt: Date; tips: Tips; now: Date }): boolean {
+export function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: Ending): boolean {
   if (issued.length === 0) return now > expiresAt;
   return issued.every((coin) => {
     const end = expiresAt.getTime() + chainOf(coin).slackSeconds * 1000;
@@ -52,15 +55,8 @@ export function extensionFrom(payment: PaymentFacts, at: Date, expiresAt: Date):
   };
 }
 
-export function nextDue({
-  status,
-  ended,
-  unwound,
-  expiresAt,
-  coinsIssued,
-  standing,
-  now,
-}: {
+/** What decides when a payment is settled again. */
+export type Waiting = {
   status: PaymentStatus;
   ended: boolean;
   unwound: boolean;
@@ -69,7 +65,9 @@ export function nextDue({
   /** Transfers that are gone do not change with time. */
   standing: readonly Judged[];
   now: Date;
-}): Date | null {
+};
+
+export function nextDue({ status, ended, unwound, expiresAt, coinsIssued, standing, now }: Waiting): Date | null {
   let next: Date | null = null;
   let isOverdue = false;
   const wake = (at: Date): void => {
