@@ -176,6 +176,7 @@ test('any text is found exactly where a plain comparison finds it, newest first,
   const piece = fc.stringMatching(/^[ab1.'\\%_:*&é東😀]{1,9}$/u);
   const line = fc.oneof(
     piece,
+    fc.stringMatching(/^[0-9a-f]{4,12}$/),
     fc.nat(60).map((n) => `invoice inv-${n}`),
     fc.constant('of the shop'),
   );
