@@ -204,6 +204,9 @@ test('the first key of another coin says in advance that it waits, and its card 
   await page.getByRole('button', { name: 'Use this key' }).click();
   await page.getByRole('button', { name: 'Keep the defaults' }).click();
   await page.getByText('Until then customers can’t choose Litecoin.').waitFor();
+  // Besides the wait: no source of the coin is set up.
+  await page.getByRole('list', { name: 'What Litecoin still needs' }).getByRole('link', { name: 'Read the guide' }).waitFor();
+  await audit('a further coin that also needs a source');
   await page.getByRole('link', { name: 'Done', exact: true }).click();
   await page.getByText('Starts soon', { exact: true }).waitFor();
   await audit('a further coin, waiting');

@@ -392,6 +392,8 @@ function Finished({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | 
   // Asked again now and then: what is missing may be fixed meanwhile.
   const query = useApi('GET /:mode/wallets', ['wallets'], {}, { everyMs: 5_000 });
   const readiness = query.data?.wallets.find(({ currency }) => currency === coin)?.readiness;
+  // The key itself is only waiting.
+  const besides = readiness?.missing.filter(({ code }) => code !== 'wallet_missing') ?? [];
   return (
     <Card>
       <div className="grid gap-4 p-4 sm:p-6">
@@ -404,6 +406,12 @@ function Finished({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | 
           <Outcome name={coinName(coin)} readiness={readiness} />
         ) : (
           <Pending of={query} lines={3} />
+        )}
+        {dueAt !== null && isFurtherCoin && besides.length > 0 && (
+          <>
+            <p className="text-sm font-medium">{coinName(coin)} also needs:</p>
+            <MissingList missing={besides} label={`What ${coinName(coin)} still needs`} />
+          </>
         )}
         <div className="flex flex-wrap gap-2">
           <ModeLink to="wallets" className={buttonClass('main')}>

@@ -47,6 +47,7 @@ export function Screen() {
           <div className="grid items-start gap-4 lg:grid-cols-2">
             {data.wallets
               .filter((wallet) => !isAddable(wallet))
+              .toSorted((a, b) => Number(a.state === 'not_set') - Number(b.state === 'not_set'))
               .map((wallet) => (
                 <WalletCard key={wallet.currency} wallet={wallet} />
               ))}
