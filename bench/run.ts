@@ -21,9 +21,12 @@ for (const name of names.length > 0
       'catchup',
       'poison',
       'headers',
+      'peers',
       'settle',
       'transfers',
     ]) {
-  const { status } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', `bench/${name}.ts`], { stdio: 'inherit' });
+  const { status } = spawnSync(process.execPath, ['--expose-gc', '--disable-warning=ExperimentalWarning', `bench/${name}.ts`], {
+    stdio: 'inherit',
+  });
   if (status !== 0) process.exit(status ?? 1);
 }
