@@ -69,3 +69,33 @@ test('a source that is down is replaced by the next one until it works again', a
   wait(Promise.resolve());
   assert.equal((await joined.survey())[0]!.followed, true);
 });
+
+test('a source that only answers lookups has no vote and is never followed; its reason counts more than that of peers that are away', async () => {
+  const chain = createAdversaryChain({ height: 10, now: () => new Date() });
+  const away = createAdversarySource({
+    chain,
+    coin: 'BTC',
+    interrupt: () => Promise.reject(new ChainError('outage', 'no peer is connected')),
+  });
+  const lookUps = {
+    ...createAdversarySource({ chain, coin: 'BTC', interrupt: async () => {} }),
+    addressSummary: () => Promise.reject(new ChainError('unsupported', 'the address has too many transactions')),
+  };
+  const connection = { start: async () => {}, isReady: () => false, stop: async () => {} };
+  const joined = joinSources({
+    coin: 'BTC',
+    network: 'regtest',
+    sources: [
+      { name: 'peers', source: away, follows: true, trust: 'proven', connection },
+      { name: 'electrum', source: lookUps, follows: false, trust: 'claimed', onlyLookUps: true },
+    ],
+    log: createLog('silent'),
+    clock: { now: () => new Date(), monotonicMs: () => performance.now() },
+  });
+  assert.deepEqual(
+    (await joined.survey()).map(({ name, state }) => [name, state]),
+    [['peers', 'down']],
+  );
+  await assert.rejects(joined.tip(), /no peer is connected/);
+  await assert.rejects(joined.addressSummary('x'), { kind: 'unsupported', message: 'the address has too many transactions' });
+});

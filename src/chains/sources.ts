@@ -193,6 +193,8 @@ export function joinSources({ coin, network, sources, proof = null, log, clock }
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
+  // Peers know no balances: whether they can be reached does not matter for one.
+  const withBalances = sources.every((one) => one.connection) ? sources : sources.filter((one) => !one.connection);
   // Peers tell no fees, so they come last.
   const forFees = sources.toSorted((a, b) => Number(a.connection !== undefined) - Number(b.connection !== undefined));
   const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources, standings });
@@ -218,7 +220,7 @@ export function joinSources({ coin, network, sources, proof = null, log, clock }
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => follow((source) => source.finality()),
     transaction: (txid, hint) => any((source) => source.transaction(txid, hint)),
-    addressSummary: (address) => any((source) => source.addressSummary(address)),
+    addressSummary: (address) => lookUp((source) => source.addressSummary(address), { sources: withBalances, standings }),
     fees: () => lookUp((source) => source.fees(), { sources: forFees, standings }),
     readUnspent: (of) =>
       any(async (source) => {
