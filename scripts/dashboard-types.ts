@@ -10,7 +10,8 @@ const text = (schema: unknown): string => (schema === undefined ? 'undefined' : 
 
 /** The file. */
 export function dashboardTypes(): string {
-  const unions = { ...UNIONS, Role: ROLES, Action: Object.keys(ACTIONS) };
+  // The dashboard names coins by their full codes, which also say where a token is.
+  const unions = { ...UNIONS, Coin: COINS, Role: ROLES, Action: Object.keys(ACTIONS) };
   const routes = DASHBOARD_ROUTES.map(
     (route) => `  '${route.method} ${route.open ? '' : '/:mode'}${route.path}': {
     query: ${text(route.query)};
@@ -26,7 +27,7 @@ export function dashboardTypes(): string {
 ${Object.entries(unions)
   .map(([name, list]) => `export type ${name} = ${list.map((value) => `'${value}'`).join(' | ')};\n`)
   .join('')}
-${values('COINS', UNIONS.Coin)}export const COIN_NAMES = { ${COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].name}'`).join(', ')} } as const;
+${values('COINS', NATIVE_COINS)}export const COIN_NAMES = { ${COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].name}'`).join(', ')} } as const;
 /** By network ID. */
 export const NETWORK_NAMES = { ${CHAINS.map((chain) => `${JSON.stringify(chain)}: '${CHAIN[chain].name}'`).join(', ')} } as const;
 /** The networks that coins are native to. */

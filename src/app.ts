@@ -25,7 +25,7 @@ import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import type { Clock } from './core/clock.ts';
-import { type Chain as ChainId, COIN, type Coin, NATIVE_COINS } from './core/coin.ts';
+import { ASSETS, type Chain as ChainId, COIN, type Coin, coinsOf, NATIVE_COINS } from './core/coin.ts';
 import { type TrustSetting, trustOf } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
@@ -245,8 +245,10 @@ export async function openCore(
       closers.push(() => chain.close());
     }
     const outages = createOutages(log);
-    const prices = createPrices({ db, outgoing, clock, log, outages, sources: config.priceSources });
     const fiat = createFiatRates({ outgoing, clock, log, outages, sources: config.fiatSources });
+    // Tokens on chains without a source cannot be paid.
+    const assets = ASSETS.filter((asset) => coinsOf(asset).some((coin) => COIN[coin].contract === null || chains.has(COIN[coin].chain)));
+    const prices = createPrices({ db, outgoing, clock, log, outages, sources: config.priceSources, assets, fiat });
     const ctx: Context = {
       db,
       chains,

@@ -4,7 +4,7 @@ import { openCore } from '../../src/app.ts';
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { COIN, type Coin } from '../../src/core/coin.ts';
+import { COIN, type NativeCoin } from '../../src/core/coin.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -45,7 +45,7 @@ export const PRICE = { BTC: '97000', ETH: '2600', LTC: '100', DASH: '30', DOGE: 
 export const CENTS = 1_000n;
 
 /** A payment whose customer has chosen the coin, created as by the service except for the address. */
-export async function openPayment(ctx: Context, coin: Coin, merchantId: string, key: string, units: bigint): Promise<string> {
+export async function openPayment(ctx: Context, coin: NativeCoin, merchantId: string, key: string, units: bigint): Promise<string> {
   const id = await makeLivePayment(ctx, { merchantId, amountUsdCents: CENTS, expiresInSeconds: 3_600 });
   await ctx.db.begin((tx) =>
     lockAndSettle(ctx, tx, [id], async () => {

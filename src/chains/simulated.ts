@@ -3,7 +3,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { addMs, MINUTE_MS } from '../core/clock.ts';
 import { COIN, COINS, type Coin, kindOf } from '../core/coin.ts';
-import { shownUnit } from '../core/money.ts';
+import { dueUnit } from '../core/money.ts';
 import type { Tip, Transfer } from '../core/payment.ts';
 
 export const SCENARIOS = [
@@ -23,11 +23,13 @@ export type Scenario = (typeof SCENARIOS)[number];
 /** What a test payment shows as its address: `test_btc_success`, of a token with its chain. */
 export const testIdentifier = (coin: Coin, scenario: string): string => `test_${coin.toLowerCase().replace('@', '_')}_${scenario}`;
 
-/** The coin and the scenario of a test identifier; null if it names no coin. */
+/** The coin and the scenario of a test identifier; null if it names no coin. Without a chain, `test_usdc_success` is on the first one. */
 export function scenarioFromText(text: string | null): { coin: Coin; name: string } | null {
   const match = text === null ? null : /^test_([a-z_]+)_([a-z]+)$/.exec(text);
-  const coin = match && COINS.find((one) => testIdentifier(one, match[2]!) === text);
-  return coin ? { coin, name: match[2]! } : null;
+  if (!match) return null;
+  const [, named, scenario] = match;
+  const coin = COINS.find((one) => testIdentifier(one, scenario!) === text) ?? COINS.find((one) => COIN[one].asset.toLowerCase() === named);
+  return coin ? { coin, name: scenario! } : null;
 }
 
 /** In the place of a scenario: the payer chose a coin on the page, and nothing has been simulated yet. */
@@ -85,7 +87,7 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, number 
   const at = (ms: number): Date | null => (elapsed < ms ? addMs(startedAt, ms) : null);
   // The late scenario first ends the window; its transfer comes a step after the start, past the end.
   const seen = (txid: string, share: Share, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
-    const step = shownUnit(coin);
+    const step = dueUnit(coin);
     const amount = ((units * share.of) / share.by / step) * step;
     return {
       coin,
@@ -93,7 +95,7 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, number 
       txid,
       address: testIdentifier(coin, scenario),
       units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
-      kind: isAccount ? 'direct' : 'output',
+      kind: COIN[coin].contract === null ? (isAccount ? 'direct' : 'output') : 'token',
       firstSeenAt: startedAt,
       block: null,
       lock: null,

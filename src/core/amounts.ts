@@ -4,7 +4,7 @@ import { COIN, type Coin } from './coin.ts';
 import { companyCents, confirmationsOf, requiredOf, requirementOf } from './confirmation.ts';
 import type { Count, Judged } from './coverage.ts';
 import type { Decided } from './decisions.ts';
-import { centsToE8, divideCeil, shownUnit } from './money.ts';
+import { centsToE8, divideCeil, dueUnit } from './money.ts';
 import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted } from './payment.ts';
 import { lockEnd } from './transfer-value.ts';
 
@@ -30,7 +30,7 @@ function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kin
   return { company, kinds };
 }
 
-/** What is still due in the shown coin, rounded up to the last shown decimal. */
+/** What is still due in the shown coin, rounded up to the smallest amount due. */
 function remaining({
   payment,
   coin,
@@ -49,7 +49,7 @@ function remaining({
   const units = quote?.rateE8
     ? divideCeil(restE8 * 10n ** BigInt(COIN[coin].decimals), quote.rateE8)
     : divideCeil(restE8 * amountUnits, targetE8);
-  const step = shownUnit(coin);
+  const step = dueUnit(coin);
   return divideCeil(units, step) * step;
 }
 

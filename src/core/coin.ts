@@ -26,6 +26,8 @@ type AssetRow = {
   name: string;
   /** About its price, for test mode without a feed; labeled as a sample wherever it is shown. */
   sampleE8: bigint;
+  /** The currency that one unit is meant to be worth; absent where the price floats. */
+  par?: 'USD' | 'EUR';
   /** A source further from the median than this does not agree, in percent. */
   outlierPercent: bigint;
   /** How each source names its market in US dollars, of Kraken also in its answers. A source without one is not asked. */
@@ -128,6 +130,47 @@ const ASSET_ROWS = [
     sampleE8: 20_000_000n,
     outlierPercent: 3n,
     markets: { coinbase: 'DOGE-USD', kraken: ['XDGUSD', 'XXDGZUSD'], bitstamp: 'dogeusd', bitfinex: 'tDOGE:USD', coingecko: 'dogecoin' },
+  },
+  {
+    asset: 'USDC',
+    name: 'USD Coin',
+    sampleE8: 100_000_000n,
+    par: 'USD',
+    outlierPercent: 2n,
+    // Coinbase treats one as one dollar, so it has no market.
+    markets: { kraken: ['USDCUSD'], bitstamp: 'usdcusd', bitfinex: 'tUDCUSD', coingecko: 'usd-coin' },
+  },
+  {
+    asset: 'USDT',
+    name: 'Tether',
+    sampleE8: 100_000_000n,
+    par: 'USD',
+    outlierPercent: 2n,
+    markets: { coinbase: 'USDT-USD', kraken: ['USDTUSD', 'USDTZUSD'], bitstamp: 'usdtusd', bitfinex: 'tUSTUSD', coingecko: 'tether' },
+  },
+  {
+    asset: 'EURC',
+    name: 'Euro Coin',
+    sampleE8: 108_000_000n,
+    par: 'EUR',
+    outlierPercent: 2n,
+    markets: { coinbase: 'EURC-USD', kraken: ['EURCUSD'], coingecko: 'euro-coin' },
+  },
+  {
+    asset: 'PYUSD',
+    name: 'PayPal USD',
+    sampleE8: 100_000_000n,
+    par: 'USD',
+    outlierPercent: 2n,
+    markets: { coinbase: 'PYUSD-USD', kraken: ['PYUSDUSD'], coingecko: 'paypal-usd' },
+  },
+  {
+    asset: 'DAI',
+    name: 'Dai',
+    sampleE8: 100_000_000n,
+    par: 'USD',
+    outlierPercent: 2n,
+    markets: { coinbase: 'DAI-USD', kraken: ['DAIUSD'], bitstamp: 'daiusd', coingecko: 'dai' },
   },
 ] as const satisfies readonly AssetRow[];
 
@@ -247,6 +290,10 @@ const CHAIN_ROWS = [
   },
 ] as const satisfies readonly ChainRow[];
 
+/** Less than a cent does not count, so that spam costs more than it does. */
+const SIX = { decimals: 6, dustUnits: 10_000n, typicalSize: 65_000 } as const;
+const EIGHTEEN = { decimals: 18, dustUnits: 10n ** 16n, typicalSize: 65_000 } as const;
+
 /** In the order in which customers are shown them. */
 const COIN_ROWS = [
   { coin: 'BTC', asset: 'BTC', chain: 'bitcoin', contract: null, decimals: 8, dustUnits: 546n, typicalSize: 141 },
@@ -254,6 +301,25 @@ const COIN_ROWS = [
   { coin: 'LTC', asset: 'LTC', chain: 'litecoin', contract: null, decimals: 8, dustUnits: 5_460n, typicalSize: 141 },
   { coin: 'DASH', asset: 'DASH', chain: 'dash', contract: null, decimals: 8, dustUnits: 5_460n, typicalSize: 226 },
   { coin: 'DOGE', asset: 'DOGE', chain: 'dogecoin', contract: null, decimals: 8, dustUnits: 1_000_000n, typicalSize: 226 },
+  {
+    coin: 'USDC@ethereum',
+    asset: 'USDC',
+    chain: 'ethereum',
+    contract: '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48',
+    testnetContract: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+    ...SIX,
+  },
+  { coin: 'USDT@ethereum', asset: 'USDT', chain: 'ethereum', contract: '0xdAC17F958D2ee523a2206206994597C13D831ec7', ...SIX },
+  {
+    coin: 'EURC@ethereum',
+    asset: 'EURC',
+    chain: 'ethereum',
+    contract: '0x1aBaEA1f7C830bD89Acc67eC4af516284b1bC33c',
+    testnetContract: '0x08210F9170F89Ab7658F0B5E3fF39b0E03C594D4',
+    ...SIX,
+  },
+  { coin: 'PYUSD@ethereum', asset: 'PYUSD', chain: 'ethereum', contract: '0x6c3ea9036406852006290770BEdFcAbA0e23A0e8', ...SIX },
+  { coin: 'DAI@ethereum', asset: 'DAI', chain: 'ethereum', contract: '0x6B175474E89094C44Da98b954EedeAC495271d0F', ...EIGHTEEN },
 ] as const satisfies readonly CoinRow[];
 
 export type Asset = (typeof ASSET_ROWS)[number]['asset'];
@@ -262,6 +328,7 @@ export type Family = (typeof FAMILY_ROWS)[number]['family'];
 export type BitcoinFamily = Extract<(typeof FAMILY_ROWS)[number], { kind: 'bitcoin' }>['family'];
 export type Chain = (typeof CHAIN_ROWS)[number]['chain'];
 export type Coin = (typeof COIN_ROWS)[number]['coin'];
+export type NativeCoin = Extract<(typeof COIN_ROWS)[number], { contract: null }>['coin'];
 
 export type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
 export type FamilySpec = Readonly<FamilyRow & { family: Family }>;
@@ -327,11 +394,21 @@ export const finalityOf = (coin: Coin): 'locks' | 'tags' | null => {
 };
 
 /** The coins whose code also stands for their chain and their family: those that settings are named after. */
-export const NATIVE_COINS: readonly Coin[] = COINS.filter((coin) => COIN[coin].contract === null);
+export const NATIVE_COINS = COINS.filter((coin) => COIN[coin].contract === null) as readonly NativeCoin[];
 
 /** The contract of a token on a network; null where there is none, and for native coins. */
 export const contractOf = (coin: Coin, network: Network): string | null =>
   network === 'testnet' ? (COIN[coin].testnetContract ?? null) : COIN[coin].contract;
+
+export const NATIVE_ASSETS: readonly Asset[] = NATIVE_COINS.map((coin) => COIN[coin].asset);
+
+/** Whether a coin is a token: a contract on its chain, and not what the chain itself is paid with. */
+export const isToken = (coin: Coin): boolean => COIN[coin].contract !== null;
+
+/** The coin after which settings and reports name the chain of a coin: the native one, where that is a coin here, else the first. */
+export const nativeOf = (coin: Coin): Coin => coinsBeside(coin)[0]!;
+/** One coin for each chain, in the order of the table. */
+export const leadingCoins = (): Coin[] => COINS.filter((coin) => nativeOf(coin) === coin);
 
 /** What tables keyed by chain store for the chain of a coin. */
 export const chainCode = (coin: Coin): string => chainOf(coin).code;

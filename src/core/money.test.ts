@@ -80,3 +80,19 @@ test('a quote is rounded up to the eighth decimal, and its value down', () => {
   assert.equal(worthUsdE8('BTC', 25_774n, 9_700_000_000_000n), 25_00078000n);
   assert.equal(worthUsdE8('DOGE', 1n, 20_000_000n), 0n);
 });
+
+test('a coin that is worth a currency is asked for in whole cents, and shown with two decimals', () => {
+  for (const [coin, cents, priceE8, text] of [
+    ['USDC@ethereum', 2_550n, 100_000_000n, '25.50'],
+    ['USDC@ethereum', 2_550n, 99_000_000n, '25.76'],
+    ['DAI@ethereum', 2_550n, 100_000_000n, '25.50'],
+    ['DAI@ethereum', 1n, 98_500_000n, '0.02'],
+    ['EURC@ethereum', 2_550n, 108_000_000n, '23.62'],
+    ['USDT@ethereum', 100_000_000n, 100_000_000n, '1000000.00'],
+  ] as const satisfies (readonly [Coin, bigint, bigint, string])[]) {
+    const units = quoteUnits(coin, cents, priceE8);
+    assert.equal(formatUnits(coin, units), text, `${coin} ${cents}`);
+    assert.ok(worthUsdE8(coin, units, priceE8) >= cents * 1_000_000n);
+  }
+  assert.equal(formatUnits('USDC@ethereum', 25_500_001n), '25.500001', 'what arrived is shown to the last place');
+});

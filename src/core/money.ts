@@ -1,5 +1,5 @@
 /** Money as bigint: USD in cents, coins in base units, prices and worth with eight decimals (`E8`). Decimals exist only here and in fiat. */
-import { COIN, type Coin } from './coin.ts';
+import { ASSET, COIN, type Coin } from './coin.ts';
 import { invariant } from './invariant.ts';
 
 /** Largest USD amount of a payment, in cents: 1,000,000.00. */
@@ -33,8 +33,9 @@ export function formatDecimal(units: bigint, decimals: number, shown: number = d
 
 /** USD with exactly two decimals. */
 export const formatUsd = (cents: bigint): string => formatDecimal(cents, 2);
-/** A coin amount: exactly eight decimals, or all of a coin that has fewer; more than eight only when the value has more. */
-export const formatUnits = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, 8);
+const hasPar = (coin: Coin): boolean => ASSET[COIN[coin].asset].par !== undefined;
+/** A coin amount with eight decimals, all of a coin that has fewer, or two of one that is worth a currency; more only if the value has more. */
+export const formatUnits = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, hasPar(coin) ? 2 : 8);
 
 /** Division rounding up; `a` from zero, `b` above it. */
 export function divideCeil(a: bigint, b: bigint): bigint {
@@ -52,10 +53,13 @@ export function divideHalfEven(a: bigint, b: bigint): bigint {
 /** Base units of the smallest shown place: the eighth decimal, or the last one of a coin that has fewer (1, but 10^10 wei for ETH). */
 export const shownUnit = (coin: Coin): bigint => 10n ** BigInt(Math.max(0, COIN[coin].decimals - 8));
 
-/** Units to pay for `usdCents` at `priceE8` (USD per coin with eight decimals), rounded up to the last shown decimal. */
+/** Base units of the smallest amount that a payer is asked for: a shown unit, or a cent of a coin that is worth a currency. */
+export const dueUnit = (coin: Coin): bigint => (hasPar(coin) ? 10n ** BigInt(COIN[coin].decimals - 2) : shownUnit(coin));
+
+/** Units to pay for `usdCents` at `priceE8` (USD per coin with eight decimals), rounded up to the smallest amount due. */
 export function quoteUnits(coin: Coin, usdCents: bigint, priceE8: bigint): bigint {
   const units = divideCeil(usdCents * 10n ** BigInt(COIN[coin].decimals) * E8, priceE8 * 100n);
-  const step = shownUnit(coin);
+  const step = dueUnit(coin);
   return divideCeil(units, step) * step;
 }
 

@@ -1,7 +1,7 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
 import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, chainCode } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, NATIVE_COINS } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { explainTrouble, readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
@@ -42,7 +42,7 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
     ctx.db.sql<{ coin: Coin; at: Date; reason: string; lifted: string[] }[]>`
       select distinct on (coin) coin, at, reason, lifted from chain_releases order by coin, id desc`,
   ]);
-  const chains = COINS.flatMap((coin) => ctx.chains.get(COIN[coin].chain) ?? []).filter(
+  const chains = NATIVE_COINS.flatMap((coin) => ctx.chains.get(COIN[coin].chain) ?? []).filter(
     (chain) => chain.follows && (only ?? chain.coin) === chain.coin,
   );
   return Promise.all(

@@ -2,7 +2,7 @@
 
 import { explainReport, isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, chainCode, type Family } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, type Family, NATIVE_COINS } from '../core/coin.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
 import { explainTrouble, readGuards, readTroubles } from '../payments/chain-state.ts';
 
@@ -35,7 +35,7 @@ export async function readReadiness(ctx: Context): Promise<{
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;
     const [troubles, reports, families] = await Promise.all([readTroubles(ctx), readReports(ctx.db.sql), readWalletFamilies(ctx)]);
     const isNeeded = (coin: Coin): boolean => !ctx.chains.get(COIN[coin].chain)?.onDemand || families.has(COIN[coin].family);
-    for (const coin of COINS.filter((c) => ctx.chains.get(COIN[c].chain)?.follows && isNeeded(c))) {
+    for (const coin of NATIVE_COINS.filter((c) => ctx.chains.get(COIN[c].chain)?.follows && isNeeded(c))) {
       const tip = tips.find((row) => row.coin === chainCode(coin));
       const trouble = troubles.find((one) => one.coin === coin);
       const found = trouble ? explainTrouble(trouble) : [];
@@ -44,8 +44,8 @@ export async function readReadiness(ctx: Context): Promise<{
       if (report) peers[coin] = describePeers(report);
       if (syncing !== null) (tip ? warnings : reasons).push(`${coin}: ${syncing}`);
       for (const { text, grave } of found)
-        (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not started: ${text}`}`);
-      if (!tip && found.length === 0 && syncing === null) reasons.push(`${coin}: the follower has not started`);
+        (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not begun: ${text}`}`);
+      if (!tip && found.length === 0 && syncing === null) reasons.push(`${coin}: the follower has not begun`);
       if (tip && tip.unreadSeconds > UNREAD_SECONDS && !trouble?.catchUp)
         reasons.push(`${coin}: its source was read last ${Math.round(tip.unreadSeconds)} s ago`);
       else if (tip && tip.lagSeconds > INCOMPLETE_SECONDS && !trouble?.doubt)
@@ -55,7 +55,7 @@ export async function readReadiness(ctx: Context): Promise<{
       const price = ctx.prices.quotable(COIN[coin].asset);
       if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
-    for (const coin of COINS.filter((one) => families.has(COIN[one].family) && !ctx.chains.get(COIN[one].chain)?.follows))
+    for (const coin of NATIVE_COINS.filter((one) => families.has(COIN[one].family) && !ctx.chains.get(COIN[one].chain)?.follows))
       warnings.push(`${coin}: a wallet is set up, but no source is connected, so it cannot be paid`);
     for (const { coin, from, to, failure } of await readUnwatched(ctx)) {
       if (from === null || to === null) continue;

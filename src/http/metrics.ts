@@ -2,7 +2,7 @@
 import { isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
-import { CHAIN, COIN, COINS } from '../core/coin.ts';
+import { CHAIN, COIN, NATIVE_COINS } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../keys/requests.ts';
 import { readGuards, readTroubles } from '../payments/chain-state.ts';
@@ -177,7 +177,7 @@ const processMetrics = (ctx: Context): Metric[] => [
     'florin_price_usable',
     'gauge',
     'Whether live quotes can be made',
-    COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(COIN[coin].asset) ? 1 : 0]),
+    NATIVE_COINS.map((coin) => [`{coin="${coin}"}`, 'price' in ctx.prices.quotable(COIN[coin].asset) ? 1 : 0]),
   ],
   [
     'florin_requests_logged_total',

@@ -1,5 +1,17 @@
 /** Reads what schemas cannot express: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
-import { ASSETS, type Asset, CHAINS, type Chain, COIN, COINS, type Coin, coinsOf, isAsset, isChain, type Mode } from '../core/coin.ts';
+import {
+  type Asset,
+  CHAINS,
+  type Chain,
+  COIN,
+  COINS,
+  type Coin,
+  coinsOf,
+  isAsset,
+  isChain,
+  type Mode,
+  NATIVE_ASSETS,
+} from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
 import { isLoopback } from '../core/networks.ts';
@@ -217,10 +229,10 @@ export function readCoin(query: Query): Coin {
   if (!isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currency' });
   return readOneCoin(asset, readNetwork(query));
 }
-/** The assets of a price look-up; all of them if none are named. */
+/** The assets of a price look-up; the native coins of all chains if none are named. */
 export function readAssets(query: Query): Asset[] {
   const text = readQuery(query, 'currencies');
-  if (text === null) return [...ASSETS];
+  if (text === null) return [...NATIVE_ASSETS];
   return [
     ...new Set(
       text.split(',').map((part): Asset => {

@@ -1,7 +1,7 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, type Family, type Network } from '../core/coin.ts';
+import { COIN, COINS, type Coin, type Family, isToken, type Network } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
@@ -76,8 +76,9 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
   }));
 }
 
-/** Whether the merchant offers this coin. */
-export const isOffered = ({ coins }: MerchantSettings, coin: Coin): boolean => coins === null || coins.includes(coin);
+/** Whether the merchant offers this coin. Native coins are offered unless they are turned off, tokens only if they are turned on. */
+export const isOffered = ({ coins, tokens }: Pick<MerchantSettings, 'coins' | 'tokens'>, coin: Coin): boolean =>
+  isToken(coin) ? tokens.includes(coin) : coins === null || coins.includes(coin);
 
 const PREFERRED: readonly Coin[] = ['BTC', 'LTC', 'ETH', 'DASH', 'DOGE'];
 /** The default coin: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE and the others; in test mode BTC. */

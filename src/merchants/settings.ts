@@ -1,7 +1,7 @@
 /** Settings that a merchant changes: validated, stored and written to the audit log in one transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, type CompletionRule, type ConfirmationTier, chainOf, isCoin } from '../core/coin.ts';
+import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, isCoin, isToken, NATIVE_COINS } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
@@ -20,6 +20,7 @@ export type SettingsChange = Branding &
       | 'defaultCoin'
       | 'payerCancel'
       | 'coins'
+      | 'tokens'
       | 'website'
       | 'displayCurrency'
       | 'retentionDays'
@@ -106,11 +107,12 @@ export async function changeOwnSettings(
   }
   if (name !== undefined && (name.trim() === '' || name.length > 100)) refuse('name', 'it must be a name of 1 to 100 characters');
   if (change.website && !/^https:\/\/[^\s"<>\\@]+$/.test(change.website)) refuse('website', 'it must be an https URL');
+  if (change.tokens && !change.tokens.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
   if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'it must name at least one coin');
   const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
   const { confirmations: given, ...plain } = change;
   const confirmations = given && { ...settings.confirmations };
-  for (const coin of COINS) {
+  for (const coin of NATIVE_COINS) {
     const wished = given?.[coin];
     if (!wished || !confirmations) continue;
     const base = baseTiers(ctx, coin);

@@ -24,6 +24,7 @@ const SETTINGS: MerchantSettings = {
   payerCancel: true,
   kiosk: true,
   coins: ['BTC', 'LTC'],
+  tokens: ['USDC@ethereum'],
   website: 'https://shop.example',
   displayCurrency: 'EUR',
   retentionDays: 90,

@@ -1,5 +1,5 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
-import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier } from '../core/coin.ts';
+import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '../core/coin.ts';
 import { FIATS, type Fiat } from '../core/fiat.ts';
 import { asBoolean, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 
@@ -26,8 +26,10 @@ export type MerchantSettings = {
   payerCancel: boolean;
   /** Whether the page runs on a point-of-sale display, which must stay on while a QR code is shown. */
   kiosk: boolean;
-  /** Coins that customers can pay with; null: all with a wallet. */
+  /** Native coins that customers can pay with; null: all with a wallet. */
   coins: readonly Coin[] | null;
+  /** Tokens that customers can pay with. */
+  tokens: readonly Coin[];
   website: string | null;
   /** The currency that the dashboard shows beside US dollars. */
   displayCurrency: Fiat;
@@ -58,6 +60,7 @@ const DEFAULTS: MerchantSettings = {
   payerCancel: false,
   kiosk: false,
   coins: null,
+  tokens: [],
   website: null,
   displayCurrency: 'USD',
   retentionDays: null,
@@ -87,6 +90,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     kiosk: asBoolean(stored.kiosk) ?? DEFAULTS.kiosk,
     // A choice of which nothing is left offers nothing; it does not become all coins.
     coins: Array.isArray(stored.coins) ? COINS.filter((coin) => asList(stored.coins).includes(coin)) : null,
+    tokens: tokensIn(asList(stored.tokens)),
     website: asText(stored.website),
     displayCurrency: oneOf(FIATS, stored.displayCurrency) ?? DEFAULTS.displayCurrency,
     retentionDays: asWhole(stored.retentionDays),
@@ -95,6 +99,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
   };
 }
 
+const tokensIn = (stored: readonly unknown[]): Coin[] => COINS.filter((coin) => isToken(coin) && stored.includes(coin));
 const textsOf = (value: unknown): string[] => asList(value).flatMap((entry) => asText(entry) ?? []);
 
 /** Raised confirmations; a coin that is gone and a tier that cannot be read are left to the table. */

@@ -5,7 +5,7 @@ import { deriveAddress, type Script } from '../chains/address.ts';
 import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, chainOf, kindOf, type Network } from '../core/coin.ts';
+import { COIN, type Coin, chainOf, kindOf, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
@@ -122,7 +122,7 @@ const readWallets = (ctx: Context): Promise<WalletRow[]> => ctx.db.sql<WalletRow
 async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
   const troubles = await readTroubles(ctx);
-  for (const coin of COINS) {
+  for (const coin of NATIVE_COINS) {
     const own = wallets.filter((wallet) => wallet.coin === coin);
     const chain = ctx.chains.get(COIN[coin].chain);
     // Its own network is read once there is a wallet.
@@ -335,7 +335,7 @@ function checkWallet(ctx: Context, { coin, merchantId, network, chainKey, script
 
 async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
-  const offered = COINS.filter((coin) => ctx.chains.has(COIN[coin].chain) || wallets.some((wallet) => wallet.coin === coin));
+  const offered = NATIVE_COINS.filter((coin) => ctx.chains.has(COIN[coin].chain) || wallets.some((wallet) => wallet.coin === coin));
   const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
   for (const { name, assets, unlisted, failure } of prices) {

@@ -2,7 +2,7 @@
 import type { SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COIN, COINS, type Coin, chainCode } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, leadingCoins } from '../core/coin.ts';
 import type { Trust } from '../core/trust.ts';
 
 /** After this many failures at one block it is named, and operators are notified. */
@@ -11,6 +11,7 @@ export const BLOCK_FAILURES = 3;
 const DOUBT_SHOWN_SECONDS = 15;
 
 export type Trouble = {
+  /** Names the chain. */
   coin: Coin;
   failures: number;
   failingSeconds: number;
@@ -48,33 +49,35 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure",
       catch_up_from::int as "from", catch_up_to::int as "to", t.height::int as read
     from followers f left join tips t on t.coin = f.coin`;
-  return COINS.flatMap((coin) => rows.filter((row) => row.chain === chainCode(coin)).map((row) => ({ ...row, coin }))).map(
-    ({
-      coin,
-      failures,
-      failingSeconds,
-      failure,
-      height,
-      hash,
-      blockFailures,
-      code,
-      reason,
-      seconds,
-      readBackFailure,
-      from,
-      to,
-      read,
-    }): Trouble => ({
-      coin,
-      failures,
-      failingSeconds: failingSeconds ?? 0,
-      failure,
-      failingBlock: height !== null && blockFailures >= BLOCK_FAILURES ? { height, hash, failures: blockFailures } : null,
-      doubt: code === null ? null : { code, reason: reason ?? '', seconds },
-      readBackFailure,
-      catchUp: from === null || to === null || read === null ? null : catchUpOf({ from, to, read }),
-    }),
-  );
+  return leadingCoins()
+    .flatMap((coin) => rows.filter((row) => row.chain === chainCode(coin)).map((row) => ({ ...row, coin })))
+    .map(
+      ({
+        coin,
+        failures,
+        failingSeconds,
+        failure,
+        height,
+        hash,
+        blockFailures,
+        code,
+        reason,
+        seconds,
+        readBackFailure,
+        from,
+        to,
+        read,
+      }): Trouble => ({
+        coin,
+        failures,
+        failingSeconds: failingSeconds ?? 0,
+        failure,
+        failingBlock: height !== null && blockFailures >= BLOCK_FAILURES ? { height, hash, failures: blockFailures } : null,
+        doubt: code === null ? null : { code, reason: reason ?? '', seconds },
+        readBackFailure,
+        catchUp: from === null || to === null || read === null ? null : catchUpOf({ from, to, read }),
+      }),
+    );
 }
 
 /** How far a follower is that stood at block `from` and knows block `to`. */
@@ -110,6 +113,7 @@ export type StoredSource = {
   software: string | null;
 };
 export type GuardView = {
+  /** Names the chain. */
   coin: Coin;
   /** Whether the reasons hold completion, or are only reported. */
   binding: boolean;
@@ -125,7 +129,7 @@ export async function readGuards(ctx: Context): Promise<GuardView[]> {
   const rows = await ctx.db.sql<
     (Omit<GuardView, 'coin'> & { code: string })[]
   >`select coin as code, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
-  return COINS.flatMap((coin) =>
+  return leadingCoins().flatMap((coin) =>
     rows.flatMap(({ code, ...row }) => (code === chainCode(coin) && ctx.chains.has(COIN[coin].chain) ? [{ coin, ...row }] : [])),
   );
 }

@@ -3,7 +3,7 @@
 import { explainReport, isStale, readReports, STALE_SECONDS, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COIN, COINS, type Coin, chainCode, type Mode } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainCode, type Mode, nativeOf } from '../core/coin.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { catchUpOf, explainCatchUp, explainTrouble, readGuards, readTroubles } from './chain-state.ts';
 
@@ -35,7 +35,7 @@ export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonl
       coin,
       [
         ...tips.flatMap((tip) => (tip.code === chainCode(coin) ? [tip.holdReason] : [])),
-        ...guards.flatMap((guard) => (guard.coin === coin && guard.binding ? guard.reasons : [])),
+        ...guards.flatMap((guard) => (guard.coin === nativeOf(coin) && guard.binding ? guard.reasons : [])),
       ],
     ]),
   );
@@ -59,7 +59,7 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     const tip = tips.find((row) => row.code === chainCode(coin));
     if (!ctx.chains.get(COIN[coin].chain)?.follows) return { coin, chain: 'none', height: null, lagSeconds: null, reasons: [], priceFault };
     const grave = troubles
-      .filter((one) => one.coin === coin)
+      .filter((one) => one.coin === nativeOf(coin))
       .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
     if (!tip) {
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
@@ -71,7 +71,7 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     }
     const holds = held.get(coin)!;
     const limits = guards.flatMap((guard) =>
-      guard.coin === coin && guard.binding && guard.aboveReason !== null ? [guard.aboveReason] : [],
+      guard.coin === nativeOf(coin) && guard.binding && guard.aboveReason !== null ? [guard.aboveReason] : [],
     );
     const behind = grave.length > 0 || tip.unread > BEHIND_SECONDS;
     const chain = holds.length > 0 ? 'held' : behind ? 'behind' : limits.length > 0 ? 'limited' : 'ok';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COINS, type Coin, chainOf, type Mode } from '../core/coin.ts';
+import { COINS, type Coin, chainOf, type Mode, nativeOf } from '../core/coin.ts';
 import { mergeConfirmations } from '../core/confirmation-tiers.ts';
 import { newId } from '../core/id.ts';
 import type { PaymentFacts, Rules } from '../core/payment.ts';
@@ -75,9 +75,11 @@ export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSecond
         coin,
         mergeConfirmations(
           chainOf(coin).confirmations,
-          settings.confirmations[coin]?.map((t) => ({ ...t, belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents) })) ??
-            null,
-          ctx.settings.confirmations[coin] ?? null,
+          settings.confirmations[nativeOf(coin)]?.map((t) => ({
+            ...t,
+            belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents),
+          })) ?? null,
+          ctx.settings.confirmations[nativeOf(coin)] ?? null,
         ),
       ]),
     ) as unknown as Rules['confirmations'],

@@ -6,7 +6,7 @@ import { decodeAddress } from '../chains/address.ts';
 import { SCENARIOS, type Scenario, testIdentifier, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin, type Mode, NETWORKS } from '../core/coin.ts';
+import { COIN, type Coin, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
@@ -16,7 +16,7 @@ import { isDust, isGone, mayChangeCoin } from '../core/transfer.ts';
 import { lockEnd } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
-import { isOffered, readMerchant } from '../merchants/merchants.ts';
+import { isOffered, type Merchant, readMerchant } from '../merchants/merchants.ts';
 import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
@@ -63,7 +63,7 @@ export async function createPayment(
   const item = await prepareCreate(ctx, input);
   const { coin } = input.draft;
   if (coin === null && !input.also) return createTogether(ctx, item);
-  if (coin !== null && item.mode === 'live' && !item.merchant.walletCoins.includes(coin)) {
+  if (coin !== null && item.mode === 'live' && !canTake(item.merchant, coin)) {
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   }
   return runOnce(ctx.db, input.idempotency, async (tx) => {
@@ -75,6 +75,10 @@ export async function createPayment(
     return input.render(view);
   });
 }
+
+/** Whether the merchant has a wallet for the coin, and has turned it on if it is a token. */
+const canTake = ({ walletCoins, settings }: Merchant, coin: Coin): boolean =>
+  walletCoins.includes(coin) && (!isToken(coin) || isOffered(settings, coin));
 
 /** Adds a quote of the coin unless there is an open one; allocates the deposit address at the first choice. The row is locked. */
 async function addQuote(
@@ -102,6 +106,7 @@ async function addQuote(
     byPayer &&
     !facts.fixed &&
     last?.coin !== coin &&
+    !(record.mode === 'test' && asset !== null) &&
     !isOffered((await readMerchant(tx, { merchantId: record.merchantId })).settings, coin)
   )
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });

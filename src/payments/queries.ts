@@ -303,8 +303,9 @@ function coinsFor(
     if (view.request.asset !== null && COIN[coin].asset !== view.request.asset) return [];
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
-    // A coin that was already chosen stays, so that its amount can be renewed.
-    if (!isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
+    // A coin that was already chosen stays, so that its amount can be renewed. A test payment may name any asset.
+    const isNamed = view.facts.mode === 'test' && view.request.asset !== null;
+    if (!isNamed && !isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
     // Its wallet is for another network, so no address can be issued.
     const isWrong = view.facts.mode === 'live' && walletNetworks[COIN[coin].family] !== ctx.settings.networks[COIN[coin].chain];
     return [coinState(ctx, view, coin, unreachable, isWrong)];

@@ -1,6 +1,6 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, chainOf, kindOf, type Mode } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf } from '../core/coin.ts';
 import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { getMerchant, isOffered, type Merchant, readMerchants } from '../merchants/merchants.ts';
@@ -33,12 +33,11 @@ export type CoinReadiness = {
 
 type Unreachables = ReadonlyMap<Coin, Unreachable>;
 
-/** Every coin with everything that is missing. Test payments need nothing. */
+/** Every native coin and every token that is switched on, with everything that is missing. Test payments need nothing. */
 export async function readReadiness(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
-  if (mode === 'test') return COINS.map((coin) => ({ coin, payable: true, missing: [] }));
   const [found] = await readReadinessOfAll(ctx, { merchantIds: [merchantId] });
   if (!found) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-  return found.coins;
+  return mode === 'test' ? found.coins.map(({ coin }) => ({ coin, payable: true, missing: [] })) : found.coins;
 }
 
 /** The same for several merchants, in as many statements as for one. */
@@ -55,7 +54,8 @@ export async function readReadinessOfAll(
   return merchants.map((merchant) => {
     const { perMonth } = ctx.settings.plans[merchant.plan];
     const usedUp = perMonth > 0 && (used.get(merchant.id) ?? 0) >= perMonth ? perMonth : null;
-    return { merchant, coins: COINS.map((coin) => readinessOf(ctx, { merchant, coin, unreachable, held: holds.get(coin)!, usedUp })) };
+    const listed = COINS.filter((coin) => !isToken(coin) || isOffered(merchant.settings, coin));
+    return { merchant, coins: listed.map((coin) => readinessOf(ctx, { merchant, coin, unreachable, held: holds.get(coin)!, usedUp })) };
   });
 }
 
@@ -127,20 +127,28 @@ function explain(
   { code, coin, about, merchant }: { code: MissingCode; coin: Coin; about: string; merchant: Merchant },
 ): Missing {
   const { name } = COIN[coin];
-  const guide = `guides/${name.toLowerCase()}`;
+  // The settings and the guide of a chain are named after its native coin.
+  const native = nativeOf(coin);
+  const guide = `guides/${COIN[native].name.toLowerCase()}`;
   const told = (message: string, fix: string, page: string, lines: readonly string[] = []): Missing => ({
     ...{ code, message, fix, lines },
     docUrl: `${ctx.settings.publicUrl}/docs/${page}`,
   });
   switch (code) {
     case 'wallet_missing':
-      return told(`No ${name} wallet is set up.`, 'Add the public key of your wallet account under Wallets.', `${guide}#add-a-wallet`);
+      return told(
+        `No ${COIN[native].name} wallet is set up.`,
+        'Add the public key of your wallet account under Wallets.',
+        `${guide}#add-a-wallet`,
+      );
     case 'wallet_paused':
-      return told(`The ${name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
+      return told(`The ${COIN[native].name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
     case 'wallet_network': {
       const [has, wanted] = [merchant.walletNetworks[COIN[coin].family] ?? '', ctx.settings.networks[COIN[coin].chain]];
       const fix = `Import a ${wanted} key under Wallets, or change the network of the service:`;
-      return told(`The ${name} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [`${coin}_NETWORK=${has}`]);
+      return told(`The ${COIN[native].name} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [
+        `${native}_NETWORK=${has}`,
+      ]);
     }
     case 'currency_off':
       return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#money');
@@ -149,7 +157,7 @@ function explain(
         `No ${name} source is connected, so payments cannot be detected.`,
         `A source is ${kindOf(coin) === 'ethereum' ? 'your own node or a provider' : 'your own node, the peers of its network, or a Blockbook server'}. ${PASTE}`,
         `${guide}#connect-a-node`,
-        sourceLines(coin),
+        sourceLines(native),
       );
     case 'source_starting':
       return told(`The ${name} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { ASSETS } from '../core/coin.ts';
+import { ASSET, ASSETS, NATIVE_ASSETS } from '../core/coin.ts';
 import { agree, decidePrice, median, outlierPercent, type Vote } from './agreement.ts';
 
 const runs = { numRuns: process.env.FLORIN_LONG ? 100_000 : 2_000 };
@@ -146,9 +146,9 @@ test('a price more than 15% from five minutes ago needs three sources', () => {
   );
 });
 
-test('the limit is 2% for BTC and ETH, 3% for the others', () => {
+test('the limit is 2% for BTC, ETH and what should be worth a currency, 3% for the others', () => {
   assert.deepEqual(
-    ASSETS.map((asset) => [asset, outlierPercent(asset)]),
+    NATIVE_ASSETS.map((asset) => [asset, outlierPercent(asset)]),
     [
       ['BTC', 2n],
       ['ETH', 2n],
@@ -157,4 +157,5 @@ test('the limit is 2% for BTC and ETH, 3% for the others', () => {
       ['DOGE', 3n],
     ],
   );
+  for (const asset of ASSETS) if (ASSET[asset].par !== undefined) assert.equal(outlierPercent(asset), 2n, asset);
 });

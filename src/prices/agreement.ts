@@ -1,5 +1,6 @@
 /** Agreement between price sources: pure rules on what each reported and when. */
 import { ASSET, type Asset } from '../core/coin.ts';
+import { formatDecimal } from '../core/money.ts';
 
 /** The last report of a source. `at` is monotonic time. */
 export type Vote = {
@@ -27,6 +28,22 @@ const JUMP_LOOKBACK_MS = 300_000;
 /** A larger move from the price of five minutes ago needs three agreeing sources. */
 const JUMP_PERCENT = 15n;
 const JUMP_SOURCES = 3;
+/** How far from par, in hundredths of a percent, an asset still counts as one unit of its currency, and how far it can be quoted at all. */
+const AT_PAR = 50n;
+const NEAR_PAR = 200n;
+/**
+ * The price to quote an asset at that is meant to be worth `parE8`: par while the sources say about that, and a lower price where they do.
+ * A payer is not asked for less than par, because it may return before the money can be exchanged. Too far away, it is not quoted.
+ */
+export function priceAtPar(priceE8: bigint, parE8: bigint): { priceE8: bigint } | { reason: string } {
+  const away = distance(priceE8, parE8) * 10_000n;
+  if (away > parE8 * NEAR_PAR) {
+    const percent = formatDecimal(away / parE8, 2);
+    return { reason: `its price is ${percent}% ${priceE8 < parE8 ? 'below' : 'above'} the currency it should be worth` };
+  }
+  return { priceE8: away > parE8 * AT_PAR && priceE8 < parE8 ? priceE8 : parE8 };
+}
+
 /** A source further from the median than this does not agree, in percent. */
 export const outlierPercent = (asset: Asset): bigint => ASSET[asset].outlierPercent;
 

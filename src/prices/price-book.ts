@@ -1,8 +1,10 @@
 /** The prices of this moment, in memory: what each source reported, what they agree on, and how good that is for a quote. */
 import { addMs } from '../core/clock.ts';
-import { ASSETS, type Asset } from '../core/coin.ts';
+import { ASSET, ASSETS, type Asset } from '../core/coin.ts';
 import { invariant } from '../core/invariant.ts';
-import { type Agreed, decidePrice, type Past, STALE_MS, type Vote } from './agreement.ts';
+import { E8 } from '../core/money.ts';
+import { type Agreed, decidePrice, type Past, priceAtPar, STALE_MS, type Vote } from './agreement.ts';
+import type { FiatRates } from './fiat.ts';
 
 export type Price = {
   asset: Asset;
@@ -97,8 +99,20 @@ export function lookUp({ last }: Book, asset: Asset, nowMs: number): Price | nul
   return entry && ageMs <= UNUSABLE_MS ? { ...entry.price, stale: ageMs > STALE_MS } : null;
 }
 
+type Quotable = { price: Price } | { reason: string };
+
+/** The price that an asset is quoted at if it should be worth a currency; other prices stay as they are. */
+export function atPar(price: Price, fiat: Pick<FiatRates, 'quotable'>): Quotable {
+  const { par } = ASSET[price.asset];
+  if (par === undefined) return { price };
+  const found = fiat.quotable(par);
+  if ('reason' in found) return { reason: `there is no ${par} rate: ${found.reason}` };
+  const quoted = priceAtPar(price.priceE8, (E8 * E8) / found.rate.rateE8);
+  return 'reason' in quoted ? quoted : { price: { ...price, ...quoted } };
+}
+
 /** A price good enough for a live quote, or why there is none. */
-export function quotableAt(book: Book, asset: Asset, nowMs: number): { price: Price } | { reason: string } {
+export function quotableAt(book: Book, asset: Asset, nowMs: number): Quotable {
   const price = lookUp(book, asset, nowMs);
   const reason = book.reasons.get(asset);
   return price && !price.stale && reason === undefined ? { price } : { reason: reason ?? 'the last price is too old' };

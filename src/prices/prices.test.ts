@@ -10,14 +10,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { readConfig } from '../config.ts';
-import { ASSETS, type Asset } from '../core/coin.ts';
+import { ASSET, ASSETS, type Asset, NATIVE_ASSETS } from '../core/coin.ts';
 import { createOutgoing } from '../outgoing/http-client.ts';
 import { agree, outlierPercent } from './agreement.ts';
+import type { FiatRates } from './fiat.ts';
 import { createPrices, type Prices } from './prices.ts';
 import { createSources, SOURCE_HOSTS, SOURCES } from './sources.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const outgoing = createOutgoing({ allow: [], log: silent });
+/** One euro costs 1.25 US dollars. */
+const fiat: Pick<FiatRates, 'quotable'> = {
+  quotable: (currency) => ({
+    rate: { currency, rateE8: currency === 'USD' ? 100_000_000n : 80_000_000n, asOf: new Date(START), sources: [], sample: false },
+  }),
+};
 let database: TestDatabase;
 before(async () => {
   database = await testDatabase();
@@ -37,6 +44,15 @@ type Book = Partial<Record<Asset, Quote>>;
 const json = (reply: ServerResponse, body: string, status = 200) =>
   reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
 
+/** What a source calls the assets that it lists. */
+const namesAt = (market: 'bitfinex' | 'coingecko'): Record<string, Asset> =>
+  Object.fromEntries(
+    ASSETS.flatMap((asset) => {
+      const name = ASSET[asset].markets[market];
+      return name === undefined ? [] : [[name, asset]];
+    }),
+  );
+
 /** Answers of each exchange for a book of prices, field for field as it sends them; other requests get 404. */
 const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerResponse) => void>> = {
   coinbase: (path, book, reply) => {
@@ -52,13 +68,12 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
   kraken: (path, book, reply) => {
     const url = new URL(path, 'http://kraken');
     if (url.pathname !== '/0/public/Ticker') return void json(reply, '{"error":["EGeneral:Unknown method"]}', 404);
-    const pairs: Record<string, [Asset, string]> = {
-      XBTUSD: ['BTC', 'XXBTZUSD'],
-      ETHUSD: ['ETH', 'XETHZUSD'],
-      LTCUSD: ['LTC', 'XLTCZUSD'],
-      DASHUSD: ['DASH', 'DASHUSD'],
-      XDGUSD: ['DOGE', 'XDGUSD'],
-    };
+    const pairs: Record<string, [Asset, string]> = Object.fromEntries(
+      ASSETS.flatMap((asset) => {
+        const [asked, answered = asked] = ASSET[asset].markets.kraken ?? [];
+        return asked === undefined ? [] : [[asked, [asset, answered!]]];
+      }),
+    );
     const wanted = url.searchParams.get('pair')!.split(',');
     // One unknown pair makes the whole answer an error.
     if (wanted.some((asked) => !book[(pairs[asked] ?? assert.fail(`no such pair: ${asked}`))[0]]))
@@ -75,7 +90,7 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
     json(reply, `{"error":[],"result":{${tickers.join(',')}}}`);
   },
   bitfinex: (path, book, reply) => {
-    const symbols: Record<string, Asset> = { tBTCUSD: 'BTC', tETHUSD: 'ETH', tLTCUSD: 'LTC', tDSHUSD: 'DASH', 'tDOGE:USD': 'DOGE' };
+    const symbols = namesAt('bitfinex');
     const asked = /^\/v2\/tickers\?symbols=(.+)$/.exec(path)?.[1]?.split(',');
     if (!asked) return void json(reply, '["error",10020,"symbol: invalid"]', 404);
     const rows = asked.flatMap((symbol) => {
@@ -96,7 +111,7 @@ const SPEAK: Readonly<Record<Name, (path: string, book: Book, reply: ServerRespo
   coingecko: (path, book, reply) => {
     const url = new URL(path, 'http://coingecko');
     if (url.pathname !== '/api/v3/simple/price' || url.searchParams.get('vs_currencies') !== 'usd') return void json(reply, '{}', 404);
-    const ids: Record<string, Asset> = { bitcoin: 'BTC', ethereum: 'ETH', litecoin: 'LTC', dash: 'DASH', dogecoin: 'DOGE' };
+    const ids = namesAt('coingecko');
     const entries = url.searchParams
       .get('ids')!
       .split(',')
@@ -139,12 +154,27 @@ async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) 
 }
 type Exchanges = Awaited<ReturnType<typeof openExchanges>>;
 
+type Opened = { once: boolean; sources: string; keep: boolean; assets: readonly Asset[] };
 /** Prices from these exchanges; `pass` moves their time. The exchanges are requested every 20 ms of real time unless `once`. */
-async function openPrices(t: TestContext, { hosts }: Exchanges, { once = false, sources = NAMES.join(','), keep = false } = {}) {
+async function openPrices(
+  t: TestContext,
+  { hosts }: Exchanges,
+  { once = false, sources = NAMES.join(','), keep = false, assets = NATIVE_ASSETS }: Partial<Opened> = {},
+) {
   if (!keep) await database.db.sql`delete from price_history`;
   let ms = 0;
   const clock = { now: () => new Date(START + ms), monotonicMs: () => ms };
-  const prices = createPrices({ db: database.db, outgoing, clock, log: silent, sources, hosts, pollMs: once ? 3_600_000 : 20 });
+  const prices = createPrices({
+    db: database.db,
+    outgoing,
+    clock,
+    log: silent,
+    sources,
+    assets,
+    fiat,
+    hosts,
+    pollMs: once ? 3_600_000 : 20,
+  });
   await prices.start();
   t.after(() => prices.stop());
   return {
@@ -164,7 +194,7 @@ const refused = (prices: Prices, asset: Asset, reason: RegExp) =>
     async () => prices.quotable(asset),
     (q) => 'reason' in q && reason.test(q.reason),
   );
-const all = (last: string): Book => Object.fromEntries(ASSETS.map((asset) => [asset, { last }]));
+const all = (last: string): Book => Object.fromEntries(NATIVE_ASSETS.map((asset) => [asset, { last }]));
 const only = (asset: Asset, last: string): Book => ({ [asset]: { last } });
 
 test('each exchange is read to the last digit, with its own names for the coins', async (t) => {
@@ -275,7 +305,7 @@ test('a price far from the others is dropped: 2% for BTC and ETH, 3% for the oth
   const votes = (...prices: number[]) => prices.map((p, i) => ({ source: `s${i}`, priceE8: BigInt(p) * 100_000_000n }));
   const sourcesOf = (asset: Asset, ...prices: number[]) =>
     agree(outlierPercent(asset), votes(...prices))?.near.map(({ source }) => source) ?? null;
-  for (const asset of ASSETS) {
+  for (const asset of NATIVE_ASSETS) {
     const wide = asset !== 'BTC' && asset !== 'ETH';
     assert.deepEqual(sourcesOf(asset, 1000, 1010, 1030), ['s0', 's1', 's2'], asset);
     assert.deepEqual(sourcesOf(asset, 1000, 1000, 1021), wide ? ['s0', 's1', 's2'] : ['s0', 's1'], asset);
@@ -313,7 +343,7 @@ test('a single exchange gives no quote, also when it is listed twice', async (t)
 test('without any price, test mode has a sample, labeled as one', async (t) => {
   const { prices } = await openPrices(t, await openExchanges(t, {}));
   await refused(prices, 'DOGE', /no price source answers/);
-  for (const asset of ASSETS) {
+  for (const asset of NATIVE_ASSETS) {
     const { sample, sources, priceE8 } = prices.forTest(asset);
     assert.deepEqual([sample, sources, priceE8 > 0n], [true, ['sample'], true]);
     assert.equal(prices.look(asset), null);
@@ -455,7 +485,7 @@ test('a value that is not a positive plain decimal does not count, for that coin
       const seen = await source.fetch(outgoing);
       assert.deepEqual(
         seen.map((o) => o.asset),
-        ASSETS.filter((asset) => asset !== 'LTC'),
+        NATIVE_ASSETS.filter((asset) => asset !== 'LTC'),
         `${source.name}: ${last}`,
       );
     }
@@ -486,7 +516,7 @@ test('an exchange that fails is requested less and less often, and as before onc
       const before = exchanges.asked.coinbase;
       await eventually(
         async () => exchanges.asked.coinbase,
-        (asked) => asked >= before + ASSETS.length + 1,
+        (asked) => asked >= before + NATIVE_ASSETS.length + 1,
       );
     }
     delete exchanges.answers.kraken;
@@ -523,7 +553,7 @@ test('a coin that an exchange does not list is not an error, and is not requeste
     ms = 3_599_999;
     assert.equal(await asked(), requests, name);
     ms = 3_600_000;
-    assert.deepEqual(await assets(), [...ASSETS], `${name} is asked for all again after an hour`);
+    assert.deepEqual(await assets(), [...NATIVE_ASSETS], `${name} is asked for all again after an hour`);
     assert.deepEqual(source.unlisted(), [], name);
   }
 });
@@ -535,7 +565,7 @@ test('one unknown pair in the request does not affect the others at Bitfinex', a
   const [source] = createSources(['bitfinex'], { hosts: exchanges.hosts, clock: still });
   assert.deepEqual(
     (await source!.fetch(outgoing)).map((o) => o.asset),
-    ASSETS.filter((asset) => asset !== 'DASH'),
+    NATIVE_ASSETS.filter((asset) => asset !== 'DASH'),
   );
   assert.deepEqual(source!.unlisted(), ['DASH']);
 });
@@ -615,16 +645,16 @@ test('prices are recorded once a minute with their sources', async (t) => {
   const rows = () =>
     database.db.sql<{ coin: string; at: Date; price: bigint; sources: string[] }[]>`
       select coin, at, price_e8 as price, sources from price_history order by at, coin`;
-  const [first] = await eventually(rows, (r) => r.length === ASSETS.length);
+  const [first] = await eventually(rows, (r) => r.length === NATIVE_ASSETS.length);
   assert.deepEqual(
     [first!.coin, first!.at, first!.price, first!.sources.toSorted()],
     ['BTC', new Date(START), 10_025_000_000n, ['coinbase', 'kraken']],
   );
   pass(59);
   await sleep(100);
-  assert.equal((await rows()).length, ASSETS.length);
+  assert.equal((await rows()).length, NATIVE_ASSETS.length);
   pass(1);
-  await eventually(rows, (r) => r.length === 2 * ASSETS.length);
+  await eventually(rows, (r) => r.length === 2 * NATIVE_ASSETS.length);
 });
 
 test('a price is as old as the second source that agrees', async (t) => {
@@ -644,7 +674,7 @@ test('a jump is detected across a restart', async (t) => {
   await quoted(first.prices, 'LTC', 10_000_000_000n);
   await eventually(
     async () => database.db.sql`select 1 from price_history`,
-    (rows) => rows.length === ASSETS.length,
+    (rows) => rows.length === NATIVE_ASSETS.length,
   );
   await first.prices.stop();
   Object.assign(exchanges.book, { coinbase: all('120'), kraken: all('120') });
@@ -698,17 +728,25 @@ test('two services write one row per coin and minute', async (t) => {
   await one.prices.stop();
   await other.prices.stop();
   const rows = await database.db.sql<{ at: Date }[]>`select at from price_history`;
-  assert.equal(rows.length, ASSETS.length);
+  assert.equal(rows.length, NATIVE_ASSETS.length);
   assert.deepEqual(rows[0]!.at, new Date(START));
 });
 
 test('the operator sees what each source answers', async (t) => {
   const exchanges = await openExchanges(t, { coinbase: only('BTC', '100'), kraken: all('100') });
   exchanges.answers.bitfinex = BROKEN['429']!;
-  const prices = createPrices({ db: database.db, outgoing, clock: still, log: silent, sources: NAMES.join(','), hosts: exchanges.hosts });
+  const prices = createPrices({
+    db: database.db,
+    outgoing,
+    clock: still,
+    log: silent,
+    sources: NAMES.join(','),
+    fiat,
+    hosts: exchanges.hosts,
+  });
   assert.deepEqual(await prices.check(), [
     { name: 'coinbase', assets: ['BTC'], unlisted: ['ETH', 'LTC', 'DASH', 'DOGE'], failure: null },
-    { name: 'kraken', assets: [...ASSETS], unlisted: [], failure: null },
+    { name: 'kraken', assets: [...NATIVE_ASSETS], unlisted: [], failure: null },
     { name: 'bitfinex', assets: [], unlisted: [], failure: 'it answers status 429' },
   ]);
   assert.ok('price' in prices.quotable('BTC'));
@@ -746,7 +784,7 @@ test('static prices are exact, never stale, need no second source, and exist onl
 
 test('an invalid setting is refused at the start', () => {
   const clock = { now: () => new Date(START), monotonicMs: () => 0 };
-  const make = (sources: string) => createPrices({ db: database.db, outgoing, clock, log: silent, sources });
+  const make = (sources: string) => createPrices({ db: database.db, outgoing, clock, log: silent, sources, fiat });
   for (const sources of [
     'static:BTC',
     'static:BTC=',
@@ -760,4 +798,31 @@ test('an invalid setting is refused at the start', () => {
     assert.throws(() => make(sources), /PRICES must look like static:BTC/, sources);
   for (const sources of ['coinbase,mtgox', 'constructor', 'Kraken'])
     assert.throws(() => make(sources), /PRICES names .*known are coinbase, kraken, bitstamp, bitfinex, coingecko and static:/, sources);
+});
+
+test('an asset that should be worth a currency is quoted at par, below it at what it is worth, and not at all if it lost its par', async (t) => {
+  const exchanges = await openExchanges(t, {});
+  const { prices } = await openPrices(t, exchanges, { sources: 'coinbase,kraken', assets: ['BTC', 'USDT', 'EURC'] });
+  for (const [usdt, eurc, expected] of [
+    ['1.0001', '1.2499', [100_000_000n, 125_000_000n]],
+    ['0.9950', '1.24375', [100_000_000n, 125_000_000n]],
+    // Up to two percent below par a payer sends more; above it, the payer is still asked for par.
+    ['0.9949', '1.2437', [99_490_000n, 124_370_000n]],
+    ['0.98', '1.225', [98_000_000n, 122_500_000n]],
+    ['1.02', '1.275', [100_000_000n, 125_000_000n]],
+  ] as const) {
+    const book: Book = { BTC: { last: '97000' }, USDT: { last: usdt }, EURC: { last: eurc } };
+    Object.assign(exchanges.book, { coinbase: book, kraken: book });
+    for (const [i, asset] of (['USDT', 'EURC'] as const).entries()) await quoted(prices, asset, expected[i]!);
+  }
+  assert.equal(prices.look('EURC')?.priceE8, 127_500_000n, 'the price itself is known');
+  const lost: Book = { BTC: { last: '97000' }, USDT: { last: '0.9799' }, EURC: { last: '1.2751' } };
+  Object.assign(exchanges.book, { coinbase: lost, kraken: lost });
+  await refused(prices, 'USDT', /^its price is 2\.01% below the currency it should be worth$/);
+  await refused(prices, 'EURC', /^its price is 2\.00% above the currency it should be worth$/);
+  await quoted(prices, 'BTC', 9_700_000_000_000n);
+  // One exchange is not enough, as for other assets.
+  exchanges.book.coinbase = { BTC: { last: '97000' } };
+  exchanges.book.kraken = { BTC: { last: '97000' }, USDT: { last: '1' }, EURC: { last: '1.25' } };
+  await refused(prices, 'USDT', /agree|no price source/);
 });

@@ -5,7 +5,19 @@ import type { Db } from '../db/db.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import { createFeed, type Outages } from './feed.ts';
-import { agreedPrices, type Book, createBook, decidePrices, lookUp, type Price, quotableAt, RECENT_MS, takeVotes } from './price-book.ts';
+import type { FiatRates } from './fiat.ts';
+import {
+  agreedPrices,
+  atPar,
+  type Book,
+  createBook,
+  decidePrices,
+  lookUp,
+  type Price,
+  quotableAt,
+  RECENT_MS,
+  takeVotes,
+} from './price-book.ts';
 import { HISTORY_MS, minuteOf, readDayAgo, readRecentPrices, thinHistory, writePrices } from './price-history.ts';
 import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 
@@ -15,8 +27,8 @@ export type Prices = {
   /** The last good price, even if old (null: none, or older than 10 min). */
   look(asset: Asset): Price | null;
   /**
-   * A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why there is none. Synchronous, from
-   * memory.
+   * A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why there is none. An asset that should be
+   * worth a currency is quoted at par while the sources say about that. Synchronous, from memory.
    */
   quotable(asset: Asset): { price: Price } | { reason: string };
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
@@ -39,6 +51,8 @@ export function createPrices({
   log,
   outages,
   sources,
+  assets,
+  fiat,
   hosts,
   pollMs = POLL_MS,
 }: {
@@ -48,12 +62,16 @@ export function createPrices({
   log: Log;
   outages?: Outages;
   sources: string;
+  /** What to ask for; the native coins if absent. */
+  assets?: readonly Asset[];
+  /** Exchange rates, for assets that should be worth a currency. */
+  fiat: Pick<FiatRates, 'quotable'>;
   hosts?: Hosts;
   pollMs?: number;
 }): Prices {
   const fixed = readStatic(sources, isAsset, 'PRICES must look like static:BTC=97000.00,ETH=3500.00');
-  const feeds = fixed ? [] : createSources(namesIn(sources), { ...(hosts && { hosts }), clock });
-  const memory: Memory = { db, clock, log, fixed, book: createBook(), isSeeded: false, storedAtMs: null, thinnedAtMs: null };
+  const feeds = fixed ? [] : createSources(namesIn(sources), { ...(assets && { assets }), ...(hosts && { hosts }), clock });
+  const memory: Memory = { db, clock, log, fixed, fiat, book: createBook(), isSeeded: false, storedAtMs: null, thinnedAtMs: null };
   const feed = createFeed({
     sources: feeds,
     outgoing,
@@ -97,6 +115,7 @@ type Memory = {
   readonly log: Log;
   /** Static prices; null when sources are asked. */
   readonly fixed: ReadonlyMap<Asset, bigint> | null;
+  readonly fiat: Pick<FiatRates, 'quotable'>;
   readonly book: Book;
   isSeeded: boolean;
   /** When prices were last stored, and old ones deleted, in monotonic time. */
@@ -111,7 +130,10 @@ function look({ clock, fixed, book }: Memory, asset: Asset): Price | null {
 }
 
 function quotable(memory: Memory, asset: Asset): { price: Price } | { reason: string } {
-  if (!memory.fixed) return quotableAt(memory.book, asset, memory.clock.monotonicMs());
+  if (!memory.fixed) {
+    const found = quotableAt(memory.book, asset, memory.clock.monotonicMs());
+    return 'price' in found ? atPar(found.price, memory.fiat) : found;
+  }
   const price = look(memory, asset);
   return price ? { price } : { reason: 'PRICES does not set one' };
 }

@@ -1,6 +1,6 @@
 /** Price sources, each parsed in its own format from the response text, so that no price passes through a float. */
 import type { Clock } from '../core/clock.ts';
-import { ASSET, ASSETS, type Asset, type Market } from '../core/coin.ts';
+import { ASSET, type Asset, type Market, NATIVE_ASSETS } from '../core/coin.ts';
 import { E8, parseDecimal, parseExactJson } from '../core/money.ts';
 import type { Outgoing } from '../outgoing.ts';
 import type { Asked } from './feed.ts';
@@ -49,8 +49,9 @@ export const isDead = (volume: unknown): boolean => typeof volume === 'string' &
 const observed = (asset: Asset, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
   priceE8 === null ? null : { asset, priceE8, change24hBasisPoints };
 
-/** The assets with a market at a source, by the table. */
-const traded = (market: Market): Asset[] => ASSETS.filter((asset) => ASSET[asset].markets[market] !== undefined);
+/** Which of the assets have a market at a source, by the table. */
+const tradedAt = (market: Market, assets: readonly Asset[]): Asset[] =>
+  assets.filter((asset) => ASSET[asset].markets[market] !== undefined);
 
 class StatusError extends Error {
   readonly status: number;
@@ -86,7 +87,7 @@ export const record = (value: unknown): Record<string, unknown> =>
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** Which assets to ask for: those that the table names a market for, without those that the source said it does not list. */
-type Listing = { assets(): Asset[]; lacks(asset: Asset): void };
+type Listing = { traded: readonly Asset[]; assets(): Asset[]; lacks(asset: Asset): void };
 /** Fetches the prices of some assets, or a reason; reports unlisted assets to `listing`. */
 type Ask = (outgoing: Outgoing, listing: Listing, now: Date) => Promise<(Observed | null)[]>;
 
@@ -197,7 +198,7 @@ const bitfinex =
 const coingecko =
   (host: string): Ask =>
   async (outgoing, listing, now) => {
-    const assets = traded('coingecko');
+    const assets = listing.traded;
     const ids = assets.map((asset) => ASSET[asset].markets.coingecko!).join(',');
     const reply = record(
       await getJson(
@@ -226,27 +227,32 @@ const ADAPTERS: Readonly<Record<Market, { ask(host: string): Ask; aggregator?: t
 export const SOURCES: readonly string[] = Object.keys(ADAPTERS);
 const isMarket = (name: string): name is Market => Object.hasOwn(ADAPTERS, name);
 
-/** The sources named in PRICES, each once. Errors: an unknown name. */
-export function createSources(names: readonly string[], { hosts = SOURCE_HOSTS, clock }: { hosts?: Hosts; clock: Clock }): Source[] {
+/** The sources named in PRICES, each once, which are asked for these assets. Errors: an unknown name. */
+export function createSources(
+  names: readonly string[],
+  { assets = NATIVE_ASSETS, hosts = SOURCE_HOSTS, clock }: { assets?: readonly Asset[]; hosts?: Hosts; clock: Clock },
+): Source[] {
   return [...new Set(names)].map((name): Source => {
     if (!isMarket(name)) throw new Error(`PRICES names ${name}; known are ${SOURCES.join(', ')} and static:`);
     const adapter = ADAPTERS[name];
+    const traded = tradedAt(name, assets);
     const ask = adapter.ask(hosts[name]!);
     const until = new Map<Asset, number>();
     const isUnlisted = (asset: Asset) => clock.monotonicMs() < (until.get(asset) ?? 0);
     const listing: Listing = {
-      assets: () => traded(name).filter((asset) => !isUnlisted(asset)),
+      traded,
+      assets: () => traded.filter((asset) => !isUnlisted(asset)),
       lacks: (asset) => until.set(asset, clock.monotonicMs() + UNLISTED_MS),
     };
     return {
       name,
       aggregator: adapter.aggregator ?? false,
       everyMs: adapter.everyMs ?? 0,
-      unlisted: () => ASSETS.filter((asset) => !traded(name).includes(asset) || isUnlisted(asset)),
+      unlisted: () => assets.filter((asset) => !traded.includes(asset) || isUnlisted(asset)),
       fetch: async (outgoing) => {
         // An unlisted asset is not a failure. No data at all is one, whatever its form.
         const seen = (await ask(outgoing, listing, clock.now())).filter((o) => o !== null);
-        if (seen.length === 0) throw new Error('its answer contains no price');
+        if (seen.length === 0) throw new Error('no price is in its answer');
         return seen;
       },
     };

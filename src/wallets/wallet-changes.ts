@@ -3,7 +3,7 @@
 import { parseAccountKey } from '../chains/account-key.ts';
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, type Network } from '../core/coin.ts';
+import { COIN, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
@@ -380,7 +380,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
     ctx.db.sql`select 1 from wallets w where w.merchant_id = ${merchantId} and ${IS_LIVE(ctx.db.sql)} limit 1`,
     readWaitOff(ctx.db.sql, { merchantId }),
   ]);
-  return COINS.map((coin) => {
+  return NATIVE_COINS.map((coin) => {
     const wallet = wallets.find((w) => w.coin === coin);
     const change = changes.find((c) => c.coin === coin);
     const trailing = wallet

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { Browser } from 'playwright-core';
-import { COINS } from '../../src/core/coin.ts';
+import { NATIVE_COINS } from '../../src/core/coin.ts';
 import { setBranding } from '../../src/merchants/branding.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -16,15 +16,15 @@ before(async () => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   // Nothing listens there: choosing a coin requires a node that answered once.
-  const nodes = Object.fromEntries(COINS.map((coin) => [`${coin}_NODE_URL`, `http://florin:test@127.0.0.1:1`]));
+  const nodes = Object.fromEntries(NATIVE_COINS.map((coin) => [`${coin}_NODE_URL`, `http://florin:test@127.0.0.1:1`]));
   [app, browser] = await Promise.all([
     startTestApp({ PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'silent', ...nodes }),
     startBrowser(),
   ]);
-  await asIfFollowed(app, ...COINS);
+  await asIfFollowed(app, ...NATIVE_COINS);
   const { ctx } = app.app;
   const paths = { BTC: "m/84'/0'/0'", LTC: "m/84'/2'/0'", DASH: "m/44'/5'/0'", DOGE: "m/44'/3'/0'", ETH: "m/44'/60'/0'" };
-  for (const coin of COINS) {
+  for (const coin of NATIVE_COINS) {
     const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive(paths[coin]).publicExtendedKey;
     const script = coin === 'BTC' || coin === 'LTC' ? ({ script: 'p2wpkh' } as const) : {};
     await setWallet(ctx, { merchantId: app.merchant.merchantId, coin, accountKey, ...script });
@@ -58,7 +58,7 @@ const form = (url: string, page: string, more: Record<string, string>) => {
   });
 };
 
-for (const coin of COINS) {
+for (const coin of NATIVE_COINS) {
   test(`${coin}: camera, link, text and API agree`, async () => {
     const { id, url } = await create();
     const tab = await openTab(browser, url);

@@ -5,7 +5,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { createBase58check } from '@scure/base';
 import { addressOfScript } from '../../src/chains/address.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { COIN, COINS, type Coin, chainOf } from '../../src/core/coin.ts';
+import { COIN, type Coin, chainOf, NATIVE_COINS } from '../../src/core/coin.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Blockbook, startBlockbook } from '../kit/blockbook.ts';
@@ -25,8 +25,8 @@ let app: TestApp;
 before(async () => {
   servers = {} as Record<Coin, Blockbook>;
   const fees = { 2: '0.000000002', 6: '0.0000000015', 24: '0.000000001' };
-  for (const coin of COINS) servers[coin] = await startBlockbook(createTestChain({ coin }), coin === 'ETH' ? { fees } : {});
-  app = await startTestApp(Object.fromEntries(COINS.map((coin) => [`${coin}_BLOCKBOOK_URL`, servers[coin].url])));
+  for (const coin of NATIVE_COINS) servers[coin] = await startBlockbook(createTestChain({ coin }), coin === 'ETH' ? { fees } : {});
+  app = await startTestApp(Object.fromEntries(NATIVE_COINS.map((coin) => [`${coin}_BLOCKBOOK_URL`, servers[coin].url])));
 });
 after(async () => {
   await app?.stop();
@@ -86,7 +86,7 @@ test('ETH: the balance of an address whose history is consistent, and 501 for on
   refused(await lookUp('balance', `?currency=ETH&address=${addressOf('ETH', 4)}`), 501, 'not_supported', /does not add up to its balance/);
 });
 
-for (const coin of COINS) {
+for (const coin of NATIVE_COINS) {
   test(`${coin}: a transaction, field by field, pending and mined`, async () => {
     const { chain } = servers[coin];
     const to = addressOf(coin, 7);
@@ -214,7 +214,7 @@ test('a source that is down, overloaded, broken or syncing answers 503 with Retr
 test('without a source, 501 names what is missing; nothing is invented', async () => {
   const bare = await startTestApp();
   try {
-    for (const coin of COINS) {
+    for (const coin of NATIVE_COINS) {
       const unknown = coin === 'ETH' ? `0x${'ab'.repeat(32)}` : 'ab'.repeat(32);
       for (const path of [
         `balance?address=${addressOf(coin, 2)}&currency=${coin}`,

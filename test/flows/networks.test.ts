@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Chain, COIN } from '../../src/core/coin.ts';
 import { createFollower } from '../../src/follow/follow.ts';
+import { changeSettings } from '../../src/merchants/merchants.ts';
 import { exportPayments, exportTransfers } from '../../src/payments/exports.ts';
 import { NO_FILTER } from '../../src/payments/search.ts';
 import { createAdversaryChain, createAdversarySource, type OnChain, type Payout } from '../kit/adversary.ts';
@@ -29,6 +30,8 @@ before(async () => {
   );
   // Before the first request, because a merchant is read at most once a second.
   await giveWallet(app, 'ETH');
+  const tokens = [ON_SECOND, ON_ETHEREUM, OTHER_ON_SECOND];
+  await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { tokens } });
   receiver = await startReceiver();
   ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*'] }), 201);
 });

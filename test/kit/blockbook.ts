@@ -2,12 +2,14 @@
  * A server that behaves as Blockbook's public documentation says (docs/api.md, openapi.yaml), over real HTTP and WebSocket, with its
  * limits and its failures. Its data is a chain that the test mines.
  */
+
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { COIN } from '../../src/core/coin.ts';
 import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
 /** How the server behaves: correctly, or as servers do on bad days. */
@@ -52,7 +54,7 @@ export async function startBlockbook(
     pageSize = PAGE,
     rawBlocks = true,
     perMinute = Number.POSITIVE_INFINITY,
-    nodeVersion = { BTC: '290000', LTC: '210505', DASH: '230102', DOGE: '1140900', ETH: 'erigon/3.3.10' }[first.coin],
+    nodeVersion = { BTC: '290000', LTC: '210505', DASH: '230102', DOGE: '1140900', ETH: 'erigon/3.3.10' }[COIN[first.coin].family],
     nodeAhead = 0,
     initialSync = false,
     fees = { 2: '0.00030000', 6: '0.00020000', 24: '0.00010000' } as Record<number, string>,

@@ -1,11 +1,11 @@
 /** A merchant with wallets and payments, used as a shop does. */
 import { HDKey } from '@scure/bip32';
-import { COIN, type Coin } from '../../src/core/coin.ts';
+import { COIN, type Coin, type Family } from '../../src/core/coin.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, type TestApp } from './app.ts';
 import { base58check } from './base58.ts';
 
-const PATHS: Readonly<Record<Coin, string>> = {
+const PATHS: Readonly<Record<Family, string>> = {
   BTC: "m/84'/0'/0'",
   LTC: "m/84'/2'/0'",
   DASH: "m/44'/5'/0'",
@@ -13,7 +13,8 @@ const PATHS: Readonly<Record<Coin, string>> = {
   ETH: "m/44'/60'/0'",
 };
 /** The account of all test wallets; its private keys exist only in tests. */
-export const account = (coin: Coin, seed = 7): HDKey => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(PATHS[coin]);
+export const account = (coin: Coin, seed = 7): HDKey =>
+  HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive(PATHS[COIN[coin].family]);
 
 /** Gives the merchant a wallet for the coin. */
 export async function giveWallet(app: TestApp, coin: Coin, { merchantId = app.merchant.merchantId, seed = 7 } = {}): Promise<void> {

@@ -25,7 +25,6 @@ import {
   timeOf,
   tip,
   txLink,
-  unavailableText,
   unlisted,
 } from './parts.ts';
 import { drawQr } from './qr.ts';
@@ -171,7 +170,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
     case 'choose':
       return html`${itemList(view, options)}${coinForm(view, options, 'c')}`;
     case 'unavailable':
-      return lead(isTooSmall(view) ? words.nothingCharged : unavailableText(options.language));
+      return lead(isTooSmall(view) ? words.nothingCharged : `${words.nothingCharged}${after(words.nothingCharged, words.checksAgain)}`);
     case 'awaiting':
       return payTo(view, options);
     case 'underpaid':

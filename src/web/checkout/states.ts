@@ -13,10 +13,11 @@ import {
   chainOf,
   type Family,
   kindOf,
+  NATIVE_COINS,
   NETWORKS,
   type Network,
 } from '../../core/coin.ts';
-import { quoteUnits, shownUnit, worthUsdE8 } from '../../core/money.ts';
+import { dueUnit, quoteUnits, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
 import type { CustomerView, PaymentItem } from '../../payments/view.ts';
@@ -68,11 +69,11 @@ type Story = {
 };
 
 const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
-  COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)), sample: false }));
+  NATIVE_COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)), sample: false }));
 type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
 const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>
   coins.map((one) => (reasons[one.coin] ? { ...one, unavailable: reasons[one.coin] ?? null, estimateUnits: null } : one));
-const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / shownUnit(coin)) * shownUnit(coin);
+const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / dueUnit(coin)) * dueUnit(coin);
 
 /** Minutes before the time at which the state is shown. */
 type Before = (minutes: number) => Date;

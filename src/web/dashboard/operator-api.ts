@@ -1,6 +1,6 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 import Type from 'typebox';
-import { COIN, COINS } from '../../core/coin.ts';
+import { COIN, NATIVE_COINS } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { PLANS } from '../../core/plan.ts';
 import { readReadiness } from '../../http/health.ts';
@@ -91,7 +91,7 @@ export const OPERATOR: readonly Route[] = [
         ready: readiness.ready,
         reasons: readiness.reasons,
         mail_set_up: ctx.mail !== null,
-        coins: COINS.map((coin) => {
+        coins: NATIVE_COINS.map((coin) => {
           const guard = guards.find((one) => one.coin === coin);
           const chain = ctx.chains.get(COIN[coin].chain);
           const quotable = ctx.prices.quotable(COIN[coin].asset);

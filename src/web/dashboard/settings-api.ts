@@ -1,6 +1,6 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
-import { COIN, COINS, type Coin } from '../../core/coin.ts';
+import { COIN, type Coin, NATIVE_COINS } from '../../core/coin.ts';
 import { FIATS, type Fiat } from '../../core/fiat.ts';
 import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
@@ -62,7 +62,7 @@ const hundredths = (text: string, param: string): number => {
     throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 1.50' }, { param });
   return Number(value);
 };
-const coinsOf = (given: readonly string[]): Coin[] => COINS.filter((coin) => given.includes(coin));
+const coinsOf = (given: readonly string[]): Coin[] => NATIVE_COINS.filter((coin) => given.includes(coin));
 const orNull = <T>(value: T | '' | null): T | null => (value === '' ? null : (value as T | null));
 
 export const SETTINGS: readonly Route[] = [
@@ -100,7 +100,7 @@ export const SETTINGS: readonly Route[] = [
           late_accept_minutes: settings.lateAcceptMinutes,
           logo: logo === null ? null : `/pay/logo/${logo}`,
         },
-        confirmations: COINS.map((coin) => ({
+        confirmations: NATIVE_COINS.map((coin) => ({
           currency: coin,
           name: COIN[coin].name,
           has_wallet: walletCoins.includes(coin),
