@@ -369,3 +369,30 @@ test('the first key of another coin waits a day once a coin is live; keys set up
   assert.equal((await card('ETH', sam)).first_key_waits, false);
   assert.equal(await add('ETH'), null);
 });
+
+test('stablecoins are turned on one by one, need no key of their own, and are off until then', async () => {
+  const tokens = async () => ((await owner.get('/live/wallets')).json.tokens as any[]).map(({ coin, on }) => [coin, on]);
+  const off = ['USDC', 'USDT', 'EURC', 'PYUSD', 'DAI'].map((asset) => [`${asset}@ethereum`, false]);
+  assert.deepEqual(await tokens(), off);
+  const save = (...list: string[]) => owner.post('/live/wallets/tokens', { tokens: list });
+  assert.equal((await save('USDC@ethereum', 'DAI@ethereum')).status, 200);
+  const on = await tokens();
+  assert.deepEqual(
+    on.filter(([, isOn]) => isOn),
+    [
+      ['USDC@ethereum', true],
+      ['DAI@ethereum', true],
+    ],
+  );
+  const [usdc] = (await owner.get('/live/wallets')).json.tokens as any[];
+  assert.deepEqual([usdc.currency, usdc.name, usdc.network, usdc.readiness.payable], ['USDC', 'USD Coin', 'Ethereum', false]);
+  assert.equal(usdc.readiness.missing[0].message, 'No Ethereum wallet is set up.');
+  const refused = await save('BTC');
+  assert.deepEqual([refused.status, refused.json.error.param], [400, 'tokens']);
+  assert.equal((await owner.post('/test/wallets/tokens', { tokens: [] })).json.error.code, 'live_mode_only');
+  assert.equal((await save()).status, 200);
+  assert.deepEqual(await tokens(), off);
+  const [change] = await app.app.ctx.db.sql<{ before: any; after: any }[]>`
+    select before, after from audit_log where action = 'settings.changed' order by id desc limit 1`;
+  assert.deepEqual([change!.before.tokens, change!.after.tokens], [['USDC@ethereum', 'DAI@ethereum'], []]);
+});

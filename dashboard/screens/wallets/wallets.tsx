@@ -1,13 +1,13 @@
 /** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
 
 import { type ReactNode, useState } from 'react';
-import type { Coin } from '../../generated/api.ts';
+import { COIN_KINDS, type Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
-import { Note } from '../../ui/form.tsx';
+import { Note, Tick } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
@@ -53,6 +53,7 @@ export function Screen() {
               ))}
             <Addable wallets={data.wallets.filter(isAddable)} />
           </div>
+          {data.tokens.length > 0 && <Tokens tokens={data.tokens} hasWallet={hasTokenWallet(data.wallets)} />}
           <HowChangesWork wallets={data} />
         </>
       )}
@@ -110,6 +111,43 @@ function Standing({ wallets }: { wallets: readonly Wallet[] }) {
     </Note>
   ) : (
     <Note tone="warn">You can’t take live payments right now. Each currency below shows what is missing.</Note>
+  );
+}
+
+type Token = Reply<'GET /:mode/wallets'>['tokens'][number];
+/** Tokens arrive at the addresses of the account wallet, which is one for all of their networks. */
+const hasTokenWallet = (wallets: readonly Wallet[]): boolean =>
+  wallets.some(({ currency, state }) => COIN_KINDS[currency] === 'ethereum' && state === 'active');
+
+function Tokens({ tokens, hasWallet }: { tokens: readonly Token[]; hasWallet: boolean }) {
+  const may = useMay('settings.write');
+  const act = useAct('POST /:mode/wallets/tokens', { refreshes: [['wallets']], done: 'Saved' });
+  const on = tokens.filter((token) => token.on).map(({ coin }) => coin);
+  return (
+    <Card title="Stablecoins">
+      <div className="grid gap-4 p-4">
+        <p className="max-w-2xl text-sm text-soft">
+          {hasWallet
+            ? 'They arrive at the addresses of your Ethereum wallet, so they need no key of their own. Turn on the ones you want to accept.'
+            : 'They arrive at the addresses of your Ethereum wallet. Set it up before you turn one on.'}
+        </p>
+        <fieldset className="grid gap-3 sm:grid-cols-2">
+          <legend className="sr-only">Stablecoins that customers can pay with</legend>
+          {tokens.map(({ coin, name, currency, network, on: isOn, readiness }) => (
+            <Tick
+              key={coin}
+              label={`${name} (${currency})`}
+              hint={readiness?.missing[0]?.message ?? `On ${network}`}
+              checked={isOn}
+              disabled={!may || act.isPending || (!hasWallet && !isOn)}
+              onChange={(event) =>
+                act.mutate({ body: { tokens: event.target.checked ? [...on, coin] : on.filter((one) => one !== coin) } })
+              }
+            />
+          ))}
+        </fieldset>
+      </div>
+    </Card>
   );
 }
 

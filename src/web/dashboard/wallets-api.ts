@@ -1,11 +1,12 @@
 /** Wallets: a card for each coin, the import of account keys, and scheduled changes. Live mode only: test mode needs none. */
 import Type from 'typebox';
-import { type Coin, isCoin, NETWORKS } from '../../core/coin.ts';
+import type { Context } from '../../context.ts';
+import { COIN, COINS, type Coin, chainOf, contractOf, isToken, NATIVE_COINS, NETWORKS } from '../../core/coin.ts';
 import { formatUnits } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
-import { tiersOf } from '../../merchants/settings.ts';
+import { changeOwnSettings, tiersOf } from '../../merchants/settings.ts';
 import { readReadiness } from '../../payments/readiness.ts';
 import {
   CHANGE_WAIT_HOURS,
@@ -58,14 +59,30 @@ const Card = Type.Object({
   first_key_waits: Type.Boolean(),
 });
 
+/** A token that the merchant can turn on: it arrives at the addresses of the wallet of its chain. */
+const TokenCard = Type.Object({
+  /** Names the token on its network, for `POST /wallets/tokens`. */
+  coin: CoinName,
+  currency: PlainText,
+  name: PlainText,
+  network: PlainText,
+  on: Type.Boolean(),
+  /** Null while it is off. */
+  readiness: Nullable(Readiness),
+});
+/** The tokens with a contract on the network of their chain. */
+const tokensFor = (ctx: Context): Coin[] =>
+  COINS.filter((coin) => isToken(coin) && contractOf(coin, ctx.settings.networks[COIN[coin].chain]) !== null);
+
 /** Errors: live_mode_only. */
 const liveOnly = (call: Call): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
   return { merchantId: call.member.merchantId };
 };
 const coinIn = (text: string): Coin => {
-  if (!isCoin(text)) throw new Problem('wallet_not_found', { coin: text.slice(0, 10) });
-  return text;
+  const coin = NATIVE_COINS.find((one) => one === text);
+  if (coin === undefined) throw new Problem('wallet_not_found', { coin: text.slice(0, 10) });
+  return coin;
 };
 
 export const WALLETS: readonly Route[] = [
@@ -80,10 +97,11 @@ export const WALLETS: readonly Route[] = [
       wait_off: Nullable(Type.Object({ is_off: Type.Boolean(), ...Asked })),
       owners: Type.Integer(),
       wallets: Type.Array(Card),
+      tokens: Type.Array(TokenCard),
     }),
     handle: async (call) => {
       // Test mode has no wallets; the page says so.
-      if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [] };
+      if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [], tokens: [] };
       const owner = liveOnly(call);
       const [cards, merchant, readiness, waitOff, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
@@ -122,7 +140,28 @@ export const WALLETS: readonly Route[] = [
           },
           first_key_waits: card.firstKeyWaits,
         })),
+        tokens: tokensFor(call.ctx).map((coin) => {
+          const ready = readiness.find((one) => one.coin === coin);
+          const { asset, name } = COIN[coin];
+          const { name: network } = chainOf(coin);
+          return { coin, currency: asset, name, network, on: ready !== undefined, readiness: ready ? readinessBody(ready) : null };
+        }),
       };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/tokens',
+    action: 'settings.write',
+    body: Type.Object({ tokens: Type.Array(CoinName, { maxItems: 50 }) }),
+    reply: Done,
+    handle: async (call) => {
+      const owner = liveOnly(call);
+      const tokens = tokensFor(call.ctx).filter((coin) => call.body.tokens.includes(coin));
+      if (tokens.length !== new Set(call.body.tokens).size)
+        throw new Problem('parameter_invalid', { reason: 'it must list tokens that can be turned on' }, { param: 'tokens' });
+      await changeOwnSettings(call.ctx, { ...owner, change: { tokens }, actor: call.actor, isRecent: call.signedIn.isRecent });
+      return { success: true };
     },
   }),
   memberRoute({
