@@ -121,6 +121,12 @@ export async function restore(config: Config, { file, log }: { file: string; log
   }
 }
 
+/** Your own node vouches for its blocks where nothing is proven. */
+const vouchedBy = (source: ChainSource): ChainSource => ({
+  ...source,
+  fetchBlock: async (hash) => ({ ...(await source.fetchBlock(hash)), verifiedBy: 'node' }),
+});
+
 /** The sources of a coin in order of preference: nodes, peers, Blockbook servers, Electrum servers. */
 function openSources({
   config,
@@ -154,7 +160,9 @@ function openSources({
     const proven =
       headers && readHeaders
         ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, locks: trust === 'own', clock, log })
-        : source;
+        : trust === 'own'
+          ? vouchedBy(source)
+          : source;
     sources.push({ name, trust, source: checkedSource(proven, name), follows });
   };
   const proof = headers?.params ?? null;

@@ -5,7 +5,7 @@ import { companyCents, confirmationsOf, requiredOf, requirementOf } from './conf
 import type { Count, Judged } from './coverage.ts';
 import type { Decided } from './decisions.ts';
 import { centsToE8, divideCeil, dueUnit } from './money.ts';
-import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted } from './payment.ts';
+import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted, Verifier } from './payment.ts';
 import { lockEnd } from './transfer-value.ts';
 
 /** The coin of the first counted transfer, otherwise the last choice. */
@@ -53,6 +53,12 @@ function remaining({
   return divideCeil(units, step) * step;
 }
 
+/** The weakest proof of everything that counts. A lock, which only your own node reports, is its word. */
+function verifierOf(counted: readonly Judged[]): Verifier | null {
+  const found = counted.map(({ t }) => t.verifiedBy ?? (t.lock === null ? null : 'node'));
+  return found.length === 0 || found.includes(null) ? null : found.every((one) => one === 'proof_of_work') ? 'proof_of_work' : 'node';
+}
+
 /** The amounts of the payment in the coin that is shown. */
 export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
   const { counted, covered, receivedE8, receivedCents } = counting;
@@ -82,6 +88,7 @@ export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt 
     confirmations: least ?? 0,
     confirmationsRequired: wanted && requiredOf(wanted),
     completionRule: wanted?.rule ?? ('confirmations' as const),
+    verifiedBy: verifierOf(counted),
   };
 }
 

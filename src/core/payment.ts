@@ -85,6 +85,8 @@ export type Transfer = {
   firstSeenAt: Date;
   values: readonly TransferValue[];
   block: { height: number; hash: string; time: Date } | null;
+  /** Absent until it is in a block, and where nobody vouches for the block. */
+  verifiedBy?: Verifier;
   lock: Lock;
   /** Since when neither mined nor in the mempool; null while present. */
   absentSince: Date | null;
@@ -208,6 +210,8 @@ export type Settlement = {
   confirmations: number;
   confirmationsRequired: number | null;
   completionRule: CompletionRule;
+  /** Who vouches for the blocks of everything that counts; null while one of them has none. */
+  verifiedBy: Verifier | null;
   completedAt: Date | null;
   holdReason: string | null;
   /** When to settle again although no fact changed: end of a lock, of the window, of a protection. Null: never. */

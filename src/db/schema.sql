@@ -268,8 +268,10 @@ create table transfers (
   output_count integer not null default 1,
   outputs jsonb,
   disputed_since timestamp with time zone,
+  verified_by text,
   PRIMARY KEY (payment_id, coin, ref),
-  CHECK ((units > (0)::numeric))
+  CHECK ((units > (0)::numeric)),
+  CHECK ((verified_by = ANY (ARRAY['node'::text, 'proof_of_work'::text, 'sync_committee'::text, 'providers'::text])))
 );
 CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, address);
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);

@@ -47,7 +47,14 @@ export async function recordBlock(watching: Watching, fetched: Fetched, { advanc
         insertBlock(tx, coin, fetched.ref),
         tx`delete from blocks where coin = ${chainCode(coin)} and height < (select height from tips where coin = ${chainCode(coin)}) - ${BLOCKS_KEPT}`,
       ]);
-      await writeSightings(tx, sightings, { coin, block: fetched.ref, seenAt: scannedAt, inherited, atOnce, certainThrough });
+      await writeSightings(tx, sightings, {
+        coin,
+        block: { ...fetched.ref, verifiedBy: fetched.verifiedBy ?? null },
+        seenAt: scannedAt,
+        inherited,
+        atOnce,
+        certainThrough,
+      });
       await spent.write(tx, sightings);
       await writeConflicts(tx, losers, { coin, paymentIds: ids, height });
       // Confirmations grew, so everything of this coin that waits for them is settled again.

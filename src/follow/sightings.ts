@@ -3,6 +3,7 @@ import type { BlockRef, Output, Sighting } from '../chains/chain.ts';
 import { firstSightInBlock } from '../core/certainty.ts';
 import { earliest } from '../core/clock.ts';
 import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
+import type { Verifier } from '../core/payment.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Loser } from './spent-outpoints.ts';
 
@@ -146,7 +147,7 @@ export async function writeSightings(
   }: {
     coin: Coin;
     /** Null: they are unconfirmed. */
-    block: BlockRef | null;
+    block: (BlockRef & { verifiedBy?: Verifier | null }) | null;
     seenAt: Date;
     inherited: (sighting: Owned) => Date | null;
     /** Txids now in the mempool, if it was polled. */
@@ -199,23 +200,29 @@ function* partsOf(sightings: readonly Merged[], atOnce: number): Generator<Merge
  * One transfer for each transaction and payment, named after its first output. An earlier version recorded each output separately. Those
  * rows keep their names and amounts, which add up to the same, and follow the transaction.
  */
-const writeRows = (tx: Tx, rows: readonly object[], { block, unlooked }: { block: BlockRef | null; unlooked: boolean }) => tx`
+const writeRows = (
+  tx: Tx,
+  rows: readonly object[],
+  { block, unlooked }: { block: (BlockRef & { verifiedBy?: Verifier | null }) | null; unlooked: boolean },
+) => tx`
   with r as materialized (
-    select r.*, ${block?.height ?? null}::bigint as block_height, ${block?.hash ?? null}::text as block_hash, ${block?.time ?? null}::timestamptz as block_time
+    select r.*, ${block?.height ?? null}::bigint as block_height, ${block?.hash ?? null}::text as block_hash, ${block?.time ?? null}::timestamptz as block_time,
+      ${block?.verifiedBy ?? null}::text as verified_by
     from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text,
       units numeric, kind text, first_seen_at timestamptz, lock text, output_count int, outputs jsonb)),
   others as (
     update transfers t set block_height = coalesce(r.block_height, t.block_height), block_hash = coalesce(r.block_hash, t.block_hash),
       block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
+      verified_by = case when r.block_hash is null then t.verified_by else r.verified_by end,
       absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
       disputed_since = case when r.block_hash is null or r.block_hash = t.block_hash then t.disputed_since end
     -- Finds rows by transaction. Keeps the planner off the index by payment, because a payment may have tens of thousands of transfers.
     from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = r.coin and t.kind = r.kind
       and r.output_count > 1 and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, output_count, outputs, kind, first_seen_at, block_height, block_hash,
-    block_time, lock)
+    block_time, verified_by, lock)
   select r.coin, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, coalesce(r.output_count, 1), r.outputs, r.kind, r.first_seen_at,
-    r.block_height, r.block_hash, r.block_time, r.lock
+    r.block_height, r.block_hash, r.block_time, r.verified_by, r.lock
   from r
   on conflict (payment_id, coin, ref) do update set
     -- The gain of an account in a block is defined by that block: a reread replaces the earlier amount, and is valued again if the
@@ -228,6 +235,7 @@ const writeRows = (tx: Tx, rows: readonly object[], { block, unlooked }: { block
     first_seen_at = case when ${unlooked} then least(transfers.first_seen_at, excluded.first_seen_at) else transfers.first_seen_at end,
     block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
     block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+    verified_by = case when excluded.block_hash is null then transfers.verified_by else excluded.verified_by end,
     txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
     absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,
     disputed_since = case when excluded.block_hash is null or excluded.block_hash = transfers.block_hash then transfers.disputed_since end`;

@@ -45,7 +45,7 @@ async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
       watched_from = least(watched_from, ${fork.height + 1})
     where coin = ${chainCode(coin)}`;
   await tx`
-    update transfers set block_height = null, block_hash = null, block_time = null, unmined_since = clock_timestamp(),
+    update transfers set block_height = null, block_hash = null, block_time = null, verified_by = null, unmined_since = clock_timestamp(),
       disputed_since = null, lock = case when lock = 'instantsend' then lock end
     where coin = any(${coins}::text[]) and block_height > ${fork.height}`;
   await tx`update transfers set conflict_height = null where coin = any(${coins}::text[]) and conflict_height > ${fork.height}`;

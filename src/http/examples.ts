@@ -39,6 +39,7 @@ const pending = {
   confirmations: 0,
   confirmations_required: null,
   completion_rule: null,
+  verified_by: null,
   exception: null,
   exceptions: [],
   hold_reason: null,

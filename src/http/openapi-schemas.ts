@@ -82,6 +82,7 @@ const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
   EndpointEventType: 'An event type, or `*` for the six basic ones.',
   Scenario: 'What a simulated customer and network do.',
   CompletionRule: 'What completes a payment.',
+  Verifier: 'What vouches for the blocks of a payment.',
   KeyKind: 'Kind of API key.',
   ResolveAction: 'A decision about money that arrived.',
   PriceChangeOrigin: 'Where a price change comes from.',

@@ -4,7 +4,7 @@ import { SCENARIOS } from '../chains/simulated.ts';
 import { ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
 import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
-import { EXCEPTIONS, PAYMENT_STATUSES } from '../core/payment.ts';
+import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '../core/payment.ts';
 import { PROBLEM_TYPES } from '../core/problem.ts';
 import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
 import { DISABLED_REASONS } from '../webhooks/endpoints.ts';
@@ -34,6 +34,7 @@ export const UNIONS = {
   EndpointEventType: ENDPOINT_EVENTS,
   Scenario: SCENARIOS,
   CompletionRule: COMPLETION_RULES,
+  Verifier: VERIFIERS,
   KeyKind: CREATED_WITH,
   ResolveAction: RESOLVE_ACTIONS,
   PriceChangeOrigin: CHANGE_FROM,

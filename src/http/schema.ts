@@ -364,6 +364,10 @@ export const Detail = Type.Object(
       OneOf('CompletionRule', 'A rule.', 'confirmations'),
       'What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen.',
     ),
+    verified_by: OrNull(
+      OneOf('Verifier', 'A verifier.', 'proof_of_work'),
+      'What vouches for the blocks of the transfers that count: `proof_of_work`, which Florin checked, or `node`, your own node. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded.',
+    ),
     exception: OrNull(
       OneOf('PaymentException', 'An exception.', 'underpaid'),
       'What is unusual about the payment; of several the gravest. Null when nothing is.',

@@ -80,6 +80,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     confirmations: s.confirmations,
     confirmations_required: s.confirmationsRequired,
     completion_rule: s.coin === null ? null : s.completionRule,
+    verified_by: s.verifiedBy,
     exception: s.exception,
     exceptions: s.exceptions,
     hold_reason: s.holdReason,

@@ -31,6 +31,7 @@ type TransferRow = {
   firstSeenAt: string;
   blockTime: string | null;
   blockHeight: number | null;
+  verifiedBy: string | null;
   replaced: boolean;
   values: TransferValue[];
 };
@@ -108,10 +109,14 @@ const PAYMENT_CELLS = {
   amount_held: (row) => (row.coin ? heldDetail(row.coin, row.uncounted).amount_held : null),
   amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
   network: (row) => namesOf(row.coin).network,
+  verified_by: (row) => {
+    const found = new Set(standing(row).map((t) => t.verifiedBy));
+    return found.has(null) ? null : found.size > 1 ? 'node' : ([...found][0] ?? null);
+  },
 } as Record<string, (row: Row) => string | null>;
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
-  Omit<TransferRow, 'firstSeenAt' | 'blockTime'> & { firstSeenAt: Date; blockTime: Date | null; description: string | null };
+  Omit<TransferRow, 'firstSeenAt' | 'blockTime' | 'verifiedBy'> & { firstSeenAt: Date; blockTime: Date | null; description: string | null };
 /** One transfer per line: what arrived, when, and what it was worth then. */
 const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   mode: (row) => row.mode,
@@ -202,7 +207,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
         p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted,
         p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
         (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text, 'txid', t.txid, 'ref', t.ref, 'address', t.address,
-          'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height,
+          'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height, 'verifiedBy', t.verified_by,
           'replaced', t.conflict_txid is not null and t.block_height is null, 'values', t.values) order by t.first_seen_at, t.ref)
           from transfers t where t.payment_id = p.id) as transfers
       from (select * from payments where ${which} order by sequence desc limit ${PAGE}) as p order by p.sequence desc`;

@@ -1,7 +1,7 @@
 /** The transfers of a payment from its row and its transfer rows; those of a payment with very many are cached between reads. */
 import { type Context, perContext } from '../context.ts';
 import type { Coin } from '../core/coin.ts';
-import type { Transfer, TransferValue } from '../core/payment.ts';
+import type { Transfer, TransferValue, Verifier } from '../core/payment.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { valuesFromJson } from './stored.ts';
 
@@ -18,6 +18,7 @@ export type StoredTransfer = {
   blockHeight: number | bigint | null;
   blockHash: string | null;
   blockTime: string | Date | null;
+  verifiedBy: Verifier | null;
   lock: Transfer['lock'];
   absentSince: string | Date | null;
   conflictTxid: string | null;
@@ -40,6 +41,7 @@ const COLUMN: Readonly<Record<keyof StoredTransfer, string>> = {
   blockHeight: 'block_height',
   blockHash: 'block_hash',
   blockTime: 'block_time',
+  verifiedBy: 'verified_by',
   lock: 'lock',
   absentSince: 'absent_since',
   conflictTxid: 'conflict_txid',
@@ -81,6 +83,7 @@ export function toTransfer(t: StoredTransfer, values: readonly TransferValue[] =
     firstSeenAt: new Date(t.firstSeenAt),
     values,
     block: t.blockHeight === null ? null : { height: Number(t.blockHeight), hash: t.blockHash!, time: new Date(t.blockTime!) },
+    ...(t.verifiedBy && { verifiedBy: t.verifiedBy }),
     lock: t.lock,
     absentSince: date(t.absentSince),
     conflict:

@@ -128,12 +128,15 @@ describe('honest sources', { concurrency: 4 }, () => {
       }));
   }
 
-  test('one source of your own alone completes payments of any amount', () =>
-    tell(['own'], async ({ chain, look, pay, statuses }) => {
+  test('one source of your own alone completes payments of any amount, and vouches for their blocks', () =>
+    tell(['own'], async ({ chain, look, pay, detail, statuses }) => {
       const ids = await pay(chain, ...AMOUNTS);
+      await look();
+      assert.equal((await detail(ids[0]!)).verified_by, null);
       chain.mine(6);
       await look();
       assert.deepEqual(await statuses(ids), ['completed', 'completed', 'completed']);
+      assert.equal((await detail(ids[0]!)).verified_by, 'node');
     }));
 
   for (const trusts of [['untrusted'], ['untrusted', 'untrusted']] as const)

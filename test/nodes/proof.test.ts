@@ -42,7 +42,7 @@ for (const kind of ['node', 'blockbook'] as const)
   describe(`a ${kind} that forges blocks`, { concurrency: 2 }, () => {
     test('completes nothing and is named, beside an honest one that completes', () =>
       tell(kind, ['own', 'own'], async (story) => {
-        const { chain, servers, look, pay, statuses } = story;
+        const { chain, servers, look, pay, detail, statuses } = story;
         const forgedIds: string[] = [];
         for (const { name, forge, reason } of FORGERIES) {
           const forged = forge(chain);
@@ -58,6 +58,7 @@ for (const kind of ['node', 'blockbook'] as const)
           chain.mine(2);
           await look(2);
           assert.deepEqual(await statuses(paid), ['completed'], `beside blocks ${name}`);
+          assert.equal((await detail(paid[0]!)).verified_by, 'proof_of_work');
           servers[0]!.show(chain);
           await look();
           assert.deepEqual(

@@ -73,6 +73,7 @@ export function Screen() {
                 ['Created', <Time key="t" at={payment.created_at} />],
                 ['Expires', <Time key="t" at={payment.expires_at} />],
                 ['Completed', <Time key="t" at={payment.completed_at} />],
+                ['Verified by', payment.verified_by === null ? '–' : VERIFIERS[payment.verified_by]],
                 ['Invoice', payment.invoice_id ?? '–'],
                 ['Description', payment.description ?? '–'],
               ]}
@@ -93,6 +94,8 @@ export function Screen() {
     </div>
   );
 }
+
+const VERIFIERS = { node: 'Your node', proof_of_work: 'Proof of work' } as const;
 
 /** A rate, who agreed on it and when. */
 const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (
