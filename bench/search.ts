@@ -40,8 +40,8 @@ async function fill(db: Db, merchantId: string, count: number): Promise<void> {
       select id, merchant_id, 'BTC', 'bc1qrefund' || sequence, 'payer.' || sequence || '@post.example' from payments where merchant_id = ${merchantId} and sequence % 10 = 0`;
     const [owner] = await tx<{ number: number }[]>`
       insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', ${count}) returning number`;
-    const [index] = await tx<{ text: string }[]>`select pg_get_indexdef('payment_texts_terms'::regclass) as text`;
-    await tx`drop index payment_texts_terms`;
+    const [index] = await tx<{ text: string }[]>`select pg_get_indexdef('payment_texts_grams'::regclass) as text`;
+    await tx`drop index payment_texts_grams`;
     await tx`
       insert into payment_texts (owner, sequence, version, body)
       select ${owner!.number}, p.sequence, p.version, lower(concat_ws(chr(10), p.id, p.invoice_id, p.request->>'description', p.metadata->>'customer', p.metadata->>'order',
@@ -49,6 +49,7 @@ async function fill(db: Db, merchantId: string, count: number): Promise<void> {
       from payments p join quotes q on q.payment_id = p.id left join transfers t on t.payment_id = p.id left join refund_addresses r on r.payment_id = p.id
       where p.merchant_id = ${merchantId} order by p.sequence`;
     await tx.unsafe(index!.text);
+    await tx`alter index payment_texts_grams alter column 1 set statistics 0`;
   });
   await db.begin(async (tx) => {
     await tx`set local statement_timeout = 0`;
@@ -67,7 +68,7 @@ async function open(count: number) {
   await fill(db, merchantId, count);
   const [size] = await db.sql<{ payments: string; texts: string; terms: string }[]>`
     select pg_size_pretty(pg_total_relation_size('payments')) as payments, pg_size_pretty(pg_table_size('payment_texts')) as texts,
-      pg_size_pretty(pg_relation_size('payment_texts_terms')) as terms`;
+      pg_size_pretty(pg_relation_size('payment_texts_grams')) as terms`;
   console.log(
     `search: ${count} payments filled in ${((performance.now() - started) / 1000).toFixed(0)} s; payments ${size!.payments}, texts ${size!.texts}, their index ${size!.terms}`,
   );
@@ -118,6 +119,7 @@ const small = await open(1_000);
 const at = (values: number[], share: number) =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
 const all = { large: [] as number[], small: [] as number[] };
+const kinds: string[] = [];
 for (const [name, text] of QUERIES) {
   const taken = { large: [] as number[], small: [] as number[] };
   let found = 0;
@@ -131,14 +133,16 @@ for (const [name, text] of QUERIES) {
   }
   all.large.push(...taken.large);
   all.small.push(...taken.small);
+  const p99 = at(taken.large, 0.99) / at(taken.small, 0.99);
+  kinds.push(`${name} ${p99.toFixed(2)}${p99 > 1.5 ? ' MISSED' : ''}`);
   const say = (times: number[]) => `p50 ${at(times, 0.5).toFixed(1)} ms  p99 ${at(times, 0.99).toFixed(1)} ms`;
   console.log(
-    `search: ${name} (${(found / ROUNDS).toFixed(1)} found)\n  ${MANY}  ${say(taken.large)}\n  1,000      ${say(taken.small)}\n  ratio      p50 ${(at(taken.large, 0.5) / at(taken.small, 0.5)).toFixed(2)}  p99 ${(at(taken.large, 0.99) / at(taken.small, 0.99)).toFixed(2)}`,
+    `search: ${name} (${(found / ROUNDS).toFixed(1)} found)\n  ${MANY}  ${say(taken.large)}\n  1,000      ${say(taken.small)}\n  ratio      p50 ${(at(taken.large, 0.5) / at(taken.small, 0.5)).toFixed(2)}  p99 ${p99.toFixed(2)}`,
   );
 }
 const ratio = at(all.large, 0.99) / at(all.small, 0.99);
 console.log(
-  `search: all of these\n  1,000,000  p99 ${at(all.large, 0.99).toFixed(1)} ms\n  1,000      p99 ${at(all.small, 0.99).toFixed(1)} ms\n  ratio      ${ratio.toFixed(2)}\n  goal       p99 <= 1.5${ratio > 1.5 ? '\n  MISSED' : ''}`,
+  `search: all of these\n  ${MANY}  p99 ${at(all.large, 0.99).toFixed(1)} ms\n  1,000      p99 ${at(all.small, 0.99).toFixed(1)} ms\n  goal       p99 <= 1.5, overall and for each\nsearch: p99 ratio ${ratio.toFixed(2)}${ratio > 1.5 ? ' MISSED' : ''} overall; ${kinds.join('; ')}`,
 );
 await large.stop();
 await small.stop();

@@ -1053,7 +1053,7 @@ create table payment_texts (
   body text not null,
   PRIMARY KEY (owner, sequence)
 );
-CREATE INDEX payment_texts_terms ON payment_texts USING gin (payment_text_terms(owner, (sequence >> 16), body)) WITH (fastupdate=off);
+CREATE INDEX payment_texts_grams ON payment_texts USING gin (payment_text_grams(owner, (sequence >> 16), body)) WITH (fastupdate=off);
 
 create table password_resets (
   user_id text collate "C" not null,

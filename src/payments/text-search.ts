@@ -1,21 +1,29 @@
 /** Which payments contain a text, newest first: from the texts of the newest ones, then from the index, segment by segment. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import type { Fragment } from '../db/db.ts';
+import type { Fragment, Sql } from '../db/db.ts';
 import { plainText, readTexts, type TextField } from './texts.ts';
 
 /** The newest payments, whose texts are compared one by one; this finds frequent texts. */
 const WALK = 1_000;
-/** The same for one or two characters, which the index does not cover. */
-const WALK_SHORT = 5_000;
+/** Those before them, for texts that this many of the newest have, and for texts that are too short for the index. */
+const WALK_MORE = 5_000;
+const FREQUENT = 5;
+/** Bytes of the shortest query that uses the index: one character of Chinese, three of English. */
+const SHORTEST = 3;
 /** New payments that may have no texts yet. */
 const TAIL = 200;
-/** Payments that the index finds and other filters are compared with, up to the end of a segment. */
+/** Payments that the index finds and whose texts are compared with the query, up to the end of a segment. */
 const MOST_LOOKED = 5_000;
 const MOST_SEGMENTS = 1_000;
-const MOST_TERMS = 16;
-/** Of a payment; see payment_text_terms. */
-const SEGMENT_BITS = 16n;
+/** Payments; see payment_text_grams. */
+const SEGMENT = 65_536;
+/** How many terms of a query are counted, and how many of them, the rarest, are looked up in the index. */
+const MOST_COUNTED = 32;
+const MOST_TERMS = 4;
+/** Texts, evenly spread over all, in which terms are counted. A term in so many of them is too common to look up. */
+const SAMPLED = 32;
+const COMMON = 12;
 
 /** Maps amounts and numbers as people write them to the stored form: `$1,234.50` and `#10836`. */
 export function plainQuery(text: string): string {
@@ -27,12 +35,19 @@ export function plainQuery(text: string): string {
 export const matchIn = (fields: readonly TextField[], query: string): TextField | null =>
   fields.find(({ text }) => plainText(text).includes(query)) ?? null;
 
-/** Terms of three bytes, spread over the text; the payments they find are compared with the full text. */
-function termsOf(query: string): number[] {
-  const bytes = Buffer.from(query);
-  const all = [...new Set(Array.from({ length: Math.max(0, bytes.length - 2) }, (_, i) => bytes.readUIntBE(i, 3)))];
-  const step = Math.max(1, all.length / MOST_TERMS);
-  return Array.from({ length: Math.min(all.length, MOST_TERMS) }, (_, i) => all[Math.floor(i * step)]!);
+type Term = { text: string; isBeginning: boolean };
+/** The terms of all payments with the query, as in payment_text_grams. Neighbors share characters, so those far apart come first. */
+function termsOf(query: string): Term[] {
+  const characters = [...query];
+  const all = new Set<string>();
+  for (const start of characters.keys()) {
+    const length = /^[0-9a-f]{3}$/.test(characters.slice(start, start + 3).join('')) ? 4 : 3;
+    if (start + length <= characters.length) all.add(characters.slice(start, start + length).join(''));
+  }
+  if (all.size === 0) return [{ text: query, isBeginning: true }];
+  const step = Math.max(1, all.size / MOST_COUNTED);
+  const counted = [...all].filter((_, i) => Math.floor(i / step) > Math.floor((i - 1) / step));
+  return [0, 1, 2, 3].flatMap((first) => counted.filter((_, i) => i % 4 === first).map((text) => ({ text, isBeginning: false })));
 }
 
 export type Matches = {
@@ -47,12 +62,20 @@ export async function findByText(
   ctx: Context,
   of: { merchantId: string; mode: Mode; query: string; others: Fragment | null; below: bigint | null; limit: number },
 ): Promise<Matches> {
-  const terms = termsOf(of.query);
-  const [tail, near] = await Promise.all([findInTail(ctx, of), findNear(ctx, { ...of, walk: terms.length === 0 ? WALK_SHORT : WALK })]);
-  const sequences = [...new Set([...tail, ...near.sequences])].sort((a, b) => (a < b ? 1 : -1));
-  if (sequences.length > of.limit || near.walkedTo === null) return { sequences: sequences.slice(0, of.limit + 1), lookedTo: null };
-  if (terms.length === 0) return { sequences, lookedTo: near.walkedTo };
-  const far = await findFar(ctx, { ...of, terms, below: near.walkedTo, limit: of.limit - sequences.length });
+  const isIndexed = Buffer.byteLength(of.query) >= SHORTEST;
+  const [tail, near] = await Promise.all([findInTail(ctx, of), findNear(ctx, { ...of, walk: WALK })]);
+  const found = new Set([...tail, ...near.sequences]);
+  let { walkedTo } = near;
+  const isEnough = () => found.size > of.limit || walkedTo === null;
+  if (!isEnough() && (!isIndexed || near.sequences.length >= FREQUENT)) {
+    const more = await findNear(ctx, { ...of, below: walkedTo, walk: WALK_MORE });
+    for (const sequence of more.sequences) found.add(sequence);
+    ({ walkedTo } = more);
+  }
+  const sequences = [...found].sort((a, b) => (a < b ? 1 : -1));
+  if (isEnough()) return { sequences: sequences.slice(0, of.limit + 1), lookedTo: null };
+  if (!isIndexed) return { sequences, lookedTo: walkedTo };
+  const far = await findFar(ctx, { ...of, below: walkedTo!, limit: of.limit - sequences.length });
   return { sequences: [...sequences, ...far.sequences].slice(0, of.limit + 1), lookedTo: far.lookedTo };
 }
 
@@ -97,35 +120,59 @@ async function findNear(ctx: Context, of: Search & { walk: number }): Promise<{ 
   return { sequences: row!.sequences ?? [], walkedTo: row!.walked === walk ? row!.walkedTo : null };
 }
 
-/** In the index, one segment after the other until there are enough. */
-async function findFar(ctx: Context, of: Search & { terms: readonly number[]; below: bigint }): Promise<Matches> {
+/** In the index, one segment after the other until there are enough; or in the next texts if all terms of the query are common. */
+async function findFar(ctx: Context, of: Search & { below: bigint }): Promise<Matches> {
   const { sql } = ctx.db;
-  const { merchantId, mode, query, others, below, limit, terms } = of;
-  const newest = (below >> SEGMENT_BITS) + 1n;
+  const { merchantId, mode, query, others, below, limit } = of;
+  const newest = below / BigInt(SEGMENT) + 1n;
   const [row] = await sql<{ segment: bigint; sequences: bigint[] }[]>`
-    with recursive steps (segment, sequences, looked) as (
-      select ${newest}::bigint, '{}'::bigint[], 0
+    with recursive o as (select ${ownerOf(ctx, of)} as number),
+    rarest as materialized (${rarestTerms(sql, { query, below })}),
+    steps (segment, sequences, looked) as (
+      select ${newest}::bigint, '{}'::bigint[], 0 from rarest where found < ${COMMON}
       union all
       select s.segment - 1, s.sequences || n.sequences, s.looked + n.looked
-      from steps s cross join (select ${ownerOf(ctx, of)} as number) as o
+      from steps s cross join o cross join rarest
         cross join lateral (
-          select array_agg(((((o.number::bigint << 15) | ((s.segment - 1) & 32767)) << 24) | term)) as terms
-          from unnest(${[...terms]}::int[]) as term) as k
+          select string_agg(concat('''', to_hex(o.number), '.', to_hex(s.segment - 1), '.', lexeme), ' & ')::tsquery as terms
+          from unnest(rarest.lexemes) as lexeme) as k
         cross join lateral (
           select coalesce(array_agg(f.sequence order by f.sequence desc) filter (where f.kept), '{}') as sequences, count(*)::int as looked
           from (
-            select t.sequence, ${
+            select t.sequence, strpos(t.body, ${query}) > 0 ${
               others === null
-                ? sql`true`
-                : sql`exists (select 1 from payments p where merchant_id = ${merchantId} and mode = ${mode} and p.sequence = t.sequence ${others})`
+                ? sql``
+                : sql`and exists (select 1 from payments p where merchant_id = ${merchantId} and mode = ${mode} and p.sequence = t.sequence ${others})`
             } as kept
             from payment_texts t
             -- Adding 0 keeps the planner from reading all rows of the owner through the other index.
-            where payment_text_terms(t.owner, t.sequence >> 16, t.body) @> k.terms and t.owner + 0 = o.number
-              and t.sequence + 0 < ${below} and strpos(t.body, ${query}) > 0) as f) as n
+            where payment_text_grams(t.owner, t.sequence >> 16, t.body) @@ k.terms and t.owner + 0 = o.number and t.sequence + 0 < ${below}) as f) as n
       where s.segment > 0 and cardinality(s.sequences) <= ${limit} and s.looked < ${MOST_LOOKED} and s.segment > ${newest}::bigint - ${MOST_SEGMENTS}
     )
     select segment, sequences from steps order by segment limit 1`;
-  const { segment, sequences } = row!;
-  return { sequences, lookedTo: sequences.length > limit || segment === 0n ? null : segment << SEGMENT_BITS };
+  if (row === undefined) {
+    const { sequences, walkedTo } = await findNear(ctx, { ...of, walk: WALK_MORE });
+    return { sequences, lookedTo: sequences.length > limit ? null : walkedTo };
+  }
+  const { segment, sequences } = row;
+  return { sequences, lookedTo: sequences.length > limit || segment === 0n ? null : segment * BigInt(SEGMENT) };
+}
+
+/**
+ * The terms of a query that are the rarest in a sample of all texts, and in how many of those the rarest is: words of a shop such as
+ * "invoice" are in every payment, the number after them is not. Reading all payments that have a common word would take long.
+ */
+function rarestTerms(sql: Sql, { query, below }: { query: string; below: bigint }): Fragment {
+  const terms = termsOf(query);
+  const lexemes = terms.map(({ text, isBeginning }) => `${text.replace(/['\\]/g, '$&$&')}'${isBeginning ? ':*' : ''}`);
+  return sql`
+    select array_agg(c.lexeme) as lexemes, min(c.found) as found
+    from (
+      select term.lexeme, count(*) filter (where strpos(t.body, term.text) > 0) as found
+      from unnest(${terms.map(({ text }) => text)}::text[], ${lexemes}::text[]) with ordinality as term (text, lexeme, place)
+        left join (
+          select t.body from generate_series(1, ${SAMPLED}) as i
+            join payment_texts t on t.owner = (select number from o) and t.sequence = ${below}::bigint * i / ${SAMPLED + 1}
+        ) as t on true
+      group by term.place, term.lexeme order by found, term.place limit ${MOST_TERMS}) as c`;
 }

@@ -95,7 +95,7 @@ export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
   let last = { sequences: 0n, atMs: ctx.clock.monotonicMs() };
   return startLoop({
     pollMs: POLL_MS,
-    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'indexing the texts of payments failed; it is tried again'),
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Indexing the texts of payments failed; retrying'),
     round: async (stopping) => {
       const startedMs = ctx.clock.monotonicMs();
       const [row] = await ctx.db.sql<

@@ -1,9 +1,11 @@
 /** Search: any part of any text of a payment, in any case, soon after it was written, with a limited cost for any query. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import fc from 'fast-check';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { findPayments, NO_FILTER } from '../../src/payments/search.ts';
+import { findByText } from '../../src/payments/text-search.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -66,15 +68,20 @@ test('a payment is found by any part of each of its texts, in any case, and the 
     [detail.transaction_hash.slice(10, 40).toUpperCase(), 'transaction_id'],
     ['btc_payer', 'refund_address'],
   ];
-  // At once, before it is indexed, and later from the index.
+  // Soon, whether it is indexed or not, and later from the index.
   for (const when of ['new', 'indexed']) {
     if (when === 'indexed') await indexed();
-    for (const [text, field] of rows)
+    for (const [text, field] of rows) {
+      const found = await eventually(
+        () => search(text),
+        (all) => when === 'indexed' || all.length > 0,
+      );
       assert.deepEqual(
-        (await search(text)).map((found) => [found.id, found.match?.field]),
+        found.map((one) => [one.id, one.match?.field]),
         [[id, field]],
         `${when}: ${text}`,
       );
+    }
     assert.deepEqual(
       (await search('INV-2026')).map((found) => found.id),
       [other, id],
@@ -158,4 +165,55 @@ test('old payments are found far behind the newest ones, in order and page by pa
       (await pagesTouched(ctx, (read) => findPayments(read, { ...of, limit: 8, filter: { ...NO_FILTER, search: text } }))) < 3_000,
       text,
     );
+});
+
+test('any text is found exactly where a plain comparison finds it, newest first, in every segment', async () => {
+  const { ctx } = app.app;
+  const { merchantId } = await createMerchant(ctx, { name: 'Any shop' });
+  const [shop] = await ctx.db.sql<{ number: number }[]>`
+    insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', 800000) returning number`;
+  const segment = 262_144;
+  const piece = fc.stringMatching(/^[ab1.'\\%_:*&é東😀]{1,9}$/u);
+  const line = fc.oneof(
+    piece,
+    fc.stringMatching(/^[0-9a-f]{4,12}$/),
+    fc.nat(60).map((n) => `invoice inv-${n}`),
+    fc.constant('of the shop'),
+  );
+  const random = fc.sample(
+    fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join('\n')),
+    { numRuns: 900, seed: 1 },
+  );
+  const rows = [
+    // Old ones in four segments, and a dense beginning of the newest, where every text has the same words.
+    ...random.map((body, i) => ({ sequence: i < 600 ? 7 + i * 1_300 : 3 * segment + i - 600, body })),
+    ...Array.from({ length: 1_000 }, (_, i) => ({ sequence: 3 * segment + 1_299 - i, body: i % 300 === 0 ? 'inv-7' : 'new' })),
+  ].sort((a, b) => b.sequence - a.sequence);
+  await ctx.db.sql`
+    insert into payment_texts (owner, sequence, version, body) select ${shop!.number}, sequence, 1, body
+    from unnest(${rows.map((row) => String(row.sequence))}::bigint[], ${rows.map((row) => row.body)}::text[]) as r (sequence, body)`;
+  const query = fc.oneof(
+    fc.tuple(fc.nat(899), fc.nat(20), fc.integer({ min: 1, max: 14 })).map(([row, from, length]) => {
+      const [first] = random[row]!.split('\n');
+      const characters = [...first!];
+      return characters.slice(from % characters.length, (from % characters.length) + length).join('');
+    }),
+    piece,
+    fc.constantFrom('inv-7', 'of the', 'shop of', 'e inv', 'new', 'shop', 'nothing', '東', 'é東', "''"),
+  );
+  await fc.assert(
+    fc.asyncProperty(query, fc.integer({ min: 20, max: 200 }), async (text, limit) => {
+      const found: number[] = [];
+      let below: bigint | null = null;
+      do {
+        const page = await findByText(ctx, { merchantId, mode: 'live', query: text, others: null, below, limit });
+        const shown = page.sequences.slice(0, limit);
+        found.push(...shown.map(Number));
+        below = page.sequences.length > limit ? shown.at(-1)! : page.lookedTo;
+      } while (below !== null);
+      const expected = rows.filter(({ body }) => body.includes(text)).map(({ sequence }) => sequence);
+      assert.deepEqual(found, expected);
+    }),
+    { numRuns: 120 },
+  );
 });
