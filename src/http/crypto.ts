@@ -2,13 +2,13 @@
 import type { TObject } from 'typebox';
 import { decodeAddress, isTransactionId } from '../chains/address.ts';
 import { type AddressSummary, type Chain, ChainError, type FeeTier } from '../chains/chain.ts';
-import { type Asset, COIN, type Coin, chainOf, kindOf } from '../core/coin.ts';
+import { type Asset, COIN, type Coin, chainOf, isToken, kindOf } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/price-book.ts';
-import { readAssets, readCoin, readQuery } from './read.ts';
+import { type Query, readAssets, readCoin, readQuery } from './read.ts';
 import { type Answer, apiRoute, type Call, type Route } from './route.ts';
 import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';
 
@@ -48,6 +48,13 @@ function priceOf({ ctx, owner }: Pick<Call, 'ctx' | 'owner'>, asset: Asset): Pri
   );
 }
 
+/** The coin of a look-up. Sources answer in the native coin of their chain, which must not be shown as an amount of a token. */
+function readNativeCoin(query: Query): Coin {
+  const coin = readCoin(query);
+  if (!isToken(coin)) return coin;
+  throw new Problem('not_supported', { coin, missing: 'look-ups are answered for native coins, not for tokens' }, { param: 'currency' });
+}
+
 /** A decimal string as a JSON number. Display only: nothing is computed with it. */
 const number = (text: string): number => Number(text);
 
@@ -75,7 +82,7 @@ async function readPrices(call: Call<string, typeof PricesQuery, TObject, typeof
 }
 
 async function readBalance(call: Call<string, typeof BalanceQuery, TObject, typeof BalanceReply>): Promise<Answer> {
-  const coin = readCoin(call.query);
+  const coin = readNativeCoin(call.query);
   const address = readQuery(call.query, 'address');
   if (address === null || address === '') throw new Problem('parameter_missing', {}, { param: 'address' });
   const simulated = call.owner.mode === 'test';
@@ -116,7 +123,7 @@ const readLiveBalance = (
   });
 
 async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof FeesReply>): Promise<Answer> {
-  const coin = readCoin(call.query);
+  const coin = readNativeCoin(call.query);
   const price = priceOf(call, COIN[coin].asset);
   // Test mode: round figures of the simulated chain.
   const tiers =
@@ -154,7 +161,7 @@ async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof Fee
 }
 
 async function readTransaction(call: Call<'/:txid', typeof CoinQuery, TObject, typeof TransactionReply>): Promise<Answer> {
-  const coin = readCoin(call.query);
+  const coin = readNativeCoin(call.query);
   const txid = call.params.txid;
   if (!isTransactionId(txid, coin)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
   const simulated = call.owner.mode === 'test';

@@ -1,6 +1,6 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
-import { COINS, type Coin, type Mode, namesOf } from '../core/coin.ts';
+import { type Coin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
@@ -98,7 +98,7 @@ const PAYMENT_CELLS = {
   refund_address: (row) => row.refundAddress,
   metadata: (row) => (Object.keys(row.metadata).length === 0 ? null : JSON.stringify(row.metadata)),
   ...Object.fromEntries(
-    COINS.map((coin) => [
+    NATIVE_COINS.map((coin) => [
       `received_${coin.toLowerCase()}`,
       (row: Row) => {
         const units = sum(standing(row).flatMap((t) => (t.coin === coin ? [BigInt(t.units)] : [])));

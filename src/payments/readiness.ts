@@ -154,17 +154,21 @@ function explain(
       return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#money');
     case 'source_missing':
       return told(
-        `No ${name} source is connected, so payments cannot be detected.`,
+        `No ${COIN[native].name} source is connected, so payments cannot be detected.`,
         `A source is ${kindOf(coin) === 'ethereum' ? 'your own node or a provider' : 'your own node, the peers of its network, or a Blockbook server'}. ${PASTE}`,
         `${guide}#connect-a-node`,
         sourceLines(native),
       );
     case 'source_starting':
-      return told(`The ${name} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);
+      return told(`The ${COIN[native].name} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_silent':
-      return told(`The ${name} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
+      return told(`The ${COIN[native].name} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_behind':
-      return told(`The ${name} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#connect-a-node`);
+      return told(
+        `The ${COIN[native].name} source is not in sync: ${about}.`,
+        `Wait until it has caught up. ${DOCTOR}`,
+        `${guide}#connect-a-node`,
+      );
     case 'price_missing':
       return told(
         `There is no current ${name} price: ${about}.`,

@@ -1,10 +1,15 @@
-/** Payments in a coin that is on several networks: the dashboard names its asset and its network, and never its code. Rows of tests only. */
+/**
+ * Payments in a coin that is on several networks: the dashboard names its asset and its network, and never its code. Rows of tests only.
+ * Turning on stablecoins.
+ */
 import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { getMerchant } from '../../src/merchants/merchants.ts';
 import { eventually } from '../kit/app.ts';
 import { startDashboard } from '../kit/dashboard.ts';
 import { ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
+import { giveWallet } from '../kit/shop.ts';
 
 const dashboard = await startDashboard({
   environment: { PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00` },
@@ -37,5 +42,28 @@ test('the list, a payment with its rate, and its transfers name the network besi
   await isNamed('the payment');
   assert.ok((await page.locator('main').innerText()).includes('25.5 USDX'));
   await audit('a payment on one of several networks');
+  noFaults();
+});
+
+test('a stablecoin is turned on and off under Wallets, without a key of its own', async () => {
+  await giveWallet(app, 'ETH');
+  await open('live/wallets');
+  const usdc = page.getByRole('checkbox', { name: 'USD Coin (USDC)' });
+  await usdc.waitFor();
+  assert.equal(await usdc.isChecked(), false);
+  await usdc.click();
+  const isOn = async () => (await getMerchant(app.app.ctx, { merchantId: app.merchant.merchantId })).settings.tokens;
+  await eventually(isOn, (tokens) => tokens.join() === 'USDC@ethereum');
+  // There is no Ethereum node here, and the page says so.
+  const stablecoins = page.locator('section', { has: page.getByRole('heading', { name: 'Stablecoins' }) });
+  await stablecoins.getByText('No Ethereum source is connected, so payments cannot be detected.').waitFor();
+  await audit('Wallets with a stablecoin');
+  assert.equal(await usdc.isChecked(), true);
+  await usdc.click();
+  await eventually(isOn, (tokens) => tokens.length === 0);
+  await eventually(
+    () => usdc.isChecked(),
+    (checked) => !checked,
+  );
   noFaults();
 });

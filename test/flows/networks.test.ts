@@ -89,6 +89,12 @@ test('a network that the currency is not on is refused', async () => {
   refused(await app.test.get('/api/payments?network=lightning'), 'parameter_invalid', 'network');
   refused(await app.test.get(`/api/crypto/fees?currency=${TOKEN}`), 'parameter_missing', 'network');
   assert.equal(ok(await app.test.get('/api/crypto/fees?currency=BTC&network=bitcoin')).currency, 'BTC');
+  // What a source knows is in its native coin.
+  for (const path of ['fees?', `balance?address=0x${'ab'.repeat(20)}&`, `transaction/0x${'ab'.repeat(32)}?`])
+    for (const keyed of [app.test, app.live]) {
+      const reply = await keyed.get(`/api/crypto/${path}currency=${TOKEN}&network=ethereum`);
+      assert.deepEqual([reply.status, reply.json.error.code], [501, 'not_supported'], reply.text);
+    }
 });
 
 test('a token without a network: the customer chooses one, pays, and everything names it', async () => {
@@ -132,8 +138,8 @@ test('a token without a network: the customer chooses one, pays, and everything 
   assert.deepEqual([event!.event.data.currency, event!.event.data.network], [TOKEN, SECOND]);
   const of = { merchantId: app.merchant.merchantId, mode: 'test' as const };
   const [header, ...rows] = await all(exportPayments(app.app.ctx, { ...of, filter: NO_FILTER, columns: null }));
-  assert.match(header!, /,network$/);
-  assert.match(rows.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},25\\.500000,.*,${SECOND}$`));
+  assert.match(header!, /,network,verified_by$/);
+  assert.match(rows.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},25\\.500000,.*,${SECOND},[a-z_]*$`));
   const transfers = await all(exportTransfers(app.app.ctx, { ...of, from: new Date(0), until: new Date('9999-01-01') }));
   assert.match(transfers.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},${SECOND},25\\.500000,`));
 });

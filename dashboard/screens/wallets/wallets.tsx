@@ -122,7 +122,8 @@ const hasTokenWallet = (wallets: readonly Wallet[]): boolean =>
 function Tokens({ tokens, hasWallet }: { tokens: readonly Token[]; hasWallet: boolean }) {
   const may = useMay('settings.write');
   const act = useAct('POST /:mode/wallets/tokens', { refreshes: [['wallets']], done: 'Saved' });
-  const on = tokens.filter((token) => token.on).map(({ coin }) => coin);
+  // What was just chosen shows at once, until the reply says what is stored.
+  const on = act.isPending ? act.variables.body.tokens : tokens.filter((token) => token.on).map(({ coin }) => coin);
   return (
     <Card title="Stablecoins">
       <div className="grid gap-4 p-4">
@@ -133,13 +134,13 @@ function Tokens({ tokens, hasWallet }: { tokens: readonly Token[]; hasWallet: bo
         </p>
         <fieldset className="grid gap-3 sm:grid-cols-2">
           <legend className="sr-only">Stablecoins that customers can pay with</legend>
-          {tokens.map(({ coin, name, currency, network, on: isOn, readiness }) => (
+          {tokens.map(({ coin, name, currency, network, readiness }) => (
             <Tick
               key={coin}
               label={`${name} (${currency})`}
               hint={readiness?.missing[0]?.message ?? `On ${network}`}
-              checked={isOn}
-              disabled={!may || act.isPending || (!hasWallet && !isOn)}
+              checked={on.includes(coin)}
+              disabled={!may || (!hasWallet && !on.includes(coin))}
               onChange={(event) =>
                 act.mutate({ body: { tokens: event.target.checked ? [...on, coin] : on.filter((one) => one !== coin) } })
               }

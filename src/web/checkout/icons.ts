@@ -2,6 +2,7 @@
 import { type Asset, COIN, type Coin } from '../../core/coin.ts';
 import { Html } from '../html.ts';
 
+const letter = (text: string): string => `<text x="16" y="22" font-size="16" font-weight="700" text-anchor="middle">${text}</text>`;
 const SHAPES: Readonly<Partial<Record<Asset, readonly [color: string, shape: string]>>> = {
   BTC: [
     '#e8830c',
@@ -17,11 +18,15 @@ const SHAPES: Readonly<Partial<Record<Asset, readonly [color: string, shape: str
     '#a98a1f',
     '<path fill-rule="evenodd" d="M10.5 8H17c4.6 0 7 3.3 7 8s-2.4 8-7 8h-6.5v-6.9H9v-2.2h1.5zm3 2.7v4.2h4.3v2.2h-4.3v4.2h2.9c3.2 0 4.5-2 4.5-5.3s-1.3-5.3-4.5-5.3z"/>',
   ],
+  USDC: ['#2775ca', letter('$')],
+  USDT: ['#1f8a6b', letter('₮')],
+  EURC: ['#1a4fc4', letter('€')],
+  PYUSD: ['#10439c', letter('P')],
+  DAI: ['#b3730a', letter('D')],
 };
 export const coinIcon = (coin: Coin): Html => {
   const { asset } = COIN[coin];
-  const letter = `<text x="16" y="22" font-size="16" font-weight="700" text-anchor="middle">${asset[0]}</text>`;
-  const [color, shape] = SHAPES[asset] ?? ['#5b6472', letter];
+  const [color, shape] = SHAPES[asset] ?? ['#5b6472', letter(asset[0]!)];
   return new Html(
     `<svg class="ci" viewBox="0 0 32 32" aria-hidden="true"><circle cx="16" cy="16" r="16" fill="${color}"/><g fill="#fff">${shape}</g></svg>`,
   );
