@@ -791,7 +791,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -852,7 +852,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -929,7 +929,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -990,7 +990,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1116,7 +1116,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1177,7 +1177,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1309,7 +1309,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1370,7 +1370,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1447,7 +1447,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1508,7 +1508,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -1586,7 +1586,7 @@ export type Api = {
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
         accepted_short_usd: string | null;
-        /** Amount asked for, in US dollars. */
+        /** Requested amount, in US dollars. */
         amount_usd: string;
         /** What counts as received, in US dollars at the rates that applied. */
         amount_received_usd: string;
@@ -1647,7 +1647,7 @@ export type Api = {
         items_count?: number | undefined;
         /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
         tax?: string | undefined;
-        /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
         amount_fiat?: string | undefined;
         /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
         currency_fiat?: FiatCurrency | undefined;
@@ -2827,7 +2827,7 @@ export type Api = {
         queued: number;
         /** How many of them were delivered. */
         delivered: number;
-        /** How many of them failed again for good. */
+        /** How many of them failed again and are not retried. */
         failed: number;
       }[];
       has_more: boolean;
@@ -2860,7 +2860,7 @@ export type Api = {
         queued: number;
         /** How many of them were delivered. */
         delivered: number;
-        /** How many of them failed again for good. */
+        /** How many of them failed again and are not retried. */
         failed: number;
       };
     };
@@ -2891,7 +2891,7 @@ export type Api = {
         queued: number;
         /** How many of them were delivered. */
         delivered: number;
-        /** How many of them failed again for good. */
+        /** How many of them failed again and are not retried. */
         failed: number;
       };
     };

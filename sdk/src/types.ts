@@ -158,7 +158,7 @@ export type Payment = {
   accepted_short: string | null;
   /** The same in US dollars. Null when nothing is missing. */
   accepted_short_usd: string | null;
-  /** Amount asked for, in US dollars. */
+  /** Requested amount, in US dollars. */
   amount_usd: string;
   /** What counts as received, in US dollars at the rates that applied. */
   amount_received_usd: string;
@@ -210,7 +210,7 @@ export type Payment = {
   items_count?: number | undefined;
   /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
   tax?: string | undefined;
-  /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+  /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
   amount_fiat?: string | undefined;
   /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
   currency_fiat?: FiatCurrency | undefined;
@@ -249,7 +249,7 @@ export type PaymentListItem = {
   id: string;
   /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
   status: PaymentStatus;
-  /** Amount asked for, in US dollars. */
+  /** Requested amount, in US dollars. */
   amount_usd: string;
   /** Coin of the payment. Null until the customer chooses one. */
   currency: Coin | null;
@@ -329,7 +329,7 @@ export type CreatedPayment = {
   id: string;
   /** Payment page: send the customer here. */
   payment_url: string;
-  /** Amount asked for, in US dollars. */
+  /** Requested amount, in US dollars. */
   amount_usd: string;
   /** Number of item lines. Only for payments created with items. */
   items_count?: number | undefined;
@@ -362,7 +362,7 @@ export type CreatedTransaction = {
   id: string;
   /** Payment page: send the customer here. */
   payment_url: string;
-  /** Amount asked for, in US dollars. */
+  /** Requested amount, in US dollars. */
   amount_usd: string;
   /** Number of item lines. Only for payments created with items. */
   items_count?: number | undefined;
@@ -380,7 +380,7 @@ export type CreatedTransaction = {
   network: PaymentNetwork | null;
   /** Address to pay to. In test mode a test identifier, which cannot receive money. Null only if the coin is on several networks and the request names none: the customer then chooses the network on the payment page. */
   payment_address: string | null;
-  /** Amount asked for, in `currency_fiat`. */
+  /** Requested amount, in `currency_fiat`. */
   amount_fiat: string;
   /** Currency of `amount_fiat`. */
   currency_fiat: FiatCurrency;
@@ -621,7 +621,7 @@ export type Balance = {
 export type Fees = {
   /** Always true: failed requests return an error object instead. */
   success: boolean;
-  /** Coin asked for. */
+  /** Requested coin. */
   currency: Coin;
   /** When the estimate was made. */
   timestamp: string;
@@ -646,15 +646,15 @@ export type FeeEstimate = {
   fee_per_byte: number;
   /** How long until the first confirmation, as a range in minutes. */
   estimated_confirmation: string;
-  /** The same as `total_fee`. Only when BTC was asked for. */
+  /** The same as `total_fee`. Only when BTC was requested. */
   total_fee_btc?: string | undefined;
-  /** The same as `total_fee`. Only when ETH was asked for. */
+  /** The same as `total_fee`. Only when ETH was requested. */
   total_fee_eth?: string | undefined;
-  /** The same as `total_fee`. Only when LTC was asked for. */
+  /** The same as `total_fee`. Only when LTC was requested. */
   total_fee_ltc?: string | undefined;
-  /** The same as `total_fee`. Only when DASH was asked for. */
+  /** The same as `total_fee`. Only when DASH was requested. */
   total_fee_dash?: string | undefined;
-  /** The same as `total_fee`. Only when DOGE was asked for. */
+  /** The same as `total_fee`. Only when DOGE was requested. */
   total_fee_doge?: string | undefined;
   /** Fee of a typical payment, in the coin. */
   total_fee: string;
@@ -902,7 +902,7 @@ export type PaymentEventData = {
   accepted_short: string | null;
   /** The same in US dollars. Null when nothing is missing. */
   accepted_short_usd: string | null;
-  /** Amount asked for, in US dollars. */
+  /** Requested amount, in US dollars. */
   amount_usd: string;
   /** What counts as received, in US dollars at the rates that applied. */
   amount_received_usd: string;
@@ -954,7 +954,7 @@ export type PaymentEventData = {
   items_count?: number | undefined;
   /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
   tax?: string | undefined;
-  /** Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD. */
+  /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
   amount_fiat?: string | undefined;
   /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
   currency_fiat?: FiatCurrency | undefined;
@@ -1194,7 +1194,7 @@ export type WebhookRecovery = {
   queued: number;
   /** How many of them were delivered. */
   delivered: number;
-  /** How many of them failed again for good. */
+  /** How many of them failed again and are not retried. */
   failed: number;
 };
 

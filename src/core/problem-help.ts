@@ -217,7 +217,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Copy the address again as a whole. Do not change upper and lower case.',
   },
   coin_not_configured: {
-    why: 'A live payment was asked for in a coin for which this merchant has no active wallet, so there is no address to pay to.',
+    why: 'A live payment was requested in a coin for which this merchant has no active wallet, so there is no address to pay to.',
     fix: 'Add a wallet for the coin under Wallets. In test mode, all coins work without one.',
   },
   test_identifier_in_live: {

@@ -106,7 +106,7 @@ test('a node that does not answer, has never answered, or has pruned the next bl
     throw new ChainError('outage', 'the BTC node refuses user and password');
   });
   await assert.rejects(follower.step());
-  assert.deepEqual((await readReadiness(ctx)).reasons, ['BTC: the follower has not begun: the BTC node refuses user and password']);
+  assert.deepEqual((await readReadiness(ctx)).reasons, ['BTC: the follower has not started: the BTC node refuses user and password']);
   failAt(() => {});
   await follower.step();
   assert.deepEqual((await readReadiness(ctx)).reasons, []);

@@ -44,8 +44,8 @@ export async function readReadiness(ctx: Context): Promise<{
       if (report) peers[coin] = describePeers(report);
       if (syncing !== null) (tip ? warnings : reasons).push(`${coin}: ${syncing}`);
       for (const { text, grave } of found)
-        (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not begun: ${text}`}`);
-      if (!tip && found.length === 0 && syncing === null) reasons.push(`${coin}: the follower has not begun`);
+        (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not started: ${text}`}`);
+      if (!tip && found.length === 0 && syncing === null) reasons.push(`${coin}: the follower has not started`);
       if (tip && tip.unreadSeconds > UNREAD_SECONDS && !trouble?.catchUp)
         reasons.push(`${coin}: its source was read last ${Math.round(tip.unreadSeconds)} s ago`);
       else if (tip && tip.lagSeconds > INCOMPLETE_SECONDS && !trouble?.doubt)

@@ -49,7 +49,7 @@ export const BalanceReply = Type.Object({
   simulated: Type.Optional(Flag(SIMULATED, true)),
 });
 
-const FeeTotal = (coin: string) => Type.Optional(Decimal(`The same as \`total_fee\`. Only when ${coin} was asked for.`, '0.00001410'));
+const FeeTotal = (coin: string) => Type.Optional(Decimal(`The same as \`total_fee\`. Only when ${coin} was requested.`, '0.00001410'));
 export const FeeEstimate = Type.Object(
   {
     fee_per_byte: Type.Number({ description: 'Fee rate, in `fee_unit`.', examples: [12.5] }),
@@ -70,7 +70,7 @@ export const FeeEstimate = Type.Object(
 );
 export const FeesReply = Type.Object({
   success: Success,
-  currency: Coin('Coin asked for.'),
+  currency: Coin('Requested coin.'),
   timestamp: Time('When the estimate was made.'),
   fee_unit: Text('Unit of `fee_per_byte`: `sat/vB`, for ETH `gwei/gas`.', 'sat/vB'),
   typical_size: Count('Size of a typical payment: virtual bytes, for ETH gas.', 141),

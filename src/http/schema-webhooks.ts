@@ -264,7 +264,7 @@ export const RecoveryReply = Type.Object(
     total: Count('Deliveries that had failed, or were waiting for another attempt, when it began.', 120),
     queued: Count('How many of them have been sent again so far.', 120),
     delivered: Count('How many of them were delivered.', 87),
-    failed: Count('How many of them failed again for good.', 0),
+    failed: Count('How many of them failed again and are not retried.', 0),
   },
   { description: 'The progress of sending failed deliveries again.' },
 );

@@ -199,7 +199,7 @@ const Status = OneOf(
 );
 const CreatedStatus = OneOf('PaymentStatus', 'Always `pending` when a payment is created.', 'pending');
 const PaymentUrl = Text('Payment page: send the customer here.', 'https://pay.example/pay?id=pay_4fTq0ZcJb8sWn2LxR7vKd1Ye');
-const AmountUsd = Decimal('Amount asked for, in US dollars.', '25.50');
+const AmountUsd = Decimal('Requested amount, in US dollars.', '25.50');
 const CreatedAt = Time('When the payment was created.');
 const ExpiresAt = Time('When the customer can no longer pay on time.', '2026-11-21T11:00:00.000Z');
 const CoinAmount = 'in the coin of the payment';
@@ -247,7 +247,7 @@ export const TransactionCreated = Type.Object({
     Text('An address.', 'test_btc_success'),
     `Address to pay to. In test mode a test identifier, which cannot receive money. ${NetworkLater}`,
   ),
-  amount_fiat: Decimal('Amount asked for, in `currency_fiat`.', '25.50'),
+  amount_fiat: Decimal('Requested amount, in `currency_fiat`.', '25.50'),
   currency_fiat: OneOf('FiatCurrency', 'Currency of `amount_fiat`.', 'USD'),
   fiat_rate: OrNull(Decimal('A rate.', '0.92165000'), 'Units of `currency_fiat` for one US dollar. Null when the currency is USD.'),
   fiat_rate_source: OrNull(
@@ -399,7 +399,7 @@ export const Detail = Type.Object(
       Decimal('Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items.', '0.00'),
     ),
     amount_fiat: Type.Optional(
-      Decimal('Amount asked for, in `currency_fiat`. Only for payments priced in another currency than USD.', '25.50'),
+      Decimal('Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD.', '25.50'),
     ),
     currency_fiat: Type.Optional(
       OneOf('FiatCurrency', 'Currency of `amount_fiat`. Only for payments priced in another currency than USD.', 'EUR'),

@@ -286,7 +286,7 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
     if (!local && !token) throw new Problem('invalid_api_key');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
   });
-  // Loaded when it is asked for: a fault in an example must not keep the service from starting.
+  // Loaded on request: a fault in an example must not keep the service from starting.
   const document = packOnce(async () => JSON.stringify((await import('./openapi.ts')).openapiDocument(ctx.settings.publicUrl)));
   app.get('/openapi.json', async (request, reply) => sendPacked(request, reply.type('application/json; charset=utf-8'), await document()));
 }

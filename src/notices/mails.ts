@@ -53,7 +53,7 @@ export async function sendDueMails(ctx: Context): Promise<number> {
   return due.length;
 }
 
-/** Emails in the queue, and emails that failed for good in the last day. */
+/** Emails in the queue, and emails that failed permanently in the last day. */
 export async function readMailQueue(ctx: Context): Promise<{ waiting: number; failed: number }> {
   const [row] = await ctx.db.sql<{ waiting: bigint; failed: bigint }[]>`
     select (select count(*) from mails where due_at is not null) as waiting,

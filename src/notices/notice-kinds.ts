@@ -54,7 +54,7 @@ const grouped = (value: Detail[string] | undefined): string => String(value).rep
 
 const IF_NOT_YOU =
   'If this wasn’t you, sign in, change your password, and sign out everywhere else. If you can’t sign in, contact the operator of this service.';
-const IF_UNEXPECTED = 'If nobody on your team meant to do this, undo it and change the password of the account that did it.';
+const IF_UNEXPECTED = 'If nobody on your team meant to do this, undo it, and change the password or revoke the API key that was used.';
 
 /**
  * Which roles get an email by default, and the words of it. Every kind shows at the bell unless it is turned off.

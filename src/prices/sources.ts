@@ -252,7 +252,7 @@ export function createSources(
       fetch: async (outgoing) => {
         // An unlisted asset is not a failure. No data at all is one, whatever its form.
         const seen = (await ask(outgoing, listing, clock.now())).filter((o) => o !== null);
-        if (seen.length === 0) throw new Error('no price is in its answer');
+        if (seen.length === 0) throw new Error('its answer contains no price');
         return seen;
       },
     };

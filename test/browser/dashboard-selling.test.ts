@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { asIfFollowed } from '../kit/app.ts';
+import { createLink } from '../../src/payments/links.ts';
+import { asIfFollowed, eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { openTab, readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
@@ -271,6 +272,7 @@ test('links: empty list, created by keyboard, edited, shown as a QR code, archiv
     assert.deepEqual(guest.faults, []);
     await guest.close();
   }
+  await linkContinues();
   await page.reload();
   await page.getByRole('link', { name: '2, newest' }).waitFor();
   await page.getByRole('button', { name: 'Actions for Donation' }).focus();
@@ -284,6 +286,29 @@ test('links: empty list, created by keyboard, edited, shown as a QR code, archiv
   await page.locator('tbody').getByText('Archived', { exact: true }).waitFor();
   noFaults();
 });
+
+/** While nothing can be paid, the page of a link says so and checks again; then it shows its form. */
+async function linkContinues(): Promise<void> {
+  const { sql } = app.app.ctx.db;
+  const link = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null };
+  const { id } = await createLink(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live', link, also: async () => {} });
+  const url = `${app.url}/link/${id}`;
+  const isOpen = () => fetch(url).then(({ ok }) => ok);
+  const paused = await sql<{ id: string }[]>`update wallets set active = false, paused_at = clock_timestamp() where active returning id`;
+  await eventually(isOpen, (open) => !open);
+  const guests = await Promise.all([true, false].map((scripts) => openTab(browser, url, { scripts })));
+  for (const guest of guests) {
+    await guest.page.getByText('This page checks again automatically').waitFor();
+    assert.equal(await guest.page.locator('main').getByRole('button').count(), 0);
+  }
+  await audit('the page of a link that nobody can pay', { on: guests[0]!.page });
+  await sql`update wallets set active = true, paused_at = null where id = any(${paused.map(({ id: wallet }) => wallet)})`;
+  for (const guest of guests) {
+    await guest.page.locator('main').getByRole('button', { name: 'Continue' }).waitFor();
+    await guest.close();
+  }
+  await sql`delete from payment_links where id = ${id}`;
+}
 
 test('the button: a secret key is cleared with a warning, a public one is in the HTML, the preview follows', async () => {
   await page.getByRole('button', { name: 'Button', exact: true }).click();

@@ -114,6 +114,7 @@ test('search finds sections, operations and errors, also by the beginning of a w
     (await first('rotate webhook secret')).some((path) => path.startsWith('/docs/api#') || path.startsWith('/docs/guides/webhooks')),
   );
   assert.ok((await first('idempotency_conflict')).some((path) => path.startsWith('/docs/errors')));
+  assert.equal((await first('webhook'))[0], '/docs/guides/webhooks', 'the page about it, not a section that mentions it');
   assert.ok((await first('bitcion')).includes('/docs/guides/bitcoin'));
   assert.deepEqual(await first('zzzzqqqq'), []);
   for (const question of ['e', '<script>alert(1)</script>', ' '.repeat(50), 'a '.repeat(60), '%']) {

@@ -282,7 +282,7 @@ describe('payments read from Blockbook servers', { concurrency: 3 }, () => {
       });
     }));
 
-  test('a source that takes over and lacks the newest blocks takes nothing back', () =>
+  test('a source that takes over without the newest blocks undoes nothing', () =>
     tell({}, async (story) => {
       const { app, chain, servers } = story;
       const behind = chain.copy();

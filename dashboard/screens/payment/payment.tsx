@@ -119,7 +119,7 @@ const Both = ({ amount, currency, usd }: { amount: string; currency: string; usd
   </span>
 );
 
-/** What an ended payment still waits for: the merchant's word about money that arrived. */
+/** What an ended payment still waits for: the merchant's decision on money that arrived. */
 function Decide({ data: { payment, uncounted } }: { data: Full }) {
   const held = uncounted.filter(({ state }) => state === 'held');
   const short = shortUsd(payment);

@@ -159,7 +159,7 @@ export function Screen() {
       <Sought value={filters.search}>
         <ListCard
           label="Payments"
-          // Not before its columns are known: a table that is there does not move.
+          // Waits until the columns are known, so that the table does not move after it appears.
           list={own.isPending ? { ...list, rows: [], isPending: true } : list}
           shown={shown}
           columns={listed}

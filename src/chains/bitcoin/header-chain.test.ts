@@ -168,7 +168,7 @@ test('what comes before a faulty header is kept, and nothing after it', async ()
   assert.deepEqual(chain.tip(), describeMined(MINABLE, tipOf(blocks)));
 });
 
-test('the branch with the most work is the best one, however many blocks another has; the first one stays among equals', async () => {
+test('the branch with the most work is the best one, however many blocks another has; of two with the same work, the first one stays', async () => {
   const { chain, blocks } = minedChain(60);
   await chain.add(sent(blocks));
   // Slow blocks get easier: more of them, with less work in all.

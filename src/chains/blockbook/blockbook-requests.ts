@@ -1,4 +1,4 @@
-/** Requests to a Blockbook server. Servers count requests; one that asked for a rest is left alone until it is over. */
+/** Requests to a Blockbook server. Servers count requests; one that asked to slow down gets none until the time it named. */
 import type { Clock } from '../../core/clock.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { ChainError } from '../chain.ts';

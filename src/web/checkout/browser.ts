@@ -284,6 +284,20 @@ const loop = (): void => {
   }, delay);
 };
 
+/** The page of a link has no payment whose changes are announced: it is loaded again once the service answers with its form. */
+const recheck = (): void => {
+  setTimeout(async () => {
+    try {
+      if (!document.hidden && (await fetch(location.href)).ok) return location.reload();
+    } catch {
+      // Offline: the next check may succeed.
+    }
+    delay = Math.min(30000, delay * 1.2);
+    recheck();
+  }, delay);
+};
+
+if ('live' in body.dataset && !id) recheck();
 if (id && 'live' in body.dataset) {
   setTimeout(listen);
   loop();

@@ -12,7 +12,8 @@ import { Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
 import { mark, SIGNS } from './icons.ts';
 import { linkToContact } from './page.ts';
-import { sendDocument } from './shell.ts';
+import { unavailableText } from './parts.ts';
+import { REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
 /** An amount above the maximum is a typing error of the payer: the form is shown again. */
@@ -41,11 +42,12 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
   ) => {
     const language = languageOf(request, merchant);
     const { theme, accent, origins } = merchant.settings;
-    const { title, main } =
-      status === 503
-        ? renderUnavailable(link, merchant, language)
-        : renderLink(link, merchant, { language, token: tokenOf(link.id), given, wrong });
-    return sendDocument(request, reply, { status, title, main, language, theme, accent, origins, path: `/link/${link.id}` }, { secure });
+    const waits = status === 503;
+    const { title, main } = waits
+      ? renderUnavailable(link, merchant, language)
+      : renderLink(link, merchant, { language, token: tokenOf(link.id), given, wrong });
+    const page = { status, title, main, language, theme, accent, origins, path: `/link/${link.id}` };
+    return sendDocument(request, reply, { ...page, live: waits, refresh: waits ? REFRESH_SECONDS : null }, { secure });
   };
 
   pages.get('/link/:id', { exposeHeadRoute: false }, async (request, reply) => {
@@ -84,14 +86,15 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
   });
 }
 
-/** Said before the form, so that nobody starts a payment that cannot be paid. */
-function renderUnavailable(link: PaymentLink, merchant: Merchant, { words, tag }: Language): { title: string; main: Html } {
+/** Shown in place of the form, so that nobody starts a payment that cannot be paid. */
+function renderUnavailable(link: PaymentLink, merchant: Merchant, language: Language): { title: string; main: Html } {
+  const { words, tag } = language;
   const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: link.id }, words, 'first');
   return {
     title: words.unavailable,
     main: html`<main id="main" class="result" data-state="unavailable">
 <header class="hero warn">${mark('warn')}<h1 id="h" tabindex="-1">${words.unavailable}</h1><p class="usd"><bdi>${merchant.name}</bdi></p></header>
-<p class="lead">${words.nothingCharged}</p>${contact}
+<p class="lead">${unavailableText(language)}</p>${contact}
 <p><a class="main${contact === null ? '' : ' second'}" id="reload" href="/link/${link.id}?lang=${tag}">${words.retry}</a></p></main>`,
   };
 }

@@ -25,6 +25,7 @@ import {
   timeOf,
   tip,
   txLink,
+  unavailableText,
   unlisted,
 } from './parts.ts';
 import { drawQr } from './qr.ts';
@@ -170,7 +171,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
     case 'choose':
       return html`${itemList(view, options)}${coinForm(view, options, 'c')}`;
     case 'unavailable':
-      return lead(isTooSmall(view) ? words.nothingCharged : `${words.nothingCharged}${after(words.nothingCharged, words.checksAgain)}`);
+      return lead(isTooSmall(view) ? words.nothingCharged : unavailableText(options.language));
     case 'awaiting':
       return payTo(view, options);
     case 'underpaid':

@@ -36,7 +36,7 @@ export function fiatNote({ request: { fiat }, facts }: CustomerView, language: L
   const rate = `1 USD = ${formatDecimal(fiat.rateE8, 8, 2)} ${fiat.currency}`;
   const source = fiat.source === 'sample' ? language.words.sample : fiat.source;
   const day = dayOf(new Date(fiat.at), language);
-  return tip(html`<bdi>= ${language.usd(facts.targetUsdCents)} · ${rate}</bdi> (${source}, ${day})`);
+  return tip(html`<bdi>= ${language.usd(facts.targetUsdCents)} · ${rate}</bdi> · ${source} · ${day}`);
 }
 
 /** Something that must not be missed. */
@@ -46,6 +46,8 @@ export const tip = (text: string | Html, sign = SIGNS.info): Html => html`<p cla
 
 /** Joins sentences; a full-width period needs no space after it. */
 export const after = (text: string, next: string): string => `${text.endsWith('。') ? '' : ' '}${next}`;
+/** For a page that continues as soon as something can be paid. */
+export const unavailableText = ({ words }: Language): string => `${words.nothingCharged}${after(words.nothingCharged, words.checksAgain)}`;
 export const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 export const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
 

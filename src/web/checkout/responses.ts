@@ -8,11 +8,9 @@ import { mark } from './icons.ts';
 import { type PageState, renderPage } from './page.ts';
 import type { Fault, PageOptions } from './parts.ts';
 import { renderReceipt } from './receipt.ts';
-import { type Document, sendDocument } from './shell.ts';
+import { type Document, REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { chooseLanguage, type Language, type Locale, matchLocale } from './words.ts';
 
-/** Browsers without scripts reload the page to show changes. */
-const REFRESH_SECONDS = 5;
 const RELOADED: readonly PageState[] = ['unavailable', 'awaiting', 'underpaid', 'processing'];
 
 const transport = (ctx: Context) => ({ secure: ctx.settings.paymentPageUrl.startsWith('https:') });

@@ -10,6 +10,9 @@ import { SIGNS } from './icons.ts';
 import { accentSheet, BASE } from './style.ts';
 import { type Language, LOCALES, type Locale } from './words.ts';
 
+/** Browsers without scripts reload a page to show changes. */
+export const REFRESH_SECONDS = 5;
+
 /** A file as browsers receive it: without types and comments, named by a hash of its contents. */
 export function browserScript(file: string): string {
   return stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'))
@@ -33,7 +36,7 @@ export type Document = {
   accent?: string | null;
   /** Origins that may show the page in a frame; empty forbids all. */
   origins?: readonly string[];
-  /** Whether the page waits for something and should subscribe to updates. */
+  /** Whether the page waits for something: that of a payment subscribes to updates, that of a link checks again. */
   live?: boolean;
   /** Seconds after which a browser without scripts reloads it. */
   refresh?: number | null;

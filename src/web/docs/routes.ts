@@ -86,7 +86,7 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
   const url = ctx.settings.publicUrl;
   const documents = readDocuments();
   const contents = contentsOf(documents);
-  // Loaded when they are asked for: a fault in an example must not keep the service from starting.
+  // Loaded on request: a fault in an example must not keep the service from starting.
   const search = once(async () => (await import('./search.ts')).createSearch(documents));
   const text = (path: string, headers: Record<string, string>, make: () => string | Promise<string>): void => {
     const packed = packOnce(make);

@@ -7,7 +7,7 @@ export const NEXT_PEER_MS = 10_000;
 /** Peers that are asked for one block at the same time. */
 const MAX_ASKED = 3;
 
-/** Reads a block of which the header is known. `check` throws when the bytes are not that block. Errors: an Error when no peer has it. */
+/** Reads a block whose header is known. `check` throws when the bytes are not that block. Errors: an Error when no peer has it. */
 export async function downloadBlock<T>({
   block,
   peers,

@@ -1,4 +1,4 @@
-/** The addresses of peers that are known, and which one is tried next. Nobody who tells many addresses decides whom we connect to. */
+/** The known addresses of peers, and which one is tried next. A peer that sends many addresses cannot decide which peers we connect to. */
 import { randomInt } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Clock } from '../../../core/clock.ts';

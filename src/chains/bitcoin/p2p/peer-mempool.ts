@@ -17,7 +17,7 @@ const cut = (remembered: Map<string, string> | Set<string>): void => {
     remembered.delete(oldest);
   }
 };
-/** Without the ones that cannot be read, of which nobody can be paid. */
+/** Leaves out transactions that cannot be read: they cannot pay anyone. */
 function parse(relayed: readonly RelayedTransaction[], family: BitcoinFamily): RawTransaction[] {
   return relayed.flatMap(({ bytes }) => {
     try {

@@ -1,4 +1,4 @@
-/** How the connection to a network's peers is: written by the process that has it, read by the others and by operators. */
+/** The state of the connections to a network's peers: written by the process that has them, read by the others and by operators. */
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import type { Sql } from '../../../db/db.ts';
 

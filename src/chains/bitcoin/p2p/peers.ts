@@ -218,7 +218,7 @@ async function discover(state: State): Promise<void> {
   if (book.size() < limits.connections * 2) book.add(state.fallback, { kind: 'fallback', teller: 'fallback' });
 }
 
-/** While no block arrives, peers are exchanged, the least useful first, so that peers that surround us do not keep us. */
+/** While no block arrives, peers are replaced, the least useful first, so that hostile peers cannot isolate this service. */
 function rotate(state: State): void {
   const nowMs = state.clock.monotonicMs();
   if (state.given.length > 0 || nowMs - state.rotatedMs < state.limits.rotateMs || !state.isStale()) return;
