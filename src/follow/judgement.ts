@@ -3,8 +3,8 @@ import type { SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode } from '../core/coin.ts';
 import type { GuardCode, GuardReason, Quorum } from '../core/guard.ts';
-import type { StoredSource } from '../payments/chain-state.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
+import { type StoredSource, sourcesToJson } from '../payments/stored-sources.ts';
 import type { Cursor } from './cursor.ts';
 import type { Evidence } from './source-agreement.ts';
 
@@ -88,7 +88,7 @@ export async function writeJudgement(
       insert into chain_guard (coin, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
         lock_usd_cents, sources)
       values (${chainCode(coin)}, ${binding}, ${row.reasons}, ${row.codes}, ${row.agreedHash}, ${row.agreedHeight}, ${row.aboveCents},
-        ${row.above}, ${row.lockCents}, ${tx.json(sources as never)})
+        ${row.above}, ${row.lockCents}, ${tx.json(sourcesToJson(sources) as never)})
       on conflict (coin) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
         agreed_hash = case when ${keeps} then chain_guard.agreed_hash else excluded.agreed_hash end,
         agreed_height = case when ${keeps} then chain_guard.agreed_height else excluded.agreed_height end,

@@ -1,7 +1,7 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
 import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '../core/coin.ts';
 import { FIATS, type Fiat } from '../core/fiat.ts';
-import { asBoolean, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import { asBoolean, asList, asObject, asText, asTexts, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type MerchantSettings = {
@@ -84,7 +84,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     accent: asText(stored.accent),
     theme: oneOf(THEMES, stored.theme) ?? DEFAULTS.theme,
     locale: asText(stored.locale),
-    origins: textsOf(stored.origins),
+    origins: asTexts(stored.origins),
     autoReturn: asBoolean(stored.autoReturn) ?? DEFAULTS.autoReturn,
     payerCancel: asBoolean(stored.payerCancel) ?? DEFAULTS.payerCancel,
     kiosk: asBoolean(stored.kiosk) ?? DEFAULTS.kiosk,
@@ -100,7 +100,6 @@ export function settingsFromJson(value: unknown): MerchantSettings {
 }
 
 const tokensIn = (stored: readonly unknown[]): Coin[] => COINS.filter((coin) => isToken(coin) && stored.includes(coin));
-const textsOf = (value: unknown): string[] => asList(value).flatMap((entry) => asText(entry) ?? []);
 
 /** Raised confirmations; a coin that is gone and a tier that cannot be read are left to the table. */
 function confirmationsFromJson(value: unknown): MerchantSettings['confirmations'] {

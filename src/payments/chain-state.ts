@@ -1,9 +1,8 @@
 /** What the followers and the guard recorded about each chain, as payments, readiness, metrics and operators read it. */
-import type { SourceState } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
 import { COIN, type Coin, chainCode, leadingCoins } from '../core/coin.ts';
-import type { Trust } from '../core/trust.ts';
+import { type StoredSource, sourcesFromJson } from './stored-sources.ts';
 
 /** After this many failures at one block it is named, and operators are notified. */
 export const BLOCK_FAILURES = 3;
@@ -101,17 +100,6 @@ export function explainTrouble({ failures, failure, failingBlock, doubt, catchUp
   return found;
 }
 
-/** One source as the guard last found it. */
-export type StoredSource = {
-  name: string;
-  trust: Trust;
-  state: SourceState['state'];
-  reason: string | null;
-  height: number | null;
-  /** The highest block that was read and that this source has; null: not known. */
-  through: number | null;
-  software: string | null;
-};
 export type GuardView = {
   /** Names the chain. */
   coin: Coin;
@@ -127,9 +115,11 @@ export type GuardView = {
 /** The guard's findings, for readiness, metrics and lookups; in the order of the coins. */
 export async function readGuards(ctx: Context): Promise<GuardView[]> {
   const rows = await ctx.db.sql<
-    (Omit<GuardView, 'coin'> & { code: string })[]
+    (Omit<GuardView, 'coin' | 'sources'> & { code: string; sources: unknown })[]
   >`select coin as code, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
   return leadingCoins().flatMap((coin) =>
-    rows.flatMap(({ code, ...row }) => (code === chainCode(coin) && ctx.chains.has(COIN[coin].chain) ? [{ coin, ...row }] : [])),
+    rows.flatMap(({ code, sources, ...row }) =>
+      code === chainCode(coin) && ctx.chains.has(COIN[coin].chain) ? [{ coin, ...row, sources: sourcesFromJson(sources) }] : [],
+    ),
   );
 }

@@ -1,10 +1,12 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
+
 import type { Context } from '../context.ts';
 import { type Coin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core/payment.ts';
+import { asTextMap } from '../core/stored-json.ts';
 import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
 import { heldDetail } from './detail.ts';
@@ -194,8 +196,9 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
   }
 }
 
-type StoredRow = Omit<Row, 'transfers' | 'request' | 'uncounted'> & {
+type StoredRow = Omit<Row, 'transfers' | 'request' | 'metadata' | 'uncounted'> & {
   request: unknown;
+  metadata: unknown;
   uncounted: unknown;
   transfers: Stored<TransferRow>[] | null;
 };
@@ -214,6 +217,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   return rows.map((row) => ({
     ...row,
     request: requestFromJson(row.request),
+    metadata: asTextMap(row.metadata),
     uncounted: uncountedFromJson(row.uncounted),
     transfers: (row.transfers ?? []).map(withValues),
   }));

@@ -1,6 +1,6 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
 
-import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, simulate, WAITING } from '../chains/simulated.ts';
+import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, simulate } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import { COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
@@ -18,9 +18,10 @@ import type {
   Uncounted,
 } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
+import { asTextMap } from '../core/stored-json.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 import { MAX_INLINE, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
-import { requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
+import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
@@ -62,8 +63,6 @@ export type PaymentRecord = {
   offsetMs: number;
 };
 
-type StoredPlay = { coin: Coin; scenario: string; units: string; startedAt: string };
-
 type Row = Marks & {
   id: string;
   merchantId: string;
@@ -78,7 +77,7 @@ type Row = Marks & {
   createdWith: 'secret' | 'public';
   request: unknown;
   invoiceId: string | null;
-  metadata: Record<string, string>;
+  metadata: unknown;
   scenario: string | null;
   createdAt: Date;
   extendedUntil: Date | null;
@@ -97,7 +96,7 @@ type Row = Marks & {
   /** Empty for a payment with more than MAX_INLINE transfers. */
   transfers: StoredTransfer[] | null;
   hasMany: boolean;
-  simulation: StoredPlay[] | null;
+  simulation: unknown;
   offsetSeconds: bigint | null;
   realNow: Date;
 };
@@ -329,12 +328,10 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     },
     transfers,
     tips: row.mode === 'live' ? tips : {},
-    plays: (row.simulation ?? [])
-      .filter(({ scenario }) => scenario !== WAITING)
-      .map((play) => ({ ...play, units: BigInt(play.units), startedAt: new Date(play.startedAt) })),
+    plays: playsFromJson(row.simulation),
     request: requestFromJson(row.request),
     invoiceId: row.invoiceId,
-    metadata: row.metadata,
+    metadata: asTextMap(row.metadata),
     createdWith: row.createdWith,
     scenario: scenarioFromText(row.scenario),
     realNow: row.realNow,

@@ -38,7 +38,8 @@ export const metadataPairs = (tx: Sql | Tx, made: Fragment): Fragment => tx`
 /** Removes the current metadata of payments from the index; before it changes, in the same transaction. */
 export async function dropMetadataPairs(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx`
-    delete from payment_metadata d using payments p, jsonb_each_text(p.metadata) as m
+    delete from payment_metadata d using payments p,
+      jsonb_each_text(case when jsonb_typeof(p.metadata) = 'object' then p.metadata else '{}' end) as m
     where p.id = any(${[...ids]}::text[]) and d.merchant_id = p.merchant_id and d.mode = p.mode and d.sequence = p.sequence
       and d.pair = md5(m.key || chr(1) || m.value)::uuid`;
 }

@@ -12,6 +12,7 @@ import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
+import { asTexts } from '../core/stored-json.ts';
 import { isDust, isGone, mayChangeCoin } from '../core/transfer.ts';
 import { lockEnd } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
@@ -29,6 +30,7 @@ import { askedOf, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
 import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
+import { playToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
@@ -136,8 +138,8 @@ async function quoted(...args: Parameters<typeof addQuote>): Promise<PaymentReco
 }
 
 async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
-  const [row] = await tx<{ sources: string[] }[]>`select sources from quotes where payment_id = ${paymentId} and number = ${index + 1}`;
-  return row!.sources;
+  const [row] = await tx<{ sources: unknown }[]>`select sources from quotes where payment_id = ${paymentId} and number = ${index + 1}`;
+  return asTexts(row?.sources);
 }
 
 function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
@@ -288,8 +290,8 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
   }
   const { coin: shown, remainingUnits } = settle(facts, record.transfers, tipsOf(record), now);
   const units = shown === coin && remainingUnits > 0n ? remainingUnits : quote.units;
-  const play = { coin, scenario, units: units.toString(), startedAt: now.toISOString() };
-  await tx`update simulations set more = more || ${tx.json([play])} where payment_id = ${facts.id}`;
+  const play = playToJson({ coin, scenario, units, startedAt: now });
+  await tx`update simulations set more = more || ${tx.json([play] as never)} where payment_id = ${facts.id}`;
   return true;
 }
 

@@ -20,12 +20,14 @@ type Lane = { merchantId: string; mode: Mode; days: number };
 
 /** One round over merchants with erasure: one step per mode, so that its cost is bounded. Returns how many were erased. */
 export async function erasePayerData(ctx: Context): Promise<number> {
+  // A setting that is not a whole number of days erases nothing, and does not stop the other merchants.
   const lanes = await ctx.db.sql<Lane[]>`
-    select m.id as "merchantId", l.mode, (m.settings->>'retentionDays')::int as days
-    from merchants m cross join unnest(array['live', 'test']) as l (mode) left join erasures e on e.merchant_id = m.id and e.mode = l.mode
-    where m.settings->>'retentionDays' is not null
+    select m.id as "merchantId", l.mode, m.days
+    from (select id, case when jsonb_typeof(settings->'retentionDays') = 'number' and settings->>'retentionDays' ~ '^[1-9][0-9]{0,4}$'
+        then (settings->>'retentionDays')::int end as days from merchants) as m cross join unnest(array['live', 'test']) as l (mode) left join erasures e on e.merchant_id = m.id and e.mode = l.mode
+    where m.days is not null
       and ((select p.created_at from payments p where p.merchant_id = m.id and p.mode = l.mode and p.sequence > coalesce(e.through_sequence, 0)
-          order by p.sequence limit 1) < clock_timestamp() - make_interval(days => (m.settings->>'retentionDays')::int)
+          order by p.sequence limit 1) < clock_timestamp() - make_interval(days => m.days)
         or exists (select 1 from due_work d where d.kind = ${DUE} and d.merchant_id = m.id and d.due_at <= clock_timestamp()))
     order by m.id, l.mode limit ${LANES}`;
   let erased = 0;

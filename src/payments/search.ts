@@ -1,8 +1,10 @@
 /** The dashboard's queries of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
+
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
+import { asTexts } from '../core/stored-json.ts';
 import type { Fragment, Sql } from '../db/db.ts';
 import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { ListItem } from './queries.ts';
@@ -192,7 +194,7 @@ export type Moment = {
   blockHeight: bigint | null;
   /** US dollars per coin when a coin was chosen, and the price sources that agreed on it. */
   rateE8: bigint | null;
-  sources: string[] | null;
+  sources: string[];
   /** The API key that created the payment. */
   key: { id: string; name: string; hint: string } | null;
 };
@@ -203,7 +205,7 @@ export async function listMoments(
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
 ): Promise<Moment[]> {
   const { sql } = ctx.db;
-  return sql<Moment[]>`
+  const rows = await sql<(Omit<Moment, 'sources'> & { sources: unknown })[]>`
     with p as (select * from payments where id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}),
     moments (at, place, kind, what, coin, units, ref, actor, block_height, rate_e8, sources, key) as (
       select created_at, 0, 'created', created_with, null, null::numeric, null,
@@ -220,12 +222,13 @@ export async function listMoments(
       union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
             -- Matched by number, because the decision's time may come from a test clock.
-            and (a.after->>'number')::int = d.number order by a.id limit 1), null, null, null, null
+            and a.after->'number' = to_jsonb(d.number) order by a.id limit 1), null, null, null, null
         from decisions d join p on d.payment_id = p.id
       union all select e.created_at, 5, 'event', e.type, null, null, null, null, null, null, null, null
         from events e join p on e.payment_id = p.id where e.type <> 'payment.created'
     )
     select at, kind, what, coin, units, ref, actor, block_height as "blockHeight", rate_e8 as "rateE8", sources, key from moments order by at, place`;
+  return rows.map((row) => ({ ...row, sources: asTexts(row.sources) }));
 }
 
 /** For each owner, a text that changes when any of the payments may have: the newest event. One query for all open dashboards. */

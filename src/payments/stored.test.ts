@@ -5,7 +5,17 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { COINS, chainOf } from '../core/coin.ts';
 import type { Rules, TransferValue } from '../core/payment.ts';
-import { outputsFromJson, requestFromJson, requestToJson, rulesFromJson, rulesToJson, valuesFromJson, valuesToJson } from './stored.ts';
+import {
+  outputsFromJson,
+  playsFromJson,
+  playToJson,
+  requestFromJson,
+  requestToJson,
+  rulesFromJson,
+  rulesToJson,
+  valuesFromJson,
+  valuesToJson,
+} from './stored.ts';
 import type { PaymentRequest } from './view.ts';
 
 const FOLDER = join(import.meta.dirname, '../../test/fixtures/stored');
@@ -145,4 +155,27 @@ test('the outputs of a transfer are read completely or not at all', () => {
     'text',
   ])
     assert.equal(outputsFromJson(other), 'unreadable');
+});
+
+test('scenarios of a test payment have a version; one that cannot be read, or is unknown or `waiting`, is omitted', () => {
+  const play = { coin: 'BTC', scenario: 'underpaid', units: 10n ** 20n, startedAt: new Date('2026-11-21T10:00:00Z') } as const;
+  const stored = JSON.parse(JSON.stringify(playToJson(play)));
+  assert.equal(stored.v, 1);
+  const { v: _, ...unversioned } = stored;
+  assert.deepEqual(playsFromJson([stored, unversioned]), [play, play]);
+  for (const change of [
+    { coin: 'XMR' },
+    { scenario: 'waiting' },
+    { scenario: 'hope' },
+    { units: 5 },
+    { units: '1.5' },
+    { startedAt: 'soon' },
+    { startedAt: 7 },
+  ])
+    assert.deepEqual(playsFromJson([{ ...stored, ...change }, stored]), [play], JSON.stringify(change));
+  for (const name of Object.keys(unversioned)) {
+    const { [name]: missing, ...others } = stored;
+    assert.deepEqual(playsFromJson([others]), [], name);
+  }
+  for (const damaged of [null, undefined, 'x', 5, {}, [null], [[]], ['x']]) assert.deepEqual(playsFromJson(damaged), []);
 });

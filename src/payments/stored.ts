@@ -2,10 +2,11 @@
  * The JSON in the columns of payments: written with a format version, read field by field. A field that an older version did not
  * write, such as a coin or a rule that was added later, gets its default.
  */
+import { type Play, SCENARIOS } from '../chains/simulated.ts';
 import { ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
-import { asBigint, asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import { asBigint, asList, asObject, asText, asTime, asWhole, type Json, oneOf } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest } from './view.ts';
 
 /**
@@ -169,6 +170,22 @@ export const uncountedFromJson = (value: unknown): Uncounted[] =>
     const stored = asObject(entry);
     const [coin, state, units] = [oneOf(COINS, stored.coin), oneOf(UNCOUNTED_STATES, stored.state), asBigint(stored.units)];
     return coin === null || state === null || units === null ? [] : [{ coin, state, units, usdE8: asBigint(stored.usdE8) }];
+  });
+
+export const playToJson = ({ units, startedAt, ...play }: Play): Json => ({
+  v: VERSION,
+  ...play,
+  units: String(units),
+  startedAt: startedAt.toISOString(),
+});
+
+/** The scenarios of a test payment. One that this version does not know is omitted, as is `waiting`. */
+export const playsFromJson = (value: unknown): Play[] =>
+  asList(value).flatMap((entry) => {
+    const stored = asObject(entry);
+    const [coin, scenario, units] = [oneOf(COINS, stored.coin), oneOf(SCENARIOS, stored.scenario), asBigint(stored.units)];
+    const startedAt = asTime(stored.startedAt);
+    return coin === null || scenario === null || units === null || startedAt === null ? [] : [{ coin, scenario, units, startedAt }];
   });
 
 /** The outputs that a transfer covers. Null if it is one output, `unreadable` if any part cannot be read: a partial list would be wrong. */

@@ -1,8 +1,10 @@
 /** The texts that payments can be found by, and the worker that keeps their index. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { type Coin, isCoin, type Mode } from '../core/coin.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
+import { asObject, asText, asTextMap } from '../core/stored-json.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 
@@ -49,8 +51,8 @@ type Row = {
   id: string;
   invoiceId: string | null;
   description: string | null;
-  metadata: Record<string, string>;
-  fiat: { amount?: unknown; currency?: unknown } | null;
+  metadata: unknown;
+  fiat: unknown;
   amountUsdCents: bigint;
   quotes: [coin: string, units: string, address: string][] | null;
   transfers: [coin: string, units: string, txid: string | null][] | null;
@@ -59,16 +61,18 @@ type Row = {
 };
 
 function fieldsOf(row: Row): TextField[] {
-  const { fiat, quotes, transfers } = row;
+  const { quotes, transfers } = row;
+  const fiat = asObject(row.fiat);
+  const [fiatAmount, currency] = [asText(fiat.amount), asText(fiat.currency)];
   const amount = (coin: string, units: string) => (isCoin(coin) ? `${formatUnits(coin as Coin, BigInt(units))} ${coin}` : null);
   const all: [field: string, text: string | null][] = [
     ['id', row.id],
     ['invoice_id', row.invoiceId],
     ['description', row.description],
-    ...Object.entries(row.metadata).map(([key, value]): [string, string] => [`metadata.${key}`, value]),
+    ...Object.entries(asTextMap(row.metadata)).map(([key, value]): [string, string] => [`metadata.${key}`, value]),
     ['email', row.email],
     ['amount_usd', `${formatUsd(row.amountUsdCents)} USD`],
-    ['amount_fiat', fiat ? `${fiat.amount} ${fiat.currency}` : null],
+    ['amount_fiat', fiatAmount === null || currency === null ? null : `${fiatAmount} ${currency}`],
     ...(quotes ?? []).flatMap(([coin, units, address]): [string, string | null][] => [
       ['amount', amount(coin, units)],
       ['payment_address', address],

@@ -139,7 +139,7 @@ const entry = ({ at, kind, what, coin, units, ref, actor, blockHeight, rateE8, s
     actor,
     block_height: blockHeight === null ? null : Number(blockHeight),
     rate: rateE8 === null ? null : formatDecimal(rateE8, 8, 2),
-    rate_sources: sources ?? [],
+    rate_sources: sources,
     key,
     delivery: null,
   }) as Entry;
@@ -149,7 +149,7 @@ const deliveryEntry = ({ at, eventType, id, endpointId, url, state, attemptCount
     kind: 'delivery',
     delivery: { id, endpoint_id: endpointId, host: new URL(url).host, state, attempt_count: attemptCount, failure },
   }) as Entry;
-const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: null, rateE8: null, sources: null, key: null };
+const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: null, rateE8: null, sources: [], key: null };
 
 export const FILTERS = {
   status: Type.Optional(StatusName),
