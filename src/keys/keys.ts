@@ -1,4 +1,5 @@
 /** API keys: issued once, hashed at rest, found within microseconds. */
+
 import { hash as digestOf } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
@@ -6,6 +7,7 @@ import { base62, newId } from '../core/id.ts';
 import { isNetwork, matchNetworks } from '../core/networks.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
+import { asTexts } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
 
@@ -70,27 +72,40 @@ export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
 
 /** Of the row `k`: neither revoked nor past its end. */
 const IS_ACTIVE = (sql: Sql | Tx) => sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > clock_timestamp())`;
-/** A public key without its own origins uses those of its merchant. */
-const ORIGINS_OF_MERCHANT = (sql: Sql) => sql`array(select jsonb_array_elements_text(coalesce(m.settings->'origins', '[]')))`;
+
+/**
+ * The origins of a merchant, which public keys without their own use. None means every site, so a list that cannot be read becomes one
+ * that no site matches.
+ */
+export function sharedOrigins(stored: unknown): readonly string[] {
+  const origins = asTexts(stored);
+  const isEmpty = stored === null || stored === undefined || (Array.isArray(stored) && stored.length === 0);
+  return origins.length > 0 || isEmpty ? origins : [''];
+}
 
 async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
   const [row] = await sql<
-    { id: string; merchantId: string; mode: Mode; kind: KeyKind; origins: string[]; plan: Plan; readOnly: boolean; allowedIps: string[] }[]
+    (Pick<KeyOwner, 'merchantId' | 'mode' | 'kind' | 'plan' | 'readOnly' | 'origins'> & {
+      id: string;
+      allowedIps: string[];
+      shared: unknown;
+    })[]
   >`
-    select k.id, k.read_only as "readOnly", k.allowed_ips as "allowedIps", k.merchant_id as "merchantId", k.mode, k.kind, m.plan,
-      case when k.kind = 'public' and k.origins = '{}' then ${ORIGINS_OF_MERCHANT(sql)} else k.origins end as origins
+    select k.id, k.read_only as "readOnly", k.allowed_ips as "allowedIps", k.merchant_id as "merchantId", k.mode, k.kind, m.plan, k.origins,
+      case when k.kind = 'public' and k.origins = '{}' then m.settings->'origins' end as shared
     from keys k join merchants m on m.id = k.merchant_id
     where k.hash = ${hash} and ${IS_ACTIVE(sql)}`;
   if (!row) return null;
-  const { id, allowedIps, ...owner } = row;
-  return { keyId: id, ...owner, allows: allowedIps.length === 0 ? fromAnywhere : matchNetworks(allowedIps) };
+  const { id, allowedIps, shared, ...owner } = row;
+  const origins = owner.origins.length > 0 ? owner.origins : sharedOrigins(shared);
+  return { keyId: id, ...owner, origins, allows: allowedIps.length === 0 ? fromAnywhere : matchNetworks(allowedIps) };
 }
 
 /** Whether any public key may be used from the origin: a preflight carries no key. */
 export async function originAllowedByAnyKey(ctx: Context, origin: string): Promise<boolean> {
   const [row] = await ctx.db.sql<{ found: boolean }[]>`
     select exists (select 1 from keys k where kind = 'public' and ${IS_ACTIVE(ctx.db.sql)} and ${origin} = any(origins))
-      or exists (select 1 from merchants where settings->'origins' ? ${origin}) as found`;
+      or exists (select 1 from merchants where jsonb_typeof(settings->'origins') = 'array' and settings->'origins' ? ${origin}) as found`;
   return row?.found ?? false;
 }
 
