@@ -4,7 +4,7 @@ import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
 import { queueMails } from './mails.ts';
-import { describe, type NoticeRow, noticePath, noticeText } from './notice-kinds.ts';
+import { describe, detailFromJson, type NoticeRow, noticePath, noticeText } from './notice-kinds.ts';
 
 const MOST_LINES = 50;
 /** People whose mails are due that one round serves. */
@@ -90,13 +90,16 @@ async function sendHeldOf(ctx: Context, tx: Tx, { userId }: { userId: string }):
   // The second of two workers finds nothing left.
   const [user] = await tx<{ email: string }[]>`select email from users where id = ${userId} for no key update`;
   // Only of merchants that the person is still a member of.
-  const held = await tx<(NoticeRow & { merchant: string; at: Date; total: bigint })[]>`
+  const held = await tx<(Omit<NoticeRow, 'detail'> & { detail: unknown; merchant: string; at: Date; total: bigint })[]>`
     with taken as (delete from held_mails where user_id = ${userId} and due_at <= ${ctx.clock.now()} returning notice_id)
     select n.mode, n.kind, n.detail, n.at, m.name as merchant, count(*) over () as total
     from taken join notices n on n.id = taken.notice_id join merchants m on m.id = n.merchant_id
     where exists (select 1 from members where members.merchant_id = n.merchant_id and members.user_id = ${userId})
     order by n.id limit ${MOST_LINES}`;
-  const told = await describe(tx, held);
+  const told = await describe(
+    tx,
+    held.map((row) => ({ ...row, detail: detailFromJson(row.detail) })),
+  );
   const [first] = told;
   if (!user || !first) return;
   const [timing] = await tx<{ timeZone: string }[]>`select time_zone as "timeZone" from mail_timings where user_id = ${userId}`;

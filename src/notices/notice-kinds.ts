@@ -1,6 +1,7 @@
 /** The kinds of notices: their words, who gets them by email, and the screen that each is about. */
 import type { Mode } from '../core/coin.ts';
 import { type MemberRole, ROLES } from '../core/roles.ts';
+import { asObject, type Json } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { attentionWords, reversedWords } from './payment-notices.ts';
 
@@ -21,6 +22,23 @@ export const NOTICE_KINDS = [
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 export type Detail = Readonly<Record<string, string | number | null>>;
+
+/** Grows when the meaning of a field changes. Details without a version have the first form. */
+const VERSION = 1;
+export const detailToJson = (detail: Detail): Json => ({ ...detail, v: VERSION });
+/** Fields that are neither text nor numbers are left out. */
+export const detailFromJson = (value: unknown): Detail =>
+  Object.fromEntries(
+    Object.entries(asObject(value)).filter(
+      (field): field is [string, string | number | null] =>
+        field[0] !== 'v' && (field[1] === null || typeof field[1] === 'string' || typeof field[1] === 'number'),
+    ),
+  );
+/** What a sentence says for a field that another version did not store. */
+const UNKNOWN: Detail = {
+  ...{ ip: 'an unknown address', host: 'an unknown host', by: 'Someone', asked_by: 'Someone', name: 'unnamed', reason: '' },
+  ...{ exception: 'unknown', percent: '?', used: '?', limit: '?', wrong: 'several', height: '?' },
+};
 
 /** What may change about how a person signs in. `by`: the operator, else the person. */
 export type AccountChange =
@@ -175,7 +193,7 @@ export const KINDS: Readonly<
     // To operators of the install, in every role.
     mailed: ROLES,
     words: ({ coin, height, reason }) =>
-      `Block ${grouped(height)} of ${coin} cannot be read. Payments in this block and later ones are not detected until it can. ${String(reason)}`,
+      `Block ${grouped(height)} of ${coin ?? 'a chain'} cannot be read. Payments in this block and later ones are not detected until it can. ${String(reason)}`,
     to: 'operator',
   },
 };
@@ -184,7 +202,7 @@ const lengthOf = (minutes: number): string =>
 /** About the person's own account or the install, not about a merchant. */
 export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
 
-export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words(detail);
+export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words({ ...UNKNOWN, ...detail });
 
 /** The screen it is about, below the dashboard's mode. */
 export const noticePath = (kind: NoticeKind, detail: Detail): string =>

@@ -9,6 +9,8 @@ import { queueMails } from './mails.ts';
 import {
   type Detail,
   describe,
+  detailFromJson,
+  detailToJson,
   isAlwaysMailed,
   KINDS,
   NOTICE_KINDS,
@@ -38,7 +40,7 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
   if (notices.length === 0) return;
   const made = await tx<{ id: bigint }[]>`
     insert into notices (merchant_id, mode, kind, detail)
-    select * from jsonb_to_recordset(${tx.json(notices.map((n) => ({ merchant_id: n.merchantId, mode: n.mode, kind: n.kind, detail: n.detail })) as never)})
+    select * from jsonb_to_recordset(${tx.json(notices.map((n) => ({ merchant_id: n.merchantId, mode: n.mode, kind: n.kind, detail: detailToJson(n.detail) })) as never)})
       as r (merchant_id text, mode text, kind text, detail jsonb) returning id`;
   if (!ctx.mail) return;
   const groups = new Map<string, (NewNotice & { id: bigint })[]>();
@@ -94,7 +96,7 @@ export async function notifyOperators(ctx: Context, tx: Tx, notice: OwnNotice): 
 
 type OwnNotice = { kind: OwnKind; detail: Detail };
 async function notifyUsers(ctx: Context, tx: Tx, userIds: string[], { kind, detail, about }: OwnNotice & { about: string }): Promise<void> {
-  await tx`insert into notices (user_id, kind, detail) select id, ${kind}, ${tx.json(detail)} from unnest(${userIds}::text[]) as u (id)`;
+  await tx`insert into notices (user_id, kind, detail) select id, ${kind}, ${tx.json(detailToJson(detail) as never)} from unnest(${userIds}::text[]) as u (id)`;
   if (!ctx.mail) return;
   const wanting = await tx<{ email: string }[]>`
     select u.email from users u where u.id = any(${userIds}::text[])
@@ -171,12 +173,13 @@ export async function listNotices(
   const [read = NOTHING_READ] = await sql<ReadThrough[]>`
     select read_through as live, read_through_test as test from notice_reads
     where user_id = ${reader.userId} and merchant_id = ${reader.merchantId}`;
-  const found = await sql<Notice[]>`
+  const found = await sql<(Omit<Notice, 'detail'> & { detail: unknown })[]>`
     select *, id > case when mode = 'test' then ${read.test}::bigint else ${read.live}::bigint end as unread
     from (${rows({ after: startingAfter, read: NOTHING_READ, limit: limit + 1 })}) as n`;
   const [count] = await sql<{ unread: bigint }[]>`
     select count(*) as unread from (${rows({ after: null, read, limit: MOST_UNREAD })}) as n`;
-  return { notices: await describe(sql, found.slice(0, limit)), hasMore: found.length > limit, unread: Number(count!.unread) };
+  const page = found.slice(0, limit).map((row) => ({ ...row, detail: detailFromJson(row.detail) }));
+  return { notices: await describe(sql, page), hasMore: found.length > limit, unread: Number(count!.unread) };
 }
 
 /** Marks all notices that a mode shows, up to one of them, as read. */
