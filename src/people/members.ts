@@ -1,17 +1,22 @@
 /** Members of a merchant, the setup link that creates the first one, and the audit log. */
+
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { MemberRole } from '../core/roles.ts';
+import { asObject, type Json } from '../core/stored-json.ts';
 import type { Tx } from '../db/db.ts';
 import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
 
 export type Actor = { userId: string; name: string; ip: string };
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
 
-/** Every change calls this in its transaction. `before` and `after` hold what changed, never a secret. */
+/**
+ * Every change calls this in its transaction. `before` and `after` hold the fields that changed, never a secret. They are shown as they
+ * are, whatever their names, so they have no version.
+ */
 export async function writeAudit(
   tx: Tx,
   entry: { merchantId: string; mode: Mode | null; actor: Actor; action: string; object: string; before?: object; after?: object },
@@ -48,8 +53,8 @@ export type AuditEntry = {
   object: string;
   /** Of a user, as it is now. */
   objectName: string | null;
-  before: Record<string, unknown> | null;
-  after: Record<string, unknown> | null;
+  before: Json | null;
+  after: Json | null;
   ip: string;
   at: Date;
 };
@@ -61,6 +66,8 @@ export type AuditFilter = {
   from: Date | null;
   until: Date | null;
 };
+
+const changeFromJson = (value: unknown): Json | null => (value === null ? null : asObject(value));
 
 /** The audit log, newest first, paged along an index of the merchant. It has few rows, because people write them. */
 export async function listAudit(
@@ -86,13 +93,16 @@ export async function listAudit(
     limit,
     further: startingAfter !== null,
     isExact: mode === null && rest.length === 0,
-    find: (bound) => sql<AuditEntry[]>`
+    find: async (bound) => {
+      const rows = await sql<(Omit<AuditEntry, 'before' | 'after'> & { before: unknown; after: unknown })[]>`
       select id, mode, actor_id as "actorId", actor_name as "actorName", action, object, before, after, ip, at,
         (select name from users where users.id = object) as "objectName"
       from (select * from audit_log ${candidates} ${bound}) as a
       where true ${rest.reduce((all, one) => sql`${all} ${one}`, sql``)} ${mode === null ? sql`` : sql`and mode = ${mode}`} ${from === null ? sql`` : sql`and at >= ${from}`}
         ${until === null ? sql`` : sql`and at < ${until}`}
-      order by id desc limit ${limit + 1}`,
+      order by id desc limit ${limit + 1}`;
+      return rows.map((row) => ({ ...row, before: changeFromJson(row.before), after: changeFromJson(row.after) }));
+    },
     candidateKeys: sql`select id from audit_log ${candidates}`,
     last: (key) => sql<{ id: string; at: Date }[]>`select id::text, at from audit_log where id = ${key}`,
   });

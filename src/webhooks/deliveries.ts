@@ -5,6 +5,7 @@ import type { Mode } from '../core/coin.ts';
 import type { DeliveredEvent } from '../core/event.ts';
 import { idOfNumber, newId, numberOfId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { asTextMap } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { getEndpoint, requireWebhooks } from './endpoints.ts';
 import { forgetHours } from './health.ts';
@@ -196,11 +197,15 @@ export async function getDelivery(
     select ${columns(sql)}, v.body from deliveries d join events v on v.id = d.event_id
     where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode}`;
   if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
-  const attempts = await sql<Attempt[]>`
+  const attempts = await sql<(Omit<Attempt, 'requestHeaders'> & { requestHeaders: unknown })[]>`
     select number, at, duration_ms as "durationMs", url, status, failure, request_headers as "requestHeaders", reply
     from attempts where delivery_id = ${number} order by number desc limit 100`;
   const { body, ...item } = row;
-  return { ...itemOf(ctx, item), body, attempts: attempts.toReversed() };
+  return {
+    ...itemOf(ctx, item),
+    body,
+    attempts: attempts.toReversed().map((one) => ({ ...one, requestHeaders: asTextMap(one.requestHeaders) })),
+  };
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Settings of the business and the payment page: what each changes, refuses and logs; actions of customers; erasing customer data. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { createKey } from '../../src/keys/keys.ts';
 import { erasePayerData } from '../../src/payments/retention.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -312,4 +313,48 @@ test('erasing: off by default; then customer data of payments that ended long ag
     (text) => text === null,
   );
   assert.equal((await sql`select 1 from due_work where kind = 'erase' and key = ${open.id}`).length, 0);
+});
+
+test('JSON of a wrong type in the database stops neither requests, lists nor erasing', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  const { id } = await create({ metadata: { order: '7' } });
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'underpaid' });
+  await app.test.post(`/v1/payments/${id}/cancel`);
+  const json = (value: unknown) => sql.json(value as never);
+  await sql`update simulations set more = ${json([{ coin: 'XMR' }, 7])} where payment_id = ${id}`;
+  await sql`update quotes set sources = ${json({ kraken: 1 })} where payment_id = ${id}`;
+  await sql`update payments set metadata = ${json(['order', '7'])} where id = ${id}`;
+  await sql`insert into notices (merchant_id, mode, kind, detail) values (${merchantId}, 'test', 'usage', ${json([80])})`;
+  await sql`
+    insert into audit_log (merchant_id, mode, actor_name, action, object, before, after, ip)
+    select ${merchantId}, 'test', 'Olga', 'payment.damaged', ${id}, ${json(7)}, jsonb_build_object('decision', kind, 'number', 'first'), ''
+    from decisions where payment_id = ${id}`;
+  await owner.post('/test/preferences', { views: [{ name: 'Late ones', query: 'exception=late' }] });
+  await sql`update preferences set value = ${json({ views: 1 })}`;
+
+  const payment = await app.test.get(`/api/payment/${id}`);
+  assert.deepEqual([payment.status, payment.json.status, payment.json.metadata], [200, 'cancelled', {}]);
+  const { timeline } = (await owner.get(`/test/payments/${id}`)).json;
+  assert.deepEqual(timeline.find(({ kind }: { kind: string }) => kind === 'coin_chosen').rate_sources, []);
+  assert.ok(timeline.some(({ kind }: { kind: string }) => kind === 'decision'));
+  assert.match((await owner.get('/test/notices')).json.data[0].text, /^You have used \?%/);
+  const [entry] = (await owner.get('/test/audit?action=payment.damaged')).json.data;
+  assert.deepEqual([entry.before, entry.after.number], [{}, 'first']);
+  assert.deepEqual((await owner.get('/test/preferences')).json.views, []);
+  assert.deepEqual((await app.test.post(`/v1/payments/${id}`, { metadata: { order: '8' } })).json.metadata, { order: '8' });
+
+  const origin = 'https://shop.example';
+  for (const settings of [
+    { origins: { [origin]: 1 }, retentionDays: 30.5 },
+    { origins: 7, retentionDays: 'soon' },
+  ]) {
+    await sql`update merchants set settings = settings || ${json(settings)} where id = ${merchantId}`;
+    assert.equal(await erasePayerData(ctx), 0);
+    // A new key, because what is known of a key is kept for a moment. Unreadable origins allow no site.
+    const { key } = await createKey(ctx, { merchantId, mode: 'test', kind: 'public' });
+    const reply = await app.as(key).post('/api/payment/create/simple', { amount_usd: 5 }, { origin });
+    assert.deepEqual([reply.status, reply.json.error.code], [403, 'origin_not_allowed']);
+  }
 });

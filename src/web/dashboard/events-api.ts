@@ -1,7 +1,9 @@
 /** Payment events, as they were sent to webhook endpoints. */
+
 import Type from 'typebox';
 import type { Mode } from '../../core/coin.ts';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
+import { asObject, asText } from '../../core/stored-json.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
 import { getEvent, listEvents } from '../../webhooks/events.ts';
@@ -13,12 +15,11 @@ const Item = Type.Object({ id: PlainText, mode: ModeName, type: PlainText, payme
 /** Maximum number of endpoints per event; a merchant has fewer. */
 const MOST_DELIVERIES = 100;
 
-type Body = { data?: { id?: string } };
 const itemOf = (mode: Mode, event: { id: string; type: string; body: Uint8Array; createdAt: Date }) => ({
   id: event.id,
   mode,
   type: event.type,
-  payment_id: (JSON.parse(Buffer.from(event.body).toString()) as Body).data?.id ?? null,
+  payment_id: asText(asObject(asObject(JSON.parse(Buffer.from(event.body).toString())).data).id),
   created_at: event.createdAt.toISOString(),
 });
 

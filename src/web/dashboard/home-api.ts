@@ -1,5 +1,5 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
-import Type, { type Static } from 'typebox';
+import Type from 'typebox';
 import { COINS } from '../../core/coin.ts';
 import { formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
@@ -8,7 +8,7 @@ import { countAttention } from '../../payments/attention.ts';
 import { readCoinHealth } from '../../payments/coin-health.ts';
 import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../../payments/days.ts';
 import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboarding.ts';
-import { PREFERENCES, readPreferences, setPreference } from '../../people/preferences.ts';
+import { readPreferences, setPreferences } from '../../people/preferences.ts';
 import { listHealth } from '../../webhooks/health.ts';
 import { Readiness, readinessBody } from './coin-readiness.ts';
 import { CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
@@ -186,7 +186,7 @@ export const HOME: readonly Route[] = [
     handle: async (call) => {
       const of = { merchantId: call.member.merchantId, userId: call.signedIn.userId };
       const own = await readPreferences(call.ctx, of);
-      const { dismissed = false, polls = false } = (own.onboarding ?? {}) as { dismissed?: boolean; polls?: boolean };
+      const { dismissed, polls } = own.onboarding;
       const { done, webhook, payable, sources } = await readOnboarding(call.ctx, { ...of, mode: call.mode, polls });
       return {
         success: true,
@@ -204,9 +204,7 @@ export const HOME: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), views: Type.Array(View), columns: Nullable(Columns) }),
     handle: async (call) => {
       const own = await readPreferences(call.ctx, { merchantId: call.member.merchantId, userId: call.signedIn.userId });
-      // Only this API writes them, in the form of the schemas.
-      const views = (own['payments.views'] ?? []) as Static<typeof View>[];
-      return { success: true, views, columns: (own['payments.columns'] ?? null) as Static<typeof Columns> | null };
+      return { success: true, views: own.views, columns: own.columns };
     },
   }),
   // Preferences are personal, so changes are not written to the audit log.
@@ -222,9 +220,8 @@ export const HOME: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       const { views, columns, onboarding } = call.body;
-      const given = { 'payments.views': views, 'payments.columns': columns, onboarding } as const;
       const of = { merchantId: call.member.merchantId, userId: call.signedIn.userId };
-      for (const name of PREFERENCES) if (given[name] !== undefined) await setPreference(call.ctx, { ...of, name, value: given[name] });
+      await setPreferences(call.ctx, { ...of, ...(views && { views }), ...(columns && { columns }), ...(onboarding && { onboarding }) });
       return { success: true };
     },
   }),
