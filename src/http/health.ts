@@ -1,5 +1,4 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
-
 import { explainReport, isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, type Family, NATIVE_COINS } from '../core/coin.ts';

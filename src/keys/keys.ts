@@ -1,5 +1,4 @@
 /** API keys: issued once, hashed at rest, found within microseconds. */
-
 import { hash as digestOf } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';

@@ -1,5 +1,4 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
-
 import type { Context } from '../context.ts';
 import { type Coin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';

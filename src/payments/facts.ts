@@ -1,5 +1,4 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
-
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, simulate } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';

@@ -1,5 +1,4 @@
 /** The operations on a payment. Each one writes facts through `lockAndSettle`; none of them sets a status. */
-
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '../chains/address.ts';

@@ -1,5 +1,4 @@
 /** The dashboard's queries of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
-
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import type { Exception, PaymentStatus } from '../core/payment.ts';

@@ -1,5 +1,4 @@
 /** The texts that payments can be found by, and the worker that keeps their index. */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { type Coin, isCoin, type Mode } from '../core/coin.ts';

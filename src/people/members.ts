@@ -1,5 +1,4 @@
 /** Members of a merchant, the setup link that creates the first one, and the audit log. */
-
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, type Mode } from '../core/coin.ts';

@@ -1,5 +1,4 @@
 /** The delivery log: listing, reading with all attempts, resending one or all failed ones, and deleting after 30 days. */
-
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { DeliveredEvent } from '../core/event.ts';

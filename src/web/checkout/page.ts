@@ -1,5 +1,4 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
-
 import { paymentUri } from '../../chains/address.ts';
 import { COIN, type Coin, chainOf, kindOf } from '../../core/coin.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';

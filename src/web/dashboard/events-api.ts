@@ -1,5 +1,4 @@
 /** Payment events, as they were sent to webhook endpoints. */
-
 import Type from 'typebox';
 import type { Mode } from '../../core/coin.ts';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
