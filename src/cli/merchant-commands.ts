@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { MODES } from '../core/coin.ts';
 import { formatDecimal, formatUsd } from '../core/money.ts';
 import { PLANS } from '../core/plan.ts';
-import { listKeys } from '../keys/key-ring.ts';
-import { createKey, revokeKey } from '../keys/keys.ts';
+import { listApiKeys } from '../keys/key-ring.ts';
+import { createApiKey, revokeApiKey } from '../keys/keys.ts';
 import { setBranding } from '../merchants/branding.ts';
 import { createMerchant, getMerchant, listMerchants, setPlan } from '../merchants/merchants.ts';
 import { THEMES } from '../merchants/stored-settings.ts';
@@ -98,7 +98,7 @@ export const MERCHANT_COMMANDS: Commands = {
       await getMerchant(ctx, owner);
       const kind = flags.type === undefined ? null : oneOf(flags.type, KINDS, 'type');
       const wanted = { kind, active: flags.ended === undefined, limit: limitOf(flags), startingAfter: flags.after ?? null };
-      const page = await listKeys(ctx, { ...owner, ...wanted });
+      const page = await listApiKeys(ctx, { ...owner, ...wanted });
       return {
         keys: page.items.map((key) => ({
           ...{ id: key.id, type: key.kind, name: key.name, hint: key.hint, read_only: key.readOnly },
@@ -120,7 +120,7 @@ export const MERCHANT_COMMANDS: Commands = {
     },
     notes: 'The key is shown once.',
     run: async (ctx, flags) => {
-      const made = await createKey(ctx, {
+      const made = await createApiKey(ctx, {
         ...ownerOf(flags),
         kind: oneOf(need(flags, 'type'), KINDS, 'type'),
         origins: commaList(flags.origins),
@@ -133,7 +133,7 @@ export const MERCHANT_COMMANDS: Commands = {
     about: 'Revoke an API key; it stops working within a second',
     options: { key: { value: 'ID', about: 'Key, such as key_... ("key list" shows them)', required: true } },
     run: async (ctx, flags) => {
-      await revokeKey(ctx, { keyId: need(flags, 'key') });
+      await revokeApiKey(ctx, { keyId: need(flags, 'key') });
       return { key_id: flags.key, revoked: true };
     },
   },

@@ -78,7 +78,7 @@ const lockOf = (claim: Uint8Array): bigint => Buffer.from(claim).readBigInt64BE(
  * Locks each key for this transaction and finds its stored reply. `busy`: another request is running with it (waiting would hold up
  * the batch). Claims must be distinct.
  */
-export async function claimKeys(tx: Tx, claims: readonly Claim[]): Promise<('busy' | 'mismatch' | 'free' | StoredReply)[]> {
+export async function claimIdempotencyKeys(tx: Tx, claims: readonly Claim[]): Promise<('busy' | 'mismatch' | 'free' | StoredReply)[]> {
   const locked = await tx<{ taken: boolean }[]>`
     select pg_try_advisory_xact_lock(k.lock) as taken
     from unnest(${tx.array(
@@ -137,7 +137,7 @@ export async function runOnce(
 ): Promise<StoredReply & { replayed: boolean }> {
   return db.begin(async (tx) => {
     if (claim) {
-      const [state] = await claimKeys(tx, [claim]);
+      const [state] = await claimIdempotencyKeys(tx, [claim]);
       if (typeof state === 'object') {
         return { ...state, body: state.sealed && sealing ? sealing.open(bytesOf(state.body)) : state.body, replayed: true };
       }

@@ -46,7 +46,7 @@ const SLACK_MS = 10 * 60_000;
  * Converts a time range to a key range, because keys are indexed and grow with time: about twenty probes per end, in one statement,
  * instead of scanning all newer rows. The times themselves must still be compared. `rows` are a table and a condition on its owner.
  */
-export async function keysWithin(
+export async function rowKeysWithin(
   sql: Sql,
   { key, time, rows, from, until }: { key: string; time: string; rows: Fragment; from: Date | null; until: Date | null },
 ): Promise<{ within: Fragment }> {

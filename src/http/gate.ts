@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import { clientNetwork } from '../core/networks.ts';
 import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import { findKey, type KeyOwner, originAllowedByAnyKey } from '../keys/keys.ts';
+import { findApiKey, type KeyOwner, originAllowedByAnyKey } from '../keys/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { createClientReader, type ReadClient } from './client.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
@@ -73,7 +73,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
   const identify: Gate['identify'] = async (request) => {
     const bearer = /^Bearer ([\x21-\x7e]{1,200})$/i.exec(request.headers.authorization ?? '')?.[1];
     request.clientIp ||= client(request).ip;
-    request.keyOwner = bearer === undefined ? null : await findKey(ctx, bearer);
+    request.keyOwner = bearer === undefined ? null : await findApiKey(ctx, bearer);
     return request.keyOwner;
   };
   return {

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { createKey, type KeyKind } from './keys.ts';
+import { createApiKey, type KeyKind } from './keys.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 export type Key = {
@@ -39,7 +39,7 @@ const columns = (sql: Sql | Tx) => sql`
   ${IS_ACTIVE(sql)} as "isActive"`;
 
 /** Keys, newest first: active ones, or revoked and expired ones. Errors: cursor_invalid. */
-export async function listKeys(
+export async function listApiKeys(
   ctx: Context,
   {
     merchantId,
@@ -64,7 +64,7 @@ export async function listKeys(
 }
 
 /** One key; locked when read in a transaction that changes it. Errors: key_not_found. */
-export async function getKey(ctx: Context, { merchantId, mode, keyId, tx }: Owner & { keyId: string; tx?: Tx }): Promise<Key> {
+export async function getApiKey(ctx: Context, { merchantId, mode, keyId, tx }: Owner & { keyId: string; tx?: Tx }): Promise<Key> {
   const sql = tx ?? ctx.db.sql;
   const [row] = await sql<Key[]>`
     select ${columns(sql)} from keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode} ${tx ? sql`for update` : sql``}`;
@@ -83,7 +83,7 @@ type NewKey = {
   expiresInDays: number | null;
 };
 /** Creates a key. Its text is only in the result and is not stored. Errors: key_limit_reached, parameter_invalid. */
-export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }: Owner & NewKey): Promise<{ key: Key; text: string }> {
+export async function addApiKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }: Owner & NewKey): Promise<{ key: Key; text: string }> {
   const { kind, origins } = made;
   if (kind === 'secret' && origins.length > 0) {
     throw new Problem('parameter_invalid', { reason: 'only public keys have origins' }, { param: 'origins' });
@@ -93,24 +93,24 @@ export async function addKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }
   const [counted] = await tx<{ keys: number }[]>`
     select count(*)::int as keys from keys where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(tx)}`;
   if (counted!.keys >= MOST_KEYS) throw new Problem('key_limit_reached', { limit: MOST_KEYS, mode });
-  const { keyId, key: text } = await createKey(ctx, { merchantId, mode, ...made, tx });
-  return { key: await getKey(ctx, { merchantId, mode, keyId, tx }), text };
+  const { keyId, key: text } = await createApiKey(ctx, { merchantId, mode, ...made, tx });
+  return { key: await getApiKey(ctx, { merchantId, mode, keyId, tx }), text };
 }
 
 /**
  * Creates a key that replaces an old one. The old key ends now or after the given time, never later than its own expiry; the new key
  * gets the same lifetime again. Errors: key_not_found, key_ended, key_limit_reached.
  */
-export async function rollKey(
+export async function rollApiKey(
   ctx: Context,
   tx: Tx,
   { merchantId, mode, keyId, ends, createdBy, actorId }: Owner & { keyId: string; ends: RollEnds; createdBy: string; actorId: string },
 ): Promise<{ key: Key; text: string; old: Key }> {
-  const before = await getKey(ctx, { merchantId, mode, keyId, tx });
+  const before = await getApiKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive || before.replacedBy !== null) throw new Problem('key_ended', { id: keyId });
   const { kind, name, origins, readOnly, allowedIps, createdAt, expiresAt } = before;
   const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / 86_400_000));
-  const { key, text } = await addKey(ctx, tx, {
+  const { key, text } = await addApiKey(ctx, tx, {
     ...{ merchantId, mode, kind, name, origins, readOnly, allowedIps },
     ...{ createdBy, actorId, expiresInDays },
   });
@@ -120,31 +120,31 @@ export async function rollKey(
         ? tx`revoked_at = clock_timestamp()`
         : tx`expires_at = least(expires_at, clock_timestamp() + make_interval(secs => ${ROLL_ENDS[ends]}))`
     } where id = ${keyId}`;
-  return { key, text, old: await getKey(ctx, { merchantId, mode, keyId, tx }) };
+  return { key, text, old: await getApiKey(ctx, { merchantId, mode, keyId, tx }) };
 }
 
 /**
  * Revokes a key. The person confirms by typing its name. All processes reject it within a second. Errors: key_not_found, key_ended,
  * parameter_invalid.
  */
-export async function endKey(
+export async function endApiKey(
   ctx: Context,
   tx: Tx,
   { merchantId, mode, keyId, name }: Owner & { keyId: string; name: string },
 ): Promise<{ before: Key; after: Key }> {
-  const before = await getKey(ctx, { merchantId, mode, keyId, tx });
+  const before = await getApiKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive) throw new Problem('key_ended', { id: keyId });
   if (name.trim() !== before.name) throw new Problem('parameter_invalid', { reason: 'it must be the name of this key' }, { param: 'name' });
   await tx`update keys set revoked_at = clock_timestamp() where id = ${keyId}`;
-  return { before, after: await getKey(ctx, { merchantId, mode, keyId, tx }) };
+  return { before, after: await getApiKey(ctx, { merchantId, mode, keyId, tx }) };
 }
 
 /** Requests of a key in the last 24 hours, by whole hours; at most a minute behind. */
-export async function readKeyCalls(
+export async function readApiKeyCalls(
   ctx: Context,
   { merchantId, mode, keyId }: Owner & { keyId: string },
 ): Promise<{ calls: bigint; failed: bigint }> {
-  await getKey(ctx, { merchantId, mode, keyId });
+  await getApiKey(ctx, { merchantId, mode, keyId });
   const [row] = await ctx.db.sql<{ calls: bigint; failed: bigint }[]>`
     select coalesce(sum(calls), 0)::bigint as calls, coalesce(sum(failed), 0)::bigint as failed from key_hours
     where key_id = ${keyId} and hour > clock_timestamp() - interval '25 hours'`;

@@ -50,7 +50,7 @@ const cacheOf = perContext(() => new Map<string, { at: number; owner: Promise<Ke
  * The owner of an API key; null when it is malformed, unknown or revoked. Results may be up to one second old, so every process
  * rejects a revoked key within a second.
  */
-export function findKey(ctx: Context, text: string): Promise<KeyOwner | null> {
+export function findApiKey(ctx: Context, text: string): Promise<KeyOwner | null> {
   if (text.length > 64) return Promise.resolve(null);
   const canonical = canonicalKey(text);
   const shape = SHAPE.exec(canonical);
@@ -128,7 +128,7 @@ function checkLimits({ kind, readOnly, allowedIps }: { kind: KeyKind; readOnly: 
  * Creates a key and returns its text, which is not stored. `createdBy` is the name of a member and `actorId` their ID; both are null
  * for the operator. Owners are notified of a new live secret key.
  */
-export async function createKey(
+export async function createApiKey(
   ctx: Context,
   {
     merchantId,
@@ -190,7 +190,7 @@ export async function createKey(
 }
 
 /** Revokes a key; every process rejects it within a second. Errors: key_not_found. */
-export async function revokeKey(ctx: Context, { keyId }: { keyId: string }): Promise<void> {
+export async function revokeApiKey(ctx: Context, { keyId }: { keyId: string }): Promise<void> {
   const updated = await ctx.db.sql`
     update keys set revoked_at = clock_timestamp() where id = ${keyId} and revoked_at is null`;
   if (updated.count === 0) throw new Problem('key_not_found', { id: keyId }, { param: 'key' });

@@ -6,7 +6,7 @@ import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { createKey } from '../keys/keys.ts';
+import { createApiKey } from '../keys/keys.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type MerchantSettings, settingsFromJson, settingsToJson } from './stored-settings.ts';
 
@@ -126,7 +126,7 @@ async function makeMerchant(
         coalesce(${plan ?? null}, case when exists (select 1 from merchants) then 'starter' else 'enterprise' end),
         ${createHash('sha256').update(setupToken).digest()}`;
     await tx`insert into test_clocks (merchant_id) values (${merchantId})`;
-    const key = async (mode: 'live' | 'test', kind: 'secret' | 'public') => (await createKey(ctx, { merchantId, mode, kind, tx })).key;
+    const key = async (mode: 'live' | 'test', kind: 'secret' | 'public') => (await createApiKey(ctx, { merchantId, mode, kind, tx })).key;
     return {
       liveSecret: await key('live', 'secret'),
       livePublic: await key('live', 'public'),

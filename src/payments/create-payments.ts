@@ -10,7 +10,7 @@ import { newId } from '../core/id.ts';
 import type { PaymentFacts, Rules } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { settle } from '../core/settle.ts';
-import { type Claim, claimKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
+import { type Claim, claimIdempotencyKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
@@ -188,7 +188,7 @@ async function createAll(ctx: Context, tx: Tx, items: NewPayment[]): Promise<Set
       if (seen.has(key)) results[index] = failed(claimProblem('busy'));
       return seen.size < seen.add(key).size;
     });
-    const states = await claimKeys(
+    const states = await claimIdempotencyKeys(
       tx,
       unique.map((k) => k.claim),
     );

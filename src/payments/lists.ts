@@ -4,7 +4,7 @@ import type { Coin, Mode } from '../core/coin.ts';
 import type { PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { keysWithin } from '../db/look.ts';
+import { rowKeysWithin } from '../db/look.ts';
 import { inCoins, type ListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 
@@ -123,7 +123,7 @@ async function candidatesOf(
   const { status, coins, invoiceId, metadata, amountUsdCents, createdAfter: from, createdBefore: until } = filter;
   const mine = sql`p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   const rows = sql`payments where merchant_id = ${merchantId} and mode = ${mode}`;
-  const { within } = await keysWithin(sql, { key: 'sequence', time: 'created_at', rows, from, until });
+  const { within } = await rowKeysWithin(sql, { key: 'sequence', time: 'created_at', rows, from, until });
   const conditions = [
     invoiceId === null ? null : sql`and p.invoice_id = ${invoiceId}`,
     amountUsdCents === null ? null : sql`and p.amount_usd_cents = ${amountUsdCents}`,

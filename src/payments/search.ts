@@ -5,7 +5,7 @@ import type { Exception, PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { asTexts } from '../core/stored-json.ts';
 import type { Fragment, Sql } from '../db/db.ts';
-import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
+import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 import type { ListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 import { findByText, type Matches, matchIn, plainQuery } from './text-search.ts';
@@ -59,7 +59,7 @@ export async function conditionsOf(
   const { sql } = ctx.db;
   const { status, coin, exception, atLeast, atMost, from, until, archived } = filter;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
-  const { within } = await keysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
+  const { within } = await rowKeysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
   // Walks the one index that has the fewest rows; the other conditions filter its results.
   const walks = [
     archived === 'only' ? sql`and archived_at is not null` : null,

@@ -7,7 +7,7 @@ import { Problem } from '../core/problem.ts';
 import type { MemberRole } from '../core/roles.ts';
 import { asObject, type Json } from '../core/stored-json.ts';
 import type { Tx } from '../db/db.ts';
-import { keysWithin, type LookedBackTo, lookThrough } from '../db/look.ts';
+import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 
 export type Actor = { userId: string; name: string; ip: string };
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
@@ -76,7 +76,7 @@ export async function listAudit(
   const { sql } = ctx.db;
   const { actorId, action, object, mode, from, until } = filter;
   const mine = sql`merchant_id = ${merchantId}`;
-  const { within } = await keysWithin(sql, { key: 'id', time: 'at', rows: sql`audit_log where ${mine}`, from, until });
+  const { within } = await rowKeysWithin(sql, { key: 'id', time: 'at', rows: sql`audit_log where ${mine}`, from, until });
   // Each filter has an index. One is walked, the others are checked on its rows.
   const names = [
     object === null ? null : sql`and object = ${object}`,

@@ -14,14 +14,14 @@ import { firstAddresses, readAccountKey, scriptsFor, writeWallet } from './walle
 export const CHANGE_WAIT_HOURS = 24;
 
 /** A shortened key, long enough to recognize it. */
-export const maskKey = (accountKey: string): string => {
+export const maskAccountKey = (accountKey: string): string => {
   const key = /[1-9A-HJ-NP-Za-km-z]{100,}/.exec(accountKey)?.[0] ?? accountKey;
   return key.length < 24 ? key : `${key.slice(0, 8)}…${key.slice(-6)}`;
 };
 /** A key as the audit log shows it. */
 const showKey = (coin: Coin, { accountKey, script }: { accountKey: string; script: Script }) => ({
   currency: coin,
-  key: maskKey(accountKey),
+  key: maskAccountKey(accountKey),
   script,
 });
 /** The fingerprint of the wallet's root, if a descriptor names it. */
@@ -44,7 +44,7 @@ export type KeyPreview = {
 };
 
 /** Previews an account key without storing it. Errors: private_key_refused, account_key_invalid. */
-export async function previewKey(
+export async function previewAccountKey(
   ctx: Context,
   { merchantId, coin, accountKey, script }: { merchantId: string; coin: Coin; accountKey: string; script: Script | null },
 ): Promise<KeyPreview> {
@@ -172,7 +172,7 @@ async function readCurrent(
  * key. `ends` are the last six characters of one of the first five addresses in the merchant's wallet, which rules out a wrong key or
  * address type. Errors: private_key_refused, account_key_invalid, address_ends_differ.
  */
-export async function importKey(
+export async function importAccountKey(
   ctx: Context,
   {
     merchantId,
@@ -390,7 +390,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
     return {
       coin,
       state: !wallet ? 'not_set' : wallet.active ? 'active' : 'paused',
-      key: wallet ? maskKey(wallet.accountKey) : null,
+      key: wallet ? maskAccountKey(wallet.accountKey) : null,
       fingerprint: wallet ? fingerprintOf(wallet.accountKey) : null,
       script: wallet?.script ?? null,
       path: wallet?.path ?? null,
@@ -403,7 +403,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
       formerKeys: former.find((f) => f.coin === coin)?.keys ?? 0,
       waiting: change
         ? {
-            key: maskKey(change.accountKey),
+            key: maskAccountKey(change.accountKey),
             script: change.script,
             askedBy: change.askedBy,
             askedByName: change.askedByName,

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { createKey, revokeKey } from '../../src/keys/keys.ts';
+import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { createPrices } from '../../src/prices/prices.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
@@ -815,9 +815,9 @@ test('keys and their permissions', async () => {
       refused(garbage, 401, 'authentication_failed', null);
     });
   }
-  const extra = await createKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'secret' });
+  const extra = await createApiKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'secret' });
   const whileValid = await app.as(extra.key).get('/api/payments');
-  await revokeKey(app.app.ctx, { keyId: extra.keyId });
+  await revokeApiKey(app.app.ctx, { keyId: extra.keyId });
   const afterwards = await eventually(
     () => app.as(extra.key).get('/api/payments'),
     (reply) => reply.status !== 200,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';
-import { createKey, revokeKey } from '../../src/keys/keys.ts';
+import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -96,10 +96,10 @@ test('every endpoint with every key, in both notations', async () => {
   const { ctx } = app.app;
   const revoked = await Promise.all(
     (['secret', 'public'] as const).flatMap((kind) =>
-      (['test', 'live'] as const).map((mode) => createKey(ctx, { merchantId, mode, kind })),
+      (['test', 'live'] as const).map((mode) => createApiKey(ctx, { merchantId, mode, kind })),
     ),
   );
-  for (const { keyId } of revoked) await revokeKey(ctx, { keyId });
+  for (const { keyId } of revoked) await revokeApiKey(ctx, { keyId });
   const { testSecret, liveSecret, testPublic, livePublic } = keys;
   const typo = testSecret.slice(0, -1) + (testSecret.endsWith('a') ? 'b' : 'a');
   const strangers: (string | null)[] = [
@@ -150,7 +150,7 @@ test('every endpoint with every key, in both notations', async () => {
     for (const [i, key] of [testSecret, liveSecret, testPublic, livePublic].entries()) {
       // A public key creates ten a minute from one address: a new one each time.
       const kind = i < 2 ? null : (['test', 'live'] as const)[i - 2]!;
-      const usable = kind === null ? key : (await createKey(ctx, { merchantId, mode: kind, kind: 'public' })).key;
+      const usable = kind === null ? key : (await createApiKey(ctx, { merchantId, mode: kind, kind: 'public' })).key;
       for (const spelling of [usable, respelled(usable)]) {
         const reply = await ask(`Bearer ${spelling}`);
         assert.equal(reply.status, Number(statuses[i]), `${method} ${template} with ${spelling.slice(0, 8)}: ${reply.text}`);
@@ -292,7 +292,7 @@ test('a Starter merchant has sixty requests a minute in each mode', async () => 
 });
 
 test('a public key creates ten payments a minute from one address', async () => {
-  const { key } = await createKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public' });
+  const { key } = await createApiKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public' });
   const replies: Reply[] = [];
   for (let i = 0; i < 11; i++) replies.push(await app.as(key).post(CREATE, simple));
   assert.deepEqual(
@@ -504,8 +504,8 @@ test('browsers: preflight and create from allowed and other origins', async () =
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const [ours, theirs] = ['https://shop.example', 'https://second.example'];
-  const mine = await createKey(ctx, { merchantId, mode: 'test', kind: 'public', origins: [ours] });
-  const second = await createKey(ctx, { merchantId: other.merchantId, mode: 'test', kind: 'public', origins: [theirs] });
+  const mine = await createApiKey(ctx, { merchantId, mode: 'test', kind: 'public', origins: [ours] });
+  const second = await createApiKey(ctx, { merchantId: other.merchantId, mode: 'test', kind: 'public', origins: [theirs] });
   const preflight = (path: string, origin: string | null) =>
     fetch(app.url + path, {
       method: 'OPTIONS',
@@ -572,7 +572,7 @@ test('browsers: preflight and create from allowed and other origins', async () =
   assert.equal(bySecret.headers.get('access-control-allow-origin'), null);
   const read = await app.test.get('/api/payments', { origin: ours });
   assert.equal(read.headers.get('access-control-allow-origin'), null);
-  await revokeKey(ctx, { keyId: second.keyId });
+  await revokeApiKey(ctx, { keyId: second.keyId });
   const revoked = await post(theirs, second.key);
   refused(revoked, 401, 'invalid_api_key');
   assert.equal(revoked.headers.get('access-control-allow-origin'), null, 'a revoked key allows no origin');
@@ -581,7 +581,7 @@ test('browsers: preflight and create from allowed and other origins', async () =
 test('a page can read that it is limited, or that its key is invalid', async () => {
   const { ctx } = app.app;
   const origin = 'https://busy.example';
-  const { key } = await createKey(ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
+  const { key } = await createApiKey(ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
   const post = (from: string, own = key) => app.as(own).post(CREATE, { ...simple, return_url: `${origin}/thanks` }, { origin: from });
   for (let i = 0; i < 10; i++) made(await post(origin));
   const limited = await post(origin);

@@ -1,7 +1,7 @@
 /** API keys, events and the request log through the dashboard's API and the public one. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createKey } from '../../src/keys/keys.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { redactBody, redactUrl, startOfBody } from '../../src/keys/redact.ts';
 import { forgetRequests, noteRequest, requestLogCounts } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -136,7 +136,7 @@ test('members who may read keys see which key created a payment, however it was 
   const { ctx } = app.app;
   const { merchantId, keys } = app.merchant;
   const hint = (text: string) => `${text.slice(0, 8)}…${text.slice(-4)}`;
-  const { key: till } = await createKey(ctx, { merchantId, mode: 'test', kind: 'secret', name: 'Till' });
+  const { key: till } = await createApiKey(ctx, { merchantId, mode: 'test', kind: 'secret', name: 'Till' });
   const items = [{ product_id: 'mug', name: 'Mug', quantity: 1, unit_price: 5 }];
   const ways: [path: string, body: object][] = [
     [CREATE, simple],

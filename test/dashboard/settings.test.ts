@@ -1,7 +1,7 @@
 /** Settings of the business and the payment page: what each changes, refuses and logs; actions of customers; erasing customer data. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createKey } from '../../src/keys/keys.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { erasePayerData } from '../../src/payments/retention.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -353,7 +353,7 @@ test('JSON of a wrong type in the database stops neither requests, lists nor era
     await sql`update merchants set settings = settings || ${json(settings)} where id = ${merchantId}`;
     assert.equal(await erasePayerData(ctx), 0);
     // A new key, because what is known of a key is kept for a moment. Unreadable origins allow no site.
-    const { key } = await createKey(ctx, { merchantId, mode: 'test', kind: 'public' });
+    const { key } = await createApiKey(ctx, { merchantId, mode: 'test', kind: 'public' });
     const reply = await app.as(key).post('/api/payment/create/simple', { amount_usd: 5 }, { origin });
     assert.deepEqual([reply.status, reply.json.error.code], [403, 'origin_not_allowed']);
   }

@@ -1,7 +1,7 @@
 /** Emails about changes to an account or business, from a real mail server: changes that only an attacker would want to hide. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { createKey } from '../../src/keys/keys.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { planUpdate } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer, type Received } from '../kit/mail.ts';
@@ -107,7 +107,7 @@ test('creating or rolling a live secret key is notified to owners and to the mem
   await sql()`delete from mails`;
   await ok(dev.post(`/live/keys/${key.id}/roll`, { ends: 'now' }));
   await mailed(/dev created the live secret key “Back office”/);
-  await createKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live', kind: 'secret', name: 'By command' });
+  await createApiKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live', kind: 'secret', name: 'By command' });
   await mailed(/The operator created the live secret key “By command”/);
 });
 

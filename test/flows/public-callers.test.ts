@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { createKey } from '../../src/keys/keys.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
@@ -37,7 +37,7 @@ test('one address with the public key does not block the shop: its refused reque
   // Requests that a public key may not make, and requests from other origins, do not use up the shop's limits either.
   const { merchantId, keys: others } = await starter();
   assert.ok((await repeat(70, () => app.as(others.testPublic).get('/api/payments', from('198.51.100.1')))).every((code) => code === 403));
-  const { key } = await createKey(app.app.ctx, { merchantId, mode: 'test', kind: 'public', origins: ['https://shop.example'] });
+  const { key } = await createApiKey(app.app.ctx, { merchantId, mode: 'test', kind: 'public', origins: ['https://shop.example'] });
   for (let i = 1; i <= 70; i++) {
     const reply = await app.as(key).post(CREATE, simple, { ...from(`203.0.113.${i}`), origin: 'https://elsewhere.example' });
     assert.equal(reply.status, 403, reply.text);

@@ -32,7 +32,7 @@ const codesOf = async (coin: string) => {
 const notices = () =>
   app.app.ctx.db.sql<{ detail: { reason: string } }[]>`select detail from notices where kind = 'payments_unavailable' order by id`;
 const page = async (id: string) => (await fetch(`${app.url}/pay?id=${id}`)).text();
-const importKey = (coin: 'BTC' | 'LTC' = 'BTC') => {
+const importAccountKey = (coin: 'BTC' | 'LTC' = 'BTC') => {
   const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive(`m/84'/${coin === 'BTC' ? 0 : 2}'/0'`).publicExtendedKey;
   return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin, accountKey, script: 'p2wpkh' });
 };
@@ -86,7 +86,7 @@ test('the page of a link says before its form that nothing can be paid; operator
     warnings.filter((warning) => /a wallet is set up/.test(warning)),
     [],
   );
-  await importKey('LTC');
+  await importAccountKey('LTC');
   const told = (await (await fetch(`${app.url}/readyz`)).json()) as { warnings: string[] };
   assert.ok(told.warnings.includes('LTC: a wallet is set up, but no source is connected, so it cannot be paid'), told.warnings.join());
   await sql`delete from wallets where coin = 'LTC'`;
@@ -108,7 +108,7 @@ test('everything that is missing is listed, each with what to do and where to re
 
 test('once wallet, source and price are there, an open page continues, creates no longer warn, and the outage ends', async () => {
   const { id } = await create();
-  await importKey();
+  await importAccountKey();
   assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['source_starting'] });
   await asIfFollowed(app, 'BTC');
   assert.deepEqual(await codesOf('BTC'), { payable: true, codes: [] });

@@ -20,7 +20,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { createContext, runInContext } from 'node:vm';
 import { build } from 'vite';
-import { createKey } from '../../src/keys/keys.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
 import { copySource } from '../kit/copy.ts';
@@ -277,7 +277,7 @@ test('a page of another origin creates a payment with a public key but cannot us
   });
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const { key } = await createKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
+  const { key } = await createApiKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
   const browser = await startBrowser();
   try {
     const { page, faults, close } = await openTab(browser, origin);

@@ -2,7 +2,17 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
-import { addKey, endKey, getKey, type Key, listKeys, ROLL_ENDS, type RollEnds, readKeyCalls, rollKey } from '../../keys/key-ring.ts';
+import {
+  addApiKey,
+  endApiKey,
+  getApiKey,
+  type Key,
+  listApiKeys,
+  ROLL_ENDS,
+  type RollEnds,
+  readApiKeyCalls,
+  rollApiKey,
+} from '../../keys/key-ring.ts';
 import type { KeyKind } from '../../keys/keys.ts';
 import { writeAudit } from '../../people/members.ts';
 import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
@@ -71,7 +81,7 @@ export const KEYS: readonly Route[] = [
     query: Type.Object({ ...paging, kind: Type.Optional(Kind), state: Type.Optional(literals(['active', 'ended'] as const)) }),
     reply: pageOf(Item),
     handle: async (call) => {
-      const { items, hasMore } = await listKeys(call.ctx, {
+      const { items, hasMore } = await listApiKeys(call.ctx, {
         ...ownerOf(call),
         kind: (call.query.kind as KeyKind | undefined) ?? null,
         active: call.query.state !== 'ended',
@@ -88,7 +98,7 @@ export const KEYS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), key: Item, calls: Type.Integer(), failed: Type.Integer() }),
     handle: async (call) => {
       const of = { ...ownerOf(call), keyId: call.params.id };
-      const [key, { calls, failed }] = await Promise.all([getKey(call.ctx, of), readKeyCalls(call.ctx, of)]);
+      const [key, { calls, failed }] = await Promise.all([getApiKey(call.ctx, of), readApiKeyCalls(call.ctx, of)]);
       return { success: true, key: item(key), calls: Number(calls), failed: Number(failed) };
     },
   }),
@@ -108,7 +118,7 @@ export const KEYS: readonly Route[] = [
     reply: Shown,
     handle: (call) =>
       call.ctx.db.begin(async (tx) => {
-        const { key, text } = await addKey(call.ctx, tx, {
+        const { key, text } = await addApiKey(call.ctx, tx, {
           ...ownerOf(call),
           kind: call.body.kind as KeyKind,
           name: call.body.name,
@@ -134,8 +144,8 @@ export const KEYS: readonly Route[] = [
       call.ctx.db.begin(async (tx) => {
         const ends = ENDS.find((known) => known === call.body.ends);
         if (!ends) throw new Problem('parameter_invalid', { reason: `it must be one of ${ENDS.join(', ')}` }, { param: 'ends' });
-        const before = await getKey(call.ctx, { ...ownerOf(call), keyId: call.params.id, tx });
-        const { key, text, old } = await rollKey(call.ctx, tx, {
+        const before = await getApiKey(call.ctx, { ...ownerOf(call), keyId: call.params.id, tx });
+        const { key, text, old } = await rollApiKey(call.ctx, tx, {
           ...ownerOf(call),
           keyId: before.id,
           ends,
@@ -162,7 +172,7 @@ export const KEYS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), key: Item }),
     handle: (call) =>
       call.ctx.db.begin(async (tx) => {
-        const { before, after } = await endKey(call.ctx, tx, { ...ownerOf(call), keyId: call.params.id, name: call.body.name });
+        const { before, after } = await endApiKey(call.ctx, tx, { ...ownerOf(call), keyId: call.params.id, name: call.body.name });
         await writeAudit(tx, {
           ...ownerOf(call),
           actor: call.actor,

@@ -14,10 +14,10 @@ import {
   confirmWaitOff,
   dropChange,
   GAP_LIMIT,
-  importKey,
+  importAccountKey,
   listWallets,
   pauseWallet,
-  previewKey,
+  previewAccountKey,
   readWaitOff,
   setWait,
 } from '../../wallets/wallet-changes.ts';
@@ -184,7 +184,12 @@ export const WALLETS: readonly Route[] = [
     }),
     handle: async (call) => {
       const { currency, key, script } = call.body;
-      const preview = await previewKey(call.ctx, { ...liveOnly(call), coin: coinIn(currency), accountKey: key, script: script ?? null });
+      const preview = await previewAccountKey(call.ctx, {
+        ...liveOnly(call),
+        coin: coinIn(currency),
+        accountKey: key,
+        script: script ?? null,
+      });
       // Only account keys are read.
       return { success: true, depth: 3, ...preview };
     },
@@ -198,7 +203,7 @@ export const WALLETS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Instant) }),
     handle: async (call) => {
       const { currency, key, script, ends } = call.body;
-      const { dueAt } = await importKey(call.ctx, {
+      const { dueAt } = await importAccountKey(call.ctx, {
         ...liveOnly(call),
         ...{ coin: coinIn(currency), accountKey: key, script, ends, actor: call.actor },
       });
