@@ -100,6 +100,8 @@ type State = PeersOptions & {
   felt: number;
   rotatedMs: number;
   storedMs: number;
+  /** Whether the stored peers were read. Until then nothing is saved, so that they are not lost. */
+  loaded: boolean;
   timer: NodeJS.Timeout | null;
   closed: boolean;
 };
@@ -242,8 +244,21 @@ function feel(state: State): void {
   if (endpoint) void open(state, endpoint, { relays: false, feeler: true });
 }
 
-async function save(state: State): Promise<void> {
+/** Reads the stored peers. Without them, seeds are asked, so a failing database does not keep this process from its network. */
+async function load(state: State): Promise<void> {
   if (state.given.length > 0) return;
+  try {
+    const { anchors, proven } = await state.store.load();
+    state.anchors.push(...anchors);
+    state.book.add([...anchors, ...proven], { kind: 'proven', teller: 'proven' });
+    state.loaded = true;
+  } catch (error) {
+    state.log.warn({ coin: state.network.family, err: error }, 'Could not read the stored peers of this network');
+  }
+}
+
+async function save(state: State): Promise<void> {
+  if (state.given.length > 0 || !state.loaded) return;
   const oldest = slotsOf(state)
     .filter(({ peer }) => peer)
     .toSorted((a, b) => a.sinceMs - b.sinceMs);
@@ -262,7 +277,7 @@ function tick(state: State): void {
   const nowMs = state.clock.monotonicMs();
   if (nowMs - state.storedMs < STORE_EVERY_MS) return;
   state.storedMs = nowMs;
-  void save(state);
+  void (state.loaded ? save(state) : load(state));
 }
 
 /** Creates the connections of one network. Nothing is opened before `start`. */
@@ -277,16 +292,12 @@ export function createPeers({ limits = PEERS_LIMITS, ...options }: PeersOptions)
     anchors: [],
     again: new Map(),
     seedsAskedMs: null,
-    ...{ felt: nowMs, rotatedMs: nowMs, storedMs: nowMs, timer: null, closed: false },
+    ...{ felt: nowMs, rotatedMs: nowMs, storedMs: nowMs, loaded: false, timer: null, closed: false },
   };
   const peersOf = (is: (slot: Slot) => boolean): Peer[] => slotsOf(state).flatMap((slot) => (slot.peer && is(slot) ? slot.peer : []));
   return {
     start: async () => {
-      if (state.given.length === 0) {
-        const { anchors, proven } = await state.store.load();
-        state.anchors.push(...anchors);
-        state.book.add([...anchors, ...proven], { kind: 'proven', teller: 'proven' });
-      }
+      await load(state);
       await discover(state);
       if (state.closed) return;
       state.timer = setInterval(() => tick(state), limits.tickMs);
