@@ -9,6 +9,8 @@ const PAGE = 256;
 /** Pages written in one statement, and read in one: the headers of so many are checked without a pause. */
 const PAGES_AT_ONCE = 64;
 const PAGES_READ = 8;
+/** Headers in one transaction: a chain of a million headers is never in memory a second time. */
+const HEADERS_AT_ONCE = PAGE * PAGES_AT_ONCE;
 /** One process at a time writes the headers of a network. */
 const HEADERS_LOCK = 0x68_64_72_73;
 
@@ -94,19 +96,22 @@ export async function openHeaderChain({ db, ...options }: { db: Db } & Parameter
   }
   let unsaved: number | null = chain.tip().height === chain.checkpointHeight ? base : null;
   const saveNow = async (): Promise<void> => {
-    const from = Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, unsaved ?? Number.POSITIVE_INFINITY);
-    if (from > chain.tip().height) return;
-    unsaved = from;
-    const headers: Buffer[] = [];
-    for (let height = from; height <= chain.tip().height; height++) headers.push(chain.at(height)!.bytes);
-    try {
-      await db.begin((tx) => saveHeaders(tx, params, base, from, Buffer.concat(headers)));
-      unsaved = null;
-    } catch (error) {
-      // Somebody removed rows: all of it is written the next time.
-      if (error instanceof RangeError) unsaved = base;
-      throw error;
+    let from = Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, unsaved ?? Number.POSITIVE_INFINITY);
+    while (from <= chain.tip().height) {
+      unsaved = from;
+      const upTo = Math.min(chain.tip().height, from + HEADERS_AT_ONCE - 1);
+      const headers = Buffer.concat(Array.from({ length: upTo - from + 1 }, (_, i) => chain.at(from + i)!.bytes));
+      try {
+        await db.begin((tx) => saveHeaders(tx, params, base, from, headers));
+      } catch (error) {
+        // Somebody removed rows: all of it is written the next time.
+        if (error instanceof RangeError) unsaved = base;
+        throw error;
+      }
+      // The best chain may have changed meanwhile.
+      from = Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, upTo + 1);
     }
+    unsaved = null;
   };
   let queue: Promise<unknown> = Promise.resolve();
   return {
