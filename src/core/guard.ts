@@ -82,9 +82,11 @@ export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, qu
   const isOwn = ({ trust }: Voter) => trust === 'own';
   const names = (of: readonly Voter[]) => new Set(of.map(({ name }) => name)).size;
   const mayComplete = voting.some(({ trust }) => trust !== 'claimed');
+  // A claim that was recorded completes nothing when its source goes away, either.
+  const isClaimed = voting.length > 0 || voters.some(({ trust }) => trust === 'claimed');
   const few = names(voters) > 1 && names(voting) < 2;
   return {
-    hold: mayComplete ? null : voters.some(isOwn) ? OWN_AWAY : voting.length > 0 ? CLAIMED : null,
+    hold: mayComplete ? null : voters.some(isOwn) ? OWN_AWAY : isClaimed ? CLAIMED : null,
     above: few
       ? `payments above ${dollars(quorumAboveUsdCents)} USD wait: they need two sources of this chain, and only one is available`
       : null,
