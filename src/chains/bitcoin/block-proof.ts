@@ -1,6 +1,7 @@
 /**
- * Whether the bytes of a block are the block of a header: the transactions give its merkle root, in one way only, and nothing in them can
- * be taken for something else. The header itself is proven by the header chain.
+ * Whether the bytes of a block are the block of a header: the transactions give its merkle root, in one way only. Nodes of the merkle tree
+ * cannot pose as transactions (CVE-2017-12842), because the first transaction must be a coinbase; a transaction of their size, 64 bytes, is
+ * valid beside one and cannot pay an address. The header itself is proven by the header chain.
  */
 import { setImmediate } from 'node:timers/promises';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
@@ -19,8 +20,6 @@ export class BlockError extends Error {
 
 /** The shortest transaction that a block can have. */
 const LEAST_TRANSACTION = 10;
-/** An inner node of the merkle tree has this many bytes, so a transaction of this size could be taken for one. */
-const NODE_BYTES = 64;
 const NO_OUTPOINT = Buffer.concat([Buffer.alloc(32), Buffer.alloc(4, 0xff)]);
 /** The most work between two turns of the event loop. */
 const TURN_MS = 8;
@@ -45,9 +44,7 @@ function* readIds(params: ProofParams, reader: StrictReader): Generator<void, Bu
     hasMweb = extent.hasMweb;
     if (isCoinbase(bytes, extent) !== (i === 0))
       throw new BlockError(i === 0 ? 'the first transaction of a block is not its coinbase' : 'a block has a second coinbase');
-    const size = sizeOf(extent);
-    if (size === NODE_BYTES) throw new BlockError(`a transaction has ${NODE_BYTES} bytes, like a node of the merkle tree`);
-    total += size;
+    total += sizeOf(extent);
     if (total > params.maxBlockBytes) throw new BlockError(`a block has more than ${params.maxBlockBytes} bytes`);
     const { from, body, tail } = extent;
     sha256d(Buffer.concat([bytes.subarray(from, from + 4), bytes.subarray(...body), bytes.subarray(...tail)])).copy(ids, 32 * i);
