@@ -121,7 +121,7 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
     const there = new Set(list.flatMap(({ t }) => (t.values.length > 0 ? [t.ref] : [])));
     return decided.accepts.some((refs) => refs.every((ref) => there.has(ref)));
   };
-  const isEnough = (list: readonly Judged[]): boolean => list.length > 0 && (sum(list) >= wantedE8 || hasAccepted(list));
+  const isEnough = (list: readonly Judged[]): boolean => sum(list) > 0n && (sum(list) >= wantedE8 || hasAccepted(list));
   const covered = isEnough(counted);
   const ready: Judged[] = [];
   let withheld: string | null = null;

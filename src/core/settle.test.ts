@@ -120,6 +120,12 @@ test('an accept requires all transfers it names to be present, valued and confir
   assert.equal(status('1@65 x2', '50@65 x0!'), 'expired');
   assert.equal(status('1@65 x2', '50@65 x0!!'), 'expired');
   assert.equal(status('1@65 x2'), 'expired');
+  // Nothing completes with what is worth nothing, accepted or not.
+  const worthless = ['1@65 x2', '50@65 x2']
+    .map(transferOf)
+    .map((t) => ({ ...t, values: t.values.map((value) => ({ ...value, usdE8: 0n })) }));
+  const accepted = { ...base, status: 'expired' as const, decisions: [accept] };
+  assert.equal(settle(accepted, worthless, { BTC: tip(minute(71)) }, minute(71)).status, 'expired');
   // What is rejected later is no longer covered.
   const reject: Decision = { kind: 'reject', at: minute(72), transfers: ['t1:0'] };
   const left = settle(

@@ -2,8 +2,9 @@
 import type { ChainSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, finalityOf } from '../core/coin.ts';
-import { lockAndSettleMany, queueProcessing } from '../payments/settle-payments.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
 import type { Cursor } from './cursor.ts';
+import { writeBounded } from './small-parts.ts';
 
 /** DASH: unlocked transfers queried in one poll, newest first. */
 const MAX_LOCK_LOOKS = 200;
@@ -58,8 +59,8 @@ const readUnlocked = (ctx: Context, coin: Coin) => ctx.db.sql<Open[]>`
 
 /** A ChainLock applies to the requested block, an InstantSend lock to the transaction. */
 const writeLocks = (ctx: Context, { coin, locks, paymentIds }: { coin: Coin; locks: readonly Locked[]; paymentIds: string[] }) =>
-  ctx.db.begin((tx) =>
-    lockAndSettleMany(ctx, tx, paymentIds, async () => {
+  writeBounded(ctx, { coin }, (tx, way) =>
+    way.lockAndSettle(tx, paymentIds, async () => {
       await tx`
         update transfers t set lock = r.lock
         from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)

@@ -85,7 +85,7 @@ async function flood() {
     return { txid, kind: 'output', inputs: [`${txid}-in:0`], outputs: [{ key, units }] };
   };
   const mined = chain.mine([...Array.from({ length: MANY }, () => pay(flooded, 600n)), pay(honest, DUE), pay(flooded, 7_777n)]);
-  return { ids, mined, follower };
+  return { ids, chain, mined, follower };
 }
 const read = async (id: string) => {
   const [row] = await database.db.sql<{ status: string; received: bigint; rows: number; units: bigint }[]>`
@@ -147,7 +147,7 @@ test('a payment that cannot be settled delays no other, and is settled once it c
 
 test('a payment whose facts cannot be true is not settled, and stops neither the chain nor other payments', async () => {
   const { sql } = database.db;
-  const { ids, mined, follower } = await flood();
+  const { ids, chain, mined, follower } = await flood();
   await sql`update quotes set until_at = from_at - interval '1 minute' where payment_id = ${ids.flooded}`;
   await follower.step();
   assert.equal(await tip(), mined.height);
@@ -155,6 +155,14 @@ test('a payment whose facts cannot be true is not settled, and stops neither the
   assert.equal((await read(ids.honest)).status, 'completed');
   const { status, received, rows, units } = await read(ids.flooded);
   assert.deepEqual({ status, received, rows, units }, { status: 'pending', received: 0n, ...FLOODED });
+  // Nor does it stop a reorganization.
+  const taken = chain.undo(1);
+  const again = [chain.mine(), chain.mine(taken)];
+  while ((await tip()) < again[1]!.height) await follower.step();
+  assert.equal(
+    (await sql`select 1 from transfers where payment_id = ${ids.flooded} and block_hash = ${again[1]!.hash}`).length,
+    FLOODED.rows,
+  );
   await sql`update quotes set until_at = from_at + interval '15 minutes' where payment_id = ${ids.flooded}`;
   await sql`update due_work set due_at = clock_timestamp()`;
   await work();

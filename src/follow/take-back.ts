@@ -5,9 +5,10 @@ import { type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
 import { isBinding, reorgText } from '../core/guard.ts';
 import { invariant } from '../core/invariant.ts';
 import type { Tx } from '../db/db.ts';
-import { lockAndSettleMany, queueReversible } from '../payments/settle-payments.ts';
+import { queueReversible } from '../payments/settle-payments.ts';
 import { type Cursor, insertBlock, moveCursor } from './cursor.ts';
 import type { Fork } from './fork.ts';
+import { writeBounded } from './small-parts.ts';
 
 type Of = Pick<Chain, 'coin' | 'network'>;
 
@@ -20,8 +21,8 @@ export async function takeBack(ctx: Context, { coin, network }: Of, cursor: Curs
     select distinct payment_id as id from transfers
     where coin = any(${coinsBeside(coin)}::text[]) and (block_height > ${fork.height} or conflict_height > ${fork.height})`;
   const ids = affected.map((row) => row.id);
-  await ctx.db.begin((tx) =>
-    lockAndSettleMany(ctx, tx, ids, async () => {
+  await writeBounded(ctx, { coin, depth, height: fork.height }, (tx, way) =>
+    way.lockAndSettle(tx, ids, async () => {
       await moveCursor(tx, coin, cursor, fork);
       await unconfirm(tx, coin, fork);
       await noteReorg(tx, { coin, network }, { depth, height: cursor.height });
