@@ -1,0 +1,37 @@
+/** Reads values from the JSON of a node as the bytes that hashes cover. A value in any other form is refused. */
+import { hexToBytes } from '@noble/hashes/utils.js';
+
+/** An answer does not fit what it should prove, or has a form that nothing could prove. */
+export class ProofError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'ProofError';
+  }
+}
+
+export const EMPTY = new Uint8Array(0);
+
+/** DATA: an even number of hex digits, `min` to `max` bytes. */
+export function dataBytes(value: unknown, { name, min, max }: { name: string; min: number; max: number }): Uint8Array {
+  if (typeof value !== 'string' || value.length > 2 + max * 2 || value.length % 2 !== 0 || !/^0x[0-9a-fA-F]*$/.test(value))
+    throw new ProofError(`${name} is not hex of at most ${max} bytes`);
+  const bytes = hexToBytes(value.slice(2));
+  if (bytes.length < min) throw new ProofError(`${name} has ${bytes.length} bytes, expected ${min}`);
+  return bytes;
+}
+
+/** QUANTITY: big-endian without leading zeros, so zero is empty, of at most `max` bytes. */
+export function quantityBytes(value: unknown, { name, max }: { name: string; max: number }): Uint8Array {
+  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{1,64}$/.test(value)) throw new ProofError(`${name} is not a number`);
+  const digits = value.slice(2).replace(/^0+/, '');
+  if (digits.length > max * 2) throw new ProofError(`${name} is more than ${max} bytes long`);
+  return hexToBytes(digits.length % 2 === 0 ? digits : `0${digits}`);
+}
+
+export const isSame = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
+
+/** A list of at most `max` items. */
+export function listOf(value: unknown, { name, max }: { name: string; max: number }): readonly unknown[] {
+  if (!Array.isArray(value) || value.length > max) throw new ProofError(`${name} is not a list of at most ${max} items`);
+  return value;
+}

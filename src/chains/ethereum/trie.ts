@@ -1,0 +1,155 @@
+/** Merkle Patricia tries: the root of a list, such as the receipts of a block, and proofs that a trie contains a value or does not. */
+import { keccak_256 } from '@noble/hashes/sha3.js';
+import { EMPTY, isSame, ProofError } from './proof-values.ts';
+import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
+
+/** The root of a trie without values: keccak(0x80). */
+export const EMPTY_ROOT = keccak_256(Uint8Array.of(0x80));
+
+/** Nodes of a proof: one for each digit of a key of 32 bytes, and the leaf. */
+export const PROOF_NODES = 65;
+
+/** A branch has 16 children and a value that no trie here uses, because none of its keys is the start of another one. */
+const BRANCH = 17;
+const HASH = 32;
+
+function nibblesOf(key: Uint8Array): Uint8Array {
+  const nibbles = new Uint8Array(key.length * 2);
+  for (const [i, byte] of key.entries()) {
+    nibbles[i * 2] = byte >> 4;
+    nibbles[i * 2 + 1] = byte & 15;
+  }
+  return nibbles;
+}
+
+/** The key of an index: its RLP as a number. */
+function indexKey(index: number): Uint8Array {
+  const bytes: number[] = [];
+  for (let rest = index; rest > 0; rest = Math.floor(rest / 256)) bytes.unshift(rest % 256);
+  return encodeRlp(Uint8Array.from(bytes));
+}
+
+/** Packs digits of a path two per byte; the first digit says whether it ends at a value, and whether it is odd. */
+function packPath(nibbles: Uint8Array, isLeaf: boolean): Uint8Array {
+  const isOdd = nibbles.length % 2 === 1;
+  const flag = (isLeaf ? 2 : 0) + (isOdd ? 1 : 0);
+  const digits = isOdd ? [flag, ...nibbles] : [flag, 0, ...nibbles];
+  return Uint8Array.from({ length: digits.length / 2 }, (_, i) => digits[i * 2]! * 16 + digits[i * 2 + 1]!);
+}
+
+function unpackPath(packed: Rlp): { nibbles: Uint8Array; isLeaf: boolean } {
+  if (!(packed instanceof Uint8Array) || packed.length === 0) throw new ProofError('a node of the proof has no path');
+  const digits = nibblesOf(packed);
+  const flag = digits[0]!;
+  if (flag > 3 || (flag % 2 === 0 && digits[1] !== 0)) throw new ProofError('a node of the proof has an invalid path');
+  return { nibbles: digits.subarray(flag % 2 === 1 ? 1 : 2), isLeaf: flag >= 2 };
+}
+
+type Entry = { path: Uint8Array; value: Uint8Array };
+
+/** How a parent contains a node: nodes under 32 bytes as they are, others by their hash. */
+function referenceTo(node: Rlp): Rlp {
+  const bytes = encodeRlp(node);
+  return bytes.length < HASH ? node : keccak_256(bytes);
+}
+
+/** The node for entries that have the same first `depth` digits. Its depth is bounded by the digits of an index. */
+function buildNode(entries: readonly Entry[], depth: number): Rlp {
+  const [first, ...others] = entries as [Entry, ...Entry[]];
+  if (others.length === 0) return [packPath(first.path.subarray(depth), true), first.value];
+  let shared = depth;
+  while (others.every(({ path }) => path[shared] === first.path[shared])) shared++;
+  if (shared > depth) return [packPath(first.path.subarray(depth, shared), false), referenceTo(buildNode(entries, shared))];
+  const groups = Array.from({ length: 16 }, (): Entry[] => []);
+  for (const entry of entries) groups[entry.path[depth]!]!.push(entry);
+  return [...groups.map((group) => (group.length === 0 ? EMPTY : referenceTo(buildNode(group, depth + 1)))), EMPTY];
+}
+
+/** The root of the trie that maps RLP(index) to each value: the roots of transactions, receipts and withdrawals in a header. */
+export function listRoot(values: readonly Uint8Array[]): Uint8Array {
+  if (values.length === 0) return EMPTY_ROOT;
+  if (values.some((value) => value.length === 0)) throw new ProofError('a trie contains no empty values');
+  return keccak_256(
+    encodeRlp(
+      buildNode(
+        values.map((value, i) => ({ path: nibblesOf(indexKey(i)), value })),
+        0,
+      ),
+    ),
+  );
+}
+
+/**
+ * Reads the value at `key` from a proof: the nodes from the root to the value, or to where the key ends, root first. Returns null when
+ * the proof shows that the trie does not contain the key. Errors: ProofError for a node that does not have the hash that its parent
+ * names, one that no trie contains, and nodes that are missing or not needed.
+ */
+export function provenValue({ root, key, proof }: { root: Uint8Array; key: Uint8Array; proof: readonly Uint8Array[] }): Uint8Array | null {
+  if (proof.length > PROOF_NODES) throw new ProofError(`a proof has more than ${PROOF_NODES} nodes`);
+  // Some nodes send no nodes for an empty trie, others the empty one.
+  if (isSame(root, EMPTY_ROOT) && proof.length === 0) return null;
+  const path = nibblesOf(key);
+  let reference: Rlp = root;
+  let used = 0;
+  let at = 0;
+  let mustBranch = false;
+  for (;;) {
+    const node: Rlp = reference instanceof Uint8Array ? namedNode(reference, proof[used++], used === 1) : reference;
+    const step = stepInto(node, path.subarray(at), mustBranch);
+    if ('value' in step) {
+      if (used !== proof.length) throw new ProofError('the proof has nodes that it does not need');
+      return step.value;
+    }
+    mustBranch = node.length === 2;
+    reference = step.child;
+    at += step.digits;
+  }
+}
+
+/** Decodes the node that has this hash. Only the root may be smaller than a hash. */
+function namedNode(hash: Uint8Array, bytes: Uint8Array | undefined, isRoot: boolean): Rlp {
+  if (bytes === undefined) throw new ProofError('the proof ends too early');
+  if (!isSame(keccak_256(bytes), hash)) throw new ProofError('a node of the proof does not have the hash that its parent names');
+  if (!isRoot && bytes.length < HASH) throw new ProofError('a small node of the proof is not inside its parent');
+  return decodeRlp(bytes);
+}
+
+type Step = { value: Uint8Array | null } | { child: Rlp; digits: number };
+
+/** Moves from a node along a path: to a child, to the value, or to the end, where the value is null. */
+function stepInto(node: Rlp, path: Uint8Array, mustBranch: boolean): Step {
+  if (node instanceof Uint8Array) {
+    if (node.length === 0) return { value: null };
+    throw new ProofError('a node of the proof is not a list');
+  }
+  if (node.length === BRANCH) return stepIntoBranch(node, path);
+  if (node.length !== 2 || mustBranch) throw new ProofError('a node of the proof has no valid form');
+  const { nibbles, isLeaf } = unpackPath(node[0]!);
+  if (isLeaf) {
+    const value = node[1]!;
+    if (!(value instanceof Uint8Array) || value.length === 0) throw new ProofError('a leaf of the proof has no value');
+    return { value: isSame(nibbles, path) ? value : null };
+  }
+  if (nibbles.length === 0) throw new ProofError('an extension of the proof has no path');
+  const child = checkedChild(node[1]!);
+  if (child === null) throw new ProofError('an extension of the proof has no child');
+  return isSame(nibbles, path.subarray(0, nibbles.length)) ? { child, digits: nibbles.length } : { value: null };
+}
+
+function stepIntoBranch(node: readonly Rlp[], path: Uint8Array): Step {
+  const value = node[16]!;
+  if (!(value instanceof Uint8Array) || value.length > 0 || path.length === 0) throw new ProofError('a branch of the proof has a value');
+  const children = node.slice(0, 16).map(checkedChild);
+  if (children.filter((child) => child !== null).length < 2) throw new ProofError('a branch of the proof has fewer than two children');
+  const child = children[path[0]!]!;
+  return child === null ? { value: null } : { child, digits: 1 };
+}
+
+/** A child is empty, a hash, or a node of fewer than 32 bytes. */
+function checkedChild(child: Rlp): Rlp | null {
+  if (child instanceof Uint8Array) {
+    if (child.length === 0) return null;
+    if (child.length === HASH) return child;
+  } else if (encodeRlp(child).length < HASH) return child;
+  throw new ProofError('a node of the proof has an invalid child');
+}
