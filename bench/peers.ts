@@ -57,7 +57,7 @@ async function fill(url: string): Promise<void> {
     const last = startOf(CHECKPOINTS[coin]).headers.at(-1)!;
     const count = Math.floor((Date.now() / 1000 - last.readUInt32LE(68)) / paramsOf(coin).spacingSeconds);
     const { chain, save } = await openChain(db, coin);
-    chain.restore(headersAbove(last, count));
+    await chain.restore(async (take) => take(headersAbove(last, count)));
     await save();
     console.log(`${coin.padEnd(5)} ${count} headers since the checkpoint, ${(chain.sizes().bytes / MIB).toFixed(0)} MiB in memory`);
   }

@@ -1,6 +1,7 @@
 /** The header chain: recorded chains are followed, forged ones are refused, and only work decides. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { headersOf, linesOf, sentOf, timed } from '../../../test/kit/headers.ts';
 import { ancestorAt, describeMined, firstHeader, hashOf, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
@@ -274,17 +275,47 @@ test('a peer may send so many headers off the best chain and no more, and forks 
   assert.deepEqual(chain.find(hashOf(params, next)), describeMined(params, next));
 });
 
+const bytesOf = (blocks: readonly Mined[]): Buffer => Buffer.concat(blocks.map(({ bytes }) => bytes));
+
 test('a chain that is restored from its stored headers is the same', async () => {
   const { chain, blocks, start, params } = minedChain(40);
   await chain.add(sent(blocks));
   const restored = chainOf(params, [start.parent!.bytes, start.bytes], start.height, { nowSeconds: () => NOW });
-  restored.restore(Buffer.concat(blocks.slice(0, 15).map(({ bytes }) => bytes)));
-  restored.restore(Buffer.concat(blocks.slice(15).map(({ bytes }) => bytes)));
+  const restore = (stored: Buffer) => restored.restore(async (take) => take(stored));
+  await restore(bytesOf(blocks.slice(0, 15)));
+  await restore(bytesOf(blocks.slice(15)));
   assert.deepEqual(restored.tip(), chain.tip());
   assert.equal(restored.work.workAt(chain.tip().height), chain.work.workAt(chain.tip().height));
   assert.deepEqual(restored.locator(), chain.locator());
-  assert.throws(() => restored.restore(blocks[0]!.bytes), RangeError);
-  assert.throws(() => restored.restore(blocks[0]!.bytes.subarray(0, 79)), RangeError);
+  await assert.rejects(restore(blocks[0]!.bytes), RangeError);
+  await assert.rejects(restore(blocks[0]!.bytes.subarray(0, 79)), RangeError);
+});
+
+test('stored headers that arrive while the work of others is hashed wait until those are added', async () => {
+  const asked = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const hashWork: HashWork = async (kind, headers) => {
+    asked.resolve();
+    await released.promise;
+    return hashInline(kind, headers);
+  };
+  const { chain, blocks, start, params } = minedChain(6, { hashWork });
+  const adding = chain.add(sent(blocks.slice(0, 2)));
+  await asked.promise;
+  const restoring = chain.restore(async (take) => take(bytesOf(blocks.slice(chain.tip().height - start.height, 5))));
+  const addingLast = chain.add(sent(blocks.slice(5)));
+  // Whatever does not wait for its turn runs before the hashes are ready.
+  await setImmediate();
+  released.resolve();
+  assert.equal((await adding).added, 2);
+  await restoring;
+  assert.equal((await addingLast).added, 1);
+  assert.deepEqual(chain.tip(), describeMined(params, tipOf(blocks)));
+  for (const block of blocks) {
+    assert.deepEqual(chain.at(block.height), describeMined(params, block));
+    assert.deepEqual(chain.find(hashOf(params, block)), describeMined(params, block));
+  }
+  assert.equal(chain.sizes().forks, 0);
 });
 
 test('a locator has the newest ten hashes, then fewer and fewer, and ends with the checkpoint', async () => {

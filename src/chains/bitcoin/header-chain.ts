@@ -231,21 +231,26 @@ export function createHeaderChain({
     timeAt: (height) => branches.arena.timeOf(onBest(height)),
     blockWork: (height) => blockWork(state, onBest(height)),
   };
-  /** One list of headers after another. */
+  /** One list of headers after another: a step leaves headers in the arena that do not count yet while their work is hashed. */
   let queue: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(change: () => Promise<T>): Promise<T> => {
+    const result = queue.then(change);
+    queue = result.catch(() => {});
+    return result;
+  };
   return {
     params,
     checkpointHeight: start.height,
     /** The work of the best chain, for `chain-work.ts`. */
     work,
     /** Adds consecutive headers that a peer sent. What comes before a faulty one is kept. Errors: HeaderError. */
-    add: (headers: readonly SentHeader[], peer = ''): Promise<Added> => {
-      const result = queue.then(() => addHeaders(state, headers, peer));
-      queue = result.catch(() => {});
-      return result;
-    },
-    /** Adds headers from the database, where only checked ones are stored. */
-    restore: (stored: Buffer): void => restoreHeaders(state, stored),
+    add: (headers: readonly SentHeader[], peer = ''): Promise<Added> => inTurn(() => addHeaders(state, headers, peer)),
+    /**
+     * Adds headers from the database, where only checked ones are stored. `load` hands them over; the tip does not change in any other way
+     * until it is done. Errors: RangeError; those of `load`.
+     */
+    restore: (load: (take: (stored: Buffer) => void) => Promise<void>): Promise<void> =>
+      inTurn(() => load((stored) => restoreHeaders(state, stored))),
     /** A peer is gone. */
     forget: (peer: string): void => void state.forkOf.delete(peer),
     tip: (): KnownHeader => describeHeader(branches, branches.best),

@@ -89,7 +89,7 @@ export async function openHeaderChain({ db, ...options }: { db: Db } & Parameter
   const { params } = options;
   const base = chain.checkpointHeight + 1;
   try {
-    await loadHeaders(db.sql, params, base, chain.restore);
+    await chain.restore((take) => loadHeaders(db.sql, params, base, take));
   } catch (error) {
     // Another chain than the checkpoint's, or a damaged row: what follows is downloaded again.
     if (!(error instanceof RangeError)) throw error;
@@ -123,7 +123,7 @@ export async function openHeaderChain({ db, ...options }: { db: Db } & Parameter
     },
     catchUp: async () => {
       try {
-        await loadHeaders(db.sql, params, chain.tip().height + 1, chain.restore);
+        await chain.restore((take) => loadHeaders(db.sql, params, chain.tip().height + 1, take));
         return true;
       } catch (error) {
         if (error instanceof RangeError) return false;
