@@ -128,3 +128,20 @@ test('a later checkpoint keeps the headers above it, and one on another chain st
   // Another network has its own rows.
   assert.equal((await open(PROOF_PARAMS.LTC.regtest)).chain.tip().height, 1_000);
 });
+
+test('a later checkpoint in the page where the stored headers end does not join what has a gap between', async () => {
+  const params = PROOF_PARAMS.LTC.regtest;
+  const start = firstHeader({ height: 2_050 });
+  const old = await open(params, start);
+  await old.chain.add(sent(mineHeaders(params, start, 5)));
+  await old.save();
+  const later = firstHeader({ height: 2_100 });
+  const blocks = mineHeaders(params, later, 7);
+  const renewed = await open(params, later);
+  await renewed.chain.add(sent(blocks));
+  await renewed.save();
+  const stored = await database.db.sql<{ first: number; headers: Buffer }[]>`
+    select first_height as first, headers from header_pages where coin = 'LTC' and network = 'regtest'`;
+  assert.deepEqual([...stored], [{ first: 2_101, headers: Buffer.concat(blocks.map(({ bytes }) => bytes)) }]);
+  assert.deepEqual((await open(params, later)).chain.tip(), renewed.chain.tip());
+});

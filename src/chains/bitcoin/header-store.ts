@@ -53,7 +53,10 @@ function cutPages(from: number, headers: Buffer): Page[] {
 async function saveHeaders(tx: Tx, { coin, network }: Place, base: number, from: number, headers: Buffer): Promise<void> {
   await tx`select pg_advisory_xact_lock(${HEADERS_LOCK}::int, hashtext(${`${coin} ${network}`}))`;
   const own = tx`coin = ${coin} and network = ${network}`;
-  await tx`delete from header_pages where ${own} and first_height >= ${from}`;
+  // A checkpoint that is raised can leave a row in this page that ends below it: nothing may be appended to that one.
+  await tx`
+    delete from header_pages where ${own} and (first_height >= ${from}
+      or (page = ${pageOf(from)} and first_height + length(headers) / ${HEADER_BYTES}::int < ${from}))`;
   await tx`
     update header_pages set headers = substring(headers for ((${from}::int - first_height) * ${HEADER_BYTES}::int))
     where ${own} and page = ${pageOf(from)}`;
