@@ -28,9 +28,9 @@ export function exceptionsOf(
     replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
     paid_after_cancel:
       (goal === 'cancelled' || closedAt !== null) && held.some((j) => goal === 'cancelled' || j.seenMs > closedAt!.getTime()),
+    // Money in a coin that was not asked for never counts in time: the merchant decides about it like about late money.
     late:
-      closedAt === null &&
-      ((goal !== 'pending' && held.some((j) => j.isAsked && !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
+      closedAt === null && ((goal !== 'pending' && held.some((j) => !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
     underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
     overpaid: isOverpaid(payment, counting),
   };

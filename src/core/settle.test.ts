@@ -393,11 +393,11 @@ test('money in a coin that was not asked for never counts automatically, and wai
   const open = at(10, [wrong]);
   assert.deepEqual([open.status, open.exceptions, open.coin, open.receivedUsdE8], ['pending', [], 'BTC', 0n]);
   assert.deepEqual([open.uncounted, open.extension], [held, null], 'it moves no deadline');
-  assert.deepEqual([at(70, [wrong]).status, at(70, [wrong]).exceptions], ['expired', []]);
+  assert.deepEqual([at(70, [wrong]).status, at(70, [wrong]).exceptions], ['expired', ['late']], 'the merchant hears of it');
   const unpriced = { ...wrong, values: [] };
   assert.equal(at(70, [unpriced]).status, 'expired', 'a missing price keeps nothing open');
   const paid = at(10, [transferOf('100@5 x2', 0), wrong]);
-  assert.deepEqual([paid.status, paid.receivedUsdE8, paid.uncounted], ['completed', 100n * E8_PER_USD, held]);
+  assert.deepEqual([paid.status, paid.exceptions, paid.receivedUsdE8, paid.uncounted], ['completed', ['late'], 100n * E8_PER_USD, held]);
   const accepted = at(70, [wrong], { status: 'expired', decisions: [{ kind: 'accept', at: minute(70), transfers: [wrong.ref] }] });
   assert.deepEqual([accepted.status, accepted.coin], ['processing', 'ETH'], 'until it is final for its amount');
   const quoted = at(10, [wrong], { quotes: [quote, { ...quote, coin: 'ETH' }] });

@@ -1,9 +1,10 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
 import Type from 'typebox';
-import { COINS } from '../../core/coin.ts';
+import { COINS, isToken } from '../../core/coin.ts';
 import { formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { getMerchant, isOffered } from '../../merchants/merchants.ts';
 import { countAttention } from '../../payments/attention.ts';
 import { readCoinHealth } from '../../payments/coin-health.ts';
 import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../../payments/days.ts';
@@ -144,7 +145,12 @@ export const HOME: readonly Route[] = [
       ),
     }),
     handle: async (call) => {
-      const [endpoints, coins] = await Promise.all([listHealth(call.ctx, ownerOf(call)), readCoinHealth(call.ctx, { mode: call.mode })]);
+      const [endpoints, health, { settings }] = await Promise.all([
+        listHealth(call.ctx, ownerOf(call)),
+        readCoinHealth(call.ctx, { mode: call.mode }),
+        getMerchant(call.ctx, ownerOf(call)),
+      ]);
+      const coins = health.filter(({ coin }) => !isToken(coin) || isOffered(settings, coin));
       const oldest = endpoints
         .flatMap(({ oldestWaitingAt }) => (oldestWaitingAt ? [oldestWaitingAt.getTime()] : []))
         .sort((a, b) => a - b)[0];
