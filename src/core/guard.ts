@@ -4,7 +4,7 @@ import type { Trust } from './trust.ts';
 
 /** What one voting source shows. */
 export type Vote = {
-  /** The version as the node reports it. */
+  /** The version that the operator's own node reports; 0 when it reports none, and for nodes of others, which could report any. */
   version: number;
   /** Whether its chain matches the followed one, except for the last few blocks. */
   agrees: boolean;
@@ -114,7 +114,6 @@ export function judgeChain({ coin, votes, height, blockTimes, now, reorg, work }
     if (mean > SLOW_FACTOR * blockSeconds * 1000)
       add('slow', `the last ${SLOW_INTERVALS} blocks took ${minutes(mean)} each, ${minutes(blockSeconds * 1000)} are usual`);
   }
-  // A source that does not report its version (0) does not count as old.
   if (safeVersion !== null && votes.some(({ version }) => version > 0 && version < safeVersion))
     add('old_version', `a node of this chain is older than version ${safeVersion}, the oldest known to be safe; it must be upgraded`);
   return reasons;

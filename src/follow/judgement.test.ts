@@ -42,6 +42,13 @@ test('sources agree when they differ only in the last two blocks; a source that 
   assert.deepEqual(await compare(voter('b', 101, { state: 'down' }).one, voter('c', 100, { state: 'syncing' }).one), [true]);
 });
 
+test('only versions of your own nodes count, because others could report an old one to hold payments', async () => {
+  const versions = async (trust: SourceState['trust']) =>
+    (await readVotes(new Map(), 'BTC', [followed, { ...voter('b', 100, { fork: 98 }).one, trust }])).map(({ version }) => version);
+  assert.deepEqual(await versions('own'), [1, 1]);
+  assert.deepEqual(await versions('proven'), [1, 0]);
+});
+
 test('while no tip moves, nothing is asked again; an answer that failed is', async () => {
   const compared: Comparisons = new Map();
   const known = voter('b', 100, { fork: 97 });

@@ -38,7 +38,7 @@ export async function readVotes(compared: Comparisons, coin: Coin, survey: reado
   for (const voter of survey) {
     if (voter.state !== 'ok') continue;
     const agrees = !followed || voter === followed ? true : await showSameChain(compared, coin, followed, voter);
-    if (agrees !== null) votes.push({ version: voter.health!.version, agrees });
+    if (agrees !== null) votes.push({ version: voter.trust === 'own' ? voter.health!.version : 0, agrees });
   }
   return votes;
 }

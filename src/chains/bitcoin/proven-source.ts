@@ -81,6 +81,8 @@ export function provenSource({ source: given, name, service, turn, locks, clock,
   const { coin } = source;
   const { params } = service;
   let known: { headers: Headers; feed: HeaderFeed } | null = null;
+  /** The tip that this source showed last; null when it was refused. */
+  let shown: BlockRef | null = null;
   const opened = async () => {
     const headers = await service.open();
     known ??= { headers, feed: createHeaderFeed({ source, name, params, headers, turn, clock, log }) };
@@ -89,10 +91,11 @@ export function provenSource({ source: given, name, service, turn, locks, clock,
   /** Refuses a tip that is not on the best chain. */
   const prove = async ({ headers, feed }: NonNullable<typeof known>, tip: BlockRef): Promise<BlockRef> => {
     const refusal = await feed.bring(tip);
-    if (refusal) throw new ChainError(refusal.kind === 'syncing' ? 'outage' : refusal.kind, `${name}: ${refusal.reason}`);
     const behind = headers.tip().height - tip.height;
-    if (behind > chainOf(coin).agreeWithin)
-      throw new ChainError('behind', `${name} is ${behind} blocks behind the chain with the most work`);
+    const isBehind = behind > chainOf(coin).agreeWithin;
+    shown = refusal || isBehind ? null : tip;
+    if (refusal) throw new ChainError(refusal.kind === 'syncing' ? 'outage' : refusal.kind, `${name}: ${refusal.reason}`);
+    if (isBehind) throw new ChainError('behind', `${name} is ${behind} blocks behind the chain with the most work`);
     return tip;
   };
   return {
@@ -102,6 +105,7 @@ export function provenSource({ source: given, name, service, turn, locks, clock,
     },
     health: async () => {
       const health = await source.health();
+      if (health.syncing) shown = null;
       if (!known || health.syncing) return health;
       const refusal = await known.feed.bring(health.tip);
       if (refusal?.kind === 'syncing') return { ...health, syncing: true, progress: refusal.reason };
@@ -115,7 +119,12 @@ export function provenSource({ source: given, name, service, turn, locks, clock,
     blockAt: async (height) => {
       const found = await source.blockAt(height);
       const proven = known?.headers.at(height);
-      if (!found || !proven || found.hash === proven.hash) return found;
+      if (found === null) {
+        // Its tip includes every block below, so a source cannot contradict the chain by withholding one.
+        const includes = shown !== null && height <= shown.height && known?.headers.find(shown.hash);
+        return includes && proven ? refOf(proven) : null;
+      }
+      if (!proven || found.hash === proven.hash) return found;
       throw new ChainError('unproven', `${name}: block ${height} that it shows is not on the chain with the most work`);
     },
     fetchBlock: async (hash) => {
