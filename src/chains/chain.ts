@@ -144,7 +144,16 @@ export type FeeTier = {
 };
 
 /** Heights on the chain that ends with `tip`, by its hash; null when there is no such chain. */
-export type Finality = { safe: number | null; finalized: number | null; chainlock: number | null; tip: string | null };
+export type Finality = {
+  safe: number | null;
+  finalized: number | null;
+  chainlock: number | null;
+  tip: string | null;
+  /** The source cannot report final blocks, or its word does not count. Otherwise null may mean that it has none at the moment. */
+  blind?: true;
+};
+/** What a source reports that is blind to final blocks. */
+export const NO_FINALITY: Finality = { safe: null, finalized: null, chainlock: null, tip: null, blind: true };
 
 export type Unspent = { units: bigint; leavingUnits: bigint };
 

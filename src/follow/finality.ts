@@ -69,9 +69,15 @@ const writeLocks = (ctx: Context, { coin, locks, paymentIds }: { coin: Coin; loc
     }),
   );
 
-/** DASH: the height of the last ChainLock on the cursor's chain; null when there is none. */
-export async function readChainlock({ source }: FinalityPoll, cursor: Cursor): Promise<number | null> {
-  if (finalityOf(source.coin) !== 'locks') return null;
-  const { tip, chainlock } = await source.finality();
-  return tip === cursor.hash ? chainlock : null;
+/**
+ * DASH: the height of the last ChainLock on the cursor's chain; null when none is known now, which leaves the recorded one as it is. While
+ * the source that is followed cannot report ChainLocks, the recorded one is dropped, so that depth decides.
+ */
+export async function readChainlock({ ctx, source }: FinalityPoll, cursor: Cursor): Promise<number | null> {
+  const { coin } = source;
+  if (finalityOf(coin) !== 'locks') return null;
+  const { tip, chainlock, blind } = await source.finality();
+  if (blind) await ctx.db.sql`update tips set chainlock_height = null where coin = ${chainCode(coin)} and chainlock_height is not null`;
+  // Nothing above the tip can be locked: such a height would also count for blocks that come later.
+  return !blind && tip === cursor.hash && chainlock !== null && chainlock <= cursor.height ? chainlock : null;
 }

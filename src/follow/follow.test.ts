@@ -5,7 +5,7 @@ import { createAdversaryChain, createAdversarySource } from '../../test/kit/adve
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
-import type { ChainSource } from '../chains/chain.ts';
+import { type ChainSource, type Finality, NO_FINALITY } from '../chains/chain.ts';
 import { readConfig } from '../config.ts';
 import { createFollower } from './follow.ts';
 
@@ -39,3 +39,34 @@ for (const { coin, word, column } of [
     }
   });
 }
+
+test('DASH: a ChainLock stays while the node reports none, and is dropped when a source that cannot report any is followed', async () => {
+  const database = await testDatabase();
+  const core = await openCore(readConfig(testEnvironment(database.url, database.folder)));
+  try {
+    const chain = createAdversaryChain({ height: 20, now: () => new Date() });
+    const tip = chain.tip().hash;
+    let finality: Finality = NO_FINALITY;
+    const source: ChainSource = {
+      ...createAdversarySource({ chain, coin: 'BTC', interrupt: async () => {} }),
+      ...{ coin: 'DASH', finality: async () => finality },
+    };
+    const follower = createFollower(core.ctx, source);
+    const recorded = async (now: Finality): Promise<bigint | null> => {
+      finality = now;
+      await follower.step();
+      const [row] = await database.db.sql<{ height: bigint | null }[]>`select chainlock_height as height from tips where coin = 'DASH'`;
+      return row!.height;
+    };
+    const own = { safe: null, finalized: null };
+    assert.equal(await recorded({ ...own, chainlock: 21, tip }), null, 'above the tip');
+    assert.equal(await recorded({ ...own, chainlock: 18, tip }), 18n);
+    assert.equal(await recorded({ ...own, chainlock: null, tip: null }), 18n);
+    assert.equal(await recorded({ ...own, chainlock: 19, tip: 'another tip' }), 18n);
+    assert.equal(await recorded(NO_FINALITY), null);
+    assert.equal(await recorded({ ...own, chainlock: 18, tip }), 18n, 'the node is back');
+  } finally {
+    await core.close();
+    await database.drop();
+  }
+});

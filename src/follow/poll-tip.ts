@@ -70,10 +70,11 @@ export async function pollTip(
 ): Promise<void> {
   const { source, notes } = poll;
   await pollFinality(poll.finality, cursor);
+  // Before the mempool is read, which may fail.
+  const chainlock = await readChainlock(poll.finality, cursor);
   const health = just ?? (await source.health());
   const { complete, incomplete, beside } = await pollMempool(poll.mempool, cursor, just);
   await pollLocks(poll.finality);
-  const chainlock = await readChainlock(poll.finality, cursor);
   // If the tip moved in the meantime, the poll is not complete.
   if ((beside ?? (await source.tip()).hash) !== cursor.hash) return;
   const expected: Doubt | null = incomplete === null ? null : { code: 'settling', reason: incomplete };

@@ -7,7 +7,7 @@ import { chainOf } from '../../core/coin.ts';
 import { invariant } from '../../core/invariant.ts';
 import { MOST_PROVEN } from '../../core/payment.ts';
 import type { Log } from '../../log.ts';
-import { type BlockRef, ChainError, type ChainSource, type ProvenWork } from '../chain.ts';
+import { type BlockRef, ChainError, type ChainSource, NO_FINALITY, type ProvenWork } from '../chain.ts';
 import type { Proof } from '../sources.ts';
 import type { WorkHold } from './chain-work.ts';
 import { createHeaderFeed, type HeaderFeed, type Turn } from './header-feed.ts';
@@ -62,7 +62,7 @@ type Options = {
 const withoutLocks = (source: Options['source']): Options['source'] => ({
   ...source,
   txState: async (txid) => ({ ...(await source.txState(txid)), lock: null }),
-  finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
+  finality: async () => NO_FINALITY,
   fetchMempool: async (health) => {
     const fetched = await source.fetchMempool(health);
     return {

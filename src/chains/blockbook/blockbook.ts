@@ -8,7 +8,7 @@ import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { isBitcoinLike } from '../bitcoin/params.ts';
 import type { ProofParams } from '../bitcoin/proof-params.ts';
-import { ChainError, type ChainSource, type FeeTier, orNull } from '../chain.ts';
+import { ChainError, type ChainSource, type FeeTier, NO_FINALITY, orNull } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { createAccountRules } from './blockbook-accounts.ts';
 import { createBlockbookBlocks } from './blockbook-blocks.ts';
@@ -82,7 +82,7 @@ export function createBlockbookSource({
     ...(isBitcoinLike(family) ? createBlockbookBlocks({ family, server, get, log, proof, header, match }) : { fetchBlock: notFollowed }),
     fetchMempool: mempool.fetchMempool,
     txState: (txid) => readState(txid, get),
-    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
+    finality: async () => NO_FINALITY,
     transaction: async (txid) => {
       const tx = await orNull(get(`v2/tx/${txid}`));
       if (tx === null) throw new ChainError('not_found', txid);

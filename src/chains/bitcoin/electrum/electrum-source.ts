@@ -6,7 +6,7 @@ import type { Clock } from '../../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import type { Db } from '../../../db/db.ts';
 import type { Log } from '../../../log.ts';
-import { type BlockRef, ChainError, type ChainSource } from '../../chain.ts';
+import { type BlockRef, ChainError, type ChainSource, NO_FINALITY } from '../../chain.ts';
 import type { HashWork, HeaderReader, KnownHeader } from '../header-chain.ts';
 import type { ProofStart } from '../header-service.ts';
 import { openHeaderChain } from '../header-store.ts';
@@ -117,7 +117,7 @@ export function createElectrumSource(options: ElectrumOptions): ChainSource {
     fetchBlock: unsupported,
     fetchMempool: unsupported,
     txState: unsupported,
-    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
+    finality: async () => NO_FINALITY,
     transaction: (txid) => lookUpTransaction(desk, txid),
     addressSummary: (address) => lookUpBalance(desk, address),
     fees: () => lookUpFees(desk),

@@ -7,7 +7,7 @@ import type { Clock } from '../../../core/clock.ts';
 import { type BitcoinFamily, COIN, type Network } from '../../../core/coin.ts';
 import type { Db } from '../../../db/db.ts';
 import type { Log } from '../../../log.ts';
-import { ChainError, type ChainSource, type SourceConnection } from '../../chain.ts';
+import { ChainError, type ChainSource, NO_FINALITY, type SourceConnection } from '../../chain.ts';
 import { encodeHeader } from '../header.ts';
 import type { HeaderService, Headers, ProofStart } from '../header-service.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
@@ -131,7 +131,7 @@ function createReportedSource({ family, network, headers, db }: NetworkPeersOpti
     inspect: async () => ({ prunedBelow: null, clockAheadSeconds: (await read()).clockAheadSeconds, missing: [], warnings: [] }),
     blockAt: async (height) => (height === 0 ? blockZero(headers.params) : elsewhere()),
     ...{ block: elsewhere, fetchBlock: elsewhere, fetchMempool: elsewhere, txState: elsewhere },
-    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
+    finality: async () => NO_FINALITY,
     transaction: async (_, hint) => (hint ? elsewhere() : noLookUps(family)),
     addressSummary: () => noLookUps(family),
     close: () => {},

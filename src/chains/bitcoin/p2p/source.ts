@@ -2,7 +2,15 @@
 import type { Clock } from '../../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import { addressOfScript } from '../../address.ts';
-import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier, type Matcher } from '../../chain.ts';
+import {
+  type BlockRef,
+  ChainError,
+  type ChainSource,
+  type ChainTransaction,
+  type FeeTier,
+  type Matcher,
+  NO_FINALITY,
+} from '../../chain.ts';
 import { checkBlock } from '../block-proof.ts';
 import { readBlock } from '../core-blocks.ts';
 import { tierOf } from '../core-fees.ts';
@@ -152,7 +160,7 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     },
     fetchMempool: createPeerMempool({ relay: service.relay, family, clock, heardSinceMs, settledMs }),
     txState: async (txid) => ({ state: service.relay.has(txid) ? 'mempool' : 'unknown', blockHash: null, lock: null }),
-    finality: async () => ({ safe: null, finalized: null, chainlock: null, tip: null }),
+    finality: async () => NO_FINALITY,
     transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : noLookUps(family)),
     addressSummary: () => noLookUps(family),
     fees: async () => feesOf(family),
