@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parseCommand, UsageError } from './command.ts';
+import { coinOf, nativeCoinOf, parseCommand, UsageError } from './command.ts';
 import { COMMANDS } from './commands.ts';
 
 const parse = (line: string) => parseCommand(line.split(' ').filter(Boolean), COMMANDS);
@@ -44,6 +44,21 @@ test('options are accepted with spaces or =, switches without a value', () => {
   assert.deepEqual([parsed.name, parsed.flags], ['merchant create', { name: 'My shop', plan: 'enterprise', json: 'true' }]);
   const empty = parseCommand(['endpoint', 'update', '--merchant', 'm', '--mode', 'live', '--endpoint', 'e', '--description', ''], COMMANDS);
   assert.ok('flags' in empty && empty.flags.description === '');
+});
+
+test('a coin is found in upper or lower case; commands about chains and wallets refuse tokens', () => {
+  const given = (line: string) => {
+    const parsed = parse(line);
+    assert.ok('flags' in parsed);
+    return parsed.flags;
+  };
+  // As doctor prints it.
+  assert.equal(coinOf(given('deposit claim --coin USDC@ethereum --ref abc:0')), 'USDC@ethereum');
+  assert.equal(coinOf(given('deposit claim --coin usdc@ETHEREUM --ref abc:0')), 'USDC@ethereum');
+  assert.equal(coinOf(given('deposit claim --coin btc --ref abc:0')), 'BTC');
+  assert.equal(nativeCoinOf(given('chain status --coin eth')), 'ETH');
+  const refused = { name: 'UsageError', message: '--coin must be one of BTC, ETH, LTC, DASH, DOGE' };
+  assert.throws(() => nativeCoinOf(given('chain status --coin USDC@ethereum')), refused);
 });
 
 test('help lists all commands, those of a group, or the options of one', () => {

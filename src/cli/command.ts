@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, MODES, type Mode } from '../core/coin.ts';
+import { COINS, type Coin, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '../core/coin.ts';
 import { mistakesBetween } from '../http/parameters.ts';
 import type { Log } from '../log.ts';
 
@@ -47,6 +47,8 @@ const SHORT: ReadonlyMap<string, string> = new Map([
 export const MERCHANT: Option = { value: 'ID', about: 'Merchant, such as mer_... ("merchant list" shows them)', required: true };
 export const MODE: Option = { value: MODES.join('|'), about: 'Live or test mode', required: true };
 export const COIN_OPTION: Option = { value: 'COIN', about: `One of ${COINS.join(', ')}`, required: true };
+/** For commands about a chain or a wallet: tokens use those of the native coin. */
+export const NATIVE_COIN_OPTION: Option = { value: 'COIN', about: `One of ${NATIVE_COINS.join(', ')}`, required: true };
 export const LIMIT: Option = { value: 'N', about: 'How many to show, 1 to 100 (default 25)' };
 
 export const need = (flags: Flags, name: string): string => {
@@ -59,7 +61,14 @@ export const oneOf = <T extends string>(value: string, known: readonly T[], name
   if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
   return found;
 };
-export const coinOf = (flags: Flags): Coin => oneOf(need(flags, 'coin').toUpperCase(), COINS, 'coin');
+const coinAmong = <T extends Coin>(flags: Flags, known: readonly T[]): T => {
+  const given = need(flags, 'coin').toLowerCase();
+  return oneOf(known.find((coin) => coin.toLowerCase() === given) ?? given, known, 'coin');
+};
+/** Any coin, such as `btc` or `USDC@ethereum`, in upper or lower case. */
+export const coinOf = (flags: Flags): Coin => coinAmong(flags, COINS);
+/** A native coin, which names its chain and its wallet. */
+export const nativeCoinOf = (flags: Flags): NativeCoin => coinAmong(flags, NATIVE_COINS);
 export const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
   merchantId: need(flags, 'merchant'),
   mode: oneOf(need(flags, 'mode'), MODES, 'mode'),

@@ -12,15 +12,15 @@ import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '.
 import { listWallets } from '../wallets/wallet-changes.ts';
 import { setWallet } from '../wallets/wallets.ts';
 import {
-  COIN_OPTION,
   type Commands,
-  coinOf,
   commaList,
   type Flags,
   LIMIT,
   limitOf,
   MERCHANT,
   MODE,
+  NATIVE_COIN_OPTION,
+  nativeCoinOf,
   need,
   type Option,
   oneOf,
@@ -157,7 +157,7 @@ export const MERCHANT_COMMANDS: Commands = {
     about: 'Set the extended public key that receives a coin',
     options: {
       merchant: MERCHANT,
-      coin: COIN_OPTION,
+      coin: NATIVE_COIN_OPTION,
       key: { value: 'ACCOUNT_KEY', about: 'Extended public key of the account: zpub, xpub, ...', required: true },
       mode: { value: 'live', about: 'Only live mode has wallets (default)' },
       script: { value: 'SCRIPT', about: `Address type when the key does not say: ${SCRIPTS.join(', ')}` },
@@ -167,7 +167,7 @@ export const MERCHANT_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       if (oneOf(flags.mode ?? 'live', MODES, 'mode') === 'test')
         throw new UsageError('Test mode needs no wallet: test pages never show an address that takes real money');
-      const coin = coinOf(flags);
+      const coin = nativeCoinOf(flags);
       const firstIndex = flags['first-index'] ?? '0';
       if (!/^\d{1,9}$/.test(firstIndex)) throw new UsageError('--first-index must be a whole number');
       const merchantId = need(flags, 'merchant');
