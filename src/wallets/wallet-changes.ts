@@ -3,7 +3,7 @@
 import { parseAccountKey } from '../chains/account-key.ts';
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
+import { COIN, COINS, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
@@ -357,16 +357,19 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
     >`
       select w.coin, w.active, w.account_key as "accountKey", w.script, w.path, w.next_index as "nextIndex", d.*
       from wallets w cross join lateral (
-        select count(*)::int as seen, coalesce(sum(units), 0)::text as received, max(at) as "lastAt", max(index) filter (where units > 0) as "lastUsed",
-          max(index - before - 1) filter (where units > 0) as longest, min(index) as "firstSeen"
+        select count(*)::int as seen, coalesce(sum(units), 0)::text as received, max(at) as "lastAt", max(index) filter (where used) as "lastUsed",
+          max(index - before - 1) filter (where used) as longest, min(index) as "firstSeen"
         from (
-          select index, units, at, coalesce(lag(index) over (partition by units > 0 order by index), min(index) over () - 1) as before
+          select index, units, used, at, coalesce(lag(index) over (partition by used order by index), min(index) over () - 1) as before
           from (
-            select a.index, coalesce(t.units, 0) as units, t.at
+            select a.index, coalesce(t.units, 0) as units, t.used, t.at
             from (select index, payment_id, coin from deposit_addresses where wallet_id = w.id order by index desc limit ${ADDRESSES_SEEN}) a
             cross join lateral (
-              select sum(units) as units, max(first_seen_at) as at from transfers
-              where payment_id = a.payment_id and coin = a.coin and conflict_txid is null
+              select sum(units) filter (where coin = a.coin) as units, count(*) > 0 as used, max(first_seen_at) as at from transfers
+              where payment_id = a.payment_id and conflict_txid is null and coin in (
+                select member.coin from unnest(${COINS}::text[], ${COINS.map((coin) => COIN[coin].family)}::text[]) member(coin, family)
+                where member.family = a.coin
+              )
             ) t
           ) given
         ) runs

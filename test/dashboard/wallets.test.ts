@@ -396,3 +396,22 @@ test('stablecoins are turned on one by one, need no key of their own, and are of
     select before, after from audit_log where action = 'settings.changed' order by id desc limit 1`;
   assert.deepEqual([change!.before.tokens, change!.after.tokens], [['USDC@ethereum', 'DAI@ethereum'], []]);
 });
+
+test('an address paid only in a token counts as used, and its amount is not added to that of the native coin', async () => {
+  const { sql } = app.app.ctx.db;
+  const { merchantId } = app.merchant;
+  const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(45)).derive("m/44'/60'/0'");
+  const { walletId } = await setWallet(app.app.ctx, { merchantId, coin: 'ETH', accountKey: accountKey.publicExtendedKey });
+  await sql`
+    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    select 'ETH', 'e' || i, '0x' || i, 'pay_e' || i, ${merchantId}, ${walletId}, i, now() from generate_series(0, 29) i`;
+  // The customer of the third payment sent bitcoin to its other address.
+  await sql`
+    insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at)
+    select coin, 'e' || n, payment, ${merchantId}, 'e' || n, 'to', units, 'output', at::timestamptz
+    from (values (1, 'ETH', 'pay_e2', 1000000000000000000, '2026-11-20T10:00:00Z'), (2, 'USDC@ethereum', 'pay_e20', 25500000, '2026-11-20T11:00:00Z'),
+      (3, 'BTC', 'pay_e28', 1000, '2026-11-20T12:00:00Z')) as t(n, coin, payment, units, at)`;
+  await sql`update wallets set next_index = 30 where id = ${walletId}`;
+  const { amount_received, unused_run, last_deposit_at } = await card('ETH');
+  assert.deepEqual([amount_received, unused_run, last_deposit_at], ['1.00000000', 17, '2026-11-20T11:00:00.000Z']);
+});
