@@ -64,7 +64,7 @@ export function addressOfScript(scriptHex: string, { coin, network }: { coin: Co
  * wrong one is named. Errors: address_invalid (param `address`).
  */
 export function decodeAddress(text: string, { coin, network }: { coin: Coin; network: Network }): { key: string } {
-  const bad = (reason: string) => new Problem('address_invalid', { coin, reason }, { param: 'address' });
+  const bad = (reason: string) => new Problem('address_invalid', { coin: COIN[coin].asset, reason }, { param: 'address' });
   const { family } = COIN[coin];
   if (!isBitcoinLike(family)) {
     if (!isAddress(text)) throw bad(elsewhere(text, family, network) ?? 'it must be 0x followed by 40 hex digits');

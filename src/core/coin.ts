@@ -420,6 +420,9 @@ export const coinsBeside = (coin: Coin): Coin[] => COINS.filter((one) => COIN[on
 export const coinsOf = (asset: Asset, chain: Chain | null = null): readonly Coin[] =>
   COINS.filter((coin) => COIN[coin].asset === asset && (chain === null || COIN[coin].chain === chain));
 
+/** As people read a coin: "BTC", "USDC on Ethereum". */
+export const coinText = (coin: Coin): string => (isToken(coin) ? `${COIN[coin].asset} on ${chainOf(coin).name}` : COIN[coin].asset);
+
 /** As the API names a coin: the code of its asset, and the ID of its chain. */
 export const namesOf = <T extends Coin | null>(
   coin: T,

@@ -5,7 +5,7 @@ import { decodeAddress } from '../chains/address.ts';
 import { SCENARIOS, type Scenario, testIdentifier, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin, isToken, type Mode, NETWORKS } from '../core/coin.ts';
+import { COIN, type Coin, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Decision } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
@@ -502,7 +502,8 @@ function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode;
     decodeAddress(address, { coin, network: ctx.settings.networks[COIN[coin].chain] });
     return;
   }
-  if (new RegExp(`^test_${coin.toLowerCase()}_[a-z]{1,40}$`).test(address)) return;
+  const prefix = testIdentifier(coin, '');
+  if (address.startsWith(prefix) && /^[a-z]{1,40}$/.test(address.slice(prefix.length))) return;
   const isOne = NETWORKS.some((network) => {
     try {
       return decodeAddress(address, { coin, network }).key !== '';
@@ -514,7 +515,7 @@ function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode;
   if (!isOne)
     throw new Problem(
       'address_invalid',
-      { coin, reason: `use a ${coin} address or a test address such as test_${coin.toLowerCase()}_payer` },
+      { coin: COIN[coin].asset, reason: `use an address that can receive ${coinText(coin)}, or a test address such as ${prefix}payer` },
       { param: 'address' },
     );
 }

@@ -1,9 +1,11 @@
 /** What a settlement changes about a payment, and what must never be written. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Coin } from '../core/coin.ts';
 import type { Settlement } from '../core/payment.ts';
+import type { PaymentNotice } from '../notices/payment-notices.ts';
 import type { PaymentRecord } from './facts.ts';
-import { changeOf, isChange } from './settlement-writes.ts';
+import { changeOf, isChange, noticesOf } from './settlement-writes.ts';
 
 const at = new Date('2026-01-01T00:00:00Z');
 const until = new Date('2026-01-01T01:00:00Z');
@@ -74,6 +76,16 @@ for (const [what, parts, events] of CHANGES) {
     );
   });
 }
+
+test('a notice names a token by its asset and its chain, and a native coin by its code', () => {
+  const money = (coin: Coin, receivedUnits: bigint) => {
+    const priced = { ...record, createdWith: 'public', facts: { ...record.facts, targetUsdCents: 10_000n } } as unknown as PaymentRecord;
+    const paid = { ...settlement, coin, receivedUnits, receivedUsdE8: 2_550_000_000n, exceptions: ['underpaid'] } as Settlement;
+    return noticesOf(changeOf({ record: priced, settlement: paid })).map(({ detail }) => (detail as PaymentNotice).money);
+  };
+  assert.deepEqual(money('USDC@ethereum', 25_500_000n), ['25.5 USDC on Ethereum ($25.50)']);
+  assert.deepEqual(money('BTC', 25_500n), ['0.000255 BTC ($25.50)']);
+});
 
 const IMPOSSIBLE: readonly [what: string, settlement: Partial<Settlement>, says: RegExp][] = [
   ['a negative amount', { receivedUnits: -1n }, /not negative/],

@@ -1,7 +1,7 @@
 /** Writes what follows from settlements: status, events and deliveries, counts, daily totals, notices. The caller has locked the payments. */
 import type { Context } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { COIN, type Coin, coinText } from '../core/coin.ts';
 import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
 import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
@@ -223,7 +223,8 @@ async function writeCounts(tx: Tx, changes: readonly Change[]): Promise<void> {
   }
 }
 
-const noticesOf = ({ record, settlement, added, reversed }: Change): NewNotice[] =>
+/** Notices for the members of the merchant. */
+export const noticesOf = ({ record, settlement, added, reversed }: Change): NewNotice[] =>
   added === undefined
     ? []
     : [
@@ -259,7 +260,7 @@ function noticeOf(
   };
 }
 const withWorth = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>): string =>
-  `${formatDecimal(units, COIN[coin].decimals, 0)} ${coin}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
+  `${formatDecimal(units, COIN[coin].decimals, 0)} ${coinText(coin)}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
 
 /** Each is set once: by the first choice of a coin if no view was recorded before, by the first counted transfer, by the completion. */
 const marksOf = (record: PaymentRecord, settlement: Settlement, holdsMore: boolean): Marks => ({

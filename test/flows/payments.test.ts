@@ -6,6 +6,7 @@ import {
   archivePayment,
   cancelPayment,
   chooseCoin,
+  leaveRefundAddress,
   lockAndSettle,
   resolvePayment,
   reviewPayment,
@@ -430,6 +431,17 @@ test('a refund address left on the page is kept as first written; an invalid one
   assert.equal(await leave({ address: thief }), 303);
   assert.match(await page(), /test_btc_payer/);
   assert.ok(!(await page()).includes(thief));
+});
+
+test('in test mode the refund address of a token is a test identifier with its chain', async () => {
+  const paymentId = await createInBitcoin();
+  const leave = (address: string) => leaveRefundAddress(app.app.ctx, { paymentId, coin: 'USDC@ethereum', address, email: null });
+  await assert.rejects(leave('test_usdc@ethereum_payer'), {
+    code: 'address_invalid',
+    message:
+      'address is not a valid USDC address: use an address that can receive USDC on Ethereum, or a test address such as test_usdc_ethereum_payer.',
+  });
+  await leave('test_usdc_ethereum_payer');
 });
 
 // Events
