@@ -2,12 +2,12 @@
 import { memo, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 
-/** Where a cell is on a phone: in the first line, in the second, or in a line of its own with the name of the column before it. */
+/** Where a cell is on a phone: in the first line, in the second (`wide` fills it), or below, with the name of the column before it. */
 const PLACES = {
   title: 'order-1 sm:order-none',
   corner: 'order-2 justify-self-end text-right text-xs text-soft sm:order-none sm:text-sm sm:text-ink',
-  wide: 'order-2 col-span-2 sm:order-none',
   left: 'order-3 sm:order-none',
+  wide: 'order-3 col-span-2 sm:order-none',
   right: 'order-4 justify-self-end text-right sm:order-none',
   line: 'order-5 col-span-2 flex justify-between gap-4 sm:order-none',
 } as const;

@@ -155,8 +155,15 @@ test('events: by type and payment, with JSON, payment and deliveries', async () 
   await app.test.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/hook' });
   await app.test.post(`/v1/payments/${payment}/cancel`);
   await page.getByRole('link', { name: 'Events' }).click();
-  await page.getByRole('link', { name: 'payment.cancelled' }).waitFor();
+  const cancelled = page.locator('tr', { hasText: 'payment.cancelled' });
+  await cancelled.waitFor();
   await audit('events');
+  const desktop = page.viewportSize()!;
+  await page.setViewportSize({ width: 390, height: 844 });
+  // The type and the time are in the first line, the payment is below them.
+  const [type, about, time] = await Promise.all([0, 1, 2].map(async (nth) => (await cancelled.locator('td').nth(nth).boundingBox())!));
+  assert.ok(Math.max(type!.y + type!.height, time!.y + time!.height) <= about!.y, JSON.stringify([type, about, time]));
+  await page.setViewportSize(desktop);
   await page.getByLabel('Type').selectOption('payment.failed');
   await page.getByText('No events match these filters').waitFor();
   await audit('events, filtered empty');
