@@ -104,8 +104,8 @@ export class NothingHeld extends Error {
 }
 
 /**
- * Releases the holds that require an operator: a deep reorganization, and blocks that cannot be read back. Problems that the sources
- * still show are not released. Records the reason here and in the audit log of every merchant with a wallet in the coin.
+ * Releases the holds that require an operator: a deep reorganization, and blocks that cannot be read, now or back. Problems that the
+ * sources still show are not released. Records the reason here and in the audit log of every merchant with a wallet in the coin.
  * Errors: NothingHeld.
  */
 export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin; reason: string }): Promise<{ lifted: string[] }> {
@@ -128,7 +128,7 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
   return { lifted };
 }
 
-/** A reorganization deeper than the coin allows: the follower restarts below it. */
+/** The follower restarts below a reorganization that is deeper than the coin allows, or above blocks that no source has. */
 async function liftHold(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ hold: string }[]>`
     update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where coin = ${chainCode(coin)} for update) as before

@@ -6,6 +6,7 @@ import { type Coin, chainCode, chainOf } from '../core/coin.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import type { Cursor } from './cursor.ts';
 import { findFork, type Stored } from './fork.ts';
+import { heightOf, skipTo } from './read-back.ts';
 import { takeBack } from './take-back.ts';
 
 /** The last block that is still on the chain, or why the source cannot be followed now. */
@@ -22,8 +23,15 @@ export const createPosition = (ctx: Context, source: ChainSource): Position => (
 /** Finds the cursor on the chain that ends with `tip`; takes blocks back only when that chain has others in their place. */
 export async function findPosition(position: Position, cursor: Cursor, tip: BlockRef): Promise<Found> {
   const { ctx, source } = position;
+  let there: BlockRef | null;
+  try {
+    there = await source.blockAt(cursor.height);
+  } catch (error) {
+    if (!(error instanceof ChainError) || error.kind !== 'pruned' || tip.height <= cursor.height) throw error;
+    return skipMissing(position, cursor, tip);
+  }
   // Usually, and always while catching up, the last block is still there.
-  if ((await source.blockAt(cursor.height))?.hash === cursor.hash) {
+  if (there?.hash === cursor.hash) {
     await liftHold(position, cursor);
     return { cursor };
   }
@@ -61,6 +69,29 @@ export async function liftHold(position: Position, cursor: Cursor): Promise<void
     await queueProcessing(tx, { coin });
   });
   position.mayBeHeld = false;
+}
+
+/**
+ * All blocks of the source are newer than our last one. Completion is held until a source has the missing blocks, or until an operator
+ * releases the chain: then the follower continues at the oldest block of the source, and the missing ones are read back when they can be.
+ */
+async function skipMissing(position: Position, cursor: Cursor, tip: BlockRef): Promise<Found> {
+  const { ctx, source } = position;
+  const { coin } = source;
+  const doubt = doubtOfSync(tip, await source.health());
+  if (doubt) return { doubt };
+  if (!(await mayBeginAgain(ctx, coin))) {
+    position.mayBeHeld = true;
+    const reason = `no source has block ${cursor.height + 1}, the next one to read; an operator must connect one that does, or skip the missing blocks`;
+    await ctx.db.sql`update tips set hold_reason = ${reason} where coin = ${chainCode(coin)}`;
+    throw new ChainError('pruned', `${coin}: ${reason}`);
+  }
+  const oldest = await heightOf(source, new Date(1), tip.height);
+  const base = await source.blockAt(oldest);
+  if (!base) throw new ChainError('outage', `the ${coin} source does not show block ${oldest}`);
+  await ctx.db.begin((tx) => skipTo(tx, coin, { from: cursor, to: base }));
+  ctx.log.warn({ coin, from: cursor.height + 1, to: base.height }, 'Skipped blocks that no source has, as an operator allowed');
+  return { cursor: { height: base.height, hash: base.hash } };
 }
 
 /** Goes back to the last block that is still on the chain of the source, and takes back what was read above it. */

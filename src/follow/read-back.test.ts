@@ -6,9 +6,10 @@ import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { makeLivePayment } from '../../test/kit/payments.ts';
 import { openCore } from '../app.ts';
-import { ChainError } from '../chains/chain.ts';
+import { ChainError, type ChainSource } from '../chains/chain.ts';
 import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
+import { releaseChain } from './chain-acts.ts';
 import { createFollower } from './follow.ts';
 import { heightOf } from './read-back.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
@@ -40,15 +41,8 @@ async function install(t: TestContext, { height, given }: { height: number; give
     return { txid, kind: 'output', inputs: [`${txid}-a:0`], outputs: [{ key, units: 60_000n }] };
   };
   let fails: (call: string) => void = () => {};
-  const follower = () =>
-    createFollower(
-      ctx,
-      createAdversarySource({
-        chain,
-        coin: 'BTC',
-        interrupt: async (call) => fails(call),
-      }),
-    );
+  const source = (): ChainSource => createAdversarySource({ chain, coin: 'BTC', interrupt: async (call) => fails(call) });
+  const follower = (of = source()) => createFollower(ctx, of);
   const standing = async () => {
     const [row] = await sql<{ height: number; from: number; to: number | null }[]>`
       select height::int as height, watched_from::int as "from", read_back_to::int as "to" from tips`;
@@ -58,7 +52,7 @@ async function install(t: TestContext, { height, given }: { height: number; give
     (await sql<{ height: number | null }[]>`select block_height::int as height from transfers order by block_height`).map(
       (row) => row.height,
     );
-  return { ctx, chain, sql, pays, follower, standing, heights, failAt: (act: (call: string) => void) => (fails = act) };
+  return { ctx, chain, sql, pays, source, follower, standing, heights, failAt: (act: (call: string) => void) => (fails = act) };
 }
 const all = async (follower: ReturnType<typeof createFollower>) => {
   while (await follower.step());
@@ -117,6 +111,45 @@ test('a reorganization while earlier blocks are read leaves no gap', async (t) =
   for (let i = 0; i < 46; i++) chain.mine();
   await all(reader);
   assert.deepEqual([await standing(), await heights()], [{ height: 162, from: 78, to: null }, [101]]);
+});
+
+test('a source without the next block holds the chain; after a release it is followed, and skipped blocks are read back from another', async (t) => {
+  const { ctx, chain, sql, source, follower, standing, heights, pays } = await install(t, { height: 100, given: 100 });
+  chain.mine([pays()]);
+  for (let i = 0; i < 4; i++) chain.mine();
+  await all(follower());
+  assert.deepEqual([await standing(), await heights()], [{ height: 105, from: 78, to: null }, [101]]);
+  chain.mine([pays()]);
+  for (let i = 0; i < 54; i++) chain.mine();
+  const whole = source();
+  const recent = (): ChainSource => ({
+    ...source(),
+    blockAt: async (height) => {
+      if (height < 130) throw new ChainError('pruned', `block ${height} is below the checkpoint`);
+      return whole.blockAt(height);
+    },
+    fetchBlock: async (hash) => {
+      if (chain.blockOf(hash)!.height < 130) throw new ChainError('outage', 'not on the chain with the most work');
+      return whole.fetchBlock(hash);
+    },
+  });
+  const stuck = follower(recent());
+  await assert.rejects(stuck.step(), /no source has block 106/);
+  const hold = async () => (await sql<{ hold: string | null }[]>`select hold_reason as hold from tips`)[0]!.hold;
+  assert.match((await hold())!, /^no source has block 106, the next one to read/);
+  assert.equal((await standing()).height, 105);
+  const { lifted } = await releaseChain(ctx, { coin: 'BTC', reason: 'no node has these blocks' });
+  assert.match(lifted.join(), /block 106/);
+  await all(stuck);
+  // The block at which it restarted is read back, and nothing is lost track of below it.
+  assert.deepEqual([await standing(), await heights(), await hold()], [{ height: 160, from: 130, to: 106 }, [101], null]);
+  await all(follower(recent()));
+  assert.match(explainUnwatched((await readUnwatched(ctx))[0]!).detail, /1 address given .*blocks 106 to 129 are still to be read: /);
+  await all(follower());
+  assert.deepEqual(
+    [await standing(), await heights(), [...(await readUnwatched(ctx))]],
+    [{ height: 160, from: 78, to: null }, [101, 106], []],
+  );
 });
 
 test('the height for a time is found among blocks with inexact clocks', async () => {

@@ -3,8 +3,9 @@ import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts'
 import type { Context } from '../context.ts';
 import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
 import { COIN, type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
+import { invariant } from '../core/invariant.ts';
 import type { Tx } from '../db/db.ts';
-import { CursorMoved } from './cursor.ts';
+import { type Cursor, CursorMoved, insertBlock } from './cursor.ts';
 
 /** A block's time may be up to two hours earlier than it was mined; on ETH it is exact to the second. */
 const EARLY_MS = 2 * HOUR_MS;
@@ -63,11 +64,14 @@ export function createReadBack(
   /** Determines how far back blocks must be read for the earliest address, if at all. */
   const plan = async (): Promise<void> => {
     const before = await read();
-    if (before.from !== null) await readFromTransfers(before.from);
+    // Zero: not planned yet. Later, blocks between a transfer and the lowest block may have been skipped.
+    if (before.from !== null && before.to === 0n) await readFromTransfers(before.from);
     const { height, from, since, to, earliest } = await read();
     if (from === null || since === null || earliest === null || (earliest >= since && to === null)) return;
     const first = await heightOf(source, addMs(earliest, kindOf(coin) === 'ethereum' ? -EARLY_ETH_MS : -EARLY_MS), Number(from));
-    const target = Math.min(Number(from), Math.max(1, first - MEDIAN_OF_BLOCKS, Number(height) - MOST_BLOCKS_BACK));
+    // A source that does not have the blocks must not shorten what is left to read.
+    const needed = to ? Math.min(first - MEDIAN_OF_BLOCKS, Number(to)) : first - MEDIAN_OF_BLOCKS;
+    const target = Math.min(Number(from), Math.max(1, needed, Number(height) - MOST_BLOCKS_BACK));
     if (target < from)
       ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'Reading earlier blocks for addresses that were issued before');
     await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${chainCode(coin)}`;
@@ -148,6 +152,26 @@ async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: Blo
     update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}, updated_at = clock_timestamp()
     where coin = ${chainCode(coin)} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
   if (moved.count === 0) throw new CursorMoved();
+}
+
+/**
+ * Moves the cursor up to a block above others that were not read. Those are read back for the addresses that they may have paid, once a
+ * source has them. Errors: CursorMoved.
+ */
+export async function skipTo(tx: Tx, coin: Coin, { from, to }: { from: Cursor; to: BlockRef }): Promise<void> {
+  invariant(to.height > from.height, `the cursor of ${coin} skips blocks only upward`);
+  const since = addMs(to.time, EARLY_MS);
+  const moved = await tx`
+    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false,
+      proven_heights = case when proven_heights is not null then '{}'::int[] end,
+      watched_from = ${to.height + 1}, watched_parent = ${to.hash}, watched_since = ${since},
+      read_back_to = case when exists (select 1 from deposit_addresses where coin = ${COIN[coin].family} and created_at < ${since})
+        then ${from.height + 1}::bigint end,
+      updated_at = clock_timestamp()
+    where coin = ${chainCode(coin)} and hash = ${from.hash}`;
+  if (moved.count === 0) throw new CursorMoved();
+  await tx`delete from blocks where coin = ${chainCode(coin)}`;
+  await insertBlock(tx, coin, to);
 }
 
 /** Written only when it changes. */
