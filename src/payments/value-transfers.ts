@@ -59,6 +59,6 @@ async function findUnvalued(ctx: Context, records: readonly PaymentRecord[]): Pr
 
 function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
   if (record.mode === 'test') return { priceE8: ctx.prices.forTest(COIN[coin].asset).priceE8, at: record.now };
-  const quotable = ctx.prices.quotable(COIN[coin].asset);
-  return 'price' in quotable ? { priceE8: quotable.price.priceE8, at: quotable.price.asOf } : null;
+  const price = ctx.prices.valuing(COIN[coin].asset);
+  return price && { priceE8: price.priceE8, at: price.asOf };
 }

@@ -111,6 +111,20 @@ export function atPar(price: Price, fiat: Pick<FiatRates, 'quotable'>): Quotable
   return 'reason' in quoted ? quoted : { price: { ...price, ...quoted } };
 }
 
+/**
+ * The price that money which arrived is valued at: that of a quote, and below it where the asset is too far from its currency to be quoted.
+ * Money must have a value before a payment can end.
+ */
+export function atMostPar(price: Price, fiat: Pick<FiatRates, 'quotable'>): Price {
+  const quoted = atPar(price, fiat);
+  if ('price' in quoted) return quoted.price;
+  const { par } = ASSET[price.asset];
+  const found = par === undefined ? null : fiat.quotable(par);
+  if (found === null || 'reason' in found) return price;
+  const parE8 = (E8 * E8) / found.rate.rateE8;
+  return price.priceE8 > parE8 ? { ...price, priceE8: parE8 } : price;
+}
+
 /** A price good enough for a live quote, or why there is none. */
 export function quotableAt(book: Book, asset: Asset, nowMs: number): Quotable {
   const price = lookUp(book, asset, nowMs);

@@ -820,6 +820,11 @@ test('an asset that should be worth a currency is quoted at par, below it at wha
   Object.assign(exchanges.book, { coinbase: lost, kraken: lost });
   await refused(prices, 'USDT', /^its price is 2\.01% below the currency it should be worth$/);
   await refused(prices, 'EURC', /^its price is 2\.00% above the currency it should be worth$/);
+  assert.deepEqual(
+    (['USDT', 'EURC', 'BTC'] as const).map((asset) => prices.valuing(asset)?.priceE8),
+    [97_990_000n, 125_000_000n, 9_700_000_000_000n],
+    'money that arrived still has a value, at most par',
+  );
   await quoted(prices, 'BTC', 9_700_000_000_000n);
   // One exchange is not enough, as for other assets.
   exchanges.book.coinbase = { BTC: { last: '97000' } };

@@ -8,6 +8,7 @@ import { createFeed, type Outages } from './feed.ts';
 import type { FiatRates } from './fiat.ts';
 import {
   agreedPrices,
+  atMostPar,
   atPar,
   type Book,
   createBook,
@@ -31,6 +32,8 @@ export type Prices = {
    * worth a currency is quoted at par while the sources say about that. Synchronous, from memory.
    */
   quotable(asset: Asset): { price: Price } | { reason: string };
+  /** The price that money is valued at; null when sources do not agree on one. Unlike a quote, it may be far from par. */
+  valuing(asset: Asset): Price | null;
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
   forTest(asset: Asset): Price;
   /** Asks every source now; not together with `start`. Empty with static prices. */
@@ -92,6 +95,7 @@ export function createPrices({
   return {
     look: (asset) => look(memory, asset),
     quotable: (asset) => quotable(memory, asset),
+    valuing: (asset) => valuing(memory, asset),
     forTest: (asset) => {
       const found = quotable(memory, asset);
       if ('price' in found) return found.price;
@@ -136,6 +140,12 @@ function quotable(memory: Memory, asset: Asset): { price: Price } | { reason: st
   }
   const price = look(memory, asset);
   return price ? { price } : { reason: 'PRICES does not set one' };
+}
+
+function valuing(memory: Memory, asset: Asset): Price | null {
+  if (memory.fixed) return look(memory, asset);
+  const found = quotableAt(memory.book, asset, memory.clock.monotonicMs());
+  return 'price' in found ? atMostPar(found.price, memory.fiat) : null;
 }
 
 /** Loads the prices of the last minutes on start, so that a jump across it is detected. */
