@@ -335,7 +335,10 @@ function checkWallet(ctx: Context, { coin, merchantId, network, chainKey, script
 
 async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
-  const offered = NATIVE_COINS.filter((coin) => ctx.chains.has(COIN[coin].chain) || wallets.some((wallet) => wallet.coin === coin));
+  const offered = NATIVE_COINS.filter((coin) => {
+    const chain = ctx.chains.get(COIN[coin].chain);
+    return (chain !== undefined && !chain.onDemand) || wallets.some((wallet) => wallet.coin === coin);
+  });
   const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
   for (const { name, assets, unlisted, failure } of prices) {
