@@ -21,7 +21,7 @@ function faultsOf(run: () => unknown): string[] {
 }
 
 test('each error says what is allowed', () => {
-  const coin = 'it must be one of BTC, ETH, LTC, DASH, DOGE';
+  const coin = 'it must be one of BTC, ETH, LTC, DASH, DOGE, USDC, USDT, EURC, PYUSD, DAI';
   assert.deepEqual(
     faultsOf(() => checkBody(Simulate, parseJson('{"scenario":"lost","currency":"XMR"}'))),
     [

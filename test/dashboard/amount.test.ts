@@ -82,7 +82,7 @@ test('a coin is named by its asset, and by its network unless it is native to it
   for (const [currency, network, code, text, name] of [
     ['BTC', 'bitcoin', 'BTC', 'BTC', 'Bitcoin'],
     ['ETH', 'ethereum', 'ETH', 'ETH', 'Ethereum'],
-    ['USDC', 'ethereum', 'USDC@ethereum', 'USDC on Ethereum', 'USDC on Ethereum'],
+    ['USDC', 'ethereum', 'USDC@ethereum', 'USDC on Ethereum', 'USD Coin on Ethereum'],
     ['ETH', 'base', 'ETH@base', 'ETH on base', 'ETH on base'],
     // The customer has not chosen the network yet.
     ['USDC', null, 'USDC', 'USDC', 'USDC'],
@@ -91,5 +91,5 @@ test('a coin is named by its asset, and by its network unless it is native to it
     assert.equal(coinText(code), text);
     assert.equal(coinName(code), name);
   }
-  assert.equal(coinName('USDC@ethereum', 'USD Coin'), 'USD Coin on Ethereum');
+  assert.equal(coinName('USDC@base', 'USD Coin'), 'USD Coin on base');
 });
