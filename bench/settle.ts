@@ -1,40 +1,20 @@
 /** Settling a payment with 30,000 transfers, compared with one pass over the same transfers that adds up their value. Goal: <= 30 ms. */
 import { addMs, MINUTE_MS } from '../src/core/clock.ts';
-import { COIN, COINS, chainOf } from '../src/core/coin.ts';
-import type { PaymentFacts, Rules, Transfer } from '../src/core/payment.ts';
+import { COIN } from '../src/core/coin.ts';
+import type { PaymentFacts, Transfer } from '../src/core/payment.ts';
 import { settle } from '../src/core/settle.ts';
+import { base, START } from '../test/kit/facts.ts';
 import { median } from './kit.ts';
 
 const TRANSFERS = 30_000;
 const ROUNDS = 31;
-const START = new Date('2026-01-01T00:00:00Z');
 const NOW = addMs(START, 10 * MINUTE_MS);
 
 const payment: PaymentFacts = {
-  id: 'pay_1',
-  mode: 'live',
-  createdAt: START,
-  targetUsdCents: 10_000n,
-  fixed: null,
-  rules: {
-    windowSeconds: 3600,
-    rateLockSeconds: 900,
-    toleranceBasisPoints: 100,
-    toleranceCapUsdCents: 500n,
-    lateAcceptMinutes: null,
-    protectionHours: 24,
-    protectionLargeHours: 2,
-    protectionLargeUsdCents: 100_000n,
-    confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
-  },
+  ...base,
   // The first of them moved the clocks.
   extendedUntil: addMs(START, 60 * MINUTE_MS),
-  rateLockUntil: null,
   quotes: [{ coin: 'DOGE', address: 'D', rateE8: 10_000_000n, units: 100_000_000_000n, from: START, until: addMs(START, 15 * MINUTE_MS) }],
-  decisions: [],
-  status: 'pending',
-  exceptions: [],
-  completedAt: null,
 };
 const transfers = Array.from(
   { length: TRANSFERS },
