@@ -107,23 +107,8 @@ async function open(
     if (typeof script === 'function') server.behave(script);
     servers.push(server);
   }
-  const source = createElectrumSource({
-    ...{
-      family: 'BTC',
-      network: 'regtest',
-      urls: servers.map(({ url }) => url),
-      proxy: null,
-      keptByFollowers: false,
-      db,
-      clock,
-      log,
-      ...REGTEST,
-    },
-    ...{ ours: { hasTransaction: async () => false, scriptsOf: async () => new Set() }, pauseMs: 20 },
-    ...options,
-  });
+  const source = reopen(t, servers, options);
   t.after(async () => {
-    source.close();
     for (const server of servers) await server.close();
   });
   return { source, servers, ...played };
