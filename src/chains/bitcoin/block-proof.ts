@@ -8,7 +8,7 @@ import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, sha256d } from './header.ts';
 import { PARAMS } from './params.ts';
 import type { ProofParams } from './proof-params.ts';
-import { type StrictReader, type TransactionExtent, takeCount, takeTransaction } from './strict-reader.ts';
+import { type StrictReader, strippedSize, type TransactionExtent, takeCount, takeTransaction } from './strict-reader.ts';
 
 /** The bytes are not that block; another peer may have it. The header is not to blame. */
 export class BlockError extends Error {
@@ -26,7 +26,6 @@ const TURN_MS = 8;
 /** Transactions or hashes between two checks of the time. */
 const STEP = 64;
 
-const sizeOf = ({ body, tail }: TransactionExtent): number => 4 + (body[1] - body[0]) + (tail[1] - tail[0]);
 const isCoinbase = (bytes: Buffer, { inputs, outpointAt }: TransactionExtent): boolean =>
   inputs === 1 && bytes.compare(NO_OUTPOINT, 0, 36, outpointAt, outpointAt + 36) === 0;
 
@@ -44,7 +43,7 @@ function* readIds(params: ProofParams, reader: StrictReader): Generator<void, Bu
     hasMweb = extent.hasMweb;
     if (isCoinbase(bytes, extent) !== (i === 0))
       throw new BlockError(i === 0 ? 'the first transaction of a block is not its coinbase' : 'a block has a second coinbase');
-    total += sizeOf(extent);
+    total += strippedSize(extent);
     if (total > params.maxBlockBytes) throw new BlockError(`a block has more than ${params.maxBlockBytes} bytes`);
     const { from, body, tail } = extent;
     sha256d(Buffer.concat([bytes.subarray(from, from + 4), bytes.subarray(...body), bytes.subarray(...tail)])).copy(ids, 32 * i);

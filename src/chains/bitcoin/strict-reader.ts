@@ -52,6 +52,8 @@ export type TransactionExtent = {
   outpointAt: number;
   script: readonly [from: number, to: number];
 };
+/** The bytes of a transaction without its witness. */
+export const strippedSize = ({ body, tail }: TransactionExtent): number => 4 + (body[1] - body[0]) + (tail[1] - tail[0]);
 
 /**
  * Skips a transaction. `witness`: it may have one (BIP-144). `mweb`: it may have the flag of LTC's last transaction of a block (LIP-3);

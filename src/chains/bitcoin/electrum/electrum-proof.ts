@@ -4,7 +4,7 @@ import type { BitcoinFamily } from '../../../core/coin.ts';
 import { hashBytes, sha256d, showHash } from '../header.ts';
 import { PARAMS } from '../params.ts';
 import { inputsOf, outputsOf, parseTransaction, type RawOutput, txidOf } from '../raw-block.ts';
-import { takeTransaction } from '../strict-reader.ts';
+import { strippedSize, takeTransaction } from '../strict-reader.ts';
 
 /** The answer is not what it should be: the server is at fault, or another chain than ours is its best one. */
 export class ProofError extends Error {
@@ -47,11 +47,10 @@ export function readTransaction(hex: unknown, txid: string, family: BitcoinFamil
   const { segwit, mweb, extraPayload } = PARAMS[family];
   try {
     const reader = { bytes, at: 0 };
-    const { body, tail } = takeTransaction(reader, { witness: segwit, mweb, extra: extraPayload });
+    const extent = takeTransaction(reader, { witness: segwit, mweb, extra: extraPayload });
     if (reader.at !== bytes.length) throw new ProofError('bytes follow a transaction');
     // CVE-2017-12842: the hash of such bytes may be that of an inner node.
-    if (4 + (body[1] - body[0]) + (tail[1] - tail[0]) === NODE_BYTES)
-      throw new ProofError(`a transaction has ${NODE_BYTES} bytes, like a node of the merkle tree`);
+    if (strippedSize(extent) === NODE_BYTES) throw new ProofError(`a transaction has ${NODE_BYTES} bytes, like a node of the merkle tree`);
     const raw = parseTransaction(bytes, family);
     if (txidOf(raw) !== txid) throw new ProofError('another transaction than the one asked for');
     // The bytes are not kept: a script is a part of them.
