@@ -1,7 +1,8 @@
 /** Blocks on Bitcoin's regtest genesis with real proof of work, and a header chain in memory that takes only such. */
 import { randomBytes } from 'node:crypto';
 import { sha256d } from '../../src/chains/bitcoin/header.ts';
-import { HeaderFault, type HeaderView, type KnownHeader } from '../../src/chains/bitcoin/p2p/header-sync.ts';
+import type { KnownHeader } from '../../src/chains/bitcoin/header-chain.ts';
+import { HeaderFault, type HeaderView } from '../../src/chains/bitcoin/p2p/header-sync.ts';
 import type { WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { merkleRootOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { emptyChain, type ServedChain } from './scripted-peer.ts';

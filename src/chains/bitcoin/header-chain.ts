@@ -3,6 +3,7 @@
  * checkpoint; nothing below it can be replaced.
  */
 import { setImmediate } from 'node:timers/promises';
+import type { BlockRef } from '../chain.ts';
 import type { WorkView } from './chain-work.ts';
 import { workOf } from './difficulty.ts';
 import { HEADER_BYTES, HeaderError, hashBytes, idOf, showHash } from './header.ts';
@@ -17,7 +18,15 @@ export type HashWork = (kind: ProofParams['work'], headers: readonly Buffer[]) =
 /** Where a chain begins: consecutive headers, the last one at `height`. Those before it are what the difficulty rule needs. */
 export type Start = { height: number; headers: readonly Buffer[] };
 
+/** A header of the chain. `bytes`: its 80 bytes. */
 export type KnownHeader = { height: number; hash: string; parent: string; timeSeconds: number; bytes: Buffer };
+/** The block of a header, as followers see it. */
+export const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): BlockRef => ({
+  height,
+  hash,
+  parent,
+  time: new Date(timeSeconds * 1000),
+});
 /** How many headers were new; the hash of the last one, new or not. */
 export type Added = { added: number; last: string };
 

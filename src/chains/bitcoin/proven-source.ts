@@ -10,16 +10,9 @@ import type { Log } from '../../log.ts';
 import { type BlockRef, ChainError, type ChainSource, NO_FINALITY, type ProvenWork } from '../chain.ts';
 import type { Proof } from '../sources.ts';
 import type { WorkHold } from './chain-work.ts';
+import { refOf } from './header-chain.ts';
 import { createHeaderFeed, type HeaderFeed, type Turn } from './header-feed.ts';
 import type { HeaderService, Headers } from './header-service.ts';
-
-type KnownHeader = ReturnType<Headers['tip']>;
-export const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): BlockRef => ({
-  height,
-  hash,
-  parent,
-  time: new Date(timeSeconds * 1000),
-});
 
 const HOLD_TEXT: Readonly<Record<WorkHold, string>> = {
   difficulty: 'the last block took less than a quarter of the usual work',

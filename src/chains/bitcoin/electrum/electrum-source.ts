@@ -7,7 +7,7 @@ import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import type { Db } from '../../../db/db.ts';
 import type { Log } from '../../../log.ts';
 import { type BlockRef, ChainError, type ChainSource, NO_FINALITY } from '../../chain.ts';
-import type { HashWork, HeaderReader, KnownHeader } from '../header-chain.ts';
+import { type HashWork, type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import type { ProofStart } from '../header-service.ts';
 import { openHeaderChain } from '../header-store.ts';
 import { readEndpoint } from '../p2p/peer-book.ts';
@@ -31,13 +31,6 @@ export function readAddresses(urls: readonly string[], family: BitcoinFamily): S
     return endpoint ? [{ name, ...endpoint, tls: scheme === 'tls' }] : [];
   });
 }
-
-const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): BlockRef => ({
-  height,
-  hash,
-  parent,
-  time: new Date(timeSeconds * 1000),
-});
 
 export type ElectrumOptions = {
   family: BitcoinFamily;

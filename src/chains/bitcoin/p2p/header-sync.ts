@@ -1,12 +1,11 @@
 /** Brings the headers of peers into the header chain, and knows which peer has which block. One peer's fault stops no other. */
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
+import type { KnownHeader } from '../header-chain.ts';
 import { ITEM, type Item, MAX_HEADERS, type WireHeader } from './messages.ts';
 import { type Peer, PeerError } from './peer.ts';
 import { endpointName } from './peer-book.ts';
 
-/** A block of which the header is known. `bytes`: its 80 bytes. */
-export type KnownHeader = { height: number; hash: string; parent: string; timeSeconds: number; bytes: Buffer };
 /** The header chain, as peers need it. */
 export type HeaderView = {
   /** Hashes that tell a peer where we are: newest first, then further and further apart, the lowest last. */

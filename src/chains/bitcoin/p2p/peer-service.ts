@@ -1,8 +1,10 @@
 /** One network read from its peers: their headers, blocks of the best chain, and what they announce. */
+
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
+import type { KnownHeader } from '../header-chain.ts';
 import { downloadBlock, NEXT_PEER_MS } from './block-download.ts';
-import { createHeaderSync, type HeaderSync, type HeaderView, type KnownHeader } from './header-sync.ts';
+import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
 import type { Peer, PeerLimits } from './peer.ts';
 import { endpointName, groupOf } from './peer-book.ts';
 import { LIMITED_BLOCKS, type PeerNetwork, SERVICE } from './peer-networks.ts';

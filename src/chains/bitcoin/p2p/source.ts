@@ -14,24 +14,16 @@ import {
 import { checkBlock } from '../block-proof.ts';
 import { readBlock } from '../core-blocks.ts';
 import { tierOf } from '../core-fees.ts';
-import type { HeaderReader } from '../header-chain.ts';
+import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
 import type { ProofParams } from '../proof-params.ts';
 import { matchBlock, outputsOf, type RawBlock, txidOf } from '../raw-block.ts';
-import type { KnownHeader } from './header-sync.ts';
 import { createPeerMempool } from './peer-mempool.ts';
 import type { PeerService } from './peer-service.ts';
 
 /** What was announced before enough peers were connected is unknown, and mostly mined after this long. On test networks nobody waits. */
 const SETTLED_MS = 3_600_000;
 const SPEEDS = ['fast', 'normal', 'slow'] as const;
-
-const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): BlockRef => ({
-  height,
-  hash,
-  parent,
-  time: new Date(timeSeconds * 1000),
-});
 
 export type PeerSourceOptions = {
   family: BitcoinFamily;
