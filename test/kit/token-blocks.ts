@@ -14,7 +14,9 @@ export type ListedTransfer = {
   units: string;
   status: number;
 };
-type Recorded = { transactionHashes: string[]; receiptsTrieValues: string[]; transfers: ListedTransfer[] };
+type Recorded = { hash: string; headerRlp: string; transactionHashes: string[]; receiptsTrieValues: string[]; transfers: ListedTransfer[] };
+/** Blocks of several forks, of which all values of the receipts trie are recorded. */
+export const TOKEN_BLOCKS = [14764013, 15537393, 17034869, 19426587, 22431084] as const;
 
 const FOLDER = new URL('../fixtures/tokens/', import.meta.url);
 const readJson = (name: string) => JSON.parse(gunzipSync(readFileSync(new URL(name, FOLDER))).toString());
@@ -43,6 +45,13 @@ export function readTokenBlock(number: number) {
     receipts: receiptsTrieValues.map(readReceipt),
     transfers,
   };
+}
+
+/** The hash of a block, its header, and its receipts as they are in the trie. */
+export function readTokenProof(number: number): { hash: string; header: Uint8Array; values: Uint8Array[] } {
+  const { hash, headerRlp, receiptsTrieValues } = readJson(`mainnet-${number}.json.gz`) as Recorded;
+  const bytes = (text: string) => Uint8Array.from(Buffer.from(text.slice(2), 'hex'));
+  return { hash, header: bytes(headerRlp), values: receiptsTrieValues.map(bytes) };
 }
 
 /** The answers of a node for one block. */

@@ -3,8 +3,11 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { readAccountProof } from '../../src/chains/ethereum/account-proof.ts';
 import { provenHeader } from '../../src/chains/ethereum/block-header.ts';
+import { checkTransactionsSteps, identityOf } from '../../src/chains/ethereum/block-transactions.ts';
 import { ProofError } from '../../src/chains/ethereum/proof-values.ts';
+import { proveReceipts } from '../../src/chains/ethereum/proven-block.ts';
 import { checkReceipts } from '../../src/chains/ethereum/receipts.ts';
+import { atOnce } from '../../src/chains/ethereum/steps.ts';
 import { bytesOfHex } from '../kit/ethereum-data.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 
@@ -48,8 +51,10 @@ for (const [fork, fields] of [
     const hash = await mineBlock(node);
     const block = await node.rpc('eth_getBlockByHash', hash, true);
     const receipts = (await node.rpc('eth_getBlockReceipts', hash)) as { status: string; logs: object[]; type: string }[];
-    const header = provenHeader(block, bytesOfHex(hash));
+    const header = await proveReceipts({ block, hash, receipts });
     assert.equal(header.fieldCount, fields);
+    atOnce(checkTransactionsSteps(block.transactions, header.transactionsRoot));
+    for (const tx of block.transactions) assert.deepEqual(identityOf(tx), { txid: tx.hash, from: tx.from.slice(2) });
     assert.deepEqual(
       receipts.map(({ status, logs, type }) => [status, logs.length, type]),
       [
@@ -60,7 +65,6 @@ for (const [fork, fields] of [
         ['0x1', 1, '0x2'],
       ],
     );
-    checkReceipts(receipts, header.receiptsRoot);
     assert.throws(() => checkReceipts(receipts.slice(1), header.receiptsRoot), ProofError);
     const before = provenHeader(await node.rpc('eth_getBlockByHash', block.parentHash, false), header.parentHash);
     checkReceipts(await node.rpc('eth_getBlockReceipts', block.parentHash), before.receiptsRoot);

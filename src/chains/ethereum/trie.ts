@@ -2,6 +2,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { EMPTY, isSame, ProofError } from './proof-values.ts';
 import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
+import { atOnce, type Steps } from './steps.ts';
 
 /** The root of a trie without values: keccak(0x80). */
 export const EMPTY_ROOT = keccak_256(Uint8Array.of(0x80));
@@ -12,6 +13,8 @@ export const PROOF_NODES = 65;
 /** A branch has 16 children and a value that no trie here uses, because none of its keys is the start of another one. */
 const BRANCH = 17;
 const HASH = 32;
+/** Bytes hashed in one step: less than a millisecond. */
+const STEP_BYTES = 16 << 10;
 
 function nibblesOf(key: Uint8Array): Uint8Array {
   const nibbles = new Uint8Array(key.length * 2);
@@ -47,37 +50,48 @@ function unpackPath(packed: Rlp): { nibbles: Uint8Array; isLeaf: boolean } {
 
 type Entry = { path: Uint8Array; value: Uint8Array };
 
+/** The hash of a node, in steps because a value can have megabytes. */
+function* hashOf(bytes: Uint8Array): Steps<Uint8Array> {
+  yield;
+  if (bytes.length <= STEP_BYTES) return keccak_256(bytes);
+  const hash = keccak_256.create();
+  for (let at = 0; at < bytes.length; at += STEP_BYTES, yield) hash.update(bytes.subarray(at, at + STEP_BYTES));
+  return hash.digest();
+}
+
 /** How a parent contains a node: nodes under 32 bytes as they are, others by their hash. */
-function referenceTo(node: Rlp): Rlp {
+function* referenceTo(node: Rlp): Steps<Rlp> {
   const bytes = encodeRlp(node);
-  return bytes.length < HASH ? node : keccak_256(bytes);
+  return bytes.length < HASH ? node : yield* hashOf(bytes);
 }
 
 /** The node for entries that have the same first `depth` digits. Its depth is bounded by the digits of an index. */
-function buildNode(entries: readonly Entry[], depth: number): Rlp {
+function* buildNode(entries: readonly Entry[], depth: number): Steps<Rlp> {
   const [first, ...others] = entries as [Entry, ...Entry[]];
   if (others.length === 0) return [packPath(first.path.subarray(depth), true), first.value];
   let shared = depth;
   while (others.every(({ path }) => path[shared] === first.path[shared])) shared++;
-  if (shared > depth) return [packPath(first.path.subarray(depth, shared), false), referenceTo(buildNode(entries, shared))];
+  if (shared > depth) {
+    const below = yield* buildNode(entries, shared);
+    return [packPath(first.path.subarray(depth, shared), false), yield* referenceTo(below)];
+  }
   const groups = Array.from({ length: 16 }, (): Entry[] => []);
   for (const entry of entries) groups[entry.path[depth]!]!.push(entry);
-  return [...groups.map((group) => (group.length === 0 ? EMPTY : referenceTo(buildNode(group, depth + 1)))), EMPTY];
+  const node: Rlp[] = [];
+  for (const group of groups) node.push(group.length === 0 ? EMPTY : yield* referenceTo(yield* buildNode(group, depth + 1)));
+  return [...node, EMPTY];
 }
 
 /** The root of the trie that maps RLP(index) to each value: the roots of transactions, receipts and withdrawals in a header. */
-export function listRoot(values: readonly Uint8Array[]): Uint8Array {
+export function* listRootSteps(values: readonly Uint8Array[]): Steps<Uint8Array> {
   if (values.length === 0) return EMPTY_ROOT;
   if (values.some((value) => value.length === 0)) throw new ProofError('a trie contains no empty values');
-  return keccak_256(
-    encodeRlp(
-      buildNode(
-        values.map((value, i) => ({ path: nibblesOf(indexKey(i)), value })),
-        0,
-      ),
-    ),
-  );
+  const entries = values.map((value, i) => ({ path: nibblesOf(indexKey(i)), value }));
+  return yield* hashOf(encodeRlp(yield* buildNode(entries, 0)));
 }
+
+/** The same at once. */
+export const listRoot = (values: readonly Uint8Array[]): Uint8Array => atOnce(listRootSteps(values));
 
 /**
  * Reads the value at `key` from a proof: the nodes from the root to the value, or to where the key ends, root first. Returns null when
