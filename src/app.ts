@@ -21,11 +21,12 @@ import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
 import { createEthereumSource } from './chains/ethereum/ethereum.ts';
+import { createTokenNetworkSource } from './chains/ethereum/token-network.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import type { Clock } from './core/clock.ts';
-import { ASSETS, type Chain as ChainId, COIN, type Coin, coinsOf, NATIVE_COINS } from './core/coin.ts';
+import { ASSETS, type Chain as ChainId, COIN, type Coin, chainOf, coinsOf, isToken, leadingCoins } from './core/coin.ts';
 import { type TrustSetting, trustOf } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
@@ -169,7 +170,9 @@ function openSources({
   for (const url of config.nodeUrls[coin]) {
     const source = isBitcoinLike(family)
       ? createCoreSource({ coin: family, network, url, proof, outgoing, log, clock })
-      : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
+      : isToken(coin)
+        ? createTokenNetworkSource({ coin, network, chainId: chainOf(coin).chainIds![network], url, outgoing, log })
+        : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
     add(nameOfSource(url), trusts.shift()!, source, true);
   }
   const p2p = config.p2p[coin];
@@ -242,7 +245,7 @@ export async function openCore(
     const headers = createHeaderServices({ starts, db, hashWork: work.hashWork, clock, log });
     closers.push(() => headers.close());
     const chains = new Map<ChainId, Chain>();
-    for (const coin of NATIVE_COINS) {
+    for (const coin of leadingCoins()) {
       const { chain: id, family } = COIN[coin];
       const network = config.networks[id];
       const service = isBitcoinLike(family) ? headers.of(family, network) : null;

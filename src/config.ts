@@ -7,19 +7,21 @@ import {
   COIN,
   type Coin,
   type ConfirmationTier,
+  isToken,
   kindOf,
-  NATIVE_COINS,
+  leadingCoins,
   NETWORKS,
   type Network,
+  settingOf,
 } from './core/coin.ts';
 import { parseConfirmations } from './core/confirmation-tiers.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { defaultTrust, TRUST_SETTINGS, type TrustSetting } from './core/trust.ts';
 
-/** `kind`: a setting per coin that only coins on chains of this kind have. */
-type ConfigKey = { name: string; kind?: ChainKind; type: string; default: string; description: string; danger?: string };
+/** `kind`: a setting per chain that only chains of this kind have. `native`: only chains whose native coin can be paid with. */
+type ConfigKey = { name: string; kind?: ChainKind; native?: true; type: string; default: string; description: string; danger?: string };
 
-/** The configuration reference. Settings per coin appear once, with `<COIN>` for BTC, ETH, LTC, DASH or DOGE. */
+/** The configuration reference. Settings per chain appear once, with `<COIN>` for BTC, ETH, LTC, DASH, DOGE, BASE and so on. */
 export const CONFIG: readonly ConfigKey[] = [
   { name: 'PORT', type: 'port', default: '3000', description: 'Port the service listens on.' },
   {
@@ -87,7 +89,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'urls',
     default: '',
     description:
-      'JSON-RPC address of your node: http://user:pass@host:port. For ETH, also the https URL of a provider. Separate several with commas: the next one takes over when one is down, and they must agree on the chain tip before a payment completes.',
+      'JSON-RPC address of your node: http://user:pass@host:port. For ETH and the networks of stablecoins, also the https URL of a provider. Separate several with commas: the next one takes over when one is down, and they must agree on the chain tip before a payment completes. Stablecoins on a network without a URL are not offered.',
   },
   {
     name: 'ETH_CHAIN_ID',
@@ -103,6 +105,7 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   {
     name: '<COIN>_BLOCKBOOK_URL',
+    native: true,
     type: 'urls',
     default: '',
     description:
@@ -193,10 +196,12 @@ export const CONFIG: readonly ConfigKey[] = [
   },
 ];
 
-/** The variables that an entry of the reference stands for: one, or one per coin. */
-export const namesOf = ({ name, kind }: ConfigKey): string[] =>
+/** The variables that an entry of the reference stands for: one, or one per chain. */
+export const namesOf = ({ name, kind, native }: ConfigKey): string[] =>
   name.includes('<COIN>')
-    ? NATIVE_COINS.filter((coin) => kind === undefined || kindOf(coin) === kind).map((coin) => name.replace('<COIN>', coin))
+    ? leadingCoins()
+        .filter((coin) => (kind === undefined || kindOf(coin) === kind) && !(native && isToken(coin)))
+        .map((coin) => name.replace('<COIN>', settingOf(coin)))
     : [name];
 
 export type P2p = 'on' | 'on_demand' | 'off';
@@ -215,7 +220,7 @@ export type Config = {
   mail: { url: string; from: string } | null;
   metricsToken: string | null;
   logLevel: string;
-  /** In order of preference; empty when none is set. */
+  /** Of each chain, under its leading coin, in order of preference; empty when none is set. */
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
   /** As tls://host:port, tcp://host:port or `public`; empty when none is set. */
@@ -292,29 +297,30 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const p2p = {} as Record<Coin, P2p>;
   const trusts = {} as Record<Coin, readonly TrustSetting[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
-  for (const coin of NATIVE_COINS) {
-    const network = text(`${coin}_NETWORK`) ?? 'mainnet';
-    if (!NETWORKS.some((known) => known === network)) throw new ConfigError(`${coin}_NETWORK`, 'must be mainnet, testnet or regtest');
+  for (const coin of leadingCoins()) {
+    const name = settingOf(coin);
+    const network = text(`${name}_NETWORK`) ?? 'mainnet';
+    if (!NETWORKS.some((known) => known === network)) throw new ConfigError(`${name}_NETWORK`, 'must be mainnet, testnet or regtest');
     networks[COIN[coin].chain] = network as Network;
-    nodeUrls[coin] = urls(`${coin}_NODE_URL`, 'http://user:pass@host:port');
-    blockbookUrls[coin] = urls(`${coin}_BLOCKBOOK_URL`, 'https://host:port');
+    nodeUrls[coin] = urls(`${name}_NODE_URL`, 'http://user:pass@host:port');
+    blockbookUrls[coin] = isToken(coin) ? [] : urls(`${name}_BLOCKBOOK_URL`, 'https://host:port');
     const isBitcoin = kindOf(coin) === 'bitcoin';
-    peers[coin] = isBitcoin ? readPeers(`${coin}_PEERS`, list(`${coin}_PEERS`)) : [];
+    peers[coin] = isBitcoin ? readPeers(`${name}_PEERS`, list(`${name}_PEERS`)) : [];
     p2p[coin] = isBitcoin
-      ? readP2p(coin, text(`${coin}_P2P`) ?? 'auto', {
+      ? readP2p(coin, text(`${name}_P2P`) ?? 'auto', {
           network: networks[COIN[coin].chain],
           given: peers[coin].length > 0,
           alone: nodeUrls[coin].length + blockbookUrls[coin].length === 0,
         })
       : 'off';
-    electrumUrls[coin] = isBitcoin ? readElectrum(`${coin}_ELECTRUM_URL`, list(`${coin}_ELECTRUM_URL`), networks[COIN[coin].chain]) : [];
-    trusts[coin] = readTrusts(`${coin}_TRUST`, list(`${coin}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
-    const tiers = text(`${coin}_CONFIRMATIONS`);
+    electrumUrls[coin] = isBitcoin ? readElectrum(`${name}_ELECTRUM_URL`, list(`${name}_ELECTRUM_URL`), networks[COIN[coin].chain]) : [];
+    trusts[coin] = readTrusts(`${name}_TRUST`, list(`${name}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
+    const tiers = text(`${name}_CONFIRMATIONS`);
     if (tiers !== null) {
       try {
         confirmations[coin] = parseConfirmations(tiers);
       } catch (cause) {
-        throw new ConfigError(`${coin}_CONFIRMATIONS`, cause instanceof Error ? cause.message : 'is invalid');
+        throw new ConfigError(`${name}_CONFIRMATIONS`, cause instanceof Error ? cause.message : 'is invalid');
       }
     }
   }

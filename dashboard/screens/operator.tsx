@@ -1,7 +1,6 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 
 import type { Reply } from '../lib/api.ts';
-import { coinText } from '../lib/coin.ts';
 import { useAct, useApi, useList, useTitle } from '../lib/hooks.ts';
 import { Select } from '../ui/field.tsx';
 import { Card, Empty, Facts, Pending } from '../ui/states.tsx';
@@ -90,7 +89,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
         return (
           <Card
             key={coin.coin}
-            title={coinText(coin.coin)}
+            title={coin.name}
             action={
               <Badge tone={tone} {...(coin.followed && { icon: well ? 'check' : 'alert' })}>
                 {!coin.followed ? (coin.on_demand ? 'No wallet' : 'No node') : coin.held ? 'On hold' : well ? 'Synced' : 'Behind'}

@@ -1,7 +1,7 @@
 /** Combines several sources of one coin: payments are read from the first healthy source, lookups try each until one can answer. */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
-import type { Coin, Network } from '../core/coin.ts';
+import { type Coin, type Network, settingOf } from '../core/coin.ts';
 import type { Log } from '../log.ts';
 import { type Chain, ChainError, type ChainHealth, type ChainSource, type NamedSource, type SourceState } from './chain.ts';
 
@@ -63,7 +63,7 @@ function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>)
     try {
       const health: ChainHealth = await one.source.health();
       if (health.network !== network)
-        throw new ChainError('wrong_network', `${one.name} is on ${health.network}, ${coin}_NETWORK says ${network}`);
+        throw new ChainError('wrong_network', `${one.name} is on ${health.network}, ${settingOf(coin)}_NETWORK says ${network}`);
       await admit(one);
       standing = health.syncing
         ? {
@@ -135,7 +135,7 @@ function createFollowing({
   };
   const follow = async <T>(ask: Ask<T>): Promise<T> => {
     const one = current;
-    if (!one) throw new ChainError('unsupported', `no source of ${coin} can be followed; set ${coin}_NODE_URL`);
+    if (!one) throw new ChainError('unsupported', `no source of ${coin} can be followed; set ${settingOf(coin)}_NODE_URL`);
     const first = ask(one.source);
     if (followers.length > 1 && (await isSlow(first, SLOW_MS))) {
       // Wait for both, and take the first answer.
@@ -225,7 +225,7 @@ export function joinSources({ coin, network, sources, proof = null, log, clock }
     readUnspent: (of) =>
       any(async (source) => {
         if (source.readUnspent) return source.readUnspent(of);
-        throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${coin}_NODE_URL`);
+        throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${settingOf(coin)}_NODE_URL`);
       }),
     onHint: (wake) => {
       const ends = followers.flatMap((one) => one.source.onHint?.(() => isCurrent(one) && wake()) ?? []);

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '../core/coin.ts';
+import { COINS, type Coin, chainCode, leadingCoins, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '../core/coin.ts';
 import { mistakesBetween } from '../http/parameters.ts';
 import type { Log } from '../log.ts';
 
@@ -47,8 +47,10 @@ const SHORT: ReadonlyMap<string, string> = new Map([
 export const MERCHANT: Option = { value: 'ID', about: 'Merchant, such as mer_... ("merchant list" shows them)', required: true };
 export const MODE: Option = { value: MODES.join('|'), about: 'Live or test mode', required: true };
 export const COIN_OPTION: Option = { value: 'COIN', about: `One of ${COINS.join(', ')}`, required: true };
-/** For commands about a chain or a wallet: tokens use those of the native coin. */
+/** For commands about a wallet: tokens use that of the native coin. */
 export const NATIVE_COIN_OPTION: Option = { value: 'COIN', about: `One of ${NATIVE_COINS.join(', ')}`, required: true };
+/** For commands about a chain, which is named after its native coin, or by its ID. */
+export const CHAIN_OPTION: Option = { value: 'COIN', about: `One of ${leadingCoins().map(chainCode).join(', ')}`, required: true };
 export const LIMIT: Option = { value: 'N', about: 'How many to show, 1 to 100 (default 25)' };
 
 export const need = (flags: Flags, name: string): string => {
@@ -69,6 +71,13 @@ const coinAmong = <T extends Coin>(flags: Flags, known: readonly T[]): T => {
 export const coinOf = (flags: Flags): Coin => coinAmong(flags, COINS);
 /** A native coin, which names its chain and its wallet. */
 export const nativeCoinOf = (flags: Flags): NativeCoin => coinAmong(flags, NATIVE_COINS);
+/** The leading coin of a chain, such as `btc` or `base`. */
+export const chainCoinOf = (flags: Flags): Coin => {
+  const given = need(flags, 'coin').toLowerCase();
+  const coin = leadingCoins().find((one) => chainCode(one).toLowerCase() === given);
+  if (coin === undefined) throw new UsageError(`--coin must be one of ${leadingCoins().map(chainCode).join(', ')}`);
+  return coin;
+};
 export const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
   merchantId: need(flags, 'merchant'),
   mode: oneOf(need(flags, 'mode'), MODES, 'mode'),

@@ -4,7 +4,7 @@ import { forgetCertificate } from '../chains/bitcoin/electrum/electrum-certifica
 import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
 import { claimDeposit } from '../follow/look-ahead.ts';
 import { diagnose, verifyAddresses } from '../operate/doctor.ts';
-import { COIN_OPTION, type Commands, coinOf, NATIVE_COIN_OPTION, nativeCoinOf, need } from './command.ts';
+import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, need } from './command.ts';
 import { serve } from './serve.ts';
 
 const FILE = { value: 'FILE', about: 'Backup file', required: true } as const;
@@ -31,13 +31,13 @@ export const INSTALL_COMMANDS: Commands = {
   'chain status': {
     about: 'Show each chain: its sources, progress, holds and problems',
     options: { coin: { value: 'COIN', about: 'Only this coin' } },
-    run: async (ctx, flags) => ({ chains: await readChainStatus(ctx, { coin: flags.coin === undefined ? null : nativeCoinOf(flags) }) }),
+    run: async (ctx, flags) => ({ chains: await readChainStatus(ctx, { coin: flags.coin === undefined ? null : chainCoinOf(flags) }) }),
   },
   'chain release': {
     about: 'Release a chain that waits for an operator, after a deep reorganization or unreadable blocks',
-    options: { coin: NATIVE_COIN_OPTION, reason: { value: 'TEXT', about: 'Why it is safe; kept in the log', required: true } },
+    options: { coin: CHAIN_OPTION, reason: { value: 'TEXT', about: 'Why it is safe; kept in the log', required: true } },
     run: async (ctx, flags) => {
-      const coin = nativeCoinOf(flags);
+      const coin = chainCoinOf(flags);
       return { coin, ...(await releaseChain(ctx, { coin, reason: need(flags, 'reason') })) };
     },
   },

@@ -36,7 +36,7 @@ export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, n
   if (peers === 0) return { code: 'alone', reason: 'the node has no peers' };
   if (peers !== null && connectedMs < SETTLE_MS) return { code: 'settling', reason: 'the node has been connected for less than a minute' };
   const ageMs = now.getTime() - tipTime.getTime();
-  if (ageMs > OLD_TIP_BLOCKS * chainOf(coin).blockSeconds * 1000)
+  if (ageMs > Math.max(MINUTE_MS, OLD_TIP_BLOCKS * chainOf(coin).blockSeconds * 1000))
     return { code: 'stalled', reason: `the last block is ${Math.round(ageMs / MINUTE_MS)} minutes old` };
   return null;
 }

@@ -37,8 +37,9 @@ export const GUARD_CODES = [
 export type GuardCode = (typeof GUARD_CODES)[number];
 export type GuardReason = { code: GuardCode; text: string };
 
-/** The tip is stalled when it is older than this many usual intervals. */
+/** The tip is stalled when it is older than this many usual intervals, and than this long where blocks come within seconds. */
 const STALLED_INTERVALS = 6;
+const STALLED_SECONDS = 60;
 /** The chain is slow when the mean of this many intervals is this many times the usual one. */
 const SLOW_INTERVALS = 12;
 const SLOW_FACTOR = 4;
@@ -107,7 +108,7 @@ export function judgeChain({ coin, votes, height, blockTimes, now, reorg, work }
   if (votes.some((vote) => !vote.agrees)) add('disagreement', `the sources of this chain differ by more than ${agreeWithin} blocks`);
   const [newest] = blockTimes;
   const age = newest ? now.getTime() - newest.getTime() : 0;
-  if (age > STALLED_INTERVALS * blockSeconds * 1000) add('stalled', `the last block is ${minutes(age)} old`);
+  if (age > Math.max(STALLED_SECONDS, STALLED_INTERVALS * blockSeconds) * 1000) add('stalled', `the last block is ${minutes(age)} old`);
   const first = blockTimes[SLOW_INTERVALS];
   if (newest && first) {
     const mean = (newest.getTime() - first.getTime()) / SLOW_INTERVALS;

@@ -1,7 +1,7 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
 import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, NATIVE_COINS } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, leadingCoins } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { explainTrouble, readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
@@ -10,7 +10,8 @@ import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
 /** In the form that the command prints. */
 export type ChainStatus = {
-  coin: Coin;
+  /** The code of its native coin, or the ID of the chain. */
+  coin: string;
   network: string;
   sources: { name: string; state: string; height: number | null; followed: boolean; reason: string | null }[];
   /** The connections to peers, while a process has them: bytes since it started. */
@@ -33,34 +34,35 @@ export type ChainStatus = {
 /** All configured chains, or one. Queries their sources now. */
 export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin | null }): Promise<ChainStatus[]> {
   const [tips, guards, troubles, unwatched, reports, releases] = await Promise.all([
-    ctx.db.sql<{ coin: Coin; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
+    ctx.db.sql<{ coin: string; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
       select coin, height::int as height, hash, scanned_through as through, watched_from::int as "from", hold_reason as hold from tips`,
     readGuards(ctx),
     readTroubles(ctx),
     readUnwatched(ctx),
     readReports(ctx.db.sql),
-    ctx.db.sql<{ coin: Coin; at: Date; reason: string; lifted: string[] }[]>`
+    ctx.db.sql<{ coin: string; at: Date; reason: string; lifted: string[] }[]>`
       select distinct on (coin) coin, at, reason, lifted from chain_releases order by coin, id desc`,
   ]);
-  const chains = NATIVE_COINS.flatMap((coin) => ctx.chains.get(COIN[coin].chain) ?? []).filter(
-    (chain) => chain.follows && (only ?? chain.coin) === chain.coin,
-  );
+  const chains = leadingCoins()
+    .flatMap((coin) => ctx.chains.get(COIN[coin].chain) ?? [])
+    .filter((chain) => chain.follows && (only ?? chain.coin) === chain.coin);
   return Promise.all(
     chains.map(async (chain): Promise<ChainStatus> => {
       const { coin, network } = chain;
-      const of = <T extends { coin: Coin }>(rows: readonly T[]) => rows.find((row) => row.coin === coin);
+      const code = chainCode(coin);
+      const of = <T extends { coin: string }>(rows: readonly T[], name: string = coin) => rows.find((row) => row.coin === name);
       const survey = await chain.survey();
       const heights = survey.flatMap(({ state, health }) => (state === 'ok' && health ? [health.tip.height] : []));
       const height = heights.length > 0 ? Math.max(...heights) : null;
-      const tip = of(tips);
+      const tip = of(tips, code);
       const trouble = of(troubles);
       const gap = of(unwatched);
       const guard = of(guards);
-      const released = of(releases);
+      const released = of(releases, code);
       const report = reports.find((one) => one.coin === COIN[coin].family && one.network === network && !isStale(one));
       const syncing = report ? explainReport(report) : null;
       return {
-        coin,
+        coin: code,
         network,
         sources: survey.map(({ name, state, health, followed, reason }) => ({
           name,
@@ -99,7 +101,7 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
 /** There is no hold that an operator could release. */
 export class NothingHeld extends Error {
   constructor(coin: Coin) {
-    super(`${coin} is not on hold. Nothing to release. Run "florin chain status" to see what its sources report.`);
+    super(`${chainCode(coin)} is not on hold. Nothing to release. Run "florin chain status" to see what its sources report.`);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
 import { explainReport, isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, type Family, NATIVE_COINS } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '../core/coin.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
 import { explainTrouble, readGuards, readTroubles } from '../payments/chain-state.ts';
 
@@ -34,34 +34,38 @@ export async function readReadiness(ctx: Context): Promise<{
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;
     const [troubles, reports, families] = await Promise.all([readTroubles(ctx), readReports(ctx.db.sql), readWalletFamilies(ctx)]);
     const isNeeded = (coin: Coin): boolean => !ctx.chains.get(COIN[coin].chain)?.onDemand || families.has(COIN[coin].family);
-    for (const coin of NATIVE_COINS.filter((c) => ctx.chains.get(COIN[c].chain)?.follows && isNeeded(c))) {
-      const tip = tips.find((row) => row.coin === chainCode(coin));
+    for (const coin of leadingCoins().filter((c) => ctx.chains.get(COIN[c].chain)?.follows && isNeeded(c))) {
+      const name = chainCode(coin);
+      const tip = tips.find((row) => row.coin === name);
       const trouble = troubles.find((one) => one.coin === coin);
       const found = trouble ? explainTrouble(trouble) : [];
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
       const syncing = report ? explainReport(report) : null;
-      if (report) peers[coin] = describePeers(report);
-      if (syncing !== null) (tip ? warnings : reasons).push(`${coin}: ${syncing}`);
+      if (report) peers[name] = describePeers(report);
+      if (syncing !== null) (tip ? warnings : reasons).push(`${name}: ${syncing}`);
       for (const { text, grave } of found)
-        (grave ? reasons : warnings).push(`${coin}: ${tip ? text : `the follower has not started: ${text}`}`);
-      if (!tip && found.length === 0 && syncing === null) reasons.push(`${coin}: the follower has not started`);
+        (grave ? reasons : warnings).push(`${name}: ${tip ? text : `the follower has not started: ${text}`}`);
+      if (!tip && found.length === 0 && syncing === null) reasons.push(`${name}: the follower has not started`);
       if (tip && tip.unreadSeconds > UNREAD_SECONDS && !trouble?.catchUp)
-        reasons.push(`${coin}: its source was read last ${Math.round(tip.unreadSeconds)} s ago`);
+        reasons.push(`${name}: its source was read last ${Math.round(tip.unreadSeconds)} s ago`);
       else if (tip && tip.lagSeconds > INCOMPLETE_SECONDS && !trouble?.doubt)
-        reasons.push(`${coin}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
-      if (tip?.holdReason) reasons.push(`${coin}: ${tip.holdReason}`);
-      if (tip) followers[coin] = { height: Number(tip.height), lag_seconds: Math.round(tip.lagSeconds) };
+        reasons.push(`${name}: last scanned ${Math.round(tip.lagSeconds)} s ago`);
+      if (tip?.holdReason) reasons.push(`${name}: ${tip.holdReason}`);
+      if (tip) followers[name] = { height: Number(tip.height), lag_seconds: Math.round(tip.lagSeconds) };
       const price = ctx.prices.quotable(COIN[coin].asset);
-      if (!('price' in price)) reasons.push(`${coin}: ${price.reason}`);
+      // Stablecoins are switched on by each merchant, and one without a price leaves the others.
+      if (!isToken(coin) && !('price' in price)) reasons.push(`${coin}: ${price.reason}`);
     }
     for (const coin of NATIVE_COINS.filter((one) => families.has(COIN[one].family) && !ctx.chains.get(COIN[one].chain)?.follows))
       warnings.push(`${coin}: a wallet is set up, but no source is connected, so it cannot be paid`);
-    for (const { coin, from, to, failure } of await readUnwatched(ctx)) {
+    for (const { coin: of, from, to, failure } of await readUnwatched(ctx)) {
+      const coin = chainCode(of);
       if (from === null || to === null) continue;
       const rest = `${coin}: blocks ${Math.max(1, to)} to ${from - 1} are still to be read for addresses given before`;
       (failure === null ? warnings : reasons).push(failure === null ? rest : `${rest}: ${failure}`);
     }
-    for (const { coin, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
+    for (const { coin: of, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
+      const coin = chainCode(of);
       (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));
       // Holds only larger payments.
       if (aboveReason !== null) warnings.push(`${coin}: ${aboveReason}`);

@@ -5,7 +5,7 @@ import { deriveAddress, type Script } from '../chains/address.ts';
 import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainOf, kindOf, NATIVE_COINS, type Network } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, isToken, kindOf, leadingCoins, NATIVE_COINS, type Network, settingOf } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
@@ -122,15 +122,17 @@ const readWallets = (ctx: Context): Promise<WalletRow[]> => ctx.db.sql<WalletRow
 async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
   const troubles = await readTroubles(ctx);
-  for (const coin of NATIVE_COINS) {
-    const own = wallets.filter((wallet) => wallet.coin === coin);
+  for (const coin of leadingCoins()) {
+    const own = wallets.filter((wallet) => wallet.coin === COIN[coin].family);
+    const name = chainCode(coin);
     const chain = ctx.chains.get(COIN[coin].chain);
     // Its own network is read once there is a wallet.
     const sources = (chain && !(chain.onDemand && own.length === 0) ? chain.sources : []).filter((one) => !one.onlyLookUps);
     for (const one of sources)
-      findings.push(...(await checkNode(ctx, sources.length === 1 ? `${coin} node` : `${coin} source ${one.name}`, one)));
+      findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} node` : `${name} source ${one.name}`, one)));
     for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
-    if (own.length > 0 && !chain?.follows)
+    // A token network without a source is not offered.
+    if (own.length > 0 && !chain?.follows && !isToken(coin))
       findings.push(
         bad(
           `${coin} node`,
@@ -139,14 +141,14 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
         ),
       );
     if (chain?.follows) findings.push(...checkFollower(troubles.find((one) => one.coin === coin)));
-    for (const wallet of own.slice(0, MOST_NAMED)) findings.push(checkWallet(ctx, wallet));
-    if (own.length > MOST_NAMED) findings.push(good(`${coin} wallet`, `${own.length - MOST_NAMED} more`));
+    if (!isToken(coin)) for (const wallet of own.slice(0, MOST_NAMED)) findings.push(checkWallet(ctx, wallet));
+    if (own.length > MOST_NAMED && !isToken(coin)) findings.push(good(`${coin} wallet`, `${own.length - MOST_NAMED} more`));
     if (chain?.follows && !chain.onDemand && own.length === 0)
       findings.push(
         bad(
-          `${coin} wallet`,
+          `${name} wallet`,
           'a source is connected, but no merchant has a wallet',
-          `add one in the dashboard, or with florin wallet set --coin ${coin}`,
+          `add one in the dashboard, or with florin wallet set --coin ${COIN[coin].family}`,
         ),
       );
   }
@@ -232,15 +234,19 @@ async function checkNode(ctx: Context, check: string, { source, follows, connect
     const health = await source.health();
     if (health.network !== network) {
       const isAccount = kindOf(coin) === 'ethereum';
-      const said = isAccount ? `ETH_CHAIN_ID says ${ctx.settings.ethChainId}` : `${coin}_NETWORK says ${network}`;
-      const fix = isAccount
+      const setting = settingOf(coin);
+      const byId = isAccount && !isToken(coin);
+      const said = byId ? `ETH_CHAIN_ID says ${ctx.settings.ethChainId}` : `${setting}_NETWORK says ${network}`;
+      const fix = byId
         ? 'point ETH_NODE_URL to a node on that chain, or change ETH_CHAIN_ID'
-        : `point ${coin}_NODE_URL to a ${network} node, or set ${coin}_NETWORK=${health.network}`;
+        : isAccount
+          ? `point ${setting}_NODE_URL to a node on chain ${chainOf(coin).chainIds![network]}, or change ${setting}_NETWORK`
+          : `point ${coin}_NODE_URL to a ${network} node, or set ${coin}_NETWORK=${health.network}`;
       return [bad(check, `it is on ${health.network}, ${said}`, fix)];
     }
     const [pinned] = await ctx.db.sql<{ genesis: string; height: bigint | null; behind: number | null }[]>`
       select c.genesis, t.height, extract(epoch from clock_timestamp() - t.scanned_through)::float8 as behind
-      from chains c left join tips t using (coin) where c.coin = ${coin}`;
+      from chains c left join tips t using (coin) where c.coin = ${chainCode(coin)}`;
     // Ethereum networks are verified by their chain id, which a source for lookups only does not report.
     const genesis = follows || kindOf(coin) !== 'ethereum' ? await source.genesis() : null;
     if (pinned && genesis !== null && pinned.genesis !== genesis)
@@ -287,7 +293,7 @@ async function checkNode(ctx: Context, check: string, { source, follows, connect
   return findings;
 }
 function howToReach(coin: Coin, reason: string): string {
-  if (kindOf(coin) === 'ethereum') return 'start the node, or check the address and key of the provider in ETH_NODE_URL';
+  if (kindOf(coin) === 'ethereum') return `start the node, or check the address and key of the provider in ${settingOf(coin)}_NODE_URL`;
   if (/user and password/.test(reason))
     return `put the user and password of the node in ${coin}_NODE_URL (rpcauth, or rpcuser and rpcpassword)`;
   if (/does not allow/.test(reason)) return 'allow this machine (rpcallowip) and the required calls (rpcwhitelist, see the guide)';

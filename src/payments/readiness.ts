@@ -1,6 +1,6 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf, settingOf } from '../core/coin.ts';
 import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { getMerchant, isOffered, type Merchant, readMerchants } from '../merchants/merchants.ts';
@@ -108,7 +108,10 @@ export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCe
 /** What connects a source: a node, or a Blockbook server if payments can be read from one. */
 const sourceLines = (coin: Coin): string[] =>
   kindOf(coin) === 'ethereum'
-    ? ['# your own node, or a provider', `${coin}_NODE_URL=http://127.0.0.1:${chainOf(coin).rpcPort}`]
+    ? [
+        isToken(coin) ? '# your own node, or two providers' : '# your own node, or a provider',
+        `${settingOf(coin)}_NODE_URL=http://127.0.0.1:${chainOf(coin).rpcPort}`,
+      ]
     : [
         '# your own node',
         `${coin}_NODE_URL=http://USER:PASSWORD@127.0.0.1:${chainOf(coin).rpcPort}`,
@@ -127,9 +130,12 @@ function explain(
   { code, coin, about, merchant }: { code: MissingCode; coin: Coin; about: string; merchant: Merchant },
 ): Missing {
   const { name } = COIN[coin];
-  // The settings and the guide of a chain are named after its native coin.
+  // The guide of a chain is named after its native coin, and so is the wallet, which all chains of a family share.
   const native = nativeOf(coin);
-  const guide = `guides/${COIN[native].name.toLowerCase()}`;
+  const wallet = COIN[COIN[coin].family].name;
+  const source = isToken(native) ? chainOf(coin).name : COIN[native].name;
+  const guide = isToken(native) ? 'guides/stablecoins' : `guides/${COIN[native].name.toLowerCase()}`;
+  const walletGuide = `guides/${wallet.toLowerCase()}`;
   const told = (message: string, fix: string, page: string, lines: readonly string[] = []): Missing => ({
     ...{ code, message, fix, lines },
     docUrl: `${ctx.settings.publicUrl}/docs/${page}`,
@@ -137,38 +143,34 @@ function explain(
   switch (code) {
     case 'wallet_missing':
       return told(
-        `No ${COIN[native].name} wallet is set up.`,
+        `No ${wallet} wallet is set up.`,
         'Add the public key of your wallet account under Wallets.',
-        `${guide}#add-a-wallet`,
+        `${walletGuide}#add-a-wallet`,
       );
     case 'wallet_paused':
-      return told(`The ${COIN[native].name} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
+      return told(`The ${wallet} wallet is paused.`, 'Resume it under Wallets.', 'guides/going-live#money');
     case 'wallet_network': {
       const [has, wanted] = [merchant.walletNetworks[COIN[coin].family] ?? '', ctx.settings.networks[COIN[coin].chain]];
       const fix = `Import a ${wanted} key under Wallets, or change the network of the service:`;
-      return told(`The ${COIN[native].name} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [
-        `${native}_NETWORK=${has}`,
+      return told(`The ${wallet} wallet is for ${has}, but this service uses ${wanted}.`, fix, guide, [
+        `${settingOf(coin)}_NETWORK=${has}`,
       ]);
     }
     case 'currency_off':
       return told(`${name} is turned off in your checkout settings.`, 'Turn it on under Checkout.', 'guides/going-live#money');
     case 'source_missing':
       return told(
-        `No ${COIN[native].name} source is connected, so payments cannot be detected.`,
-        `A source is ${kindOf(coin) === 'ethereum' ? 'your own node or a provider' : 'your own node, the peers of its network, or a Blockbook server'}. ${PASTE}`,
+        `No ${source} source is connected, so payments cannot be detected.`,
+        `A source is ${kindOf(coin) === 'ethereum' ? (isToken(native) ? 'your own node or two providers' : 'your own node or a provider') : 'your own node, the peers of its network, or a Blockbook server'}. ${PASTE}`,
         `${guide}#connect-a-node`,
         sourceLines(native),
       );
     case 'source_starting':
-      return told(`The ${COIN[native].name} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);
+      return told(`The ${source} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_silent':
-      return told(`The ${COIN[native].name} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
+      return told(`The ${source} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_behind':
-      return told(
-        `The ${COIN[native].name} source is not in sync: ${about}.`,
-        `Wait until it has caught up. ${DOCTOR}`,
-        `${guide}#connect-a-node`,
-      );
+      return told(`The ${source} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#connect-a-node`);
     case 'price_missing':
       return told(
         `There is no current ${name} price: ${about}.`,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { COINS, isToken } from '../../src/core/coin.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
@@ -372,7 +373,7 @@ test('the first key of another coin waits a day once a coin is live; keys set up
 
 test('stablecoins are turned on one by one, need no key of their own, and are off until then', async () => {
   const tokens = async () => ((await owner.get('/live/wallets')).json.tokens as any[]).map(({ coin, on }) => [coin, on]);
-  const off = ['USDC', 'USDT', 'EURC', 'PYUSD', 'DAI'].map((asset) => [`${asset}@ethereum`, false]);
+  const off = COINS.filter(isToken).map((coin) => [coin, false]);
   assert.deepEqual(await tokens(), off);
   const save = (...list: string[]) => owner.post('/live/wallets/tokens', { tokens: list });
   assert.equal((await save('USDC@ethereum', 'DAI@ethereum')).status, 200);

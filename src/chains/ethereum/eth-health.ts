@@ -44,15 +44,29 @@ export async function readHealth({
 }
 
 export async function readFinality({ batch }: Pick<EthRpc, 'batch'>): Promise<Finality> {
+  const { safe, finalized, head, tip } = await readTags({ batch });
+  return {
+    safe: safe ?? (head >= SAFE_DEPTH ? head - SAFE_DEPTH : null),
+    finalized: finalized ?? (head >= FINALIZED_DEPTH ? head - FINALIZED_DEPTH : null),
+    chainlock: null,
+    tip,
+  };
+}
+
+/** For chains whose blocks can be replaced at any depth until another chain has them: without a tag, nothing is final. */
+export async function readTaggedFinality({ batch }: Pick<EthRpc, 'batch'>): Promise<Finality> {
+  const { safe, finalized, tip } = await readTags({ batch });
+  return { safe, finalized, chainlock: null, tip };
+}
+
+/** The heights of the tagged blocks, null without the tag, and the tip. */
+async function readTags({ batch }: Pick<EthRpc, 'batch'>) {
   // The tip last, so what is final lies below it.
   const [safe, finalized, latest] = await batch(['safe', 'finalized', 'latest'].map((tag) => ['eth_getBlockByNumber', tag, false]));
   if (latest?.error) throw failure(latest.error, 'eth_getBlockByNumber');
   const { height: head, hash: tip } = headerOf(latest?.result);
-  return { safe: heightOf(safe, head, SAFE_DEPTH), finalized: heightOf(finalized, head, FINALIZED_DEPTH), chainlock: null, tip };
+  return { safe: heightOf(safe), finalized: heightOf(finalized), head, tip };
 }
 
-/** The height of a tagged block; without the tag, the block at this depth. */
-function heightOf(reply: EthReply | undefined, head: number, depth: number): number | null {
-  if (!reply || reply.error || reply.result === null) return head >= depth ? head - depth : null;
-  return headerOf(reply.result).height;
-}
+const heightOf = (reply: EthReply | undefined): number | null =>
+  !reply || reply.error || reply.result === null ? null : headerOf(reply.result).height;

@@ -1,6 +1,6 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 import Type from 'typebox';
-import { COIN, NATIVE_COINS } from '../../core/coin.ts';
+import { COIN, chainCode, chainOf, isToken, leadingCoins, settingOf } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { PLANS } from '../../core/plan.ts';
 import { readReadiness } from '../../http/health.ts';
@@ -40,7 +40,10 @@ export const OPERATOR: readonly Route[] = [
       mail_set_up: Type.Boolean(),
       coins: Type.Array(
         Type.Object({
+          /** Names the chain. */
           coin: CoinName,
+          /** The chain, as people read it. */
+          name: PlainText,
           network: PlainText,
           followed: Type.Boolean(),
           /** It is followed as soon as a wallet needs it. */
@@ -91,34 +94,45 @@ export const OPERATOR: readonly Route[] = [
         ready: readiness.ready,
         reasons: readiness.reasons,
         mail_set_up: ctx.mail !== null,
-        coins: NATIVE_COINS.map((coin) => {
-          const guard = guards.find((one) => one.coin === coin);
-          const chain = ctx.chains.get(COIN[coin].chain);
-          const quotable = ctx.prices.quotable(COIN[coin].asset);
-          const price = 'price' in quotable ? quotable.price : ctx.prices.look(COIN[coin].asset);
-          return {
-            coin,
-            network: ctx.settings.networks[COIN[coin].chain],
-            followed: chain?.follows === true && (!chain.onDemand || followers[coin] !== undefined || peers[coin] !== undefined),
-            on_demand: chain?.onDemand ?? false,
-            peers: describePeers(peers[coin]),
-            height: followers[coin]?.height ?? null,
-            lag_seconds: followers[coin]?.lag_seconds ?? null,
-            reasons: [...about(coin, readiness.reasons), ...about(coin, readiness.holds)],
-            held: about(coin, readiness.holds).length > 0,
-            warnings: [
-              ...about(coin, readiness.warnings),
-              ...(baseTiers(ctx, coin).some((tier) => loweredFrom(coin, tier) !== null)
-                ? [`${coin}_CONFIRMATIONS is lower than the default table`]
-                : []),
-            ],
-            sources: (guard?.sources ?? []).map(({ name, state, reason, height, software }) => ({ name, state, reason, height, software })),
-            price: price && formatDecimal(price.priceE8, 8, 2),
-            price_sources: [...(price?.sources ?? [])],
-            price_at: price?.asOf.toISOString() ?? null,
-            price_reason: 'price' in quotable ? null : quotable.reason,
-          };
-        }),
+        // The networks of tokens are listed once they have a source.
+        coins: leadingCoins()
+          .filter((coin) => !isToken(coin) || ctx.chains.has(COIN[coin].chain))
+          .map((coin) => {
+            const code = chainCode(coin);
+            const guard = guards.find((one) => one.coin === coin);
+            const chain = ctx.chains.get(COIN[coin].chain);
+            const quotable = ctx.prices.quotable(COIN[coin].asset);
+            const price = 'price' in quotable ? quotable.price : ctx.prices.look(COIN[coin].asset);
+            return {
+              coin,
+              name: isToken(coin) ? chainOf(coin).name : COIN[coin].asset,
+              network: ctx.settings.networks[COIN[coin].chain],
+              followed: chain?.follows === true && (!chain.onDemand || followers[code] !== undefined || peers[code] !== undefined),
+              on_demand: chain?.onDemand ?? false,
+              peers: describePeers(peers[code]),
+              height: followers[code]?.height ?? null,
+              lag_seconds: followers[code]?.lag_seconds ?? null,
+              reasons: [...about(code, readiness.reasons), ...about(code, readiness.holds)],
+              held: about(code, readiness.holds).length > 0,
+              warnings: [
+                ...about(code, readiness.warnings),
+                ...(baseTiers(ctx, coin).some((tier) => loweredFrom(coin, tier) !== null)
+                  ? [`${settingOf(coin)}_CONFIRMATIONS is lower than the default table`]
+                  : []),
+              ],
+              sources: (guard?.sources ?? []).map(({ name, state, reason, height, software }) => ({
+                name,
+                state,
+                reason,
+                height,
+                software,
+              })),
+              price: price && formatDecimal(price.priceE8, 8, 2),
+              price_sources: [...(price?.sources ?? [])],
+              price_at: price?.asOf.toISOString() ?? null,
+              price_reason: 'price' in quotable ? null : quotable.reason,
+            };
+          }),
         queues: [
           {
             name: 'Webhook deliveries',

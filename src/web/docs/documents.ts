@@ -35,6 +35,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
     entries: [
       'guides/peers',
       ...CHAINS.map((chain) => `guides/${chain}`).filter((file) => existsSync(join(FOLDER, `${file}.md`))),
+      'guides/stablecoins',
       'guides/lookups',
       'guides/blockbook',
     ],

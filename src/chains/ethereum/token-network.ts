@@ -1,0 +1,73 @@
+/**
+ * A node or provider of an Ethereum-like chain where only tokens count. They are read from the logs of receipts, so blocks need no traces
+ * and no balances, and nothing counts before it is in a block.
+ */
+import { type Coin, chainOf, type Network, settingOf } from '../../core/coin.ts';
+import type { Log } from '../../log.ts';
+import type { Outgoing } from '../../outgoing.ts';
+import { ChainError, type ChainSource, type MempoolScan } from '../chain.ts';
+import { headerOf, headerOrNull, readBlock, scanOf } from './eth-block.ts';
+import { readHealth, readTaggedFinality } from './eth-health.ts';
+import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
+import { findTransaction, readState } from './eth-transactions.ts';
+import { readFees } from './fees.ts';
+import { tokensBeside } from './token-logs.ts';
+
+const NOTHING_WAITS: MempoolScan = { sightings: [], conflicts: [], present: new Set() };
+
+/** Creates the reader of one node. It connects on demand and does not poll. */
+export function createTokenNetworkSource({
+  coin,
+  network,
+  chainId,
+  url,
+  outgoing,
+  log,
+  retryMs,
+}: {
+  /** Names the chain. */
+  coin: Coin;
+  network: Network;
+  chainId: number;
+  url: string;
+  outgoing: Outgoing;
+  log: Log;
+  /** First pause after a rate limit without Retry-After. */
+  retryMs?: number;
+}): ChainSource {
+  const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
+  const { call } = rpc;
+  const tokens = tokensBeside(coin, network);
+  const { name } = chainOf(coin);
+  return {
+    coin,
+    network,
+    genesis: async () => {
+      const id = quantity(await call('eth_chainId'));
+      if (id !== BigInt(chainId))
+        throw new ChainError(
+          'wrong_network',
+          `the ${name} node is on chain ${id}, but ${name} is chain ${chainId} (${settingOf(coin)}_NETWORK)`,
+        );
+      return String(chainId);
+    },
+    health: () => readHealth({ rpc, network, chainId }),
+    tip: async () => headerOf(await call('eth_getBlockByNumber', 'latest', false)),
+    blockAt: async (height) => headerOrNull(await call('eth_getBlockByNumber', toHex(height), false)),
+    block: async (hash) => headerOrNull(await call('eth_getBlockByHash', hash, false)),
+    fetchBlock: async (hash) => {
+      const block = await readBlock(hash, rpc);
+      return { ref: block.ref, scan: (matcher) => scanOf(block, { gains: [], tokens, matcher }) };
+    },
+    fetchMempool: async () => ({ scan: () => NOTHING_WAITS, done: () => {} }),
+    txState: (txid) => readState(txid, rpc),
+    finality: () => readTaggedFinality(rpc),
+    transaction: (txid) => findTransaction(txid, rpc),
+    addressSummary: async () => {
+      throw new ChainError('unsupported', `a ${name} node does not know what an address received and sent in total; that needs an index`);
+    },
+    fees: () => readFees(rpc),
+    unusable: rpc.unusable,
+    close: () => rpc.close(),
+  };
+}
