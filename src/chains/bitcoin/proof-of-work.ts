@@ -4,7 +4,7 @@ import { sha256d } from './header.ts';
 import type { ProofParams } from './proof-params.ts';
 import { x11 } from './x11/x11.ts';
 
-const SCRYPT = { N: 1024, r: 1, p: 1, dkLen: 32 };
+export const SCRYPT = { N: 1024, r: 1, p: 1 };
 
 /** The hash that is compared with the target, in the order of the wire: a little-endian number. */
 export function workHash(kind: ProofParams['work'], header: Uint8Array): Buffer {
@@ -14,7 +14,7 @@ export function workHash(kind: ProofParams['work'], header: Uint8Array): Buffer 
     case 'x11':
       return x11(header);
     case 'scrypt':
-      return Buffer.from(scrypt(header, header, SCRYPT));
+      return Buffer.from(scrypt(header, header, { ...SCRYPT, dkLen: 32 }));
   }
 }
 

@@ -1,8 +1,13 @@
-/** Hashes headers in a thread of its own: 2,000 scrypt hashes take seconds, and the event loop must not wait for them. */
+/**
+ * Hashes headers in a thread of its own: 2,000 scrypt hashes take seconds, and the event loop must not wait for them. That thread gives
+ * scrypt to Node's thread pool, so that all cores hash.
+ */
+import { scrypt } from 'node:crypto';
+import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { HEADER_BYTES } from './header.ts';
 import type { HashWork } from './header-chain.ts';
-import { workHash } from './proof-of-work.ts';
+import { SCRYPT, workHash } from './proof-of-work.ts';
 import type { ProofParams } from './proof-params.ts';
 
 /** Tells a thread of this file from the main thread. */
@@ -18,16 +23,31 @@ const IDLE_MS = 30_000;
 type Request = { number: number; kind: ProofParams['work']; headers: Uint8Array };
 type Reply = { number: number; hashes: Uint8Array };
 
+/** Hashes in Node's thread pool at the same time: one for each core. Lookups of names and files share the pool and need a free thread. */
+const SCRYPT_AT_ONCE = Math.min(3, availableParallelism());
+
+const scryptOf = (header: Uint8Array): Promise<Uint8Array> =>
+  new Promise((resolve, reject) => {
+    scrypt(header, header, HASH_BYTES, SCRYPT, (error, hash) => (error ? reject(error) : resolve(hash)));
+  });
+
 /** Consecutive headers to consecutive hashes. */
-function hashAll(kind: ProofParams['work'], headers: Uint8Array): Uint8Array {
-  const hashes = new Uint8Array((headers.length / HEADER_BYTES) * HASH_BYTES);
-  for (let at = 0, to = 0; at < headers.length; at += HEADER_BYTES, to += HASH_BYTES)
-    hashes.set(workHash(kind, headers.subarray(at, at + HEADER_BYTES)), to);
+async function hashAll(kind: ProofParams['work'], headers: Uint8Array): Promise<Uint8Array> {
+  const count = headers.length / HEADER_BYTES;
+  const hashes = new Uint8Array(count * HASH_BYTES);
+  const numbers = Array.from({ length: count }, (_, i) => i).values();
+  const work = async (): Promise<void> => {
+    for (const i of numbers) {
+      const header = headers.subarray(i * HEADER_BYTES, (i + 1) * HEADER_BYTES);
+      hashes.set(kind === 'scrypt' ? await scryptOf(header) : workHash(kind, header), i * HASH_BYTES);
+    }
+  };
+  await Promise.all(Array.from({ length: kind === 'scrypt' ? SCRYPT_AT_ONCE : 1 }, work));
   return hashes;
 }
 if (!isMainThread && workerData === ROLE)
-  parentPort!.on('message', ({ number, kind, headers }: Request) => {
-    parentPort!.postMessage({ number, hashes: hashAll(kind, headers) } satisfies Reply);
+  parentPort!.on('message', async ({ number, kind, headers }: Request) => {
+    parentPort!.postMessage({ number, hashes: await hashAll(kind, headers) } satisfies Reply);
   });
 
 const split = (hashes: Uint8Array): Buffer[] =>
