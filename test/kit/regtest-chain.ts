@@ -99,6 +99,7 @@ export function createMemoryHeaders(): HeaderView & { size(): number } {
     size: () => all.size,
     tip: () => tip,
     forget: () => {},
+    hashOf: ({ bytes }) => shownHash(bytes),
     find: (hash) => all.get(hash) ?? null,
     locator: () => {
       const hashes: string[] = [];

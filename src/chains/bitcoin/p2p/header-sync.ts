@@ -16,6 +16,8 @@ export type HeaderView = {
   forget(peer: string): void;
   tip(): KnownHeader;
   find(hash: string): KnownHeader | null;
+  /** The hash of a header, known or not. */
+  hashOf(header: WireHeader): string;
 };
 /**
  * Why headers cannot be added. `invalid`: the peer broke the rules. `unlinked`: their parent is not known. `early`: they are ahead of our
@@ -30,14 +32,16 @@ export class HeaderFault extends Error {
   }
 }
 
-/** How many full answers in a row may add nothing: a peer could send the same headers forever. */
+/** How many full answers in a row may end at or below what was known: a peer could send the same headers forever. */
 const MAX_USELESS = 2;
 /**
- * Before the first peer has told everything, this many peers are read at the same time: the others would send the same. One that sends
- * nothing new for a while does not keep the others waiting.
+ * Before the first peer has told everything, this many peers are read at the same time, and only one as soon as it sends something new: the
+ * others would send the same. One that sends nothing new for a while does not keep the others waiting.
  */
 const FIRST_AT_ONCE = 2;
 const SLOW_MS = 5_000;
+/** Hashes in a request. */
+const MAX_LOCATOR = 101;
 /** Announcements of one peer that wait. More are asked for later, all at once. */
 const MAX_WAITING = 16;
 
@@ -66,6 +70,8 @@ type Progress = {
   /** It announced something meanwhile. */
   again: boolean;
   waiting: number;
+  /** The last request for headers, which may still be open when it is asked again. */
+  open: Promise<unknown>;
 };
 export type HeaderSyncOptions = {
   view: HeaderView;
@@ -96,6 +102,10 @@ async function take(state: State, progress: Progress, headers: readonly WireHead
   }
 }
 
+/** What comes of reading a peer: it told everything, it is left, or others are already being read that tell the same. */
+type Reading = 'told' | 'left' | 'later';
+type Request = { headers: Promise<readonly WireHeader[]>; knownHeight: number };
+
 /** The locator without the tip, so that a peer on our chain answers at least the tip, and shows that it has it. */
 function locatorOf({ view }: State): readonly string[] {
   const { hash, parent } = view.tip();
@@ -103,23 +113,44 @@ function locatorOf({ view }: State): readonly string[] {
   return view.find(parent) ? [parent, ...others] : [hash, ...others];
 }
 
-/** Reads everything that a peer has and we do not. Errors: PeerError. */
-async function readAll(state: State, progress: Progress): Promise<void> {
+/** Asks for the headers after these, or after those that we know. */
+function request(state: State, progress: Progress, after: WireHeader | null): Request {
+  const knownHeight = state.view.tip().height;
+  const known = locatorOf(state);
+  const headers = progress.peer.readHeaders(after ? [state.view.hashOf(after), ...known.slice(0, MAX_LOCATOR - 1)] : known);
+  // A failure is handled where the answer is needed.
+  progress.open = headers.catch(() => {});
+  return { headers, knownHeight };
+}
+
+const othersDeliver = (state: State, progress: Progress): boolean =>
+  [...state.peers.values()].some((one) => one !== progress && one.delivers && one.state === 'asking');
+
+/** Reads everything that a peer has and we do not. The next headers are on their way while the work of the last ones is checked. */
+async function readAll(state: State, progress: Progress): Promise<Reading> {
   const { peer } = progress;
+  await progress.open;
+  let asked = request(state, progress, null);
   for (let useless = 0; useless < MAX_USELESS; ) {
-    const headers = await peer.readHeaders(locatorOf(state));
+    const { knownHeight } = asked;
+    const headers = await asked.headers;
+    const isFull = headers.length >= MAX_HEADERS;
+    if (isFull) asked = request(state, progress, headers.at(-1)!);
     const added = headers.length > 0 ? await take(state, progress, headers) : 0;
-    if (added === 'invalid') return;
+    if (added === 'invalid') return 'left';
     if (added === 'unlinked') {
       state.leave(peer, 'its headers do not follow from those that it was asked about');
-      return;
+      return 'left';
     }
     progress.delivers = typeof added === 'number' && added > 0;
     if (progress.delivers) progress.sinceMs = state.clock.monotonicMs();
-    if (headers.length < MAX_HEADERS || added === 'early') return;
-    useless = progress.delivers ? 0 : useless + 1;
+    if (!isFull || added === 'early') return 'told';
+    if (!progress.delivers && !state.complete && othersDeliver(state, progress)) return 'later';
+    // Another peer may have sent the same a moment before.
+    useless = progress.delivers || progress.height > knownHeight ? 0 : useless + 1;
   }
   state.leave(peer, 'it sends the same headers again and again');
+  return 'left';
 }
 
 /** Asks the peers whose turn it is. One request at a time to each. */
@@ -127,9 +158,10 @@ function askNext(state: State): void {
   const all = [...state.peers.values()];
   const nowMs = state.clock.monotonicMs();
   const isBusy = (one: Progress): boolean => one.state === 'asking' && nowMs - one.sinceMs < SLOW_MS;
+  const atOnce = () => (all.some((one) => isBusy(one) && one.delivers) ? 1 : FIRST_AT_ONCE);
   for (const progress of all) {
     if (progress.state === 'asking' || (progress.state === 'done' && !progress.again)) continue;
-    if (progress.state === 'new' && !state.complete && all.filter(isBusy).length >= FIRST_AT_ONCE) continue;
+    if (progress.state === 'new' && !state.complete && all.filter(isBusy).length >= atOnce()) continue;
     void ask(state, progress);
   }
 }
@@ -139,9 +171,9 @@ async function ask(state: State, progress: Progress): Promise<void> {
   progress.sinceMs = state.clock.monotonicMs();
   progress.again = false;
   try {
-    await readAll(state, progress);
-    progress.state = 'done';
-    if (peer.closed() === null) state.complete = true;
+    const reading = await readAll(state, progress);
+    progress.state = reading === 'later' ? 'new' : 'done';
+    if (reading === 'told' && peer.closed() === null) state.complete = true;
   } catch (error) {
     if (!(error instanceof PeerError)) {
       state.log.error({ err: error }, 'Headers of a peer could not be added');
@@ -162,7 +194,16 @@ export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
   };
   return {
     onOpen: (peer) => {
-      state.peers.set(peer, { peer, height: -1, state: 'new', delivers: false, sinceMs: 0, again: false, waiting: 0 });
+      state.peers.set(peer, {
+        peer,
+        height: -1,
+        state: 'new',
+        delivers: false,
+        sinceMs: 0,
+        again: false,
+        waiting: 0,
+        open: Promise.resolve(),
+      });
       askNext(state);
     },
     onHeaders: (peer, headers) => {

@@ -1,5 +1,5 @@
 /** The header chain as the peers' side uses it: why headers are refused decides what becomes of the peer. */
-import { HeaderError } from '../header.ts';
+import { HeaderError, idOf, showHash } from '../header.ts';
 import type { HeaderReader } from '../header-chain.ts';
 import { HeaderFault, type HeaderView } from './header-sync.ts';
 
@@ -15,6 +15,7 @@ export const viewHeaders = (chain: HeaderReader): HeaderView => ({
   tip: chain.tip,
   find: chain.find,
   forget: chain.forget,
+  hashOf: ({ bytes }) => showHash(idOf(chain.params, bytes)),
   add: async (headers, peer) => {
     try {
       return await chain.add(headers, peer);

@@ -1,0 +1,102 @@
+/** Reading the headers of peers: the next ones are on their way while the last ones are checked, and nothing is read twice for long. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../../../test/kit/app.ts';
+import { createMemoryHeaders, createServedChain } from '../../../../test/kit/regtest-chain.ts';
+import { createLog } from '../../../log.ts';
+import { createHeaderSync, type HeaderView } from './header-sync.ts';
+import { MAX_HEADERS, type WireHeader } from './messages.ts';
+import type { Peer } from './peer.ts';
+
+const { headers } = createServedChain(3 * MAX_HEADERS + 500);
+const above = (locator: readonly string[]): WireHeader[] => {
+  const from = headers.findLastIndex(({ hash }) => locator.includes(hash)) + 1;
+  return headers.slice(from, from + MAX_HEADERS).map(({ header }) => header);
+};
+const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
+
+/** A peer that answers with `answer`, and counts what it sent. */
+function createPeer(port: number, answer: (locator: readonly string[]) => Promise<WireHeader[]> | WireHeader[] = above) {
+  const asked: (readonly string[])[] = [];
+  let sent = 0;
+  let reason: string | null = null;
+  const peer = {
+    endpoint: { host: '127.0.0.1', port },
+    closed: () => reason,
+    readHeaders: async (locator: readonly string[]) => {
+      asked.push(locator);
+      const found = await answer(locator);
+      sent += found.length;
+      return found;
+    },
+  } as unknown as Peer;
+  return {
+    peer,
+    asked,
+    sent: () => sent,
+    leave: (why: string) => {
+      reason = why;
+    },
+  };
+}
+function createSync(view: HeaderView) {
+  const left: string[] = [];
+  const sync = createHeaderSync({ view, leave: (_, why) => left.push(why), onGrown: () => {}, clock, log: createLog('silent') });
+  return { sync, left };
+}
+
+test('the next headers are asked for before the last ones are checked, after the last one that was sent', async () => {
+  const memory = createMemoryHeaders();
+  const gate = Promise.withResolvers<void>();
+  const { sync, left } = createSync({
+    ...memory,
+    add: async (list, peer) => {
+      await gate.promise;
+      return memory.add(list, peer);
+    },
+  });
+  const one = createPeer(1);
+  sync.onOpen(one.peer);
+  await eventually(
+    async () => one.asked.length,
+    (asked) => asked === 2,
+  );
+  assert.equal(memory.tip().height, 0);
+  assert.equal(one.asked[1]![0], headers[MAX_HEADERS - 1]!.hash);
+  gate.resolve();
+  await eventually(
+    async () => memory.tip().height,
+    (height) => height === headers.length,
+  );
+  assert.equal(one.sent(), headers.length, 'nothing was sent twice');
+  assert.deepEqual([left, sync.isSyncing(), sync.heightOf(one.peer)], [[], false, headers.length]);
+});
+
+test('two peers that are read at the same time are both kept, and send little twice', async () => {
+  const memory = createMemoryHeaders();
+  const { sync, left } = createSync(memory);
+  const peers = [createPeer(1), createPeer(2)];
+  for (const { peer } of peers) sync.onOpen(peer);
+  await eventually(
+    async () => peers.map(({ peer }) => sync.heightOf(peer)),
+    (heights) => heights.every((height) => height === headers.length),
+  );
+  assert.deepEqual(left, []);
+  const sent = peers.reduce((sum, one) => sum + one.sent(), 0);
+  // The second one sends two full answers before it steps back, and shows at the end that it has the tip.
+  assert.ok(sent <= headers.length + 2 * MAX_HEADERS + 10, `${sent} headers were sent`);
+});
+
+test('a peer that sends the same headers again and again is left', async () => {
+  const memory = createMemoryHeaders();
+  const { sync, left } = createSync(memory);
+  const first = above([]);
+  const liar = createPeer(1, () => first);
+  sync.onOpen(liar.peer);
+  await eventually(
+    async () => left,
+    ({ length }) => length === 1,
+  );
+  assert.deepEqual(left, ['it sends the same headers again and again']);
+  assert.ok(liar.asked.length <= 6, `it was asked ${liar.asked.length} times`);
+});
