@@ -11,9 +11,11 @@ import {
   MAIN_STARTS,
   type ProofStarts,
 } from './chains/bitcoin/header-service.ts';
+import { createHeaderHelp, type HeaderHelp } from './chains/bitcoin/p2p/header-help.ts';
 import { createNetworkPeers, regtestProof } from './chains/bitcoin/p2p/network-peers.ts';
 import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
-import { readProxy } from './chains/bitcoin/p2p/socks5.ts';
+import { removeReport } from './chains/bitcoin/p2p/peer-status.ts';
+import { type Endpoint, readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
 import { createWorkThread, type WorkThread } from './chains/bitcoin/work-thread.ts';
@@ -128,6 +130,35 @@ const vouchedBy = (source: ChainSource): ChainSource => ({
   fetchBlock: async (hash) => ({ ...(await source.fetchBlock(hash)), verifiedBy: 'node' }),
 });
 
+/** Peers that bring the headers of a chain which is read from other sources; null where they are not wanted. */
+function openHeaderHelp({ config, coin, headers, helpers, db, log, clock }: Opening): HeaderHelp | null {
+  const { family, chain } = COIN[coin];
+  if (config.p2p[coin] !== 'headers' || !headers || !isBitcoinLike(family)) return null;
+  const network = config.networks[chain];
+  const proxy = config.p2pProxy === null ? null : readProxy(config.p2pProxy);
+  return createHeaderHelp({
+    coin,
+    connect: () => createNetworkPeers({ family, network, headers, given: helpers, proxy, db, clock, log }).connection,
+    left: () => removeReport(db.sql, { coin: family, network }),
+    clock,
+    log,
+  });
+}
+
+type Opening = {
+  config: Config;
+  coin: Coin;
+  headers: HeaderService | null;
+  starts: ProofStarts;
+  /** The peers that bring headers; none: they are found. */
+  helpers: readonly Endpoint[];
+  work: WorkThread;
+  db: Db;
+  outgoing: Outgoing;
+  log: Log;
+  clock: Clock;
+};
+
 /** The sources of a coin in order of preference: nodes, peers, Blockbook servers, Electrum servers. */
 function openSources({
   config,
@@ -139,28 +170,23 @@ function openSources({
   outgoing,
   log,
   clock,
-}: {
-  config: Config;
-  coin: Coin;
-  headers: HeaderService | null;
-  starts: ProofStarts;
-  work: WorkThread;
-  db: Db;
-  outgoing: Outgoing;
-  log: Log;
-  clock: Clock;
-}): NamedSource[] {
+  help,
+}: Opening & { help: HeaderHelp | null }): NamedSource[] {
   const { family, chain } = COIN[coin];
   const network = config.networks[chain];
   const trusts = [...config.trusts[coin]];
   const sources: NamedSource[] = [];
   const turn = createTurn();
+  const askHelp = (): boolean => {
+    help?.ask();
+    return help !== null;
+  };
   const add = (name: string, setting: TrustSetting, source: ChainSource, follows: boolean): void => {
     const { readHeaders } = source;
     const trust = trustOf(setting, headers !== null && readHeaders !== undefined);
     const proven =
       headers && readHeaders
-        ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, locks: trust === 'own', clock, log })
+        ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, askHelp, locks: trust === 'own', clock, log })
         : trust === 'own'
           ? vouchedBy(source)
           : source;
@@ -176,7 +202,7 @@ function openSources({
     add(nameOfSource(url), trusts.shift()!, source, true);
   }
   const p2p = config.p2p[coin];
-  if (p2p !== 'off' && isBitcoinLike(family)) {
+  if ((p2p === 'on' || p2p === 'on_demand') && isBitcoinLike(family)) {
     const given = config.peers[coin].flatMap((peer) => readEndpoint(peer) ?? []);
     const proxy = config.p2pProxy === null ? null : readProxy(config.p2pProxy);
     // A private test network has no checkpoint, and is read again at each start.
@@ -198,7 +224,7 @@ function openSources({
 
 /** Electrum servers only answer lookups: they have no vote. Null: none are set. `keptByFollowers`: the headers are stored by followers. */
 function openElectrum(
-  { config, coin, headers, starts, work, db, log, clock }: Omit<Parameters<typeof openSources>[0], 'outgoing'>,
+  { config, coin, headers, starts, work, db, log, clock }: Omit<Opening, 'outgoing' | 'helpers'>,
   keptByFollowers: boolean,
 ): NamedSource | null {
   const { family, chain } = COIN[coin];
@@ -215,14 +241,14 @@ function openElectrum(
   return { name: 'electrum', trust: 'claimed', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true };
 }
 
-/** What tests replace: where the header chains begin. No setting changes it. */
-export type Replaced = { starts?: ProofStarts };
+/** What tests replace: where the header chains begin, and which peers bring headers beside other sources. No setting changes it. */
+export type Replaced = { starts?: ProofStarts; helpers?: readonly Endpoint[] };
 
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
 export async function openCore(
   config: Config,
   log: Log = createLog(config.logLevel),
-  { starts = MAIN_STARTS }: Replaced = {},
+  { starts = MAIN_STARTS, helpers = [] }: Replaced = {},
 ): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
@@ -249,9 +275,13 @@ export async function openCore(
       const { chain: id, family } = COIN[coin];
       const network = config.networks[id];
       const service = isBitcoinLike(family) ? headers.of(family, network) : null;
-      const sources = openSources({ config, coin, headers: service, starts, work, db, outgoing, log, clock });
+      const opening = { config, coin, headers: service, starts, helpers, work, db, outgoing, log, clock };
+      const help = openHeaderHelp(opening);
+      closers.push(() => help?.stop());
+      const sources = openSources({ ...opening, help });
       if (sources.length === 0) continue;
-      const chain = joinSources({ coin, network, sources, proof: service && proofOf(service), log, clock });
+      const proof = service && proofOf(service);
+      const chain = joinSources({ coin, network, sources, proof, helped: help !== null, log, clock });
       chains.set(id, chain);
       closers.push(() => chain.close());
     }

@@ -30,8 +30,9 @@ test('peers are host:port; a proxy speaks SOCKS5', () => {
 test('peers are used once a wallet needs them, unless a source is set; on test networks only those that are named', () => {
   const p2p = (env: Record<string, string>) => readConfig(env).p2p;
   assert.deepEqual(p2p({}), { BTC: 'on_demand', ETH: 'off', LTC: 'on_demand', DASH: 'on_demand', DOGE: 'on_demand' });
-  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'off');
-  assert.equal(p2p({ LTC_BLOCKBOOK_URL: 'https://blockbook.example' }).LTC, 'off');
+  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'headers', 'only headers, where the node cannot bring them');
+  assert.equal(p2p({ LTC_BLOCKBOOK_URL: 'https://blockbook.example' }).LTC, 'headers');
+  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'off' }).BTC, 'off');
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'on' }).BTC, 'on');
   assert.equal(p2p({ BTC_P2P: 'off', BTC_PEERS: '127.0.0.1:8333' }).BTC, 'off');
   const named = { BTC_PEERS: '127.0.0.1:18444' };

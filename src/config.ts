@@ -127,7 +127,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'auto | on | off',
     default: 'auto',
     description:
-      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node or Blockbook server is set. on: always, also beside a node as a second source.",
+      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node or Blockbook server is set; beside one, only block headers are read from peers, and only while that source would take longer than ten minutes to bring them. on: always, also beside a node as a second source.",
   },
   {
     name: '<COIN>_PEERS',
@@ -204,7 +204,8 @@ export const namesOf = ({ name, kind, native }: ConfigKey): string[] =>
         .map((coin) => name.replace('<COIN>', settingOf(coin)))
     : [name];
 
-export type P2p = 'on' | 'on_demand' | 'off';
+/** `headers`: peers only bring headers, when the other sources cannot. */
+export type P2p = 'on' | 'on_demand' | 'headers' | 'off';
 export type Config = {
   port: number;
   host: string;
@@ -379,7 +380,7 @@ function readP2p(coin: Coin, word: string, { network, given, alone }: { network:
     return given ? 'on' : 'off';
   }
   if (word === 'on') return 'on';
-  return given || alone ? 'on_demand' : 'off';
+  return given || alone ? 'on_demand' : 'headers';
 }
 
 /** The most Electrum servers that are set for one coin. */

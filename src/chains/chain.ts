@@ -287,6 +287,8 @@ export interface Chain extends ChainSource {
   requireProof: NonNullable<ChainSource['requireProof']>;
   /** Whether payments can be detected: false when the sources only answer lookups. */
   readonly follows: boolean;
+  /** Whether peers bring its headers when its sources cannot. */
+  readonly helped: boolean;
   /** Whether payments are read only once a wallet needs them. */
   readonly onDemand: boolean;
   /** What is proven about the chain that ends with this block; null where no proof is required. Call `requireProof` before. */

@@ -25,7 +25,15 @@ const ELSEWHERE: readonly ChainError['kind'][] = ['outage', 'pruned', 'behind', 
 
 /** What proves the blocks of a chain, whatever source they are read from. */
 export type Proof = Pick<Chain, 'requireProof' | 'provenWork'>;
-type Joined = { coin: Coin; network: Network; sources: readonly NamedSource[]; proof?: Proof | null; log: Log; clock: Clock };
+type Joined = {
+  coin: Coin;
+  network: Network;
+  sources: readonly NamedSource[];
+  proof?: Proof | null;
+  helped?: boolean;
+  log: Log;
+  clock: Clock;
+};
 
 /** Whether no other source can replace this one. Those that only answer lookups replace none, and check their network themselves. */
 const isAlone = (one: NamedSource, sources: readonly NamedSource[]): boolean =>
@@ -189,7 +197,7 @@ async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonl
 }
 
 /** Joins sources in order of preference. */
-export function joinSources({ coin, network, sources, proof = null, log, clock }: Joined): Chain {
+export function joinSources({ coin, network, sources, proof = null, helped = false, log, clock }: Joined): Chain {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
@@ -203,6 +211,7 @@ export function joinSources({ coin, network, sources, proof = null, log, clock }
     network,
     sources,
     follows: followers.length > 0,
+    helped,
     onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
     survey: () => survey(sources.filter((one) => !one.onlyLookUps)),
     requireProof: async () => {

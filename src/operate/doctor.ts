@@ -2,7 +2,7 @@
 
 import { statfs } from 'node:fs/promises';
 import { deriveAddress, type Script } from '../chains/address.ts';
-import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
+import { explainReport, isStale, readReports, SYNCING_HEADERS } from '../chains/bitcoin/p2p/peer-status.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, chainOf, isToken, kindOf, leadingCoins, NATIVE_COINS, type Network, settingOf } from '../core/coin.ts';
@@ -131,6 +131,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
     for (const one of sources)
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} node` : `${name} source ${one.name}`, one)));
     for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
+    if (chain?.helped) findings.push(...(await checkHelp(ctx, coin)));
     // A token network without a source is not offered.
     if (own.length > 0 && !chain?.follows && !isToken(coin))
       findings.push(
@@ -175,11 +176,16 @@ async function checkServers({ coin, servers }: ChainSource): Promise<Finding[]> 
 async function checkCompletion(ctx: Context): Promise<Finding[]> {
   return (await readGuards(ctx)).flatMap(({ coin, binding, reasons, aboveReason, sources }) => {
     const all = aboveReason === null ? reasons : [...reasons, aboveReason];
-    const unproven = sources.flatMap(({ name, state, reason }) =>
-      state === 'behind' || state === 'unproven'
-        ? [bad(`${coin} source ${name}`, `it is left out: ${reason}`, 'check what this source shows, or remove it from the settings')]
-        : [],
-    );
+    const unproven = sources.flatMap(({ name, state, reason }) => {
+      const check = `${coin} source ${name}`;
+      if (state === 'behind' || state === 'unproven')
+        return [bad(check, `it is left out: ${reason}`, 'check what this source shows, or remove it from the settings')];
+      if (state !== 'syncing' || !reason?.startsWith(SYNCING_HEADERS)) return [];
+      const fix = ctx.chains.get(COIN[coin].chain)?.helped
+        ? 'wait: payments are detected once the headers are complete'
+        : `wait, or set ${coin}_P2P=auto and restart, so that peers of the network bring the headers`;
+      return [bad(check, `it cannot be used yet: ${reason}`, fix)];
+    });
     if (all.length === 0) return unproven;
     const detail = `${binding ? 'payments do not complete' : 'on mainnet payments would not complete'}: ${all.join('; ')}`;
     const fix = 'get the missing sources running again; docs/guides/blockbook.md lists which payments complete meanwhile';
@@ -200,6 +206,14 @@ function checkFollower(trouble: Trouble | undefined): Finding[] {
   return doubt
     ? [good(check, `${doubt.reason}, so ${trouble.coin} payments do not expire for now`, 'run florin chain status for details')]
     : [];
+}
+
+/** The peers that bring headers beside other sources, while they are connected. */
+async function checkHelp(ctx: Context, coin: Coin): Promise<Finding[]> {
+  const report = (await readReports(ctx.db.sql)).find((one) => one.coin === COIN[coin].family);
+  if (!report || isStale(report)) return [];
+  const detail = `they bring the headers that the other sources cannot bring soon: ${explainReport(report) ?? 'complete'}`;
+  return [good(`${coin} peers`, `${detail}; ${report.connected} connected, block ${report.height}`)];
 }
 
 /** The connections to peers, as the running service last reported them. */

@@ -85,15 +85,18 @@ type Standing = {
   code: string;
   unread: boolean | null;
   doubt: string | null;
+  /** What the follower reported before it read its first block. */
+  waits: string | null;
   from: number | null;
   to: number | null;
   read: number | null;
 } & { [K in 'phase' | 'connected' | 'percent' | 'secondsLeft']: StoredReport[K] | null };
 
 /** Why a chain is not read although a process works on it; null when nothing says so. */
-function whyNotYet({ phase, connected, percent, secondsLeft, from, to, read }: Standing): string | null {
+function whyNotYet({ phase, connected, percent, secondsLeft, from, to, read, waits }: Standing): string | null {
   const syncing = phase === null ? null : explainReport({ phase, connected: connected!, percent: percent!, secondsLeft });
   if (syncing !== null) return syncing;
+  if (waits !== null) return waits;
   return from === null || to === null || read === null ? null : explainCatchUp(catchUpOf({ from, to, read }));
 }
 
@@ -106,11 +109,11 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
   const rows = await sql<Standing[]>`
     select coin as code, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
-        then f.behind_reason end as doubt,
+        then f.behind_reason end as doubt, case when t.coin is null and f.behind_code = 'syncing' then f.behind_reason end as waits,
       f.catch_up_from::int as "from", f.catch_up_to::int as "to", t.height::int as read, p.phase, p.connected, p.percent,
       p.seconds_left as "secondsLeft"
     from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (coin)
-      left join followers f using (coin)`;
+      full join followers f using (coin)`;
   const found = new Map(rows.map((row) => [row.code, row]));
   return new Map(
     COINS.flatMap((coin): [Coin, Unreachable][] => {

@@ -1,7 +1,8 @@
 /** Block headers of a node of the Bitcoin Core family. A header never changes except for its depth, so the latest are kept. */
-import type { BlockRef } from '../chain.ts';
+import { type BlockRef, ChainError } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
 import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
+import { HEADER_BYTES } from './header.ts';
 
 /** Cached headers: those of the tip and of the current block are requested repeatedly. */
 const HEADERS = 4;
@@ -57,5 +58,11 @@ export async function readRawHeaders(
   };
   const hashes = await ask(Array.from({ length: count }, (_, i) => ['getblockhash', from + i] as const));
   const headers = await ask(hashes.map((hash) => ['getblockheader', hash, false] as const));
-  return headers.map((hex) => Buffer.from(hex, 'hex'));
+  return headers.map((hex, i) => {
+    const header = Buffer.from(hex, 'hex');
+    // A pruned Dogecoin node no longer has the proofs of merged mining: it shows an empty header, and no block has the bits 0.
+    if (header.length >= HEADER_BYTES && header.readUInt32LE(72) === 0)
+      throw new ChainError('pruned', `the node no longer has the header of block ${from + i}; it deleted the block (pruned)`);
+    return header;
+  });
 }

@@ -4,11 +4,12 @@
  */
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../log.ts';
-import type { BlockRef, ChainSource } from '../chain.ts';
+import { type BlockRef, ChainError, type ChainSource } from '../chain.ts';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, HeaderError } from './header.ts';
 import type { SentHeader } from './header-rules.ts';
 import type { Headers } from './header-service.ts';
+import { explainHeaders } from './p2p/peer-status.ts';
 import type { ProofParams } from './proof-params.ts';
 
 /** Headers read in one request, and how many may be missing for the caller to wait for them. */
@@ -19,9 +20,15 @@ const TURN_MS = 20_000;
 /** A source that was refused is read again after this long, or when its tip changes. */
 const AGAIN_MS = 60_000;
 
-/** Whose turn it is to bring many headers. One for each network. */
-export type Turn = { name: string | null; lastMs: number };
-export const createTurn = (): Turn => ({ name: null, lastMs: 0 });
+/** A source that needs longer than this gets help, once its speed was measured for a while. */
+const REASONABLE_MS = 10 * 60_000;
+const MEASURED_MS = 15_000;
+/** The time that is left is shown after this long. */
+const FIRST_MS = 1_000;
+
+/** Whose turn it is to bring many headers, and since when they are read. One for each network. */
+export type Turn = { name: string | null; lastMs: number; began: { atMs: number; height: number } | null };
+export const createTurn = (): Turn => ({ name: null, lastMs: 0, began: null });
 
 /** Why what a source shows does not count now. */
 export type Refusal = { kind: 'syncing' | 'behind' | 'unproven'; reason: string };
@@ -33,6 +40,8 @@ type Feed = {
   params: ProofParams;
   headers: Headers;
   turn: Turn;
+  /** Called while this source cannot bring the headers in reasonable time. False: nothing else can. */
+  askHelp(): boolean;
   clock: Clock;
   log: Log;
 };
@@ -64,20 +73,23 @@ async function findCommon({ source, headers }: Feed, tip: BlockRef): Promise<num
   return checkpointHeight;
 }
 
-/** Reads everything up to a tip. Errors: HeaderError, ChainError. */
-async function readUpTo(feed: Feed, tip: BlockRef): Promise<void> {
+/** Reads everything up to a tip. `onRead`: so many headers were read. Errors: HeaderError, ChainError. */
+async function readUpTo(feed: Feed, tip: BlockRef, onRead: (count: number) => void): Promise<void> {
   const { source, headers, name, params, turn, clock } = feed;
   let height = await findCommon(feed, tip);
   while (height < tip.height) {
     const found = await source.readHeaders(height + 1, Math.min(BATCH, tip.height - height));
     // Its chain became shorter meanwhile.
     if (found.length === 0) return;
+    onRead(found.length);
     const { added } = await headers.add(
       found.map((bytes) => cutHeader(params, bytes)),
       name,
     );
     if (added > 0 && turn.name === name) turn.lastMs = clock.monotonicMs();
     height += found.length;
+    // Somebody else brought them and more.
+    if (added === 0 && headers.tip().height > height) height = Math.max(height, await findCommon(feed, tip));
   }
 }
 
@@ -93,7 +105,11 @@ export type HeaderFeed = {
 };
 
 export function createHeaderFeed(feed: Feed): HeaderFeed {
-  const { headers, name, turn, clock, log, params } = feed;
+  const { headers, name, turn, clock, log, params, askHelp } = feed;
+  /** What this source brought since it was first asked for many headers. */
+  let pace: { sinceMs: number; read: number } | null = null;
+  /** Why it cannot bring them, however long it is given. */
+  let unable: { reason: string; atMs: number } | null = null;
   let refused: { tip: string; atMs: number; refusal: Refusal } | null = null;
   let running: Promise<void> | null = null;
 
@@ -105,7 +121,9 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
   };
   const read = async (tip: BlockRef): Promise<Refusal | null> => {
     try {
-      await readUpTo(feed, tip);
+      await readUpTo(feed, tip, (count) => {
+        if (pace) pace.read += count;
+      });
     } catch (error) {
       if (!(error instanceof HeaderError)) throw error;
       return refuse(tip, faultOf(error));
@@ -113,7 +131,25 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     if (headers.find(tip.hash)) return null;
     return refuse(tip, { kind: 'unproven', reason: `block ${tip.height} that it shows is on a branch with less work than the best chain` });
   };
-  const syncing = (): Refusal => ({ kind: 'syncing', reason: `syncing headers ${headers.progress().percent} %` });
+  const missing = (tip: BlockRef): number => tip.height - headers.tip().height;
+  /** Whether this source alone would take too long. */
+  const isSlow = (tip: BlockRef): boolean => {
+    const nowMs = clock.monotonicMs();
+    pace ??= { sinceMs: nowMs, read: 0 };
+    const ownMs = nowMs - pace.sinceMs;
+    return ownMs >= MEASURED_MS && (missing(tip) * ownMs) / Math.max(pace.read, 1) > REASONABLE_MS;
+  };
+  const secondsLeft = (tip: BlockRef): number | null => {
+    const nowMs = clock.monotonicMs();
+    turn.began ??= { atMs: nowMs, height: headers.tip().height };
+    const [passedMs, done] = [nowMs - turn.began.atMs, headers.tip().height - turn.began.height];
+    return done > 0 && passedMs > FIRST_MS ? Math.ceil((missing(tip) * passedMs) / done / 1000) : null;
+  };
+  const syncing = (tip: BlockRef): Refusal => {
+    const helped = (unable !== null || isSlow(tip)) && askHelp();
+    const far = explainHeaders(headers.progress().percent, secondsLeft(tip));
+    return { kind: 'syncing', reason: unable && !helped ? `${far}; ${unable.reason}` : far };
+  };
   /** Reads in the background when it is its turn. */
   const start = (tip: BlockRef): void => {
     const nowMs = clock.monotonicMs();
@@ -123,7 +159,10 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     running = read(tip)
       .then(
         () => {},
-        (error: unknown) => log.warn({ err: error, coin: params.coin, source: name }, 'Headers could not be read; trying again'),
+        (error: unknown) => {
+          log.warn({ err: error, coin: params.coin, source: name }, 'Headers could not be read; trying again');
+          if (error instanceof ChainError && error.kind === 'pruned') unable = { reason: error.message, atMs: clock.monotonicMs() };
+        },
       )
       .finally(() => {
         running = null;
@@ -134,15 +173,18 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     bring: async (tip) => {
       if (headers.find(tip.hash)) {
         refused = null;
+        pace = null;
+        unable = null;
+        turn.began = null;
         return null;
       }
       if (tip.height < headers.checkpointHeight)
         return { kind: 'behind', reason: `it has not reached block ${headers.checkpointHeight}, the checkpoint of this release` };
       if (refused?.tip === tip.hash && clock.monotonicMs() - refused.atMs < AGAIN_MS) return refused.refusal;
-      if (running) return syncing();
-      if (tip.height - headers.tip().height <= FEW) return read(tip);
-      start(tip);
-      return syncing();
+      if (running) return syncing(tip);
+      if (missing(tip) <= FEW) return read(tip);
+      if (!unable || clock.monotonicMs() - unable.atMs >= AGAIN_MS) start(tip);
+      return syncing(tip);
     },
   };
 }

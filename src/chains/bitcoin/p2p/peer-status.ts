@@ -45,6 +45,11 @@ export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
       started_at = excluded.started_at, reported_at = clock_timestamp()`;
 }
 
+/** Nobody is connected to the peers of a network any more, and nobody needs to be. */
+export async function removeReport(sql: Sql, { coin, network }: Pick<PeerReport, 'coin' | 'network'>): Promise<void> {
+  await sql`delete from peer_status where coin = ${coin} and network = ${network}`;
+}
+
 /** What was last reported about each network, whatever its age. */
 export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
   select coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
@@ -62,10 +67,16 @@ export function aboutTime(seconds: number): string {
   return `about ${Math.round(seconds / 3_600)} hours`;
 }
 
+/** How a source says that it waits for headers. */
+export const SYNCING_HEADERS = 'syncing headers';
+/** How far the headers are, as the end of a sentence. */
+export const explainHeaders = (percent: number, secondsLeft: number | null): string =>
+  `${SYNCING_HEADERS} ${percent}%${secondsLeft === null ? '' : `, ${aboutTime(secondsLeft)} left`}`;
+
 /** What keeps payments from being detected over peers, as the end of a sentence; null when nothing does. */
 export function explainReport(report: Pick<PeerReport, 'phase' | 'connected' | 'percent' | 'secondsLeft'>): string | null {
   const { phase, connected, percent, secondsLeft } = report;
-  if (phase === 'headers') return `syncing headers ${percent}%${secondsLeft === null ? '' : `, ${aboutTime(secondsLeft)} left`}`;
+  if (phase === 'headers') return explainHeaders(percent, secondsLeft);
   if (phase === 'connecting') return 'connecting to peers';
   return connected === 0 ? 'no peer is connected' : null;
 }
