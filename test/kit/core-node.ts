@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Coin } from '../../src/core/coin.ts';
 import type { ChainBlock, TestChain } from './test-chain.ts';
 
 export type CoreNode = {
@@ -11,8 +12,13 @@ export type CoreNode = {
   /** Changes the bytes of blocks that are served. */
   alter(change: (block: ChainBlock) => Buffer): void;
   behave(mood: 'well' | 'down'): void;
+  /** A pruned Dogecoin node: it shows empty headers of merge-mined blocks below a height. */
+  prune(below: number): void;
   close(): Promise<void>;
 };
+
+/** The oldest that is known to be safe, where others than Bitcoin Core count differently. */
+const VERSIONS: Partial<Record<Coin, number>> = { DOGE: 1140900 };
 
 class CallError extends Error {
   readonly code: number;
@@ -26,6 +32,7 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
   let chain = first;
   let alter = (block: ChainBlock): Buffer => block.raw;
   let down = false;
+  let prunedBelow = 0;
   const blockOf = (hash: unknown): ChainBlock => {
     const found = chain.blocks.find((block) => block.hash === hash) ?? chain.stale.get(String(hash));
     if (!found) throw new CallError(-5, 'Block not found');
@@ -44,7 +51,7 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
           pruned: false,
         };
       case 'getnetworkinfo':
-        return { version: 310000, subversion: '/Test:1.0/', connections: 8 };
+        return { version: VERSIONS[chain.coin] ?? 310000, subversion: '/Test:1.0/', connections: 8 };
       case 'getindexinfo':
         return { txindex: { synced: true } };
       case 'getmempoolinfo':
@@ -59,8 +66,8 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
         return block.hash;
       }
       case 'getblockheader': {
-        const { height, hash, parent, time, merkleRoot, raw } = blockOf(params[0]);
-        if (params[1] === false) return raw.subarray(0, 80).toString('hex');
+        const { height, hash, parent, time, merkleRoot, header } = blockOf(params[0]);
+        if (params[1] === false) return (height < prunedBelow && header.length > 80 ? Buffer.alloc(80) : header).toString('hex');
         return { height, hash, time, merkleroot: merkleRoot, ...(height > 0 && { previousblockhash: parent }) };
       }
       case 'getblock':
@@ -102,6 +109,9 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
     },
     behave: (mood) => {
       down = mood === 'down';
+    },
+    prune: (below) => {
+      prunedBelow = below;
     },
     close: async () => {
       server.closeAllConnections();

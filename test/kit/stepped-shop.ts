@@ -4,7 +4,9 @@
  */
 
 import type { Role } from '../../src/app.ts';
+import type { Endpoint } from '../../src/chains/bitcoin/p2p/socks5.ts';
 import { ChainError } from '../../src/chains/chain.ts';
+import { COIN, type Coin } from '../../src/core/coin.ts';
 import type { TrustSetting } from '../../src/core/trust.ts';
 import { createGuard } from '../../src/follow/chain-guard.ts';
 import { createFollower } from '../../src/follow/follow.ts';
@@ -29,11 +31,14 @@ export type SteppedShop = {
 };
 
 /**
- * Steps the follower and the guard of BTC in a service that runs without them. `binding`: as strict as on mainnet, also on other
+ * Steps the follower and the guard of a coin in a service that runs without them. `binding`: as strict as on mainnet, also on other
  * networks.
  */
-export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: boolean } = {}): SteppedShop['look'] {
-  const source = ctx.chains.get('bitcoin')!;
+export function stepByHand(
+  { app: { ctx } }: TestApp,
+  { coin = 'BTC', binding }: { coin?: Coin; binding?: boolean } = {},
+): SteppedShop['look'] {
+  const source = ctx.chains.get(COIN[coin].chain)!;
   const how = binding === undefined ? {} : { binding };
   const guard = createGuard(ctx, source, how);
   const follower = createFollower(ctx, source, how);
@@ -56,16 +61,24 @@ export function stepByHand({ app: { ctx } }: TestApp, { binding }: { binding?: b
   };
 }
 
-/** A shop that reads BTC from one server for each trust level, in order of preference. */
+/** A shop that reads a coin, BTC unless another is named, from one server for each trust level, in order of preference. */
 export async function tellStepped(
   trusts: readonly TrustSetting[],
   story: (told: SteppedShop) => Promise<void>,
   {
+    coin = 'BTC',
+    helpers = async () => [],
+    prepare = () => {},
     environment = {},
     roles = ['api'],
     kind = 'blockbook',
     work = null,
   }: {
+    coin?: Coin;
+    /** Starts the peers that bring headers. */
+    helpers?: (chain: TestChain) => Promise<readonly Endpoint[]>;
+    /** Changes what the sources show before anything reads them. */
+    prepare?: (servers: SteppedShop['servers']) => void;
     environment?: Record<string, string>;
     roles?: readonly Role[];
     /** What the sources are. */
@@ -74,29 +87,30 @@ export async function tellStepped(
     work?: { length?: number; age?: number } | null;
   } = {},
 ): Promise<void> {
-  const chain = createTestChain({ coin: 'BTC', ...(work && { work: 'real' as const, ...work }) });
+  const chain = createTestChain({ coin, ...(work && { work: 'real' as const, ...work }) });
   const servers: (Blockbook & CoreNode)[] = [];
   for (const _ of trusts) servers.push((await (kind === 'node' ? startCoreNode(chain) : startBlockbook(chain))) as Blockbook & CoreNode);
+  prepare(servers);
   const app = await startTestApp(
     {
-      [kind === 'node' ? 'BTC_NODE_URL' : 'BTC_BLOCKBOOK_URL']: servers.map(({ url }) => url).join(','),
-      BTC_TRUST: trusts.join(','),
+      [`${coin}_${kind === 'node' ? 'NODE' : 'BLOCKBOOK'}_URL`]: servers.map(({ url }) => url).join(','),
+      [`${coin}_TRUST`]: trusts.join(','),
       LOG_LEVEL: 'silent',
       ...environment,
     },
-    { roles, ...(work && { starts: provenBy(chain) }) },
+    { roles, helpers: await helpers(chain), ...(work && { starts: provenBy(chain) }) },
   );
-  const look = stepByHand(app);
+  const look = stepByHand(app, { coin });
   const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
   try {
-    await giveWallet(app, 'BTC');
+    await giveWallet(app, coin);
     await look();
     await story({
       ...{ app, chain, servers, look, detail },
       pay: async (on, ...dollars) => {
         const ids: string[] = [];
         for (const amount of dollars) {
-          const opened = await openPayment(app, 'BTC', amount);
+          const opened = await openPayment(app, coin, amount);
           on.pay([[opened.address, units(opened.amount)]]);
           ids.push(opened.id);
         }

@@ -1,11 +1,14 @@
 /** A small chain that a test mines: real bytes and merkle roots for the Core family, plain facts for ETH. */
 import { createHash, randomBytes } from 'node:crypto';
 import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import { idOf } from '../../src/chains/bitcoin/header.ts';
 import type { ProofStarts } from '../../src/chains/bitcoin/header-service.ts';
+import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
+import { workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
-import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { type Coin, chainOf, type Network } from '../../src/core/coin.ts';
+import { type BitcoinFamily, COIN, type Coin, chainOf, type Network } from '../../src/core/coin.ts';
+import { mergeMine } from './merge-mining.ts';
 
 export type ChainInput = { txid: string; vout: number; address: string; units: bigint };
 export type ChainOutput = { address: string; script: string; units: bigint };
@@ -21,7 +24,17 @@ export type ChainTx = {
   status?: 0 | 1;
   internal?: { from: string; to: string; units: bigint; reverted?: boolean }[];
 };
-export type ChainBlock = { height: number; hash: string; parent: string; merkleRoot: string; time: number; raw: Buffer; txs: ChainTx[] };
+export type ChainBlock = {
+  height: number;
+  hash: string;
+  parent: string;
+  merkleRoot: string;
+  time: number;
+  raw: Buffer;
+  /** The header as nodes send it: on DOGE followed by the merge-mining proof, where it has one. */
+  header: Buffer;
+  txs: ChainTx[];
+};
 
 const sha256d = (bytes: Buffer): Buffer => createHash('sha256').update(createHash('sha256').update(bytes).digest()).digest();
 const shown = (bytes: Buffer): string => Buffer.from(bytes).reverse().toString('hex');
@@ -46,18 +59,38 @@ const FEE = 10_000n;
 export type Work = 'none' | 'real' | 'failed' | 'easy';
 const BITS: Readonly<Record<Work, number>> = { none: 0x207fffff, real: 0x2007ffff, failed: 0x2007ffff, easy: 0x207fffff };
 const TARGETS = { real: 0x07ffffn << 232n, failed: 0x07ffffn << 232n, easy: 0x7fffffn << 232n };
-const meets = (work: Work, hash: Buffer): boolean => work === 'none' || BigInt(`0x${shown(hash)}`) <= TARGETS[work] === (work !== 'failed');
+const meets = (work: Exclude<Work, 'none'>, hash: Buffer): boolean => BigInt(`0x${shown(hash)}`) <= TARGETS[work] === (work !== 'failed');
+/** The lowest that the main networks still take. DOGE names itself in the upper half; every other block of it with work is merge-mined. */
+const VERSION: Readonly<Record<BitcoinFamily, number>> = { BTC: 4, LTC: 0x20000000, DASH: 4, DOGE: 0x620004 };
+const MERGE_MINED = 0x100;
 
-/** The rules of Bitcoin's main network with a difficulty that a test can mine, from the first block of a chain with `real` work. */
+/** The header and, on DOGE, its proof, with the work that is asked for. */
+function mineHeader(coin: BitcoinFamily, work: Work, { height, rest }: { height: number; rest: Buffer }): Buffer {
+  const merged = coin === 'DOGE' && work !== 'none' && height % 2 === 1;
+  const header = Buffer.concat([
+    u32(work === 'none' ? 4 : VERSION[coin] | (merged ? MERGE_MINED : 0)),
+    rest,
+    u32(BITS[work]),
+    randomBytes(4),
+  ]);
+  if (work === 'none') return header;
+  const sent = merged ? Buffer.concat([header, mergeMine(header)]) : header;
+  const carrier = sent.subarray(-80);
+  while (!meets(work, workHash(PROOF_PARAMS[coin].main.work, carrier))) randomBytes(4).copy(carrier, 76);
+  return sent;
+}
+
+/** The rules of a main network with a difficulty that a test can mine, from the first block of a chain with `real` work. */
 export const provenBy =
   (chain: Pick<TestChain, 'blocks' | 'coin'>): ProofStarts =>
-  (family) =>
-    family === chain.coin
-      ? {
-          params: { ...PROOF_PARAMS.BTC.main, powLimit: TARGETS.real, retarget: { kind: 'fixed' } },
-          start: { height: 0, headers: [chain.blocks[0]!.raw.subarray(0, 80)] },
-        }
-      : null;
+  (family) => {
+    if (family !== chain.coin) return null;
+    const { auxpow, ...rules } = PROOF_PARAMS[family].main;
+    return {
+      params: { ...rules, powLimit: TARGETS.real, retarget: { kind: 'fixed' }, auxpow: auxpow && { ...auxpow, from: 0 } },
+      start: { height: 0, headers: [chain.blocks[0]!.raw.subarray(0, 80)] },
+    };
+  };
 
 export type TestChain = {
   readonly coin: Coin;
@@ -92,7 +125,7 @@ export function createTestChain({
   from,
 }: {
   coin: Coin;
-  /** BTC only. */
+  /** Bitcoin-like chains only. */
   work?: Work;
   network?: Network;
   length?: number;
@@ -107,6 +140,7 @@ export function createTestChain({
     for (const listener of listeners) listener(change);
   };
   const now = () => Math.floor(Date.now() / 1000);
+  const { family } = COIN[coin];
   const ownScript = `76a914${'11'.repeat(20)}88ac`;
   const ownAddress = coin === 'ETH' ? checksumAddress('11'.repeat(20)) : addressOfScript(ownScript, { coin, network })!;
   const scriptOf = (address: string) => decodeAddress(address, { coin, network }).key;
@@ -153,22 +187,22 @@ export function createTestChain({
     const waiting = empty ? [] : [...mempool.values()];
     for (const { txid } of waiting) mempool.delete(txid);
     let block: ChainBlock;
-    if (coin === 'ETH') {
+    if (!isBitcoinLike(family)) {
       const hash = `0x${randomBytes(32).toString('hex')}`;
-      block = { height, hash, parent, merkleRoot: '', time, raw: Buffer.alloc(0), txs: waiting };
+      block = { height, hash, parent, merkleRoot: '', time, raw: Buffer.alloc(0), header: Buffer.alloc(0), txs: waiting };
     } else {
       const coinbase = build([], [{ address: ownAddress, script: ownScript, units: 5_000_000_000n }], height);
       const txs = [coinbase, ...waiting];
       const root = rootOf(txs);
-      const header = Buffer.concat([u32(4), hidden(parent), root, u32(time), u32(BITS[work]), randomBytes(4)]);
-      while (!meets(work, sha256d(header))) randomBytes(4).copy(header, 76);
+      const header = mineHeader(family, work, { height, rest: Buffer.concat([hidden(parent), root, u32(time)]) });
       block = {
         height,
-        hash: shown(coin === 'DASH' ? x11(header) : sha256d(header)),
+        hash: shown(idOf(PROOF_PARAMS[family].main, header.subarray(0, 80))),
         parent,
         merkleRoot: shown(root),
         time,
         raw: Buffer.concat([header, count(txs.length), ...txs.map((tx) => tx.raw)]),
+        header,
         txs,
       };
     }

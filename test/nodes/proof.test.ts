@@ -113,7 +113,7 @@ describe('the work of the chain', { concurrency: 4 }, () => {
         const { app, chain, look, pay, statuses } = story;
         const { sql } = app.app.ctx.db;
         assert.equal((await sourcesOf(story))[0]!.state, 'syncing');
-        assert.match((await sourcesOf(story))[0]!.reason!, /^syncing headers \d+ %$/);
+        assert.match((await sourcesOf(story))[0]!.reason!, /^syncing headers \d+%/);
         for (let looks = 0; (await sql`select 1 from tips`).length === 0; looks++) {
           assert.ok(looks < 1_000, 'the headers never reach the tip');
           await look();
