@@ -1,6 +1,7 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
 import { backup, ROLES, restore } from '../app.ts';
 import { forgetCertificate } from '../chains/bitcoin/electrum/electrum-certificates.ts';
+import { Problem } from '../core/problem.ts';
 import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
 import { claimDeposit } from '../follow/look-ahead.ts';
 import { diagnose, verifyAddresses } from '../operate/doctor.ts';
@@ -46,7 +47,9 @@ export const INSTALL_COMMANDS: Commands = {
     options: { server: { value: 'HOST:PORT', about: 'The server, as doctor shows it', required: true } },
     run: async ({ db }, flags) => {
       const server = need(flags, 'server');
-      return { server, forgotten: await forgetCertificate(db, { server }) };
+      if (!(await forgetCertificate(db, { server })))
+        throw new Problem('parameter_invalid', { reason: 'no certificate of this server is stored' }, { param: 'server' });
+      return { server, accepts_next_certificate: true };
     },
   },
   'deposit claim': {

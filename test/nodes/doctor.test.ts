@@ -12,6 +12,8 @@ import { createPrices } from '../../src/prices/prices.ts';
 import { startTestApp, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { createElectrumChain } from '../kit/electrum-chain.ts';
+import { CERTIFICATES, startElectrumServer } from '../kit/electrum-server.ts';
 import { freePort, startAnvil, startBitcoind, type TestNode } from '../kit/nodes.ts';
 
 let node: TestNode;
@@ -369,4 +371,25 @@ test('an Ethereum node: on the right chain, on another one, or down', async (t) 
   const [[down, , fix] = []] = await ask({ ETH_NODE_URL: `http://127.0.0.1:${await freePort()}` });
   assert.equal(down, false);
   assert.match(String(fix), /start the node, or check the address and key/);
+});
+
+test('an Electrum server with another certificate: doctor shows the command, and after it the server is used again', async (t) => {
+  const server = await startElectrumServer({ chain: createElectrumChain() });
+  t.after(() => server.close());
+  const environment = { BTC_ELECTRUM_URL: server.url };
+  const shown = async () => {
+    const { findings } = await examine(environment);
+    return findings.find(({ check }) => check === `BTC Electrum server ${server.name}`)!;
+  };
+  assert.deepEqual([(await shown()).ok, (await shown()).detail], [true, 'ElectrumX 1.20.0 at block 0']);
+  server.presentCertificate(CERTIFICATES[1]);
+  const { ok, detail } = await shown();
+  assert.equal(ok, false);
+  const [, command] = /accept it with: florin (chain accept-certificate --server \S+)$/.exec(detail)!;
+  const accepted = await florin(environment, ...command!.split(' '), '--json');
+  assert.deepEqual(JSON.parse(accepted.out), { server: server.name, accepts_next_certificate: true }, accepted.error);
+  assert.equal((await shown()).ok, true);
+  const unknown = await florin(environment, 'chain', 'accept-certificate', '--server', 'electrum.example:50002');
+  assert.equal(unknown.code, 1);
+  assert.match(unknown.error, /no certificate of this server is stored/);
 });
