@@ -10,6 +10,10 @@ import type { ElectrumChain } from './electrum-chain.ts';
 const FIXTURES = join(import.meta.dirname, '../fixtures/electrum');
 /** Two certificates that the servers signed themselves. */
 export const CERTIFICATES = ['server-1', 'server-2'].map((name) => readFileSync(join(FIXTURES, `${name}.pem`), 'utf8')) as [string, string];
+/** An authority, and certificates that it signed: two for `electrum.example`, one that has expired, and one for another name. */
+export const AUTHORITY = readFileSync(join(FIXTURES, 'authority.pem'), 'utf8');
+export const signedCertificate = (name: 'first' | 'renewed' | 'expired' | 'elsewhere'): string =>
+  readFileSync(join(FIXTURES, `signed-${name}.pem`), 'utf8');
 
 type Params = readonly any[];
 /** What the server does instead of answering truthfully: another result, an error, any bytes, nothing, or it closes the connection. */
@@ -31,7 +35,7 @@ export type ElectrumServer = {
   behave(script: ElectrumScript): void;
   /** From now on it shows these blocks, and tells so. */
   show(chain: ElectrumChain): void;
-  useCertificate(pem: string): void;
+  presentCertificate(pem: string): void;
   /** Sends bytes on every connection. */
   trickle(bytes: string): void;
   /** Ends all connections, as a restart does. */
@@ -171,7 +175,7 @@ export async function startElectrumServer({
       const notice = { jsonrpc: '2.0', method: 'blockchain.headers.subscribe', params: [{ height, hex }] };
       for (const socket of subscribed) socket.write(`${JSON.stringify(notice)}\n`);
     },
-    useCertificate: (next) => {
+    presentCertificate: (next) => {
       pem = next;
       secure?.setSecureContext({ key: pem, cert: pem });
       drop();

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeAddress } from '../../address.ts';
 import { type AddressSummary, ChainError } from '../../chain.ts';
-import { ServerError } from './electrum-connection.ts';
+import { AnswerError, ServerError } from './electrum-connection.ts';
 import {
   askHistory,
   askTransaction,
@@ -16,13 +16,18 @@ import {
   provePlace,
   readKnown,
   scriptOf,
+  type Tally,
 } from './electrum-desk.ts';
-import { ProofError, type ProvenTransaction, scriptHashOf } from './electrum-proof.ts';
+import { ProofError, scriptHashOf } from './electrum-proof.ts';
 import type { Session } from './electrum-servers.ts';
+import { dropTally, openTally, proveLeft, sumUp, unfinishedTally } from './electrum-tally.ts';
 import { checkNewest } from './electrum-witness.ts';
 
-/** Each costs two requests. */
-const MOST_TRANSACTIONS = 200;
+/** Each costs two requests or more, so servers of others prove the longest histories in many lookups. */
+const MOST_TRANSACTIONS = 10_000;
+const MOST_WAITING = 200;
+/** Of what one server left out, this much is proven before it is called wrong. */
+const MOST_PROVEN = 20;
 /** Between two looks a block or a transaction may reach one server later than the other. */
 const LOOKS = 3;
 /** Above a limit these servers answer as if the address had no history. */
@@ -62,9 +67,6 @@ const beyond = (one: View, other: View): Entry[] => {
   return one.mined.filter(({ txid }) => !known.has(txid));
 };
 
-const touches = ({ outputs, spends }: ProvenTransaction, script: string, paid: ReadonlyMap<string, bigint>): boolean =>
-  outputs.some((output) => scriptOf(output) === script) || spends.some((spend) => paid.has(spend));
-
 /** Runs at most so many at a time, in order. */
 async function eachInTurns<T, R>(list: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
   const done: R[] = [];
@@ -72,71 +74,56 @@ async function eachInTurns<T, R>(list: readonly T[], work: (one: T) => Promise<R
   return done;
 }
 
-function sumUp(mined: readonly ProvenTransaction[], waiting: readonly ProvenTransaction[], script: string): AddressSummary {
-  const paid = new Map<string, bigint>();
-  const gain = (list: readonly ProvenTransaction[]): bigint => {
-    let sum = 0n;
-    for (const { txid, outputs } of list)
-      for (const output of outputs) {
-        if (scriptOf(output) !== script) continue;
-        paid.set(`${txid}:${output.n}`, output.units);
-        sum += output.units;
-      }
-    return sum;
-  };
-  const loss = (list: readonly ProvenTransaction[]): bigint =>
-    list.reduce((sum, { spends }) => spends.reduce((left, spend) => left + (paid.get(spend) ?? 0n), sum), 0n);
-  const receivedUnits = gain(mined);
-  const sentUnits = loss(mined);
-  const arriving = gain(waiting);
-  if ([...mined, ...waiting].some((transaction) => !touches(transaction, script, paid)))
-    throw new ProofError('a history with a transaction of others');
-  if (sentUnits > receivedUnits) throw new ProofError('a history that spends more than it received');
-  return {
-    balanceUnits: receivedUnits - sentUnits,
-    unconfirmedUnits: arriving - loss(waiting),
-    receivedUnits,
-    sentUnits,
-    transactions: mined.length,
-  };
-}
-
-/** The mined transactions of a history, each proven. Errors: ChainError, ServerError, AnswerError, ProofError. */
-const proveMined = (desk: Desk, { session, mined }: View): Promise<ProvenTransaction[]> =>
-  eachInTurns(mined, async ({ txid, height }) => {
-    await provePlace(desk, session, txid, height);
-    return readKnown(desk, session, txid);
-  });
-
-/** The sums of a history that two servers agree on. Errors: ChainError, ServerError, AnswerError, ProofError. */
-async function prove(desk: Desk, view: View, script: string): Promise<AddressSummary> {
-  const { session, confirmed } = view;
-  const mined = await proveMined(desk, view);
-  const waiting = await eachInTurns(view.waiting, async (txid) => {
+/** The sums of a history that two servers agree on and that is proven. Errors: ServerError, AnswerError, ProofError. */
+async function conclude(desk: Desk, { session, waiting: txids, confirmed }: View, tally: Tally): Promise<AddressSummary> {
+  const waiting = await eachInTurns(txids, async (txid) => {
     const found = await askTransaction(desk, session, txid);
     if (!found) throw new ServerError('away', 'no longer has a transaction that it showed');
     return found;
   });
-  const summary = sumUp(mined, waiting, script);
+  const summary = sumUp(tally, waiting);
   // Only a comparison: a block came in between, or something is left out.
   if (confirmed !== null && Number(summary.balanceUnits) !== confirmed)
     throw new ServerError('away', 'shows another balance than its history has');
   return summary;
 }
 
+/** Proves some transactions of a history, and that they belong to the address. Errors: ChainError, ServerError, AnswerError, ProofError. */
+async function proveSome(desk: Desk, { session, mined }: View, script: string, some: readonly Entry[]): Promise<void> {
+  const listed = new Set(mined.map(({ txid }) => txid));
+  for (const { txid, height } of some.slice(0, MOST_PROVEN)) {
+    await provePlace(desk, session, txid, height);
+    const { outputs, spends } = await readKnown(desk, session, txid);
+    if (outputs.some((output) => scriptOf(output) === script)) continue;
+    let touches = false;
+    for (const spend of spends.filter((one) => listed.has(one.slice(0, 64))).slice(0, MOST_PROVEN)) {
+      const origin = await readKnown(desk, session, spend.slice(0, 64));
+      const output = origin.outputs[Number(spend.slice(65))];
+      touches ||= output !== undefined && scriptOf(output) === script;
+      if (touches) break;
+    }
+    if (!touches) throw new ProofError('a history with a transaction of others');
+  }
+}
+
 /** Names the servers that left out what another one proves. Those with false transactions are named as well. Errors: ChainError. */
 async function nameOmissions(desk: Desk, views: readonly View[], script: string, failures: string[]): Promise<void> {
-  for (const view of views) {
-    const without = views.filter((other) => other.tip === view.tip && beyond(view, other).length > 0);
-    if (without.length === 0) continue;
-    try {
-      sumUp(await proveMined(desk, view), [], script);
-      for (const { session } of without)
-        failures.push(`${session.name} ${session.leaveOut('wrong', 'left out transactions of an address').message}`);
-    } catch (error) {
-      noteFailure(error, view.session, failures);
+  for (const view of views)
+    for (const other of views) {
+      const without = other.tip === view.tip ? beyond(view, other) : [];
+      if (without.length === 0) continue;
+      try {
+        await proveSome(desk, view, script, without);
+      } catch (error) {
+        // Otherwise it could contradict the others at every look.
+        if (error instanceof AnswerError)
+          failures.push(`${view.session.name} ${view.session.leaveOut('away', 'does not prove the history that it shows').message}`);
+        else noteFailure(error, view.session, failures);
+        break;
+      }
+      const { session } = other;
+      failures.push(`${session.name} ${session.leaveOut('wrong', 'left out transactions of an address').message}`);
     }
-  }
 }
 
 /** Two operators with the same view; all views that were asked for. Errors: ChainError. */
@@ -146,14 +133,16 @@ async function findWitnesses(
   failures: string[],
 ): Promise<{ agreed: readonly [View, View] | null; views: View[] }> {
   const views: View[] = [];
+  let tooLong = 0;
   for await (const session of desk.servers.sessions(failures)) {
     try {
       const view = await viewOf(desk, session, scriptHash);
-      if (view.mined.length + view.waiting.length > MOST_TRANSACTIONS)
-        throw new ChainError(
-          'unsupported',
-          `no source for an address with more than ${MOST_TRANSACTIONS} transactions; set ${desk.family}_BLOCKBOOK_URL`,
-        );
+      if (view.mined.length > MOST_TRANSACTIONS || view.waiting.length > MOST_WAITING) {
+        // One server alone could invent that.
+        if (++tooLong === 2) throw new ChainError('unsupported', tooLongReason(desk));
+        failures.push(`${session.name} shows a history that is too long`);
+        continue;
+      }
       const same = views.find((other) => keysOf(other) === keysOf(view));
       views.push(view);
       if (same) return { agreed: [same, view], views };
@@ -163,12 +152,53 @@ async function findWitnesses(
   }
   return { agreed: null, views };
 }
+const tooLongReason = ({ family }: Desk): string =>
+  `no source for an address with more than ${MOST_TRANSACTIONS} transactions, or ${MOST_WAITING} pending ones; set ${family}_BLOCKBOOK_URL to a server of your own`;
+
+/** Part of a long history is proven, and the next lookup continues. */
+function notYet(desk: Desk, { entries, parts }: Tally, failures: readonly string[]): ChainError {
+  const what = `${parts.size} of ${entries.length} transactions of the address are proven so far, and the next request continues there`;
+  return missing(desk, what, failures);
+}
+
+/** Continues where the last lookup of a long history ended, before its servers are asked for the history again. Errors: ChainError. */
+async function continueTally(desk: Desk, script: string): Promise<void> {
+  const tally = unfinishedTally(desk, script);
+  if (!tally) return;
+  const failures: string[] = [];
+  const sessions: Session[] = [];
+  for await (const session of desk.servers.sessions(failures)) {
+    if (tally.servers.has(session.name)) sessions.push(session);
+    if (sessions.length === tally.servers.size) break;
+  }
+  if ((await proveLeft(desk, tally, sessions, failures)) === 'paused') throw notYet(desk, tally, failures);
+}
+
+/** The exact sums; null when these servers no longer show what they agreed on. Errors: ChainError. */
+async function settle(desk: Desk, agreed: readonly [View, View], script: string, failures: string[]): Promise<AddressSummary | null> {
+  const [{ mined: entries, tip }] = agreed;
+  const sessions = agreed.map(({ session }) => session);
+  const tally = openTally(desk, { script, entries, tip, servers: new Set(sessions.map(({ name }) => name)) });
+  const end = await proveLeft(desk, tally, sessions, failures);
+  if (end === 'paused') throw notYet(desk, tally, failures);
+  if (end === 'failed') return null;
+  for (const view of agreed) {
+    try {
+      return await conclude(desk, view, tally);
+    } catch (error) {
+      if (error instanceof ProofError) dropTally(desk, tally);
+      noteFailure(error, view.session, failures);
+    }
+  }
+  return null;
+}
 
 /** Errors: ChainError. */
 export async function lookUpBalance(desk: Desk, address: string): Promise<AddressSummary> {
   const { key: script } = decodeAddress(address, { coin: desk.family, network: desk.network });
   if ((await desk.ours.scriptsOf([script])).size > 0)
     throw new ChainError('unsupported', `no source that may be asked about it; set ${desk.family}_BLOCKBOOK_URL to a server of your own`);
+  await continueTally(desk, script);
   let failures: string[] = [];
   let asked = 0;
   for (let look = 1; look <= LOOKS; look++) {
@@ -180,13 +210,8 @@ export async function lookUpBalance(desk: Desk, address: string): Promise<Addres
     const isDisputed = agreed !== null && views.some((view) => view.tip === agreed[0].tip && beyond(view, agreed[0]).length > 0);
     if (look === LOOKS || isDisputed) await nameOmissions(desk, views, script, failures);
     if (!agreed || isDisputed) continue;
-    for (const view of agreed) {
-      try {
-        return await prove(desk, view, script);
-      } catch (error) {
-        noteFailure(error, view.session, failures);
-      }
-    }
+    const summary = await settle(desk, agreed, script, failures);
+    if (summary) return summary;
   }
   const what =
     asked < 2

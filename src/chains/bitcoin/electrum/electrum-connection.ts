@@ -71,6 +71,7 @@ type State = {
   /** Why it is closed. */
   closed: ServerError | null;
   onNotice(method: string, params: readonly unknown[]): void;
+  onAnswer(method: string, bytes: number): void;
   onClose(error: ServerError): void;
 };
 
@@ -94,7 +95,7 @@ function rest(state: State): void {
   state.idle.unref();
 }
 
-function take(state: State, message: ElectrumMessage): void {
+function take(state: State, message: ElectrumMessage, bytes: number): void {
   if (message.kind === 'notice') {
     state.onNotice(message.method, message.params);
     return;
@@ -103,8 +104,9 @@ function take(state: State, message: ElectrumMessage): void {
   // Given up, or never sent.
   if (!open) return;
   clearTimeout(open.timer);
+  state.onAnswer(open.method, bytes);
   state.pending.delete(message.id);
-  state.reader.settle([...state.pending.values()].reduce((sum, { bytes }) => sum + bytes, 0));
+  state.reader.settle([...state.pending.values()].reduce((sum, due) => sum + due.bytes, 0));
   state.waiting.shift()?.();
   rest(state);
   if (message.kind === 'result') open.resolve(message.result);
@@ -131,10 +133,10 @@ async function send(state: State, method: string, params: readonly unknown[], by
 }
 
 /** Requests on an open socket. */
-function speak(socket: Socket, waits: Waits, on: Pick<State, 'onNotice' | 'onClose'>): State {
+function speak(socket: Socket, waits: Waits, on: Pick<State, 'onNotice' | 'onAnswer' | 'onClose'>): State {
   const pending: State['pending'] = new Map();
   const longest = (): number => Math.max(NOTICE_BYTES, ...[...pending.values()].map(({ bytes }) => bytes));
-  const reader = createLineReader({ longest, onLine: (line) => take(state, decodeLine(line)) });
+  const reader = createLineReader({ longest, onLine: (line) => take(state, decodeLine(line), line.length) });
   const state: State = { socket, reader, waits, pending, waiting: [], nextId: 0, idle: undefined, closed: null, ...on };
   socket.on('data', (part: Buffer) => {
     try {
@@ -152,7 +154,7 @@ function speak(socket: Socket, waits: Waits, on: Pick<State, 'onNotice' | 'onClo
 /** TLS over an open socket. Certificates are judged here, because most servers sign their own. Errors: an Error. */
 function encrypt(socket: Socket, { host }: ServerAddress, timeoutMs: number): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
-    const secured = connectTls({ socket, rejectUnauthorized: false, ...(isIP(host) === 0 && { servername: host }) });
+    const secured = connectTls({ socket, host, rejectUnauthorized: false, ...(isIP(host) === 0 && { servername: host }) });
     const fail = (error: Error): void => {
       clearTimeout(timer);
       secured.destroy();
@@ -171,12 +173,20 @@ function encrypt(socket: Socket, { host }: ServerAddress, timeoutMs: number): Pr
 /** How a server proves who it is: by a public authority, or by the fingerprint of its certificate. */
 const identityOf = (socket: TLSSocket): string => (socket.authorized ? 'authority' : socket.getPeerCertificate().fingerprint256);
 
+/** Why no authority vouches for a certificate, where its operator may just have forgotten to renew it. */
+const WHY: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'has expired',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name',
+};
+
 export type ConnectionOptions = {
   address: ServerAddress;
   proxy: SocksProxy | null;
   certificates: CertificateStore;
   waits?: Waits;
   onNotice(method: string, params: readonly unknown[]): void;
+  /** How long an answer was. */
+  onAnswer(method: string, bytes: number): void;
   /** It is closed, for this reason; never called before it was open. */
   onClose(error: ServerError): void;
 };
@@ -192,12 +202,14 @@ async function openChannel({ address, proxy, certificates }: ConnectionOptions, 
   } catch (error) {
     throw new ServerError('away', `cannot be reached: ${(error as Error).message}`);
   }
-  const isKnown = await certificates.isKnown(name, identityOf(socket as TLSSocket));
+  const secured = socket as TLSSocket;
+  const isKnown = await certificates.isKnown(name, identityOf(secured));
   if (isKnown) return socket;
+  const why = WHY[String(secured.authorizationError)];
   socket.destroy();
   throw new ServerError(
     'certificate',
-    `shows another certificate than before; if its operator confirms the change, accept it with: florin chain accept-certificate --server ${name}`,
+    `shows another certificate than before${why ? `, which ${why}` : ''}; if its operator confirms the change, accept it with: florin chain accept-certificate --server ${name}`,
   );
 }
 
@@ -208,7 +220,8 @@ export async function openConnection(options: ConnectionOptions): Promise<Electr
   const waits = { connectMs: factor * connectMs, answerMs: factor * answerMs, idleMs };
   let isOpen = false;
   const socket = await openChannel(options, waits);
-  const state = speak(socket, waits, { onNotice: options.onNotice, onClose: (error) => isOpen && options.onClose(error) });
+  const { onNotice, onAnswer } = options;
+  const state = speak(socket, waits, { onNotice, onAnswer, onClose: (error) => isOpen && options.onClose(error) });
   const asked = new Map<string, Promise<unknown>>();
   const request: ElectrumConnection['request'] = (method, params, bytes = SMALL_BYTES) => {
     const key = JSON.stringify([method, params]);

@@ -1,11 +1,12 @@
 /** What lookups by Electrum servers share: transactions read and proven, each once, and what is never asked. */
+import type { Clock } from '../../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import type { RawOutput } from '../raw-block.ts';
 import { AnswerError, LARGE_BYTES, ServerError } from './electrum-connection.ts';
-import type { ElectrumHeaders } from './electrum-headers.ts';
+import { type ElectrumHeaders, mostHeaders, readHeaders } from './electrum-headers.ts';
 import { checkBranch, isHash, isHex, ProofError, type ProvenTransaction, readBranch, readTransaction } from './electrum-proof.ts';
 import type { ElectrumServers, Session } from './electrum-servers.ts';
 
@@ -19,6 +20,25 @@ export type Ours = {
 /** Where a transaction was proven to be. */
 export type Place = { height: number; hash: string; timeSeconds: number };
 
+/** One entry of the history of a script; `height` 0: it is not in a block. */
+export type Entry = { txid: string; height: number };
+
+/** A proven transaction. `spends`: those of its inputs that may have belonged to the address, as `txid:n`. */
+type Part = { height: number; hash: string; pays: boolean; spends: readonly string[] };
+/** What is proven of the history of an address so far. */
+export type Tally = {
+  script: string;
+  /** The history that servers agreed on, its heights by transaction, and the newest block of that moment. */
+  entries: readonly Entry[];
+  heights: ReadonlyMap<string, number>;
+  tip: string;
+  /** Their names. They know already that somebody asks about the address. */
+  servers: ReadonlySet<string>;
+  parts: Map<string, Part>;
+  /** Outputs to the address, as `txid:n`. */
+  paid: Map<string, bigint>;
+};
+
 export type Desk = {
   family: BitcoinFamily;
   network: Network;
@@ -27,11 +47,14 @@ export type Desk = {
   ours: Ours;
   /** Before a server is asked again that may only be a moment behind. */
   pauseMs: number;
+  clock: Clock;
   transactions: Kept<ProvenTransaction>;
   /** Of transactions, of blocks, and of headers below the checkpoint. */
   places: Kept<Place>;
   depths: Kept<number>;
   lowHeaders: Kept<Buffer>;
+  /** Of addresses with a long history, by output script. Each may take ten megabytes. */
+  tallies: Kept<Tally>;
 };
 
 /** A cache with a limit: the longest unused goes first. */
@@ -62,7 +85,7 @@ export function createKept<T>(most: number, sizeOf: (value: T) => number = () =>
   };
 }
 
-export function createDesk(parts: Pick<Desk, 'family' | 'network' | 'servers' | 'headers' | 'ours' | 'pauseMs'>): Desk {
+export function createDesk(parts: Pick<Desk, 'family' | 'network' | 'servers' | 'headers' | 'ours' | 'pauseMs' | 'clock'>): Desk {
   return {
     ...parts,
     // An output takes a few hundred bytes beside its script.
@@ -70,6 +93,7 @@ export function createDesk(parts: Pick<Desk, 'family' | 'network' | 'servers' | 
     places: createKept(10_000),
     depths: createKept(10_000),
     lowHeaders: createKept(10_000),
+    tallies: createKept(4),
   };
 }
 
@@ -114,9 +138,38 @@ export async function readKnown(desk: Desk, session: Session, txid: string): Pro
   return found;
 }
 
-/** A header below the checkpoint is not proven: two operators must show the same one. Errors: ChainError, ServerError. */
-async function lowHeader(desk: Desk, height: number): Promise<Buffer> {
-  const known = desk.lowHeaders.get(String(height));
+/**
+ * Proves headers that are a few below the checkpoint: each must be the parent of the next one, up to those that we have. Null: they are too
+ * many, or the server does not show them. Errors: ServerError, ProofError.
+ */
+async function linkedHeader({ headers, lowHeaders }: Desk, session: Session, height: number): Promise<Buffer | null> {
+  const { params } = headers;
+  let above = headers.checkpointHeight;
+  while (headers.at(above - 1)) above--;
+  const count = above - height;
+  if (count > mostHeaders(params)) return null;
+  let shown: Buffer[];
+  try {
+    shown = readHeaders(params, await session.ask('blockchain.block.headers', [height, count], LARGE_BYTES), count).map(
+      ({ bytes }) => bytes,
+    );
+  } catch (error) {
+    if (error instanceof AnswerError) return null;
+    throw error;
+  }
+  if (shown.length < count) return null;
+  let next = headers.at(above)!.bytes;
+  for (const header of shown.toReversed()) {
+    if (!idOf(params, header).equals(next.subarray(4, 36))) throw new ProofError('headers that do not lead to the checkpoint');
+    next = header;
+  }
+  for (const [i, header] of shown.entries()) lowHeaders.set(String(height + i), header);
+  return shown[0]!;
+}
+
+/** A header below the checkpoint: linked to it, or the same from two operators. Errors: ChainError, ServerError, ProofError. */
+async function lowHeader(desk: Desk, asked: Session, height: number): Promise<Buffer> {
+  const known = desk.lowHeaders.get(String(height)) ?? (await linkedHeader(desk, asked, height));
   if (known) return known;
   const failures: string[] = [];
   const shown: Buffer[] = [];
@@ -137,12 +190,12 @@ async function lowHeader(desk: Desk, height: number): Promise<Buffer> {
   throw missing(desk, `block ${height} is below the checkpoint of this release, and no two servers show the same header for it`, failures);
 }
 
-/** The header of the best chain at a height. Errors: ChainError, ServerError. */
-async function headerAt(desk: Desk, height: number): Promise<{ header: Buffer; place: Place }> {
+/** The header of the best chain at a height. Errors: ChainError, ServerError, ProofError. */
+async function headerAt(desk: Desk, session: Session, height: number): Promise<{ header: Buffer; place: Place }> {
   const known = desk.headers.at(height);
   if (known) return { header: known.bytes, place: known };
   if (height > desk.headers.checkpointHeight) throw new ServerError('away', `names block ${height}, which is not known yet`);
-  const header = await lowHeader(desk, height);
+  const header = await lowHeader(desk, session, height);
   const hash = showHash(idOf(desk.headers.params, header));
   return { header, place: { height, hash, timeSeconds: header.readUInt32LE(68) } };
 }
@@ -164,18 +217,23 @@ async function depthOf(desk: Desk, session: Session, { header, place }: { header
   return branch.siblings.length;
 }
 
+/** Whether a block that was proven before still belongs to the best chain. Those below the checkpoint cannot change. */
+export const isInBestChain = (
+  { headers, lowHeaders }: Pick<Desk, 'headers' | 'lowHeaders'>,
+  { height, hash }: Pick<Place, 'height' | 'hash'>,
+): boolean => headers.at(height)?.hash === hash || lowHeaders.get(String(height)) !== undefined;
+
 /** Where a transaction is, as proven before and still true. */
-export function knownPlace({ places, headers, lowHeaders }: Desk, txid: string): Place | null {
-  const place = places.get(txid);
-  if (!place) return null;
-  return headers.at(place.height)?.hash === place.hash || lowHeaders.get(String(place.height)) ? place : null;
+export function knownPlace(desk: Desk, txid: string): Place | null {
+  const place = desk.places.get(txid);
+  return place && isInBestChain(desk, place) ? place : null;
 }
 
 /** Proves that a transaction is in the block at a height. Errors: ChainError, ServerError, AnswerError, ProofError. */
 export async function provePlace(desk: Desk, session: Session, txid: string, height: number): Promise<Place> {
   const known = knownPlace(desk, txid);
   if (known?.height === height) return known;
-  const at = await headerAt(desk, height);
+  const at = await headerAt(desk, session, height);
   const answer = await session.ask('blockchain.transaction.get_merkle', [txid, height]);
   const { merkle, pos } = (typeof answer === 'object' && answer !== null ? answer : {}) as Record<string, unknown>;
   const branch = readBranch(merkle, pos);
@@ -187,9 +245,6 @@ export async function provePlace(desk: Desk, session: Session, txid: string, hei
   desk.places.set(txid, place);
   return place;
 }
-
-/** One entry of the history of a script; `height` 0: it is not in a block. */
-export type Entry = { txid: string; height: number };
 
 /** The history of a script as a server tells it. Errors: ServerError, AnswerError, ProofError. */
 export async function askHistory(session: Session, scriptHash: string): Promise<Entry[]> {

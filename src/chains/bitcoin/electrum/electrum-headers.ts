@@ -15,6 +15,7 @@ import type { Session } from './electrum-servers.ts';
 /** Headers in one request: with the proof of merged mining each has up to two kilobytes. */
 const AT_ONCE = 2_016;
 const AT_ONCE_MERGED = 500;
+export const mostHeaders = ({ auxpow }: ProofParams): number => (auxpow ? AT_ONCE_MERGED : AT_ONCE);
 /** Blocks below our tip that are asked for again, because another branch may have replaced them; then ten times as many. */
 const OVERLAP = 6;
 const MAX_OVERLAP = 6_000;
@@ -75,7 +76,7 @@ const used = (chain: HeaderReader): Used => ({ chain, save: async () => {}, catc
 
 /** Headers from a height on; fewer than asked for at the end of the server's chain. Errors: ServerError, AnswerError. */
 async function askHeaders(chain: HeaderReader, session: Session, from: number): Promise<SentHeader[]> {
-  const most = chain.params.auxpow ? AT_ONCE_MERGED : AT_ONCE;
+  const most = mostHeaders(chain.params);
   const reply = await session.ask('blockchain.block.headers', [from, Math.min(most, session.tip().height - from + 1)], LARGE_BYTES);
   try {
     return readHeaders(chain.params, reply, most);

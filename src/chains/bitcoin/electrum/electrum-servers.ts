@@ -50,6 +50,11 @@ const PAUSES_MS: Readonly<Record<ServerFault, readonly [first: number, most: num
  */
 const COST = { most: 900, perSecond: 1, connection: 5, error: 100, bytesPerPoint: 5_000 } as const;
 
+/**
+ * The exception: thousands of headers arrive once, after a start. A server that finds them too many answers slowly, or says that it is busy.
+ */
+const UNCOUNTED = 'blockchain.block.headers';
+
 /** Servers that are connected while another one is waited for. */
 const AHEAD = 2;
 
@@ -138,6 +143,7 @@ async function openSession(server: Server): Promise<Session> {
         session.leaveOut('wrong', error.message);
       }
     },
+    onAnswer: (method, bytes) => spend(server, method === UNCOUNTED ? 0 : bytes / COST.bytesPerPoint),
     onClose: (error) => {
       server.connection = null;
       server.opening = null;
@@ -151,9 +157,8 @@ async function openSession(server: Server): Promise<Session> {
       if (server.budget && server.budget.points < 0)
         throw new ServerError('busy', 'was asked as much as it allows; it is asked again shortly');
       try {
-        const answer = await connection.request(method, params, bytes);
-        spend(server, 1 + (typeof answer === 'string' ? answer.length : 0) / COST.bytesPerPoint);
-        return answer;
+        spend(server, 1);
+        return await connection.request(method, params, bytes);
       } catch (error) {
         if (error instanceof AnswerError) spend(server, COST.error);
         throw error;

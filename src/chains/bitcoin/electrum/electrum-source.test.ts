@@ -1,13 +1,16 @@
 /** Lookups by Electrum servers that omit, invent, lag, throttle and break the protocol: exact, or no answer that names what is missing. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, type TestContext, test } from 'node:test';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { eventually } from '../../../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../../../test/kit/database.ts';
 import { createElectrumChain, type ElectrumChain, spend, txidOfBytes } from '../../../../test/kit/electrum-chain.ts';
 import {
+  AUTHORITY,
   CERTIFICATES,
   type ElectrumScript,
   type ElectrumServer,
+  signedCertificate,
   startElectrumServer,
   wasAskedAbout,
 } from '../../../../test/kit/electrum-server.ts';
@@ -370,7 +373,7 @@ for (const [what, script, drips] of [
 test('a certificate is kept: another one is refused before a byte is sent, until an operator accepts it', async (t) => {
   const { source, servers, mined } = await open(t, [null]);
   assert.equal((await source.transaction(mined)).status, 'confirmed');
-  servers[0]!.useCertificate(CERTIFICATES[1]);
+  servers[0]!.presentCertificate(CERTIFICATES[1]);
   const before = servers[0]!.received().length;
   const later = reopen(t, servers);
   await refused(
@@ -384,6 +387,47 @@ test('a certificate is kept: another one is refused before a byte is sent, until
   await db.sql`update electrum_certificates set identity = 'authority'`;
   await refused(reopen(t, servers).transaction(mined), /another certificate/);
 });
+
+test('a certificate of an authority may be renewed; less than that is never accepted again', async (t) => {
+  const authorities = getCACertificates('default');
+  setDefaultCACertificates([...authorities, AUTHORITY]);
+  t.after(() => setDefaultCACertificates(authorities));
+  const { servers, mined } = await open(t, [null]);
+  const [server] = servers as [ElectrumServer];
+  const proxy = await startSocksProxy({ where: () => Number(server.name.split(':')[1]) });
+  t.after(() => proxy.close());
+  const name = 'electrum.example:50002';
+  const lookUp = async () => (await reopen(t, [], { urls: [`tls://${name}`], proxy: readProxy(proxy.url) }).transaction(mined)).status;
+  const identity = async () =>
+    (await db.sql<{ identity: string }[]>`select identity from electrum_certificates where server = ${name}`)[0]?.identity;
+
+  // It signed its own certificate at first, and got one of an authority later.
+  assert.equal(await lookUp(), 'confirmed');
+  assert.match((await identity())!, /^[0-9A-F:]{95}$/);
+  for (const renewal of ['first', 'renewed', 'first'] as const) {
+    server.presentCertificate(signedCertificate(renewal));
+    assert.equal(await lookUp(), 'confirmed', renewal);
+    assert.equal(await identity(), 'authority');
+  }
+  for (const [pem, reason] of [
+    [CERTIFICATES[0], /another certificate than before; if its operator/],
+    [signedCertificate('expired'), /another certificate than before, which has expired/],
+    [signedCertificate('elsewhere'), /another certificate than before, which is for another name/],
+  ] as const) {
+    server.presentCertificate(pem);
+    const before = server.received().length;
+    await refused(lookUp(), reason);
+    assert.equal(server.received().length, before);
+  }
+  server.presentCertificate(signedCertificate('renewed'));
+  assert.equal(await lookUp(), 'confirmed');
+  // Without the authority, it is a certificate like any other.
+  assert.equal(await forgetCertificate(db, { server: name }), true);
+  setDefaultCACertificates(authorities);
+  assert.equal(await lookUp(), 'confirmed');
+  assert.notEqual(await identity(), 'authority');
+});
+
 function reopen(t: TestContext, servers: readonly ElectrumServer[], options: Partial<ElectrumOptions> = {}): ChainSource {
   const source = createElectrumSource({
     ...{
@@ -472,4 +516,152 @@ test('headers that followers keep in the database are used and never overwritten
   servers[0]!.show(servers[0]!.chain);
   assert.equal((await reopen(t, servers, { keptByFollowers: true }).health()).tip.height, 7);
   assert.equal(await stored(), 6);
+});
+
+/** An address with this many transactions, 220 in each block: each pays it 1,000 units, and every tenth spends what the one before it paid. */
+function payOften(chain: ElectrumChain, script: string, count: number): void {
+  const { coinbase } = chain.mine('51');
+  const fan = Array.from({ length: Math.ceil(count / 250) }, () => ({ script: '52', units: COIN }));
+  const first = spend([`${coinbase}:0`], fan);
+  const seconds = fan.map((_, i) =>
+    spend(
+      [`${txidOfBytes(first)}:${i}`],
+      Array.from({ length: 250 }, () => ({ script: '53', units: 100_000n })),
+    ),
+  );
+  chain.mine('51', [first, ...seconds]);
+  const payments: Buffer[] = [];
+  for (let i = 0; i < count; i++) {
+    const from = [`${txidOfBytes(seconds[Math.floor(i / 250)]!)}:${i % 250}`];
+    if (i % 10 === 9) from.push(`${txidOfBytes(payments[i - 1]!)}:0`);
+    payments.push(spend(from, [{ script, units: 1_000n }]));
+  }
+  for (let at = 0; at < count; at += 220) chain.mine('51', payments.slice(at, at + 220));
+}
+const LONG = {
+  ...{ balanceUnits: 990_000n, unconfirmedUnits: 0n, receivedUnits: 1_100_000n, sentUnits: 110_000n },
+  transactions: 1_100,
+};
+const MERKLE = 'blockchain.transaction.get_merkle';
+
+test('a long history: servers of others prove it within their limits, lookup after lookup; one more transaction costs one more proof', async (t) => {
+  const chain = playedChain().chain;
+  payOften(chain, scriptOf(5), 1_100);
+  const { servers } = await open(t, [{ chain } as never, { chain, software: 'Fulcrum 2.1', protocol: '1.6' }, { chain } as never]);
+  const ports = servers.map(({ name }) => Number(name.split(':')[1]));
+  const hosts = ['one.example', 'two.example2', 'three.example3'];
+  const proxy = await startSocksProxy({ where: (host) => ports[hosts.indexOf(host)]! });
+  t.after(() => proxy.close());
+  let laterMs = 0;
+  const source = reopen(t, [], {
+    urls: hosts.map((host) => `tls://${host}:50002`),
+    proxy: readProxy(proxy.url),
+    clock: { now: clock.now, monotonicMs: () => clock.monotonicMs() + laterMs },
+  });
+  await refused(
+    source.addressSummary(addressOf(5)),
+    /\d+ of 1100 transactions of the address are proven so far.*was asked as much as it allows/,
+  );
+  // What ElectrumX slows down at; the third server was not told about the address.
+  for (const server of servers.slice(0, 2)) assert.ok(server.asked.length > 500 && server.asked.length < 1_000, `${server.asked.length}`);
+  assert.equal(servers[2]!.count(HISTORY), 0);
+  const histories = servers[0]!.count(HISTORY);
+  laterMs = 60_000;
+  await refused(source.addressSummary(addressOf(5)), /of 1100 transactions/);
+  assert.equal(servers[0]!.count(HISTORY), histories);
+  laterMs = 1_200_000;
+  assert.deepEqual(await source.addressSummary(addressOf(5)), LONG);
+  assert.equal(servers[2]!.count(HISTORY), 0);
+  const proofs = () => servers.reduce((sum, server) => sum + server.count(MERKLE), 0);
+  // Each was asked for once, but for those that were open when a limit was reached.
+  assert.ok(proofs() >= 1_100 && proofs() < 1_150, `${proofs()}`);
+
+  const before = proofs();
+  laterMs = 2_400_000;
+  const { coinbase } = chain.mine(scriptOf(5));
+  for (const server of servers) server.show(chain);
+  await eventually(
+    async () => source.servers!.states(),
+    ([one, two]) => one!.height === chain.tip().height && two!.height === chain.tip().height,
+  );
+  assert.equal((await source.addressSummary(addressOf(5))).balanceUnits, LONG.balanceUnits + 50n * COIN);
+  assert.equal(proofs(), before + 1);
+  assert.ok(servers.some(({ asked }) => asked.some(({ method, params }) => method === MERKLE && params[0] === coinbase)));
+});
+
+test('a long history at servers of your own is proven at once; after a reorganization it is that of the new chain', async (t) => {
+  const { source, servers, chain } = await open(t, [null, null]);
+  payOften(chain, scriptOf(5), 1_100);
+  for (const server of servers) server.show(chain);
+  assert.deepEqual(await source.addressSummary(addressOf(5)), LONG);
+  // The last 220 are in no block any more.
+  const other = chain.copy(chain.tip().height - 1);
+  other.mine();
+  other.mine(scriptOf(5));
+  for (const server of servers) server.show(other);
+  await eventually(
+    async () => source.servers!.states(),
+    ([one, two]) => one!.height === other.tip().height && two!.height === other.tip().height,
+  );
+  assert.deepEqual(await source.addressSummary(addressOf(5)), {
+    ...{ balanceUnits: 792_000n + 50n * COIN, unconfirmedUnits: 0n, receivedUnits: 880_000n + 50n * COIN, sentUnits: 88_000n },
+    transactions: 881,
+  });
+});
+
+test('a history above the limit needs two servers that show it; a single one is not believed', async (t) => {
+  const longer = history((all) => [
+    ...all,
+    ...Array.from({ length: 10_000 }, (_, i) => ({ tx_hash: i.toString(16).padStart(64, '0'), height: 5 })),
+  ]);
+  const { source, servers } = await open(t, [longer, null, null]);
+  assert.deepEqual(await source.addressSummary(addressOf(1)), BALANCE);
+  for (const server of servers) server.behave(longer);
+  await refused(source.addressSummary(addressOf(1)), /more than 10000 transactions.*set BTC_BLOCKBOOK_URL/, 'unsupported');
+});
+
+test('long answers count toward what a server of others is asked for', async (t) => {
+  const megabyte = history(() => Array.from({ length: 10_001 }, (_, i) => ({ tx_hash: `${i}`.padStart(64, '0'), height: 5 })));
+  const { servers } = await open(t, [megabyte, null]);
+  const ports = servers.map(({ name }) => Number(name.split(':')[1]));
+  const proxy = await startSocksProxy({ where: (host) => (host.startsWith('one') ? ports[0]! : ports[1]!) });
+  t.after(() => proxy.close());
+  const source = reopen(t, [], { urls: ['tls://one.example:50002', 'tls://two.example2:50002'], proxy: readProxy(proxy.url) });
+  for (let i = 0; i < 6; i++) await refused(source.addressSummary(addressOf(1)), /a second server/);
+  await refused(source.addressSummary(addressOf(1)), /one\.example:50002 was asked as much as it allows/);
+  assert.ok(servers[0]!.count(HISTORY) >= 3 && servers[0]!.count(HISTORY) <= 6, `${servers[0]!.count(HISTORY)}`);
+});
+
+test('blocks a few below the checkpoint are proven by the headers in between; those further below need two operators', async (t) => {
+  const { servers, chain } = await open(t, [null]);
+  const startAt = (height: number): Partial<ElectrumOptions> => ({
+    keptByFollowers: true,
+    proof: { params: REGTEST.proof.params, start: { height, headers: [Buffer.from(chain.header(height)!, 'hex')] } },
+  });
+  await db.sql`truncate header_pages`;
+  const [server] = servers as [ElectrumServer];
+  const low = chain.txidAt(1, 0)!;
+  const source = reopen(t, servers, startAt(4));
+  assert.deepEqual([(await source.transaction(low)).blockHeight, (await source.transaction(low)).confirmations], [1, 6]);
+  const asked = server.count('blockchain.block.headers');
+  assert.equal((await source.transaction(chain.txidAt(2, 0)!)).blockHeight, 2);
+  assert.equal(server.count('blockchain.block.headers'), asked);
+
+  // Headers of other blocks, however well they are linked to each other.
+  const other = createElectrumChain();
+  for (let i = 0; i < 3; i++) other.mine(scriptOf(40 + i));
+  const lie: ElectrumScript = (method, params) =>
+    method === 'blockchain.block.headers' && params[0] < 4
+      ? { result: { count: 3, hex: [1, 2, 3].map((height) => other.header(height)).join('') } }
+      : undefined;
+  server.behave(lie);
+  await refused(reopen(t, servers, startAt(4)).transaction(low), /headers that do not lead to the checkpoint/);
+  // It shows none of them: a second operator must show the same header.
+  server.behave((method, params) =>
+    method === 'blockchain.block.headers' && params[0] < 4 ? { result: { count: 0, hex: '' } } : undefined,
+  );
+  await refused(reopen(t, servers, startAt(4)).transaction(low), /block 1 is below the checkpoint of this release, and no two servers/);
+  const second = await startElectrumServer({ chain });
+  t.after(() => second.close());
+  assert.equal((await reopen(t, [server, second], startAt(4)).transaction(low)).blockHeight, 1);
 });

@@ -73,7 +73,7 @@ export function createElectrumSource(options: ElectrumOptions): ChainSource {
     log,
     ...(waits && { waits }),
   });
-  const desk = createDesk({ family, network, servers, headers, ours, pauseMs });
+  const desk = createDesk({ family, network, servers, headers, ours, pauseMs, clock });
   const unsupported = async (): Promise<never> => {
     throw new ChainError('unsupported', `Electrum servers only answer lookups; set ${family}_NODE_URL`);
   };
