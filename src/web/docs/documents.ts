@@ -25,6 +25,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/prices',
     ],
   },
+  { title: 'Shops', entries: ['guides/shops/woocommerce'] },
   {
     title: 'Reference',
     entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/config'],

@@ -1,0 +1,88 @@
+<?php
+/**
+ * Plugin Name: Florin Payments for WooCommerce
+ * Description: Accept Bitcoin, Ethereum, Litecoin, Dash, Dogecoin and stablecoins with your own Florin server.
+ * Version: 0.1.0
+ * Requires at least: 6.5
+ * Requires PHP: 7.4
+ * Requires Plugins: woocommerce
+ * WC requires at least: 8.2
+ * WC tested up to: 10.3
+ * License: MIT
+ * Text Domain: florin-payments
+ * Domain Path: /languages
+ *
+ * @package Florin
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+define( 'FLORIN_PAYMENTS_VERSION', '0.1.0' );
+define( 'FLORIN_PAYMENTS_FILE', __FILE__ );
+
+foreach ( array( 'amounts', 'client', 'signature', 'decisions', 'notes', 'orders', 'connection', 'webhook' ) as $florin_part ) {
+	require_once __DIR__ . '/includes/class-florin-' . $florin_part . '.php';
+}
+
+add_action(
+	'init',
+	static function () {
+		load_plugin_textdomain( 'florin-payments', false, dirname( plugin_basename( __FILE__ ) ) . '/languages' );
+	}
+);
+
+// Both declarations are facts: orders are read and written through WooCommerce's own functions, and the checkout block has its own part.
+add_action(
+	'before_woocommerce_init',
+	static function () {
+		if ( class_exists( '\Automattic\WooCommerce\Utilities\FeaturesUtil' ) ) {
+			\Automattic\WooCommerce\Utilities\FeaturesUtil::declare_compatibility( 'custom_order_tables', __FILE__, true );
+			\Automattic\WooCommerce\Utilities\FeaturesUtil::declare_compatibility( 'cart_checkout_blocks', __FILE__, true );
+		}
+	}
+);
+
+add_action(
+	'plugins_loaded',
+	static function () {
+		if ( ! class_exists( 'WC_Payment_Gateway' ) ) {
+			return;
+		}
+		require_once __DIR__ . '/includes/class-florin-gateway.php';
+		add_filter(
+			'woocommerce_payment_gateways',
+			static function ( $gateways ) {
+				$gateways[] = 'Florin_Gateway';
+				return $gateways;
+			}
+		);
+		add_action( 'woocommerce_api_florin', array( 'Florin_Webhook', 'receive' ) );
+		add_action( 'woocommerce_order_status_cancelled', array( 'Florin_Orders', 'cancel_payment' ) );
+		add_action( Florin_Orders::CHECK_HOOK, array( 'Florin_Orders', 'check' ) );
+	}
+);
+
+add_action(
+	'woocommerce_blocks_loaded',
+	static function () {
+		if ( ! class_exists( '\Automattic\WooCommerce\Blocks\Payments\Integrations\AbstractPaymentMethodType' ) ) {
+			return;
+		}
+		require_once __DIR__ . '/includes/class-florin-blocks.php';
+		add_action(
+			'woocommerce_blocks_payment_method_type_registration',
+			static function ( $registry ) {
+				$registry->register( new Florin_Blocks() );
+			}
+		);
+	}
+);
+
+add_filter(
+	'plugin_action_links_' . plugin_basename( __FILE__ ),
+	static function ( $links ) {
+		$url = admin_url( 'admin.php?page=wc-settings&tab=checkout&section=florin' );
+		array_unshift( $links, '<a href="' . esc_url( $url ) . '">' . esc_html__( 'Settings', 'florin-payments' ) . '</a>' );
+		return $links;
+	}
+);

@@ -1,0 +1,175 @@
+<?php
+/**
+ * Requests to the Florin server.
+ *
+ * @package Florin
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+/** What the server answered when it refused a request, or why it could not be reached. */
+final class Florin_Failure extends RuntimeException {
+	/** @var int HTTP status; 0 if there was no answer. */
+	public $status;
+	/** @var string Code of the error, such as "plan_required"; empty if the server gave none. */
+	public $error_code;
+
+	/**
+	 * @param string $message    For people.
+	 * @param int    $status     HTTP status, or 0.
+	 * @param string $error_code Code of the error.
+	 */
+	public function __construct( $message, $status = 0, $error_code = '' ) {
+		parent::__construct( $message );
+		$this->status     = $status;
+		$this->error_code = $error_code;
+	}
+}
+
+final class Florin_Client {
+	/** A customer waits for the answer. */
+	const TIMEOUT_SECONDS = 15;
+
+	/** @var string */
+	private $url;
+	/** @var string */
+	private $key;
+
+	/**
+	 * @param string $url Address of the server, without a slash at the end.
+	 * @param string $key Secret API key.
+	 */
+	public function __construct( $url, $key ) {
+		$this->url = rtrim( $url, '/' );
+		$this->key = $key;
+	}
+
+	/**
+	 * Creates a payment.
+	 *
+	 * @param array  $payment         As the API reference describes it.
+	 * @param string $idempotency_key The same key never creates a second payment.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function create_payment( array $payment, $idempotency_key ) {
+		return $this->send( 'POST', '/api/payment/create/simple', $payment, array( 'Idempotency-Key' => $idempotency_key ) );
+	}
+
+	/**
+	 * Reads a payment.
+	 *
+	 * @param string $id      Payment ID.
+	 * @param int    $seconds How long to wait for the answer.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function payment( $id, $seconds = self::TIMEOUT_SECONDS ) {
+		return $this->send( 'GET', '/api/payment/' . rawurlencode( $id ), null, array(), $seconds );
+	}
+
+	/**
+	 * Cancels a payment that nobody paid yet.
+	 *
+	 * @param string $id Payment ID.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function cancel( $id ) {
+		return $this->send( 'POST', '/v1/payments/' . rawurlencode( $id ) . '/cancel', array() );
+	}
+
+	/**
+	 * Requests a refund, which the customer claims on a page and the merchant sends.
+	 *
+	 * @param array  $refund          As the API reference describes it.
+	 * @param string $idempotency_key The same key never creates a second refund.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function create_refund( array $refund, $idempotency_key ) {
+		return $this->send( 'POST', '/v1/refunds', $refund, array( 'Idempotency-Key' => $idempotency_key ) );
+	}
+
+	/**
+	 * Creates a webhook endpoint; the reply contains its signing secret.
+	 *
+	 * @param string $url Where events are sent.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function create_endpoint( $url ) {
+		return $this->send(
+			'POST',
+			'/v1/webhook_endpoints',
+			array(
+				'url'         => $url,
+				'events'      => array( '*', 'payment.updated' ),
+				'description' => 'WooCommerce',
+			)
+		);
+	}
+
+	/**
+	 * Reads a webhook endpoint.
+	 *
+	 * @param string $id Endpoint ID.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function endpoint( $id ) {
+		return $this->send( 'GET', '/v1/webhook_endpoints/' . rawurlencode( $id ) );
+	}
+
+	/**
+	 * Deletes a webhook endpoint.
+	 *
+	 * @param string $id Endpoint ID.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function delete_endpoint( $id ) {
+		return $this->send( 'DELETE', '/v1/webhook_endpoints/' . rawurlencode( $id ) );
+	}
+
+	/**
+	 * @param string     $method  HTTP method.
+	 * @param string     $path    Path on the server.
+	 * @param array|null $body    Sent as JSON.
+	 * @param array      $headers More headers.
+	 * @param int        $seconds How long to wait for the answer.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	private function send( $method, $path, $body = null, array $headers = array(), $seconds = self::TIMEOUT_SECONDS ) {
+		$headers['Authorization'] = 'Bearer ' . $this->key;
+		$headers['Accept']        = 'application/json';
+		$request                  = array(
+			'method'      => $method,
+			'timeout'     => $seconds,
+			// A redirect would carry the key to another address.
+			'redirection' => 0,
+			'user-agent'  => 'Florin-WooCommerce/' . FLORIN_PAYMENTS_VERSION,
+		);
+		if ( null !== $body ) {
+			$headers['Content-Type'] = 'application/json';
+			$request['body']         = wp_json_encode( (object) $body );
+		}
+		$request['headers'] = $headers;
+		$reply              = wp_remote_request( $this->url . $path, $request );
+		if ( is_wp_error( $reply ) ) {
+			throw new Florin_Failure( $reply->get_error_message() );
+		}
+		$status = (int) wp_remote_retrieve_response_code( $reply );
+		$json   = json_decode( (string) wp_remote_retrieve_body( $reply ), true );
+		if ( $status >= 200 && $status < 300 && is_array( $json ) ) {
+			return $json;
+		}
+		$error   = is_array( $json ) && isset( $json['error'] ) && is_array( $json['error'] ) ? $json['error'] : array();
+		$message = isset( $error['message'] ) && is_string( $error['message'] )
+			? $error['message']
+			/* translators: %d: HTTP status code */
+			: sprintf( __( 'This address does not answer like a Florin server (HTTP status %d).', 'florin-payments' ), $status );
+		throw new Florin_Failure( $message, $status, isset( $error['code'] ) && is_string( $error['code'] ) ? $error['code'] : '' );
+	}
+}

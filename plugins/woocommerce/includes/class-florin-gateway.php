@@ -1,0 +1,208 @@
+<?php
+/**
+ * The payment method at the checkout, and its settings.
+ *
+ * @package Florin
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+final class Florin_Gateway extends WC_Payment_Gateway {
+	public function __construct() {
+		$this->id                 = Florin_Orders::GATEWAY;
+		$this->method_title       = __( 'Florin', 'florin-payments' );
+		$this->method_description = __( 'Customers pay in Bitcoin, other coins or stablecoins on the payment page of your Florin server. The money goes to your own wallet.', 'florin-payments' );
+		$this->has_fields         = false;
+		$this->supports           = array( 'products', 'refunds' );
+		$this->init_form_fields();
+		$this->init_settings();
+		$this->title       = (string) $this->get_option( 'title' );
+		$this->description = self::described( (string) $this->get_option( 'description' ) );
+		add_action( 'woocommerce_update_options_payment_gateways_' . $this->id, array( $this, 'save' ) );
+		add_action( 'woocommerce_thankyou_' . $this->id, array( $this, 'show_state' ) );
+	}
+
+	/** The settings. */
+	public function init_form_fields() {
+		$this->form_fields = array(
+			'enabled'     => array(
+				'title'   => __( 'Enable', 'florin-payments' ),
+				'type'    => 'checkbox',
+				'label'   => __( 'Show Florin at the checkout', 'florin-payments' ),
+				'default' => 'no',
+			),
+			'server_url'  => array(
+				'title'       => __( 'Server address', 'florin-payments' ),
+				'type'        => 'text',
+				'placeholder' => 'https://pay.example.com',
+				'description' => __( 'Where your Florin server runs.', 'florin-payments' ),
+				'default'     => '',
+			),
+			'api_key'     => array(
+				'title'       => __( 'Secret API key', 'florin-payments' ),
+				'type'        => 'password',
+				'placeholder' => 'sk_live_...',
+				'description' => __( 'Create it in the Florin dashboard under API keys. A test key (sk_test_...) simulates payments: no real money moves.', 'florin-payments' ),
+				'default'     => '',
+			),
+			'title'       => array(
+				'title'   => __( 'Title', 'florin-payments' ),
+				'type'    => 'text',
+				'default' => __( 'Cryptocurrency', 'florin-payments' ),
+			),
+			'description' => array(
+				'title'   => __( 'Description', 'florin-payments' ),
+				'type'    => 'textarea',
+				'default' => __( 'Pay with Bitcoin, Ethereum, Litecoin, Dash, Dogecoin or a stablecoin.', 'florin-payments' ),
+			),
+		);
+	}
+
+	/**
+	 * The text below the title, which says when payments are simulated.
+	 *
+	 * @param string $description From the settings.
+	 * @return string
+	 */
+	public static function described( $description ) {
+		return Florin_Connection::is_test()
+			? __( 'TEST MODE: payments are simulated, no real money moves.', 'florin-payments' ) . ' ' . $description
+			: $description;
+	}
+
+	/** Saves the settings and connects the shop to the server. */
+	public function save() {
+		$this->process_admin_options();
+		if ( 'yes' !== $this->get_option( 'enabled' ) ) {
+			return;
+		}
+		if ( ! Florin_Connection::is_set_up() ) {
+			WC_Admin_Settings::add_error( __( 'Florin needs the address of your server and a secret API key (sk_live_... or sk_test_...).', 'florin-payments' ) );
+			return;
+		}
+		try {
+			Florin_Connection::connect();
+			WC_Admin_Settings::add_message(
+				Florin_Connection::is_test()
+					? __( 'Florin is connected in test mode: payments are simulated.', 'florin-payments' )
+					: __( 'Florin is connected: customers can pay with real money.', 'florin-payments' )
+			);
+		} catch ( Florin_Failure $failure ) {
+			WC_Admin_Settings::add_error(
+				401 === $failure->status || 0 === $failure->status
+					/* translators: %s: error message */
+					? sprintf( __( 'Florin could not be connected: %s', 'florin-payments' ), $failure->getMessage() )
+					/* translators: %s: error message */
+					: sprintf( __( 'Florin cannot send webhooks to this shop: %s Orders are still updated, every five minutes.', 'florin-payments' ), $failure->getMessage() )
+			);
+		}
+	}
+
+	/**
+	 * Whether customers see the payment method.
+	 *
+	 * @return bool
+	 */
+	public function is_available() {
+		return parent::is_available() && Florin_Connection::is_set_up();
+	}
+
+	/**
+	 * Sends the customer to the payment page.
+	 *
+	 * @param int $order_id The order.
+	 * @return array
+	 */
+	public function process_payment( $order_id ) {
+		$order = wc_get_order( $order_id );
+		try {
+			$page = Florin_Orders::payment_page( $order, Florin_Connection::client(), $this->get_return_url( $order ) );
+			return array(
+				'result'   => 'success',
+				'redirect' => $page,
+			);
+		} catch ( Florin_Failure $failure ) {
+			wc_get_logger()->error( $failure->getMessage(), array( 'source' => $this->id ) );
+			/* translators: %s: error message */
+			$order->add_order_note( sprintf( __( 'The Florin payment could not be created: %s', 'florin-payments' ), $failure->getMessage() ) );
+			wc_add_notice( __( 'Cryptocurrency payments are not available right now. Try again in a minute, or choose another way to pay.', 'florin-payments' ), 'error' );
+			return array( 'result' => 'failure' );
+		}
+	}
+
+	/**
+	 * Shows the state of the payment to a customer who returns, and updates the order in case no webhook arrived yet.
+	 *
+	 * @param int $order_id The order.
+	 */
+	public function show_state( $order_id ) {
+		$order   = wc_get_order( $order_id );
+		$current = $order ? (string) $order->get_meta( Florin_Orders::CURRENT ) : '';
+		if ( '' === $current ) {
+			return;
+		}
+		try {
+			Florin_Orders::refresh( $order_id, $current, Florin_Webhook::READ_SECONDS );
+			$order = wc_get_order( $order_id );
+		} catch ( Florin_Failure $failure ) {
+			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => $this->id ) );
+		}
+		if ( $order->is_paid() ) {
+			$text = __( 'Your payment is confirmed.', 'florin-payments' );
+		} elseif ( $order->has_status( 'on-hold' ) ) {
+			$text = __( 'We received your payment and are waiting for the network to confirm it. You do not have to do anything.', 'florin-payments' );
+		} elseif ( $order->has_status( 'pending' ) ) {
+			$text = __( 'We have not seen your payment yet.', 'florin-payments' );
+		} else {
+			return;
+		}
+		echo '<p class="florin-state">' . esc_html( $text );
+		if ( $order->has_status( 'pending' ) ) {
+			echo ' <a href="' . esc_url( (string) $order->get_meta( Florin_Orders::PAGE ) ) . '">' . esc_html__( 'Continue to the payment page', 'florin-payments' ) . '</a>';
+		}
+		echo '</p>';
+	}
+
+	/**
+	 * Requests a refund in Florin. The customer gives an address on a claim page, and the merchant signs the refund.
+	 *
+	 * @param int         $order_id The order.
+	 * @param string|null $amount   Amount in the order's currency.
+	 * @param string      $reason   Why, as the merchant wrote it.
+	 * @return bool|WP_Error
+	 */
+	public function process_refund( $order_id, $amount = null, $reason = '' ) {
+		$order      = wc_get_order( $order_id );
+		$payment_id = $order ? (string) $order->get_meta( Florin_Orders::BOOKED ) : '';
+		$normal     = Florin_Amounts::normal( (string) $amount );
+		if ( '' === $payment_id || ! Florin_Amounts::is_some( $normal ) ) {
+			return new WP_Error( 'florin_refund', __( 'Only an amount of a confirmed payment can be refunded here. Decide about other money in the Florin dashboard.', 'florin-payments' ) );
+		}
+		try {
+			$refund = Florin_Connection::client()->create_refund(
+				array(
+					'payment_id'    => $payment_id,
+					'amount'        => $normal,
+					'currency_fiat' => $order->get_currency(),
+					'reason'        => substr( (string) $reason, 0, 200 ),
+				),
+				implode( ':', array( 'wc-refund', md5( home_url() ), $order_id, count( $order->get_refunds() ), $normal ) )
+			);
+		} catch ( Florin_Failure $failure ) {
+			$message = 404 === $failure->status && 'unknown_route' === $failure->error_code
+				? __( 'This version of Florin does not create refunds yet. Send the money from your wallet and mark the payment as refunded in the dashboard.', 'florin-payments' )
+				: $failure->getMessage();
+			return new WP_Error( 'florin_refund', $message );
+		}
+		if ( isset( $refund['claim_url'] ) && is_string( $refund['claim_url'] ) ) {
+			$order->add_order_note(
+				/* translators: 1: amount and currency, 2: URL */
+				sprintf( __( 'Your refund of %1$s is ready. Enter the address where you want to receive it: %2$s', 'florin-payments' ), $normal . ' ' . $order->get_currency(), $refund['claim_url'] ),
+				1
+			);
+		} else {
+			$order->add_order_note( __( 'The refund was requested in Florin. Approve and sign it there.', 'florin-payments' ) );
+		}
+		return true;
+	}
+}

@@ -1,0 +1,113 @@
+<?php
+/**
+ * The words of order notes.
+ *
+ * @package Florin
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+final class Florin_Notes {
+	/**
+	 * A note about a payment, as plain text.
+	 *
+	 * @param string $kind    Kind of note, from Florin_Decisions.
+	 * @param array  $payment A payment as the API returns it.
+	 * @return string
+	 */
+	public static function text( $kind, array $payment ) {
+		$test = 'test' === $payment['mode'] ? __( '[TEST]', 'florin-payments' ) . ' ' : '';
+		return $test . self::sentence( $kind, $payment ) . ' ' . self::where( $payment );
+	}
+
+	/**
+	 * @param string $kind    Kind of note.
+	 * @param array  $payment A payment as the API returns it.
+	 * @return string
+	 */
+	private static function sentence( $kind, array $payment ) {
+		$coin     = self::coin( $payment );
+		$received = self::amount( $payment['amount_received'] ) . ' ' . $coin;
+		$held     = self::held( $payment );
+		switch ( $kind ) {
+			case 'processing':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Payment received (%s). Waiting for confirmations; do not ship yet.', 'florin-payments' ), $received );
+			case 'completed':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Payment confirmed (%s).', 'florin-payments' ), $received );
+			case 'expired':
+				return __( 'The time to pay ended and no money arrived.', 'florin-payments' );
+			case 'failed':
+				return __( 'The payment failed: no money that counts arrived.', 'florin-payments' );
+			case 'cancelled':
+				return __( 'The payment was canceled.', 'florin-payments' );
+			case 'underpaid':
+				/* translators: 1: amount and coin received, 2: amount that is missing */
+				return sprintf( __( 'The customer paid too little: %1$s arrived, %2$s is missing. Accept or refund the payment in Florin.', 'florin-payments' ), $received, self::amount( $payment['amount_remaining'] ) . ' ' . $coin );
+			case 'partial':
+				/* translators: 1: amount and coin received, 2: amount that is missing */
+				return sprintf( __( 'A part of the payment arrived (%1$s). The customer can still pay the rest (%2$s).', 'florin-payments' ), $received, self::amount( $payment['amount_remaining'] ) . ' ' . $coin );
+			case 'overpaid':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'The customer paid %s too much. You can refund the difference.', 'florin-payments' ), self::amount( $payment['amount_overpaid'] ) . ' ' . $coin );
+			case 'late':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Late payment: %s arrived after the time to pay had ended. It does not count yet, and this order was not changed. Accept or refund it in Florin.', 'florin-payments' ), $held );
+			case 'paid_after_cancel':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Payment after cancellation: %s arrived. It does not count yet, and this order was not changed. Accept or refund it in Florin.', 'florin-payments' ), $held );
+			case 'wrong_token':
+				return __( 'The customer sent another coin than the one asked for. It does not count yet. Accept or refund it in Florin.', 'florin-payments' );
+			case 'wrong_network':
+				return __( 'The customer sent the money on another network. It does not count yet. Accept or refund it in Florin.', 'florin-payments' );
+			case 'replaced':
+				return __( 'The customer’s transaction was replaced before it was confirmed. Do not ship; the payment is open again.', 'florin-payments' );
+			case 'reorged':
+				return __( 'WARNING: The network reversed the payment of this order. Stop the shipment if you can. If the payment is confirmed again, a note will say so.', 'florin-payments' );
+			case 'restored':
+				return __( 'The payment of this order is confirmed again.', 'florin-payments' );
+			case 'second':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Second payment: the customer paid %s again although the order was paid. Refund it in Florin.', 'florin-payments' ), $received );
+			default:
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Payment confirmed (%s), but it was for another total than this order has now. Compare both before you ship.', 'florin-payments' ), $received );
+		}
+	}
+
+	/**
+	 * Where the merchant finds the payment.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return string
+	 */
+	private static function where( array $payment ) {
+		return Florin_Connection::url() . '/dashboard/payments/' . rawurlencode( $payment['id'] );
+	}
+
+	/**
+	 * @param array $payment A payment as the API returns it.
+	 * @return string
+	 */
+	private static function coin( array $payment ) {
+		return is_string( $payment['currency'] ) ? $payment['currency'] : '';
+	}
+
+	/**
+	 * @param array $payment A payment as the API returns it.
+	 * @return string
+	 */
+	private static function held( array $payment ) {
+		$usd = is_string( $payment['amount_held_usd'] ) ? ' (' . $payment['amount_held_usd'] . ' USD)' : '';
+		return self::amount( $payment['amount_held'] ) . ' ' . self::coin( $payment ) . $usd;
+	}
+
+	/**
+	 * @param mixed $amount Decimal text.
+	 * @return string
+	 */
+	private static function amount( $amount ) {
+		return (string) Florin_Amounts::normal( $amount );
+	}
+}

@@ -1,0 +1,61 @@
+<?php
+/**
+ * Receives webhooks at /?wc-api=florin.
+ *
+ * @package Florin
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+final class Florin_Webhook {
+	/** Florin waits ten seconds for an answer. */
+	const READ_SECONDS = 6;
+	const MAX_BYTES    = 1000000;
+
+	/** Answers the present request. */
+	public static function receive() {
+		$body    = (string) file_get_contents( 'php://input', false, null, 0, self::MAX_BYTES + 1 );
+		$headers = array();
+		foreach ( array( 'webhook-id', 'webhook-timestamp', 'webhook-signature' ) as $name ) {
+			$variable = 'HTTP_' . strtoupper( str_replace( '-', '_', $name ) );
+			if ( isset( $_SERVER[ $variable ] ) ) {
+				$headers[ $name ] = sanitize_text_field( wp_unslash( $_SERVER[ $variable ] ) );
+			}
+		}
+		status_header( self::answer( $headers, $body, time() ) );
+		exit;
+	}
+
+	/**
+	 * Handles one delivery. The event only says which payment changed: its present state is read from the server, so that an old or
+	 * repeated delivery changes nothing.
+	 *
+	 * @param array  $headers Headers, with names in lowercase.
+	 * @param string $body    The exact bytes of the body.
+	 * @param int    $now     Seconds since 1970.
+	 * @return int HTTP status.
+	 */
+	public static function answer( array $headers, $body, $now ) {
+		if ( strlen( $body ) > self::MAX_BYTES ) {
+			return 413;
+		}
+		$event = Florin_Signature::event( Florin_Connection::signing_secret(), $headers, $body, $now );
+		if ( null === $event ) {
+			return 401;
+		}
+		$data     = isset( $event['data'] ) && is_array( $event['data'] ) ? $event['data'] : array();
+		$order_id = isset( $data['metadata']['order_id'] ) ? (string) $data['metadata']['order_id'] : '';
+		// A test of the endpoint, or a payment that this shop did not create.
+		if ( ! isset( $data['id'] ) || ! is_string( $data['id'] ) || ! preg_match( '/^\d{1,18}$/', $order_id ) ) {
+			return 200;
+		}
+		try {
+			Florin_Orders::refresh( (int) $order_id, $data['id'], self::READ_SECONDS );
+			return 200;
+		} catch ( Florin_Failure $failure ) {
+			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => Florin_Orders::GATEWAY ) );
+			// Florin retries.
+			return 503;
+		}
+	}
+}

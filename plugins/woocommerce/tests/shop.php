@@ -1,0 +1,93 @@
+<?php
+/**
+ * A shop with the plugin, for PHP's own server: settings, orders, checkout, and the webhook.
+ *
+ * @package Florin
+ */
+
+require __DIR__ . '/wordpress.php';
+
+/** @return array The JSON of the request. */
+function sent() {
+	return json_decode( (string) file_get_contents( 'php://input' ), true ) ?: array();
+}
+function reply( $value ) {
+	header( 'content-type: application/json' );
+	echo json_encode( $value );
+	exit;
+}
+
+$path = parse_url( $_SERVER['REQUEST_URI'], PHP_URL_PATH );
+if ( isset( $_GET['wc-api'] ) ) {
+	do_action( 'woocommerce_api_' . $_GET['wc-api'] );
+}
+$classes = apply_filters( 'woocommerce_payment_gateways', array() );
+if ( '/settings' === $path ) {
+	$GLOBALS['form'] = sent();
+	$gateway         = new $classes[0]();
+	do_action( 'woocommerce_update_options_payment_gateways_florin' );
+	reply(
+		array(
+			'messages'    => WC_Admin_Settings::$messages,
+			'available'   => ( new $classes[0]() )->is_available(),
+			'description' => ( new $classes[0]() )->description,
+		)
+	);
+}
+$gateway = new $classes[0]();
+if ( '/orders' === $path ) {
+	$id = shop(
+		static function ( &$all ) {
+			$id                   = count( $all['orders'] ) + 101;
+			$all['orders'][ $id ] = array_merge(
+				array(
+					'id'       => $id,
+					'status'   => 'pending',
+					'method'   => 'florin',
+					'currency' => 'EUR',
+					'paid_at'  => null,
+					'meta'     => array(),
+					'notes'    => array(),
+				),
+				sent()
+			);
+			return $id;
+		}
+	);
+	reply( array( 'id' => $id ) );
+}
+if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
+	$id    = (int) $parts[1];
+	$order = wc_get_order( $id );
+	switch ( isset( $parts[2] ) ? $parts[2] : '' ) {
+		case 'pay':
+			$GLOBALS['notices'] = array();
+			reply( $gateway->process_payment( $id ) + array( 'notices' => $GLOBALS['notices'] ) );
+			break;
+		case 'thanks':
+			$gateway->show_state( $id );
+			exit;
+		case 'status':
+			$order->update_status( sent()['status'], 'By hand.' );
+			reply( array() );
+			break;
+		case 'total':
+			shop(
+				static function ( &$all ) use ( $id ) {
+					$all['orders'][ $id ]['total'] = sent()['total'];
+				}
+			);
+			reply( array() );
+			break;
+		case 'refund':
+			$refunded = $gateway->process_refund( $id, sent()['amount'], 'Broken' );
+			reply( is_wp_error( $refunded ) ? array( 'refused' => $refunded->get_error_message() ) : array( 'refunded' => $refunded ) );
+			break;
+		case 'check':
+			do_action( Florin_Orders::CHECK_HOOK, $id );
+			reply( array() );
+			break;
+	}
+	reply( shop()['orders'][ $id ] );
+}
+http_response_code( 404 );

@@ -1,0 +1,11 @@
+<?php
+/**
+ * Deletes the settings with the plugin. Orders keep what they know about their payments.
+ *
+ * @package Florin
+ */
+
+defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
+
+delete_option( 'woocommerce_florin_settings' );
+delete_option( 'florin_payments_endpoint' );
