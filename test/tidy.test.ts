@@ -18,7 +18,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['cli'],
   ['app'],
   ['api'],
-  ['web', 'http'],
+  ['web', 'http', 'shops'],
   ['operate'],
   ['follow'],
   ['payments'],
@@ -32,7 +32,15 @@ const LAYERS: readonly (readonly string[])[] = [
   ['outgoing', 'log', 'mail', 'names'],
   ['core'],
 ];
-const PAIRS = new Set(['prices -> db', 'chains -> db', 'web -> http', 'outgoing -> log', 'outgoing -> names']);
+const PAIRS = new Set([
+  'prices -> db',
+  'chains -> db',
+  'web -> http',
+  'web -> shops',
+  'shops -> http',
+  'outgoing -> log',
+  'outgoing -> names',
+]);
 const partOf = (path: string): string =>
   path
     .replace(/^src\//, '')
@@ -114,6 +122,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
+  shops: ['shop_keys', 'shop_invoices'],
   chains: ['header_pages', 'known_peers', 'peer_status', 'electrum_certificates'],
 };
 /** Statements over several owners' tables, with the reason. */
@@ -125,6 +134,7 @@ const SHARED: ReadonlySet<string> = new Set([
   'payments test_clocks',
   'payments clock_advances', // an advance moves payments, deliveries and clock together
   'payments due_work',
+  'shops due_work', // the worker takes the payments that have news for shops
 ]);
 
 export function foreignWrites(path: string, text: string): string[] {

@@ -375,8 +375,10 @@ create table endpoints (
   failures integer not null default 0,
   rests_until timestamp with time zone,
   disabled_reason text,
+  dialect text not null default 'florin'::text,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((dialect = ANY (ARRAY['florin'::text, 'greenfield'::text, 'commerce'::text]))),
   CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failures'::text, 'gone'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text, 'failing'::text, 'gone'::text, 'deleted'::text])))
@@ -402,6 +404,7 @@ create table deliveries (
   retry_at timestamp with time zone,
   waits boolean not null default false,
   recovery_id text collate "C",
+  ordered boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (event_id, endpoint_id),
   FOREIGN KEY (endpoint_id) REFERENCES endpoints(id),
@@ -412,6 +415,7 @@ create table deliveries (
 CREATE INDEX deliveries_lanes ON deliveries USING btree (endpoint_id, due_at, id) WHERE (state = 'pending'::text);
 CREATE INDEX deliveries_of ON deliveries USING btree (endpoint_id, state, id);
 CREATE INDEX deliveries_order ON deliveries USING btree (payment_id, sequence) WHERE ((state || ''::text) = 'pending'::text);
+CREATE INDEX deliveries_ordered ON deliveries USING btree (payment_id, endpoint_id, sequence) WHERE ordered;
 
 create table attempts (
   delivery_id bigint not null,
@@ -1112,3 +1116,48 @@ create table electrum_certificates (
   first_seen_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (server)
 );
+
+create table shop_keys (
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  dialect text not null,
+  platform text not null,
+  name text not null,
+  hash bytea not null,
+  hint text not null,
+  permissions text[] not null,
+  origin text,
+  created_by text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (hash),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((dialect = ANY (ARRAY['greenfield'::text, 'commerce'::text]))),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX shop_keys_of ON shop_keys USING btree (merchant_id, mode, created_at);
+
+create table shop_invoices (
+  payment_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  dialect text not null,
+  shop_key_id text collate "C" not null,
+  order_id text,
+  metadata json not null,
+  checkout jsonb not null,
+  told jsonb not null default '{}'::jsonb,
+  told_sequence bigint not null default 0,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (payment_id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (payment_id) REFERENCES payments(id),
+  FOREIGN KEY (shop_key_id) REFERENCES shop_keys(id),
+  CHECK ((dialect = ANY (ARRAY['greenfield'::text, 'commerce'::text]))),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX shop_invoices_of ON shop_invoices USING btree (merchant_id, mode, created_at, payment_id);
+CREATE INDEX shop_invoices_orders ON shop_invoices USING btree (merchant_id, mode, order_id);

@@ -139,7 +139,21 @@ function showTo(origin: string, reply: FastifyReply): void {
  * The claim of an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): quoted or bare, scoped to key kind, merchant, mode and
  * route; with a public key, which everyone has, also to the client.
  */
-export function readClaim(request: FastifyRequest, owner: KeyOwner, route: string, body: ParsedBody): IdempotencyClaim | null {
+export const readClaim = (request: FastifyRequest, owner: KeyOwner, route: string, body: ParsedBody): IdempotencyClaim | null =>
+  readClaimOf(
+    request,
+    [owner.kind, owner.merchantId, owner.mode, route],
+    body,
+    owner.kind === 'public' ? [clientNetwork(request.clientIp)] : [],
+  );
+
+/** The same for the caller and route that `scope` names. */
+export function readClaimOf(
+  request: FastifyRequest,
+  scope: readonly string[],
+  body: ParsedBody,
+  more: readonly string[] = [],
+): IdempotencyClaim | null {
   const header = request.headers['idempotency-key'];
   if (header === undefined) return null;
   const text = typeof header === 'string' ? header : '';
@@ -147,12 +161,7 @@ export function readClaim(request: FastifyRequest, owner: KeyOwner, route: strin
   if (!/^[\x20-\x7e]{1,255}$/.test(key)) throw new Problem('idempotency_key_invalid', {}, { param: null });
   const hash = (value: string) => createHash('sha256').update(value).digest();
   return {
-    claim: hash(
-      JSON.stringify([
-        ...[owner.kind, owner.merchantId, owner.mode, route, request.params, key],
-        ...(owner.kind === 'public' ? [clientNetwork(request.clientIp)] : []),
-      ]),
-    ),
+    claim: hash(JSON.stringify([...scope, request.params, key, ...more])),
     fingerprint: hash(canonicalJson(body)),
   };
 }

@@ -110,16 +110,20 @@ export function parseJson(text: string): ParsedBody {
 }
 
 /** One text for all spellings of a body: sorted keys, numbers as written. */
-export function canonicalJson({ value, numbers }: ParsedBody): string {
+export const canonicalJson = (body: ParsedBody): string => writeJson(body, body.value, '', (keys) => keys.sort());
+
+/** A part of a body as it was sent: `at` is its path. */
+export const exactJson = (body: ParsedBody, part: Json, at: string): string => writeJson(body, part, at, (keys) => keys);
+
+function writeJson({ numbers }: ParsedBody, value: Json, at: string, ordered: (keys: string[]) => string[]): string {
   const write = (item: Json, path: string): string => {
     if (Array.isArray(item)) return `[${item.map((entry, i) => write(entry, `${path}[${i}]`)).join(',')}]`;
     if (typeof item === 'object' && item !== null) {
-      return `{${Object.keys(item)
-        .sort()
+      return `{${ordered(Object.keys(item))
         .map((key) => `${JSON.stringify(key)}:${write(item[key]!, path === '' ? key : `${path}.${key}`)}`)
         .join(',')}}`;
     }
     return typeof item === 'number' ? numbers.get(path)! : JSON.stringify(item);
   };
-  return write(value, '');
+  return write(value, at);
 }

@@ -300,7 +300,8 @@ function isFromHere({ socket, headers }: FastifyRequest): boolean {
   return (peer.startsWith('127.') || peer === '::1') && isLoopback(asked) && OF_PROXIES.every((name) => headers[name] === undefined);
 }
 
-function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {
+/** What a failure means for the caller. */
+export function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {
   if (error instanceof Problem) return error;
   const { code = '', statusCode } = error;
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Problem('body_too_large', { limit: BODY_LIMIT });

@@ -30,7 +30,7 @@ const ALIAS = /^(live|test)_(sk|pk)_/;
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** A six-character checksum: mistyped keys are rejected without a database query. */
-function checksum(text: string): string {
+export function keyChecksum(text: string): string {
   const digest = digestOf('sha256', `florin key ${text}`, 'buffer');
   let out = '';
   for (let i = 0; i < 6; i++) out += ALPHABET[digest[i]! % 62];
@@ -60,7 +60,7 @@ export function findApiKey(ctx: Context, text: string): Promise<KeyOwner | null>
   const at = ctx.clock.monotonicMs();
   const hit = cache.get(hash);
   if (hit && at - hit.at < CACHE_MS) return hit.owner;
-  if (checksum(`${shape[1]}_${shape[2]}_${shape[3]}`) !== shape[4]) return Promise.resolve(null);
+  if (keyChecksum(`${shape[1]}_${shape[2]}_${shape[3]}`) !== shape[4]) return Promise.resolve(null);
   if (cache.size > 10_000) cache.clear();
   const owner = readKey(ctx.db.sql, Buffer.from(hash, 'hex'));
   cache.set(hash, { at, owner });
@@ -170,7 +170,7 @@ export async function createApiKey(
     }
   }
   const body = `${kind === 'secret' ? 'sk' : 'pk'}_${mode}_${base62(32, ctx.random)}`;
-  const key = body + checksum(body);
+  const key = body + keyChecksum(body);
   const keyId = newId('key', ctx.random);
   const write = async (tx: Tx) => {
     const inserted = await tx`

@@ -21,6 +21,8 @@ import { requestToJson, rulesToJson } from './stored.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
 
 export type PaymentDraft = {
+  /** Its ID, for a caller that has to know it before; otherwise a new one. */
+  id?: string;
   /** Worth of the target in USD cents. */
   amountUsdCents: bigint;
   /** A fixed coin amount without rate lock (POST /payments). */
@@ -429,7 +431,7 @@ export async function prepareCreate(
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });
   const { rules, ruleSet } = await rulesFor(ctx, merchant, draft.expiresInSeconds);
-  return { id: newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
+  return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
 }
 
 /** Creates one payment in the caller's transaction; used by creates that allocate an address. */

@@ -98,7 +98,8 @@ async function addQuote(
     });
   }
   if (settlement.coin !== coin && !mayChangeCoin(facts, record.transfers)) throw new Problem('coin_fixed', { coin: settlement.coin ?? '' });
-  const { asset } = record.request;
+  const { asset, shop } = record.request;
+  if (shop?.coins && !shop.coins.includes(coin)) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   if (asset !== null && COIN[coin].asset !== asset) throw new Problem('coin_fixed', { coin: asset });
   if (facts.fixed && facts.fixed.coin !== coin) throw new Problem('coin_fixed', { coin: facts.fixed.coin });
   const last = facts.quotes.at(-1);
@@ -326,8 +327,9 @@ const REPEATABLE_MS = DAY_MS;
  * Whether a payment ended without any money, so that it can be requested again. Not for a fixed coin amount, which was valid only at
  * the time, and not after a decision of the merchant, which is final.
  */
-export function mayRepeat({ facts, transfers, settlement, now, merchant }: CustomerView): boolean {
-  if (!merchant.payerCancel || facts.fixed !== null || transfers.length > 0) return false;
+export function mayRepeat({ facts, transfers, settlement, now, merchant, request }: CustomerView): boolean {
+  // A shop counts only the payments that it requested.
+  if (!merchant.payerCancel || facts.fixed !== null || transfers.length > 0 || request.shop) return false;
   if (facts.decisions.some(({ byPayer }) => byPayer !== true)) return false;
   const ended = facts.decisions.at(-1)?.at ?? settlement.expiresAt;
   const isOver = facts.status === 'expired' || facts.status === 'cancelled' || (facts.status === 'pending' && now >= settlement.expiresAt);

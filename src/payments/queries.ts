@@ -16,7 +16,7 @@ import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
 import { isCarried } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
-import type { CustomerView, PaymentView, Unavailable } from './view.ts';
+import type { CustomerView, PaymentView, ShopTerms, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
 export async function getPayment(
@@ -25,12 +25,16 @@ export async function getPayment(
 ): Promise<PaymentView> {
   return toView(await recordOf(ctx, { merchantId, mode, paymentId }));
 }
-/** The same, with the state and role of each transfer that it shows, in their order. Errors: payment_not_found. */
-export async function getPaymentOnChain(
-  ctx: Context,
-  payment: { merchantId: string; mode: Mode; paymentId: string },
-): Promise<{ view: PaymentView; standings: (TransferStanding & { role: TransferRole })[]; arrived: CoinSum[] }> {
-  const record = await recordOf(ctx, payment);
+/** A payment with the state and role of each transfer that it shows, in their order. */
+export type OnChain = { view: PaymentView; standings: (TransferStanding & { role: TransferRole })[]; arrived: CoinSum[] };
+/** One payment of the merchant like this. Errors: payment_not_found. */
+export const getPaymentOnChain = async (ctx: Context, payment: { merchantId: string; mode: Mode; paymentId: string }): Promise<OnChain> =>
+  onChain(await recordOf(ctx, payment));
+/** The payments that exist, in the order of `ids`. Callers have checked whose they are. */
+export const readOnChain = async (ctx: Context, sql: Sql | Tx, ids: readonly string[]): Promise<OnChain[]> =>
+  (await readRecords(ctx, sql, ids)).map(onChain);
+
+function onChain(record: PaymentRecord): OnChain {
   const view = toView(record);
   const tips = tipsOf(record);
   const roles = rolesOf(record.facts, record.transfers, tips);
@@ -153,15 +157,19 @@ async function readForCustomer(ctx: Context, paymentId: string): Promise<Custome
   const view = toView(record);
   return {
     ...view,
-    merchant: customerMerchant(merchant),
+    merchant: customerMerchant(merchant, view.request.shop),
     coins: coinsFor(ctx, view, { ...merchant, unreachable }),
     refundAddress: refund ?? null,
   };
 }
 
-const customerMerchant = ({ name, logo, settings }: Merchant): CustomerView['merchant'] => {
+const customerMerchant = ({ name, logo, settings }: Merchant, shop: ShopTerms | undefined): CustomerView['merchant'] => {
   const { supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk } = settings;
-  return { name, logo, supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk };
+  return {
+    ...{ name, logo, supportContact, accent, theme, locale, payerCancel, kiosk },
+    origins: [...new Set([...origins, ...(shop?.origins ?? [])])],
+    autoReturn: autoReturn || shop?.autoReturn === true,
+  };
 };
 
 /** Only the version, for waiting pages. Errors: payment_not_found. */
@@ -301,6 +309,7 @@ function coinsFor(
 ): CustomerView['coins'] {
   return COINS.flatMap((coin) => {
     if (view.request.asset !== null && COIN[coin].asset !== view.request.asset) return [];
+    if (view.request.shop?.coins && !view.request.shop.coins.includes(coin)) return [];
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
     // A coin that was already chosen stays, so that its amount can be renewed. A test payment may name any asset.

@@ -15,6 +15,7 @@ import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
+import { queueShop, SHOP_NOTE } from './shop-queue.ts';
 import { uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { PaymentView } from './view.ts';
@@ -171,6 +172,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
     attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions }),
   }));
   await tx`
+    with written as (
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
       extended_until = r.extended_until, rate_lock_until = r.rate_lock_until, completed_at = r.completed_at, received_units = r.received_units,
       received_usd_cents = r.received_usd_cents, uncounted = r.uncounted,
@@ -182,7 +184,10 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
       extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric,
       received_usd_cents bigint, uncounted jsonb, event_count bigint, counted_in_month boolean, due_at timestamptz,
       opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, reviewed text[], attention boolean)
-    where p.id = r.id`;
+    where p.id = r.id
+    returning p.id, p.merchant_id, p.request
+    ), queued as (${queueShop(tx, tx`written`)})
+    select pg_notify(${SHOP_NOTE}, '') from (select 1 from queued limit 1) as q`;
 }
 
 /** Daily totals, counts by status and coin, and the month's payments. */

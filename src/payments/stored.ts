@@ -6,8 +6,8 @@ import { type Play, SCENARIOS } from '../chains/simulated.ts';
 import { ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
-import { asBigint, asList, asObject, asText, asTime, asWhole, type Json, oneOf } from '../core/stored-json.ts';
-import type { PaymentItem, PaymentRequest } from './view.ts';
+import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import type { PaymentItem, PaymentRequest, ShopTerms } from './view.ts';
 
 /**
  * Incremented when the meaning of a field changes. A new field needs no new version, because it has a default. Data without a version
@@ -87,6 +87,7 @@ export const requestToJson = (request: PaymentRequest): Json => ({
         })),
       }),
   ...(request.asset === null ? {} : { asset: request.asset }),
+  ...(request.shop && { shop: request.shop }),
   ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
 });
 
@@ -100,8 +101,15 @@ export function requestFromJson(value: unknown): PaymentRequest {
     items: Array.isArray(stored.items) ? stored.items.map(itemFromJson) : null,
     fiat: fiatFromJson(stored.fiat),
     asset: oneOf(ASSETS, stored.asset),
+    ...(stored.shop !== undefined && { shop: shopFromJson(asObject(stored.shop)) }),
   };
 }
+const shopFromJson = ({ coins, autoReturn, origins }: Json): ShopTerms => ({
+  // A choice of which nothing is left offers nothing; it does not become all coins.
+  coins: Array.isArray(coins) ? COINS.filter((coin) => coins.includes(coin)) : null,
+  autoReturn: asBoolean(autoReturn) ?? false,
+  origins: asTexts(origins),
+});
 function itemFromJson(value: unknown): PaymentItem {
   const stored = asObject(value);
   return {

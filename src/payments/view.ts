@@ -19,6 +19,18 @@ export type PaymentRequest = {
   locale: string | null;
   /** What the payer must pay in, on a network of their choice. Null if it may be anything. */
   asset: Asset | null;
+  /** Of a payment that the plugin of a shop requested. */
+  shop?: ShopTerms;
+};
+
+/** What the plugin of a shop asked for. The return URL of its payments is used as it is. */
+export type ShopTerms = {
+  /** What the payer may choose from; null for everything the merchant offers. */
+  coins: readonly Coin[] | null;
+  /** Whether the payer returns automatically once the amount has arrived. */
+  autoReturn: boolean;
+  /** Origins of the shop, which may show the page in a frame. */
+  origins: readonly string[];
 };
 
 /** How many transfers a payment shows: its body then stays far below the 100 kB that web frameworks accept by default. */

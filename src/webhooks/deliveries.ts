@@ -281,7 +281,7 @@ export async function startRecovery(
   { merchantId, mode, endpointId, since }: Owner & { endpointId: string; since: Date },
 ): Promise<Recovery> {
   await requireWebhooks(ctx, tx, { merchantId });
-  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, dialect: 'any', tx });
   if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
   const recoveryId = newId('rec', ctx.random);
   const [made] = await tx`
@@ -322,7 +322,7 @@ export async function listRecoveries(
   ctx: Context,
   { merchantId, mode, endpointId, limit }: Owner & { endpointId: string; limit: number },
 ): Promise<Recovery[]> {
-  await getEndpoint(ctx, { merchantId, mode, endpointId });
+  await getEndpoint(ctx, { merchantId, mode, endpointId, dialect: 'any' });
   const { sql } = ctx.db;
   const rows = await sql<RecoveryRow[]>`
     select ${recoveryColumns(sql)} from recoveries r where r.endpoint_id = ${endpointId} and not r.automatic

@@ -19,8 +19,14 @@ export const LONGEST_OVERLAP_SECONDS = 7 * 86_400;
 const OVERLAP_SECONDS = 86_400;
 
 export const DISABLED_REASONS = ['merchant', 'failures', 'gone'] as const;
+/** The form of what an endpoint receives: Florin's own events, or those that the plugin of a shop knows. */
+export const DIALECTS = ['florin', 'greenfield', 'commerce'] as const;
+export type Dialect = (typeof DIALECTS)[number];
+/** Subscribes an endpoint of a shop to all events of its dialect. */
+export const EVERYTHING = 'everything';
 export type Endpoint = {
   id: string;
+  dialect: Dialect;
   mode: Mode;
   url: string;
   events: EndpointEvent[];
@@ -42,7 +48,7 @@ export const BY_OPERATOR: By = { name: 'The operator', userId: null };
 export type Write<T> = (tx: Tx) => Promise<T>;
 
 const shown = (sql: Sql | Tx) => sql`
-  id, mode, url, events, description, state = 'enabled' as enabled, disabled_reason as "disabledReason", failing_since as "failingSince",
+  id, dialect, mode, url, events, description, state = 'enabled' as enabled, disabled_reason as "disabledReason", failing_since as "failingSince",
   case when previous_until > clock_timestamp() then previous_until end as "previousSecretUntil", created_at as "createdAt"`;
 
 /** Rejects merchants whose plan has no webhooks. Errors: merchant_not_found, plan_required. */
@@ -51,7 +57,9 @@ export async function requireWebhooks(ctx: Context, sql: Sql | Tx, { merchantId 
   if (!ctx.settings.plans[merchant.plan].webhooks) throw new Problem('plan_required');
 }
 
-function checkEvents(events: readonly string[]): string[] {
+function checkEvents(events: readonly string[], dialect: Dialect): string[] {
+  // Plugins list types that are never sent here.
+  if (dialect !== 'florin') return [...new Set(events)];
   const known: readonly string[] = [...PAYMENT_EVENTS, '*'];
   const wrong = events.findIndex((type) => !known.includes(type));
   if (wrong >= 0 || events.length === 0) {
@@ -93,10 +101,21 @@ export async function planEndpoint(
     description,
     enabled = true,
     by = BY_API,
-  }: Owner & { url: string; events: readonly string[]; description: string | null; enabled?: boolean; by?: By },
+    dialect = 'florin',
+    secret: given = null,
+  }: Owner & {
+    url: string;
+    events: readonly string[];
+    description: string | null;
+    enabled?: boolean;
+    by?: By;
+    dialect?: Dialect;
+    /** The signing secret, if the caller brings one. */
+    secret?: string | null;
+  },
 ): Promise<Write<WithSecret>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
-  const types = checkEvents(events);
+  const types = checkEvents(events, dialect);
   checkDescription(description);
   await checkUrl(ctx, merchantId, url);
   return async (tx) => {
@@ -105,10 +124,10 @@ export async function planEndpoint(
     const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
       select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'`;
     if (count >= MOST_ENDPOINTS) throw new Problem('endpoint_limit_reached', { limit: MOST_ENDPOINTS, mode });
-    const secret = newSecret(ctx);
+    const secret = given ?? newSecret(ctx);
     const [row] = await tx<Endpoint[]>`
-      insert into endpoints (id, merchant_id, mode, url, events, description, state, disabled_reason, secret)
-      values (${newId('we', ctx.random)}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
+      insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret)
+      values (${newId('we', ctx.random)}, ${dialect}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
         ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
@@ -139,23 +158,29 @@ export async function createEndpoint(
   return { endpointId: id, secret };
 }
 
+/** Endpoints of one dialect, Florin's unless another one is named, or of all. */
+type OfDialect = { dialect?: Dialect | 'any' };
+const ofDialect = (sql: Sql | Tx, dialect: Dialect | 'any') => (dialect === 'any' ? sql`` : sql`and dialect = ${dialect}`);
+
 /** All endpoints of a merchant in a mode, newest first. */
-export async function listEndpoints(ctx: Context, { merchantId, mode }: Owner): Promise<Endpoint[]> {
+export async function listEndpoints(ctx: Context, { merchantId, mode, dialect = 'florin' }: Owner & OfDialect): Promise<Endpoint[]> {
   const { sql } = ctx.db;
   return sql<Endpoint[]>`
-    select ${shown(sql)} from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'
+    select ${shown(sql)} from endpoints
+    where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${ofDialect(sql, dialect)}
     order by endpoints.created_at desc, id desc`;
 }
 
 /** One endpoint. Errors: endpoint_not_found. */
 export async function getEndpoint(
   ctx: Context,
-  { merchantId, mode, endpointId, tx }: Owner & { endpointId: string; tx?: Tx },
+  { merchantId, mode, endpointId, dialect = 'florin', tx }: Owner & OfDialect & { endpointId: string; tx?: Tx },
 ): Promise<Endpoint> {
   const sql = tx ?? ctx.db.sql;
   const [row] = await sql<Endpoint[]>`
     select ${shown(sql)} from endpoints
-    where id = ${endpointId} and merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${tx ? tx`for update` : sql``}`;
+    where id = ${endpointId} and merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${ofDialect(sql, dialect)}
+    ${tx ? tx`for update` : sql``}`;
   if (!row) throw new Problem('endpoint_not_found', { id: endpointId });
   return row;
 }
@@ -175,25 +200,31 @@ export async function planUpdate(
     description,
     enabled,
     by = BY_API,
-  }: Owner & {
-    endpointId: string;
-    by?: By;
-    url?: string | undefined;
-    events?: readonly string[] | undefined;
-    description?: string | null | undefined;
-    enabled?: boolean | undefined;
-  },
+    dialect = 'florin',
+    secret = null,
+  }: Owner &
+    OfDialect & {
+      endpointId: string;
+      by?: By;
+      /** A new signing secret, which replaces the old one at once. */
+      secret?: string | null;
+      url?: string | undefined;
+      events?: readonly string[] | undefined;
+      description?: string | null | undefined;
+      enabled?: boolean | undefined;
+    },
 ): Promise<Write<Endpoint>> {
-  await getEndpoint(ctx, { merchantId, mode, endpointId });
+  const known = await getEndpoint(ctx, { merchantId, mode, endpointId, dialect });
   if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
-  const types = events === undefined ? null : checkEvents(events);
+  const types = events === undefined ? null : checkEvents(events, known.dialect);
   if (description !== undefined) checkDescription(description);
   if (url !== undefined) await checkUrl(ctx, merchantId, url);
   return async (tx) => {
-    const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+    const was = await getEndpoint(ctx, { merchantId, mode, endpointId, dialect, tx });
     await tx`
       update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${types}::text[], events),
         description = ${description === undefined ? was.description : description}
+        ${secret === null ? tx`` : tx`, secret = ${sealed(ctx, secret)}`}
       where id = ${endpointId}`;
     if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
     if (enabled === true && !was.enabled) {
@@ -206,7 +237,7 @@ export async function planUpdate(
       await tx`update endpoints set state = 'disabled', disabled_reason = 'merchant' where id = ${endpointId}`;
       await tx`select pg_notify('deliveries', '')`;
     }
-    return getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+    return getEndpoint(ctx, { merchantId, mode, endpointId, dialect, tx });
   };
 }
 const closeNotices = (tx: Tx, endpointId: string) => tx`
@@ -216,9 +247,9 @@ const closeNotices = (tx: Tx, endpointId: string) => tx`
 export async function deleteEndpoint(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, endpointId }: Owner & { endpointId: string },
+  { merchantId, mode, endpointId, dialect = 'florin' }: Owner & OfDialect & { endpointId: string },
 ): Promise<void> {
-  await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  await getEndpoint(ctx, { merchantId, mode, endpointId, dialect, tx });
   await tx`
     update endpoints set state = 'deleted', secret = ''::bytea, previous_secret = null, previous_until = null where id = ${endpointId}`;
   await closeNotices(tx, endpointId);

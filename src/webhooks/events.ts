@@ -36,6 +36,7 @@ export const recordingParts = (sql: Sql | Tx) => sql`
       insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at)
       select i.id, e.id, i.merchant_id, i.mode, i.payment_id, i.sequence, clock_timestamp()
       from event_input i join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled'
+        and e.dialect = 'florin'
         and (i.type = any(e.events) or i.type = ${REVERSED_EVENT}
           or ('*' = any(e.events) and i.type = any(${EVENT_TYPES as unknown as string[]}::text[])))
       returning 1

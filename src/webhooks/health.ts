@@ -70,7 +70,7 @@ export type Hour = { at: Date; outcomes: { outcome: string; attempts: number; to
 
 /** The last 24 hours of an endpoint, oldest first, including hours without attempts. Errors: endpoint_not_found. */
 export async function listHours(ctx: Context, { merchantId, mode, endpointId }: Owner & { endpointId: string }): Promise<Hour[]> {
-  await getEndpoint(ctx, { merchantId, mode, endpointId });
+  await getEndpoint(ctx, { merchantId, mode, endpointId, dialect: 'any' });
   const rows = await ctx.db.sql<{ at: Date; outcome: string | null; attempts: bigint; totalMs: bigint; slowestMs: number }[]>`
     select s.at, h.outcome, h.attempts, h.total_ms as "totalMs", h.slowest_ms as "slowestMs"
     from generate_series(date_trunc('hour', clock_timestamp(), 'UTC') - make_interval(hours => ${SHOWN_HOURS - 1}),
@@ -94,7 +94,7 @@ export async function countMissed(
   ctx: Context,
   { merchantId, mode, endpointId, since }: Owner & { endpointId: string; since: Date },
 ): Promise<{ missed: number; exact: boolean }> {
-  await getEndpoint(ctx, { merchantId, mode, endpointId });
+  await getEndpoint(ctx, { merchantId, mode, endpointId, dialect: 'any' });
   const [row] = await ctx.db.sql<{ missed: bigint; looked: bigint; oldest: Date | null }[]>`
     select count(*) filter (where created_at >= ${since} and payment_id is not null and (state = 'failed' or attempts > 0)) as missed,
       max(of) as looked, max(oldest) as oldest

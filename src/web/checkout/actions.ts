@@ -17,6 +17,7 @@ import { registerLive } from './live.ts';
 import { isTooSmall, pageState } from './page.ts';
 import { languageOf, sendMessage, sendPayment, sendReceipt } from './responses.ts';
 import { SCRIPT, SCRIPT_PATH } from './shell.ts';
+import { registerShopPages } from './shop-pages.ts';
 import { registerStates } from './state-pages.ts';
 
 /** Adds the pages to the server. */
@@ -33,6 +34,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
     registerLinks(pages, ctx, { counting, languageOf: (request, merchant) => languageOf(request, null, merchant.settings.locale) });
     registerLive(pages, ctx, { idOf, counting });
     registerEmbed(pages, ctx);
+    registerShopPages(pages, ctx);
     registerStates(pages, ctx);
   });
 }

@@ -414,8 +414,9 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
     state === 'unavailable' &&
     contact === null &&
     html`<p><a class="main" id="reload" href="${reloadUrl(view, options)}">${words.retry}</a></p>`;
+  const returns = good || (state === 'processing' && view.request.shop?.autoReturn === true);
   const leave = back
-    ? returnLink(view, back, { auto: good && view.merchant.autoReturn, first: !first }, words)
+    ? returnLink(view, back, { auto: returns && view.merchant.autoReturn, first: !first }, words)
     : state !== 'unavailable' && html`<p class="lead">${words.close}</p>`;
   return html`${restart}${waits && contact}${reload}${result && leave}${result && !good && !waits && !expired && contact}
 ${view.settlement.status !== 'completed' && crumbs(view, options)}
@@ -459,8 +460,12 @@ function returnLink(view: CustomerView, back: string, { auto, first }: { auto: b
 ${auto && html`<p class="lead js" id="auto" hidden>${countdown} ${stay}</p>`}`;
 }
 
-/** The stored return URL with the payment's id and status; the docs tell merchants to trust only the webhook. */
+/**
+ * The stored return URL with the payment's id and status; the docs tell merchants to trust only the webhook. That of a shop stays as it
+ * is, because its plugin decides what it reads there.
+ */
 export function returnUrl(view: CustomerView, back: string): string {
+  if (view.request.shop) return back;
   const url = new URL(back);
   url.searchParams.append('transaction_id', view.facts.id);
   url.searchParams.append('status', view.facts.status);

@@ -1,0 +1,47 @@
+/** Operator commands for the shops that are connected to a merchant. */
+
+import { GREENFIELD_PATH } from '../shops/greenfield/invoice-body.ts';
+import { PLATFORM_PERMISSIONS, PLATFORMS } from '../shops/permissions.ts';
+import { connectShop, disconnectShop, listShops } from '../shops/shop-keys.ts';
+import { type Commands, MERCHANT, MODE, need, oneOf, ownerOf } from './command.ts';
+
+const OWNER = { merchant: MERCHANT, mode: MODE };
+const TITLES = { woocommerce: 'WooCommerce', prestashop: 'PrestaShop', magento: 'Magento 2', opencart: 'OpenCart' } as const;
+
+export const SHOP_COMMANDS: Commands = {
+  'shop connect': {
+    about: 'Create the key that connects a shop through its BTCPay plugin',
+    options: {
+      ...OWNER,
+      platform: { value: PLATFORMS.join('|'), about: 'Its key gets exactly the permissions that the plugin expects', required: true },
+      name: { value: 'NAME', about: 'Name to recognize the shop by' },
+    },
+    notes: 'The key is shown once. Enter the key, the store ID and the URL in the settings of the plugin.',
+    run: async (ctx, flags) => {
+      const platform = oneOf(need(flags, 'platform'), PLATFORMS, 'platform');
+      const shop = { ...ownerOf(flags), platform, name: flags.name ?? TITLES[platform], permissions: PLATFORM_PERMISSIONS[platform] };
+      const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
+      return { api_key: apiKey, store_id: storeId, url: ctx.settings.publicUrl + GREENFIELD_PATH };
+    },
+  },
+  'shop list': {
+    about: 'List the connected shops of a merchant, newest first',
+    options: OWNER,
+    columns: ['id', 'name', 'platform', 'key', 'created_at', 'last_used_at'],
+    run: async (ctx, flags) => ({
+      shops: (await listShops(ctx, ownerOf(flags))).map(({ id, name, platform, hint, origin, createdAt, lastUsedAt }) => ({
+        ...{ id, name, platform, key: hint, origin, created_at: createdAt.toISOString() },
+        last_used_at: lastUsedAt?.toISOString() ?? null,
+      })),
+    }),
+  },
+  'shop disconnect': {
+    about: 'Disconnect a shop; its key stops working within a second',
+    options: { ...OWNER, shop: { value: 'ID', about: 'Shop, such as shp_... ("shop list" shows them)', required: true } },
+    run: async (ctx, flags) => {
+      const shopId = need(flags, 'shop');
+      await ctx.db.begin((tx) => disconnectShop(tx, { ...ownerOf(flags), shopId }));
+      return { shop_id: shopId, disconnected: true };
+    },
+  },
+};

@@ -1,0 +1,168 @@
+/** All calls of the protocol: what each needs, and what answers it. Paths are below `/btcpay/api/v1`. */
+import type { Context } from '../../context.ts';
+import { CHAIN, COIN, type Coin } from '../../core/coin.ts';
+import { asObject, asText } from '../../core/stored-json.ts';
+import type { ParsedBody } from '../../http/json.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
+import { cancelPayment, resolvePayment } from '../../payments/payments.ts';
+import { getPaymentOnChain, readOnChain } from '../../payments/queries.ts';
+import type { IdempotencyClaim } from '../../payments/view.ts';
+import { PERMISSIONS, type Permission } from '../permissions.ts';
+import { getInvoice, listInvoices } from '../shop-invoices.ts';
+import { type ShopKey, storeIdOf } from '../shop-keys.ts';
+import { createInvoice } from './create-invoice.ts';
+import { invalid } from './greenfield-error.ts';
+import { createWebhook, deleteWebhook, getWebhook, listWebhooks, updateWebhook } from './greenfield-webhooks.ts';
+import { hasMoney, invoiceJson, paymentMethods, possibleMarks } from './invoice-body.ts';
+import { methodOf, offeredCoins } from './payment-methods.ts';
+
+export type GreenfieldCall = {
+  ctx: Context;
+  shop: ShopKey;
+  /** The key, which `api-keys/current` shows. */
+  key: string;
+  params: Readonly<Record<string, string>>;
+  query: URLSearchParams;
+  body: ParsedBody;
+  idempotency: IdempotencyClaim | null;
+};
+/** JSON text that is ready to be sent. */
+export class JsonText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+export type GreenfieldRoute = {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  path: string;
+  /** Null for every key that is still connected. */
+  needs: Permission | null;
+  handle(call: GreenfieldCall): Promise<object | null>;
+};
+
+/** The version of the original that this answers like. Plugins compare it. */
+const VERSION = '2.4.1';
+const { viewInvoices, createInvoice: create, modifyInvoices, viewStore, webhooks } = PERMISSIONS;
+
+const ownerOf = ({ shop: { merchantId, mode } }: GreenfieldCall) => ({ merchantId, mode });
+const targetOf = (call: GreenfieldCall) => ({ ...ownerOf(call), dialect: 'greenfield' as const, paymentId: call.params.invoice! });
+
+async function serverInfo({ ctx, shop }: GreenfieldCall): Promise<object> {
+  const coins = await offeredCoins(ctx, shop);
+  return {
+    version: VERSION,
+    onion: null,
+    supportedPaymentMethods: coins.map(methodOf),
+    // Chains that are behind are shown to payers and members. A shop that refuses to sell meanwhile helps nobody.
+    fullySynched: true,
+    syncStatus: coins.map((coin) => syncOf(ctx, coin)),
+    florin: true,
+  };
+}
+const syncOf = (ctx: Context, coin: Coin) => ({
+  paymentMethodId: methodOf(coin),
+  chainHeight: 0,
+  syncHeight: 0,
+  available: ctx.chains.has(CHAIN[COIN[coin].chain].chain),
+  nodeInformation: { headers: 0, blocks: 0, verificationProgress: 1 },
+});
+
+async function storeOf({ ctx, shop }: GreenfieldCall): Promise<object> {
+  const { name, settings } = await getMerchant(ctx, shop);
+  return { id: storeIdOf(shop), name, website: settings.website, defaultCurrency: settings.displayCurrency };
+}
+
+async function methodsOf({ ctx, shop }: GreenfieldCall): Promise<object> {
+  return (await offeredCoins(ctx, shop)).map((coin) => ({ enabled: true, paymentMethodId: methodOf(coin), config: null }));
+}
+
+async function readInvoice(call: GreenfieldCall): Promise<JsonText> {
+  const invoice = await getInvoice(call.ctx, targetOf(call));
+  return new JsonText(invoiceJson(call.ctx, await getPaymentOnChain(call.ctx, targetOf(call)), invoice));
+}
+
+/** How many invoices a list holds, and how far it may skip. */
+const MOST_LISTED = 100;
+const MOST_SKIPPED = 100_000;
+const MOST_ORDERS = 50;
+
+async function readInvoices(call: GreenfieldCall): Promise<JsonText> {
+  const { ctx, query } = call;
+  const whole = (name: string, fallback: number, most: number): number => {
+    const text = query.get(name) ?? '';
+    return /^\d{1,9}$/.test(text) ? Math.min(Number(text), most) : fallback;
+  };
+  const orderIds = query.getAll('orderId').filter((text) => text !== '' && text.isWellFormed() && !text.includes('\u0000'));
+  if (orderIds.length > MOST_ORDERS) throw invalid({ path: 'OrderId', message: `At most ${MOST_ORDERS} orders can be listed.` });
+  const page = { skip: whole('skip', 0, MOST_SKIPPED), take: whole('take', MOST_LISTED, MOST_LISTED) };
+  const invoices = await listInvoices(ctx, { ...ownerOf(call), dialect: 'greenfield', orderIds, ...page });
+  const payments = await readOnChain(
+    ctx,
+    ctx.db.sql,
+    invoices.map(({ paymentId }) => paymentId),
+  );
+  const statuses = query.getAll('status');
+  const shown = payments.map((payment, i) => invoiceJson(ctx, payment, invoices[i]!));
+  const wanted = statuses.length === 0 ? shown : shown.filter((text) => statuses.includes((JSON.parse(text) as { status: string }).status));
+  return new JsonText(`[${wanted.join(',')}]`);
+}
+
+async function readMethods(call: GreenfieldCall): Promise<object> {
+  await getInvoice(call.ctx, targetOf(call));
+  return paymentMethods(call.ctx, await getPaymentOnChain(call.ctx, targetOf(call)));
+}
+
+async function postInvoice(call: GreenfieldCall): Promise<JsonText> {
+  const { ctx, shop, body, idempotency } = call;
+  const invoice = await createInvoice(ctx, shop, { body, idempotency });
+  return readInvoice({ ...call, params: { ...call.params, invoice } });
+}
+
+/** Marks an invoice: `Invalid` cancels or rejects, `Settled` accepts what arrived. Nothing is settled without money. */
+async function markInvoice(call: GreenfieldCall): Promise<JsonText> {
+  const { ctx, body } = call;
+  const status = asText(asObject(body.value).status);
+  if (status !== 'Settled' && status !== 'Invalid') throw invalid({ path: 'Status', message: 'The status must be Settled or Invalid.' });
+  await getInvoice(ctx, targetOf(call));
+  const payment = await getPaymentOnChain(ctx, targetOf(call));
+  if (!possibleMarks(payment.view, { hasMoney: hasMoney(payment) }).includes(status)) {
+    const why = status === 'Settled' ? 'Only money that arrived can be accepted, once the invoice has ended.' : 'It is too late for that.';
+    throw invalid({ path: 'Status', message: `This invoice cannot be marked as ${status} now. ${why}` });
+  }
+  const act = { ...targetOf(call), idempotency: null, render: () => ({ status: 200, body: '' }) };
+  if (payment.view.facts.status === 'pending') await cancelPayment(ctx, act);
+  else await resolvePayment(ctx, { ...act, action: status === 'Settled' ? 'accept' : 'reject', transfers: null });
+  return readInvoice(call);
+}
+
+const route = (method: GreenfieldRoute['method'], path: string, needs: Permission | null, handle: GreenfieldRoute['handle']) => ({
+  ...{ method, path, needs, handle },
+});
+/** The same call with and without the store in its path; the key belongs to one store anyway. */
+const both = (...[method, path, needs, handle]: Parameters<typeof route>): GreenfieldRoute[] => [
+  route(method, `/stores/:store${path}`, needs, handle),
+  route(method, path, needs, handle),
+];
+
+export const GREENFIELD_ROUTES: readonly GreenfieldRoute[] = [
+  route('GET', '/server/info', null, serverInfo),
+  route('GET', '/api-keys/current', null, async ({ shop, key }) => ({
+    apiKey: key,
+    label: shop.name,
+    permissions: shop.permissions.map((permission) => `${permission}:${storeIdOf(shop)}`),
+  })),
+  route('GET', '/stores', viewStore, async (call) => [await storeOf(call)]),
+  route('GET', '/stores/:store', viewStore, storeOf),
+  ...both('GET', '/payment-methods', viewStore, methodsOf),
+  ...both('GET', '/webhooks', webhooks, ({ ctx, shop }) => listWebhooks(ctx, shop)),
+  ...both('POST', '/webhooks', webhooks, ({ ctx, shop, body }) => createWebhook(ctx, shop, body.value)),
+  ...both('GET', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => getWebhook(ctx, shop, params.webhook!)),
+  ...both('PUT', '/webhooks/:webhook', webhooks, ({ ctx, shop, params, body }) => updateWebhook(ctx, shop, params.webhook!, body.value)),
+  ...both('DELETE', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => deleteWebhook(ctx, shop, params.webhook!)),
+  ...both('POST', '/invoices', create, postInvoice),
+  ...both('GET', '/invoices', viewInvoices, readInvoices),
+  ...both('GET', '/invoices/:invoice', viewInvoices, readInvoice),
+  ...both('GET', '/invoices/:invoice/payment-methods', viewInvoices, readMethods),
+  ...both('POST', '/invoices/:invoice/status', modifyInvoices, markInvoice),
+];

@@ -1,0 +1,80 @@
+/** The webhooks of a store: endpoints of Florin's own engine that speak the protocol. */
+import type { Context } from '../../context.ts';
+import { base62 } from '../../core/id.ts';
+import { asList, asObject, asText } from '../../core/stored-json.ts';
+import {
+  deleteEndpoint,
+  type Endpoint,
+  EVERYTHING,
+  getEndpoint,
+  listEndpoints,
+  planEndpoint,
+  planUpdate,
+} from '../../webhooks/endpoints.ts';
+import type { ShopKey } from '../shop-keys.ts';
+import { invalid } from './greenfield-error.ts';
+
+const DIALECT = 'greenfield';
+const MOST_TYPES = 64;
+const LONGEST_SECRET = 256;
+
+const storeOf = ({ merchantId, mode }: ShopKey) => ({ merchantId, mode, dialect: DIALECT }) as const;
+
+const webhookBody = ({ id, enabled, url, events }: Endpoint) => ({
+  id,
+  enabled,
+  automaticRedelivery: true,
+  url,
+  authorizedEvents: {
+    everything: (events as readonly string[]).includes(EVERYTHING),
+    specificEvents: (events as readonly string[]).filter((type) => type !== EVERYTHING),
+  },
+});
+
+function readWebhook(body: unknown): { url: string; events: string[]; enabled: boolean; secret: string | null } {
+  const given = asObject(body);
+  const url = asText(given.url);
+  if (url === null || url === '') throw invalid({ path: 'Url', message: 'The URL is missing' });
+  const { everything, specificEvents } = asObject(given.authorizedEvents);
+  const types = asList(specificEvents);
+  const isType = (type: unknown): type is string => typeof type === 'string' && /^[A-Za-z]{1,64}$/.test(type);
+  if (types.length > MOST_TYPES || !types.every(isType))
+    throw invalid({ path: 'AuthorizedEvents', message: `At most ${MOST_TYPES} names of events are accepted.` });
+  const secret = asText(given.secret);
+  if (secret !== null && secret.length > LONGEST_SECRET)
+    throw invalid({ path: 'Secret', message: `The secret must have at most ${LONGEST_SECRET} characters.` });
+  // A webhook without a choice gets everything.
+  const all = everything === true || (everything === undefined && types.length === 0);
+  return {
+    url,
+    events: all ? [EVERYTHING] : types.filter(isType),
+    enabled: given.enabled !== false,
+    secret: secret === '' ? null : secret,
+  };
+}
+
+export const listWebhooks = async (ctx: Context, shop: ShopKey) => (await listEndpoints(ctx, storeOf(shop))).map(webhookBody);
+
+export const getWebhook = async (ctx: Context, shop: ShopKey, endpointId: string) =>
+  webhookBody(await getEndpoint(ctx, { ...storeOf(shop), endpointId }));
+
+/** With its secret, which is the plugin's own if it brought one. */
+export async function createWebhook(ctx: Context, shop: ShopKey, body: unknown) {
+  const { secret, ...given } = readWebhook(body);
+  const by = { name: shop.name, userId: null };
+  const chosen = secret ?? base62(32, ctx.random);
+  const write = await planEndpoint(ctx, { ...storeOf(shop), ...given, description: shop.name, secret: chosen, by });
+  const made = await ctx.db.begin(write);
+  return { ...webhookBody(made), secret: made.secret };
+}
+
+export async function updateWebhook(ctx: Context, shop: ShopKey, endpointId: string, body: unknown) {
+  const given = readWebhook(body);
+  const write = await planUpdate(ctx, { ...storeOf(shop), endpointId, ...given, by: { name: shop.name, userId: null } });
+  return webhookBody(await ctx.db.begin(write));
+}
+
+export async function deleteWebhook(ctx: Context, shop: ShopKey, endpointId: string): Promise<null> {
+  await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...storeOf(shop), endpointId }));
+  return null;
+}

@@ -1,0 +1,86 @@
+/** Payments that a shop requested, with what its plugin said about them. */
+import type { Context } from '../context.ts';
+import type { Coin, Mode } from '../core/coin.ts';
+import { COINS } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import { asBoolean, asList, asObject, asText } from '../core/stored-json.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { queueShop } from '../payments/shop-queue.ts';
+import type { ShopDialect } from './shop-keys.ts';
+
+/** What the plugin asked for and reads back. */
+export type Checkout = {
+  redirectUrl: string | null;
+  redirectAutomatically: boolean;
+  language: string | null;
+  /** The coins that may be chosen. */
+  coins: readonly Coin[];
+};
+export type ShopInvoice = {
+  paymentId: string;
+  orderId: string | null;
+  /** JSON text, as it was sent. */
+  metadata: string;
+  checkout: Checkout;
+};
+type Owner = { merchantId: string; mode: Mode };
+
+const columns = (sql: Sql | Tx) => sql`payment_id as "paymentId", order_id as "orderId", metadata::text as metadata, checkout`;
+const invoiceOf = ({ checkout, ...row }: Omit<ShopInvoice, 'checkout'> & { checkout: unknown }): ShopInvoice => {
+  const stored = asObject(checkout);
+  return {
+    ...row,
+    checkout: {
+      redirectUrl: asText(stored.redirectUrl),
+      redirectAutomatically: asBoolean(stored.redirectAutomatically) ?? false,
+      language: asText(stored.language),
+      coins: COINS.filter((coin) => asList(stored.coins).includes(coin)),
+    },
+  };
+};
+
+/** Stores what the plugin said, in the transaction that creates the payment. */
+export async function addInvoice(
+  tx: Tx,
+  { merchantId, mode, dialect, shopId, invoice }: Owner & { dialect: ShopDialect; shopId: string; invoice: ShopInvoice },
+): Promise<void> {
+  await tx`
+    insert into shop_invoices (payment_id, merchant_id, mode, dialect, shop_key_id, order_id, metadata, checkout)
+    values (${invoice.paymentId}, ${merchantId}, ${mode}, ${dialect}, ${shopId}, ${invoice.orderId}, ${invoice.metadata}::text::json,
+      ${tx.json({ v: 1, ...invoice.checkout } as never)})`;
+  await tx`${queueShop(tx, tx`(select id, merchant_id, request from payments where id = ${invoice.paymentId})`)}`;
+}
+
+/** Errors: payment_not_found. */
+export async function getInvoice(
+  ctx: Context,
+  { merchantId, mode, dialect, paymentId }: Owner & { dialect: ShopDialect; paymentId: string },
+): Promise<ShopInvoice> {
+  const { sql } = ctx.db;
+  const [row] = await sql<Parameters<typeof invoiceOf>[0][]>`
+    select ${columns(sql)} from shop_invoices
+    where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}`;
+  if (!row) throw new Problem('payment_not_found', { id: paymentId });
+  return invoiceOf(row);
+}
+
+/** A page of invoices, newest first; of some orders, if any are named. */
+export async function listInvoices(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    dialect,
+    orderIds,
+    skip,
+    take,
+  }: Owner & { dialect: ShopDialect; orderIds: readonly string[]; skip: number; take: number },
+): Promise<ShopInvoice[]> {
+  const { sql } = ctx.db;
+  const rows = await sql<Parameters<typeof invoiceOf>[0][]>`
+    select ${columns(sql)} from shop_invoices
+    where merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}
+      ${orderIds.length === 0 ? sql`` : sql`and order_id = any(${orderIds as string[]}::text[])`}
+    order by created_at desc, payment_id desc limit ${take} offset ${skip}`;
+  return rows.map(invoiceOf);
+}

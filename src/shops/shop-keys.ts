@@ -1,0 +1,135 @@
+/** The keys of connected shops: one for each shop, for one store, with exactly the permissions that its plugin expects. */
+import { hash as digestOf } from 'node:crypto';
+import { type Context, perContext } from '../context.ts';
+import type { Mode } from '../core/coin.ts';
+import { base62, newId } from '../core/id.ts';
+import type { Plan } from '../core/plan.ts';
+import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
+import { keyChecksum } from '../keys/keys.ts';
+import { getMerchant } from '../merchants/merchants.ts';
+import { notifyMembers } from '../notices/notices.ts';
+import type { Platform } from './permissions.ts';
+
+/** Which protocol a key belongs to. */
+export type ShopDialect = 'greenfield' | 'commerce';
+export type ShopKey = {
+  id: string;
+  merchantId: string;
+  mode: Mode;
+  plan: Plan;
+  name: string;
+  permissions: readonly string[];
+  /** The site of the shop, if it is known: it may show payment pages in a frame. */
+  origin: string | null;
+};
+export type ListedShop = Pick<ShopKey, 'id' | 'mode' | 'name' | 'permissions' | 'origin'> & {
+  platform: Platform | 'other';
+  dialect: ShopDialect;
+  hint: string;
+  createdBy: string | null;
+  createdAt: Date;
+  lastUsedAt: Date | null;
+};
+
+const SHAPE = /^shop_(live|test)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
+const hashOf = (key: string): string => digestOf('sha256', key, 'hex');
+/** The most connected shops of a merchant in a mode. */
+const MOST_SHOPS = 50;
+
+/** A store is a merchant in one mode. */
+export const storeIdOf = ({ merchantId, mode }: { merchantId: string; mode: Mode }): string => merchantId.replace(/^mer/, mode);
+
+/** A disconnected shop is refused within this time. */
+const CACHE_MS = 1_000;
+const cacheOf = perContext(() => new Map<string, { at: number; key: Promise<ShopKey | null> }>());
+
+/** The shop that a key belongs to; null when the key is malformed, unknown, disconnected, or of another protocol. At most a second old. */
+export function findShopKey(ctx: Context, { text, dialect }: { text: string; dialect: ShopDialect }): Promise<ShopKey | null> {
+  const shape = text.length > 64 ? null : SHAPE.exec(text);
+  if (!shape || keyChecksum(`shop_${shape[1]}_${shape[2]}`) !== shape[3]) return Promise.resolve(null);
+  const hash = hashOf(text);
+  const cache = cacheOf(ctx);
+  const name = `${dialect} ${hash}`;
+  const at = ctx.clock.monotonicMs();
+  const hit = cache.get(name);
+  if (hit && at - hit.at < CACHE_MS) return hit.key;
+  if (cache.size > 10_000) cache.clear();
+  const key = readShopKey(ctx, Buffer.from(hash, 'hex'), dialect);
+  cache.set(name, { at, key });
+  key.catch(() => cache.delete(name));
+  return key;
+}
+
+async function readShopKey({ db: { sql } }: Context, hash: Buffer, dialect: ShopDialect): Promise<ShopKey | null> {
+  const [row] = await sql<ShopKey[]>`
+    with used as (
+      update shop_keys set last_used_at = clock_timestamp()
+      where hash = ${hash} and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute')
+    )
+    select k.id, k.merchant_id as "merchantId", k.mode, m.plan, k.name, k.permissions, k.origin
+    from shop_keys k join merchants m on m.id = k.merchant_id
+    where k.hash = ${hash} and k.dialect = ${dialect} and k.revoked_at is null`;
+  return row ?? null;
+}
+
+export type NewShop = {
+  merchantId: string;
+  mode: Mode;
+  platform: Platform | 'other';
+  name: string;
+  permissions: readonly string[];
+  origin?: string | null;
+  dialect?: ShopDialect;
+  /** The name of the member, and their ID; null for the operator. */
+  createdBy?: string | null;
+  actorId?: string | null;
+};
+
+/** Connects a shop. Its key is shown once. Owners are notified of a live one. Errors: merchant_not_found, key_limit_reached. */
+export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<{ shopId: string; apiKey: string; storeId: string }> {
+  const { merchantId, mode, platform, permissions, origin = null, dialect = 'greenfield', createdBy = null, actorId = null } = shop;
+  const name =
+    shop.name
+      .replace(/\p{Cc}/gu, ' ')
+      .trim()
+      .slice(0, 100) || 'Shop';
+  await getMerchant(ctx, { merchantId });
+  // Of two concurrent calls, only one may take the last place.
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`shops ${merchantId} ${mode}`}, 0))`;
+  const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
+    select count(*) from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null`;
+  if (count >= MOST_SHOPS) throw new Problem('key_limit_reached', { limit: MOST_SHOPS, mode });
+  const body = `shop_${mode}_${base62(32, ctx.random)}`;
+  const apiKey = body + keyChecksum(body);
+  const shopId = newId('shp', ctx.random);
+  await tx`
+    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions, origin, created_by)
+    values (${shopId}, ${merchantId}, ${mode}, ${dialect}, ${platform}, ${name}, ${Buffer.from(hashOf(apiKey), 'hex')},
+      ${`${apiKey.slice(0, 10)}…${apiKey.slice(-4)}`}, ${permissions as string[]}, ${origin}, ${createdBy})`;
+  if (mode === 'live') {
+    const detail = { name, by: createdBy ?? 'The operator' };
+    await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
+  }
+  return { shopId, apiKey, storeId: storeIdOf({ merchantId, mode }) };
+}
+
+/** The connected shops of a merchant in a mode, newest first. */
+export const listShops = ({ db: { sql } }: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<ListedShop[]> =>
+  sql<ListedShop[]>`
+    select id, mode, dialect, platform, name, hint, permissions, origin, created_by as "createdBy", created_at as "createdAt",
+      last_used_at as "lastUsedAt"
+    from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null
+    order by created_at desc, id limit ${MOST_SHOPS}`;
+
+/** Disconnects a shop: its key stops within a second. Payments that it requested stay. Errors: key_not_found. */
+export async function disconnectShop(
+  tx: Tx,
+  { merchantId, mode, shopId }: { merchantId: string; mode: Mode; shopId: string },
+): Promise<{ name: string }> {
+  const [row] = await tx<{ name: string }[]>`
+    update shop_keys set revoked_at = clock_timestamp()
+    where id = ${shopId} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null returning name`;
+  if (!row) throw new Problem('key_not_found', { id: shopId }, { param: 'shop' });
+  return row;
+}

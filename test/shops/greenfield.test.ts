@@ -1,0 +1,241 @@
+/** The protocol of BTCPay's plugins: recorded calls, fields, marks, errors, and that a key opens nothing else. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
+import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { startReceiver } from '../kit/receiver.ts';
+import { checkReads, type FlowCall, readFlow, readShopFile, type ShopClient, type ShopReply, shopClient } from '../kit/shop-flows.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp({ FIAT: 'static:EUR=0.90,JPY=150', LOG_LEVEL: 'fatal' });
+});
+after(() => app?.stop());
+
+type Shop = { merchantId: string; shopId: string; key: string; store: string; call: ShopClient; testSecret: string };
+async function openShop(platform: Platform = 'woocommerce', mode: 'test' | 'live' = 'test'): Promise<Shop> {
+  const { ctx } = app.app;
+  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
+  const shop = { merchantId, mode, platform, name: 'Shop', permissions: PLATFORM_PERMISSIONS[platform] };
+  const { apiKey, storeId, shopId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
+  const call = shopClient(`${app.url}/btcpay`, apiKey);
+  return { merchantId, shopId, key: apiKey, store: storeId, call, testSecret: keys.testSecret };
+}
+const ok = ({ status, json, text }: ShopReply): any => {
+  assert.equal(status, 200, text);
+  return json;
+};
+const order = (more: object = {}) => ({ amount: '30.00', currency: 'EUR', metadata: { orderId: '12' }, checkout: {}, ...more });
+
+for (const [name, platform] of [
+  ['woocommerce-2.8.0', 'woocommerce'],
+  ['magento2-2.0.11', 'magento'],
+  ['prestashop-6', 'prestashop'],
+  ['opencart-4.2.2', 'opencart'],
+] as const) {
+  test(`every recorded call of ${platform} is answered with 200 and what the plugin reads`, async () => {
+    const shop = await openShop(platform);
+    const receiver = await startReceiver();
+    const known: Record<string, string> = { KEY: shop.key, STORE: shop.store };
+    const fill = (text: string) => text.replace(/\{(KEY|STORE|INVOICE|WEBHOOK)\}/g, (_, part: string) => known[part] ?? '');
+    const calls = readFlow(name).steps.filter((step): step is FlowCall => step.kind === 'call');
+    for (const step of calls) {
+      const { method, path, body } = step.request;
+      if (path.includes('/pull-payments') || path.endsWith('/status')) continue;
+      const sent = path.endsWith('/webhooks') && body ? { ...body, url: receiver.url } : body;
+      const reply = await shop.call(method, fill(path), sent);
+      const read = ok(reply);
+      checkReads(step, read);
+      if (method === 'POST' && path.endsWith('/invoices')) {
+        known.INVOICE = read.id;
+        assert.deepEqual(read.metadata, body.metadata);
+        assert.equal(read.checkout.redirectURL, body.checkout.redirectURL);
+        assert.equal(read.checkoutLink, `http://localhost:3000/btcpay/i/${read.id}`);
+        await fetch(`${app.url}/v1/test/payments/${read.id}/simulate`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${shop.testSecret}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ scenario: 'success', currency: 'BTC' }),
+        }).then((answer) => assert.equal(answer.status, 200));
+        await eventually(
+          () => shop.call('GET', `/api/v1/stores/${shop.store}/invoices/${read.id}`),
+          ({ json }) => json.status === 'Settled',
+        );
+      }
+      if (method === 'POST' && path.endsWith('/webhooks')) {
+        known.WEBHOOK = read.id;
+        if (body.secret) assert.equal(read.secret, body.secret, 'the secret of the plugin is taken as it is');
+      }
+    }
+    await receiver.stop();
+  });
+}
+
+test('a key shows exactly the permissions that its plugin expects, each with the store', async () => {
+  const { plugins } = readShopFile('permissions');
+  for (const [platform, name] of [
+    ['woocommerce', 'woocommerce'],
+    ['magento', 'magento2'],
+    ['prestashop', 'prestashop'],
+  ] as const) {
+    const shop = await openShop(platform);
+    const { permissions } = ok(await shop.call('GET', '/api/v1/api-keys/current'));
+    const expected = [...plugins[name].exact, ...plugins[name].may_also].map((permission) => `${permission}:${shop.store}`);
+    assert.deepEqual([...permissions].sort(), expected.sort());
+  }
+});
+
+test('metadata is any JSON of up to 16 kB, and comes back as it was', async () => {
+  const { call } = await openShop();
+  const metadata = '{"z":1.10,"a":[true,null,{"deep":"ü\\u2028"}],"big":12345678901234567890,"text":"{\\"json\\":1}","2":"b","1":"a"}';
+  const made = await call('POST', '/api/v1/invoices', `{"amount":"1","currency":"USD","metadata":${metadata}}`);
+  const { id } = ok(made);
+  const read = await call('GET', `/api/v1/invoices/${id}`);
+  for (const { text } of [made, read]) {
+    for (const part of ['"z":1.10', '"big":12345678901234567890', '"text":"{\\"json\\":1}"']) assert.ok(text.includes(part), text);
+    assert.deepEqual(JSON.parse(text).metadata, JSON.parse(metadata));
+  }
+  const large = (length: number) => order({ metadata: { orderId: '1', filler: 'x'.repeat(length) } });
+  ok(await call('POST', '/api/v1/invoices', large(16_000)));
+  const refused = await call('POST', '/api/v1/invoices', large(16_384));
+  assert.deepEqual([refused.status, refused.json[0].path], [422, 'Metadata']);
+});
+
+test('amounts are rounded half up to the currency, and shown as text', async () => {
+  const { call } = await openShop();
+  const amountOf = async (amount: unknown, currency: string) =>
+    ok(await call('POST', '/api/v1/invoices', order({ amount, currency }))).amount;
+  assert.equal(await amountOf('30', 'EUR'), '30.00');
+  assert.equal(await amountOf('30.00000000', 'EUR'), '30.00');
+  assert.equal(await amountOf('19.995', 'USD'), '20.00');
+  assert.equal(await amountOf('19.99499999', 'USD'), '19.99');
+  assert.equal(await amountOf(4.99, 'USD'), '4.99');
+  assert.equal(await amountOf('1500.5', 'JPY'), '1501');
+  assert.equal(await amountOf('0.0005', 'BTC'), '0.00050000');
+});
+
+test('faults are named, all at once', async () => {
+  const { call } = await openShop();
+  const paths = async (body: object): Promise<string[]> => {
+    const { status, json } = await call('POST', '/api/v1/invoices', body);
+    assert.equal(status, 422);
+    for (const { message } of json) assert.ok(message.length > 5);
+    return json.map(({ path }: { path: string }) => path);
+  };
+  assert.deepEqual(await paths(order({ amount: null })), ['Amount']);
+  assert.deepEqual(await paths(order({ amount: '0' })), ['Amount']);
+  assert.deepEqual(await paths(order({ currency: 'XXX' })), ['Currency']);
+  assert.deepEqual(await paths(order({ metadata: [] })), ['Metadata']);
+  assert.deepEqual(await paths(order({ checkout: { paymentMethods: ['XMR-CHAIN'] } })), ['checkout.paymentMethods']);
+  assert.deepEqual(await paths(order({ checkout: { redirectURL: 'javascript:alert(1)' } })), ['checkout.redirectURL']);
+  assert.deepEqual(await paths(order({ checkout: { paymentTolerance: 7 } })), ['checkout.paymentTolerance']);
+  assert.deepEqual(await paths({ amount: 'x', currency: 'XXX' }), ['Currency', 'Amount']);
+  const wrong = await call('POST', '/api/v1/invoices', '{"amount":');
+  assert.deepEqual([wrong.status, wrong.json.code], [400, 'invalid-json']);
+});
+
+test('only the named methods can be chosen, in any spelling', async () => {
+  const { call } = await openShop();
+  for (const asked of [
+    ['BTC', 'LTC'],
+    ['BTC-CHAIN', 'LTC-CHAIN'],
+    ['BTC_CHAIN', 'LTC_CHAIN'],
+    ['btc-OnChain', 'LTC'],
+  ]) {
+    const made = ok(await call('POST', '/api/v1/invoices', order({ checkout: { paymentMethods: asked } })));
+    assert.deepEqual(made.checkout.paymentMethods, ['BTC-CHAIN', 'LTC-CHAIN']);
+    const page = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
+    assert.ok(page.includes('value="LTC"') && !page.includes('value="DOGE"'), 'the page offers these coins only');
+  }
+});
+
+test('orders are found by their number, repeated ones too', async () => {
+  const { call, store } = await openShop('magento');
+  const ids: string[] = [];
+  for (const orderId of ['000000042', '000000043', '000000044'])
+    ids.push(ok(await call('POST', `/api/v1/stores/${store}/invoices`, order({ metadata: { orderId } }))).id);
+  const found = async (query: string) =>
+    ok(await call('GET', `/api/v1/stores/${store}/invoices?${query}`)).map(({ id }: { id: string }) => id);
+  assert.deepEqual(await found('orderId=000000043'), [ids[1]]);
+  assert.deepEqual(await found('orderId=000000042&orderId=000000044'), [ids[2], ids[0]]);
+  assert.deepEqual(await found('take=2'), [ids[2], ids[1]]);
+  assert.deepEqual(await found('skip=2'), [ids[0]]);
+  assert.deepEqual(await found('orderId=nobody'), []);
+});
+
+test('webhooks are created, listed, changed and deleted, apart from those of the API', async () => {
+  const { call, store, testSecret } = await openShop();
+  const url = 'http://127.0.0.1:9/index.php?route=extension/btcpay/payment/btcpay|callback';
+  const path = `/api/v1/stores/${store}/webhooks`;
+  const made = ok(await call('POST', path, { url, authorizedEvents: { everything: true }, secret: 'a secret of the shop' }));
+  assert.deepEqual([made.url, made.secret, made.enabled, made.automaticRedelivery], [url, 'a secret of the shop', true, true]);
+  assert.deepEqual(made.authorizedEvents, { everything: true, specificEvents: [] });
+  const { secret, ...shown } = made;
+  assert.deepEqual(ok(await call('GET', path)), [shown]);
+  assert.deepEqual(ok(await call('GET', `/api/v1/webhooks/${made.id}`)), shown);
+  const events = { everything: false, specificEvents: ['InvoiceSettled', 'InvoiceUnheardOf'] };
+  const changed = ok(await call('PUT', `${path}/${made.id}`, { url, enabled: false, authorizedEvents: events }));
+  assert.deepEqual(changed, { ...shown, enabled: false, authorizedEvents: events });
+  assert.deepEqual((await app.as(testSecret).get('/v1/webhook_endpoints')).json.data, [], 'they are not endpoints of the API');
+  assert.equal((await app.as(testSecret).delete(`/v1/webhook_endpoints/${made.id}`)).status, 404);
+  ok(await call('DELETE', `${path}/${made.id}`));
+  const gone = await call('GET', `${path}/${made.id}`);
+  assert.deepEqual([gone.status, gone.json.code], [404, 'webhook-not-found']);
+  const wrong = await call('POST', path, { url: 'https://10.0.0.1/hook', authorizedEvents: { everything: true } });
+  assert.deepEqual([wrong.status, wrong.json[0].path], [422, 'Url']);
+});
+
+test('what Florin does not have answers 501 with a sentence, never 404', async () => {
+  const { call, store } = await openShop();
+  for (const [method, path] of [
+    ['GET', `/api/v1/stores/${store}/lightning/BTC/info`],
+    ['POST', `/api/v1/stores/${store}/payouts`],
+    ['GET', `/api/v1/stores/${store}/pull-payments`],
+    ['POST', `/api/v1/stores/${store}/invoices/pay_1/refund`],
+    ['GET', `/api/v1/stores/${store}/payment-requests`],
+    ['GET', `/api/v1/users/me`],
+    ['GET', `/api/v1/stores/${store}/apps`],
+    ['GET', `/api/v1/stores/${store}/rates`],
+    ['GET', '/api/v1/nothing'],
+  ] as const) {
+    const reply = await call(method, path, method === 'POST' ? {} : undefined);
+    assert.deepEqual([path, reply.status, reply.json.code], [path, 501, 'not-supported']);
+    assert.match(reply.json.message, /^[A-Z].{20,}\.$/);
+  }
+});
+
+test('errors have the recorded form', async () => {
+  const { cases } = readShopFile('errors');
+  const body = (when: string) => cases.find((one: { when: string }) => one.when === when).body;
+  const shop = await openShop('opencart');
+  for (const key of [null, 'x', `${shop.key.slice(0, -1)}_`, shop.testSecret]) {
+    const reply = await shopClient(`${app.url}/btcpay`, key)('GET', '/api/v1/stores');
+    assert.deepEqual([reply.status, reply.json], [401, body('no or wrong key')]);
+  }
+  const unknown = await shop.call('GET', `/api/v1/stores/${shop.store}/invoices/nobody`);
+  assert.deepEqual([unknown.status, unknown.json], [404, body('invoice unknown')]);
+  const foreign = await shop.call('GET', `/api/v1/stores/${(await openShop()).store}/invoices`);
+  assert.deepEqual(
+    [foreign.status, foreign.json.code, foreign.json.missingPermission],
+    [403, 'missing-permission', 'btcpay.store.canviewinvoices'],
+  );
+});
+
+test('a disconnected shop is refused', async () => {
+  const shop = await openShop();
+  ok(await shop.call('GET', '/api/v1/stores'));
+  await app.app.ctx.db.begin((tx) => disconnectShop(tx, { merchantId: shop.merchantId, mode: 'test', shopId: shop.shopId }));
+  await eventually(
+    () => shop.call('GET', '/api/v1/stores'),
+    ({ status }) => status === 401,
+  );
+});
+
+test('a repeated request with an Idempotency-Key creates one invoice', async () => {
+  const { call } = await openShop();
+  const key = { 'idempotency-key': 'order 12' };
+  const first = ok(await call('POST', '/api/v1/invoices', order(), key));
+  assert.equal(ok(await call('POST', '/api/v1/invoices', order(), key)).id, first.id);
+  assert.notEqual(ok(await call('POST', '/api/v1/invoices', order())).id, first.id);
+});
