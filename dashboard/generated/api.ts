@@ -5,10 +5,10 @@ export type PaymentNetwork = 'bitcoin' | 'ethereum' | 'litecoin' | 'dash' | 'dog
 export type Mode = 'live' | 'test';
 export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
-export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid';
+export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid';
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
 export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
-export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed';
+export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
 export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
 export type Verifier = 'node' | 'proof_of_work';
 export type KeyKind = 'secret' | 'public';
@@ -203,7 +203,7 @@ export type Api = {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | undefined;
     };
     body: undefined;
     reply: {
@@ -339,7 +339,7 @@ export type Api = {
         payments: number;
       }[];
       failures: {
-        reason: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'expired' | 'failed' | 'cancelled';
+        reason: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'expired' | 'failed' | 'cancelled';
         payments: number;
       }[];
       attention: {
@@ -1039,7 +1039,7 @@ export type Api = {
       starting_after?: string | undefined;
       status?: PaymentStatus | undefined;
       currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | undefined;
-      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
       at_least?: string | undefined;
       at_most?: string | undefined;
       from?: string | undefined;
@@ -1702,7 +1702,7 @@ export type Api = {
     query: {
       status?: PaymentStatus | undefined;
       currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | undefined;
-      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
       at_least?: string | undefined;
       at_most?: string | undefined;
       from?: string | undefined;

@@ -1,4 +1,4 @@
-/** Payments that need a decision: underpaid, overpaid, late, canceled too late, or with a refund request. One at a time or many at once. */
+/** Payments that need a decision: underpaid, overpaid, late, in a wrong coin, canceled too late, or with a refund request. One at a time or many at once. */
 import { useState } from 'react';
 import type { PaymentException } from '../generated/api.ts';
 import { type CoinAmount, isSome, sumText } from '../lib/amount.ts';
@@ -167,7 +167,7 @@ export function Screen() {
         columns={columns}
         none={{
           title: 'No payments need a decision',
-          words: 'Underpaid, overpaid and late payments appear here, and refund requests from customers.',
+          words: 'Underpaid, overpaid and late payments appear here, money on a wrong network, and refund requests from customers.',
         }}
         unmatched={filters.exception === '' ? null : { title: 'No payments with this reason', clear, act: 'Show all reasons' }}
       />

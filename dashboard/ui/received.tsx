@@ -9,6 +9,8 @@ export type Uncounted = CoinAmount & { state: 'held' | 'rejected' | 'refunded' }
 export function uncountedWord(state: Uncounted['state'], exceptions: readonly (PaymentException | null)[]): string {
   if (state === 'rejected') return 'Rejected';
   if (state === 'refunded') return 'Refunded';
+  if (exceptions.includes('wrong_network')) return 'On another network, on hold';
+  if (exceptions.includes('wrong_token')) return 'In another coin, on hold';
   if (exceptions.includes('late')) return 'Arrived late, on hold';
   return exceptions.includes('paid_after_cancel') ? 'Arrived after the payment closed, on hold' : 'On hold';
 }

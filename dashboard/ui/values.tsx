@@ -97,6 +97,8 @@ export const EXCEPTION_WORDS: Readonly<Record<PaymentException, string>> = {
   reorged: 'Reversed',
   replaced: 'Replaced',
   paid_after_cancel: 'Paid after cancellation',
+  wrong_network: 'Wrong network',
+  wrong_token: 'Wrong coin',
   late: 'Late',
   underpaid: 'Underpaid',
   overpaid: 'Overpaid',

@@ -1,13 +1,13 @@
 /** Deposit addresses, address checks and payment URIs of every coin, by the rules of its family. */
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
-import { CHAIN, COIN, type Coin, chainOf, FAMILIES, type Family, kindOf, NETWORKS, type Network } from '../core/coin.ts';
+import { CHAIN, COIN, type Coin, chainOf, contractOf, FAMILIES, type Family, kindOf, NETWORKS, type Network } from '../core/coin.ts';
 import { invariant } from '../core/invariant.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { addressOfOutput, outputScript, reasonOf, scriptOfAddress } from './bitcoin/address.ts';
 import { type BitcoinScript, isBitcoinLike, PARAMS } from './bitcoin/params.ts';
-import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress, tokenUri } from './ethereum/address.ts';
+import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress, tokenUri, transferCall } from './ethereum/address.ts';
 
 /** What an account key pays to: an output script, or an account of an Ethereum-like chain. */
 export type Script = BitcoinScript | 'eoa';
@@ -99,23 +99,33 @@ function elsewhere(text: string, family: Family, network: Network): string | nul
  * The payment URI: BIP-321 and its grammar for the other coins (address and amount only: labels break wallets), ERC-681 for accounts.
  * Lower case, no exponent.
  */
-export function paymentUri({
-  coin,
-  address,
-  units,
-  network,
-  ethChainId,
-}: {
-  coin: Coin;
-  address: string;
-  units: bigint;
-  network: Network;
-  ethChainId: number;
-}): string {
-  const { kind, chain, chainIds, scheme } = chainOf(coin);
+export function paymentUri(asked: Asked): string {
+  const { coin, address, units } = asked;
+  const { kind, scheme } = chainOf(coin);
   // Some forms of address begin with the scheme.
   if (kind !== 'ethereum') return `${address.includes(':') ? address : `${scheme}:${address}`}?amount=${formatUnits(coin, units)}`;
-  const chainId = chain === CHAIN.ethereum.chain ? ethChainId : chainIds![network];
-  const { contract } = COIN[coin];
+  const [chainId, contract] = [chainIdOf(asked), contractFor(asked)];
   return contract === null ? ethereumUri({ address, units, chainId }) : tokenUri({ contract, address, units, chainId });
+}
+
+/** What a payer is asked to send. `ethChainId` is that of the Ethereum node, which decides on private networks. */
+type Asked = { coin: Coin; address: string; units: bigint; network: Network; ethChainId: number };
+const chainIdOf = ({ coin, network, ethChainId }: Asked): number => {
+  const { chain, chainIds } = chainOf(coin);
+  return chain === CHAIN.ethereum.chain ? ethChainId : chainIds![network];
+};
+
+/** A token never becomes a payment in the native coin, whatever the network. */
+const contractFor = ({ coin, network }: Asked): string | null => contractOf(coin, network) ?? COIN[coin].contract;
+
+/** The same as a transaction for a browser wallet (EIP-1193): amount, chain and token are fixed. Null where there are no such wallets. */
+export function walletRequest(asked: Asked): { chainId: string; to: string; value: string; data: string } | null {
+  const { coin, address, units } = asked;
+  if (kindOf(coin) !== 'ethereum') return null;
+  const contract = contractFor(asked);
+  const hex = (value: bigint | number): string => `0x${value.toString(16)}`;
+  const chainId = hex(chainIdOf(asked));
+  return contract === null
+    ? { chainId, to: address, value: hex(units), data: '0x' }
+    : { chainId, to: contract, value: '0x0', data: transferCall({ address, units }) };
 }

@@ -2,7 +2,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { addMs, MINUTE_MS } from '../core/clock.ts';
-import { COIN, COINS, type Coin, kindOf } from '../core/coin.ts';
+import { COIN, COINS, type Coin, isToken, kindOf } from '../core/coin.ts';
 import { dueUnit } from '../core/money.ts';
 import type { Tip, Transfer } from '../core/payment.ts';
 
@@ -17,6 +17,8 @@ export const SCENARIOS = [
   'replaced',
   'expired',
   'reversed',
+  'wrong_network',
+  'wrong_token',
 ] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
@@ -25,12 +27,24 @@ export const testIdentifier = (coin: Coin, scenario: string): string => `test_${
 
 /** The coin and the scenario of a test identifier; null if it names no coin. Without a chain, `test_usdc_success` is on the first one. */
 export function scenarioFromText(text: string | null): { coin: Coin; name: string } | null {
-  const match = text === null ? null : /^test_([a-z_]+)_([a-z]+)$/.exec(text);
+  const match = text === null ? null : /^test_([a-z_]+?)_(wrong_network|wrong_token|[a-z]+)$/.exec(text);
   if (!match) return null;
   const [, named, scenario] = match;
   const coin = COINS.find((one) => testIdentifier(one, scenario!) === text) ?? COINS.find((one) => COIN[one].asset.toLowerCase() === named);
   return coin ? { coin, name: scenario! } : null;
 }
+
+/** In which other coin the payer of a scenario pays: the same asset on another network, or another token on the same one. */
+function wrongCoin(scenario: string, coin: Coin): Coin | null {
+  const { family, chain, asset } = COIN[coin];
+  const others = COINS.filter((one) => COIN[one].family === family && one !== coin && isToken(one));
+  const [there, here] = [others.filter((one) => COIN[one].chain !== chain), others.filter((one) => COIN[one].chain === chain)];
+  if (scenario === 'wrong_network') return there.find((one) => COIN[one].asset === asset) ?? there[0] ?? null;
+  return scenario === 'wrong_token' ? (here[0] ?? null) : null;
+}
+/** The scenarios that a coin can play: its wallet must be able to receive another one. */
+export const scenariosOf = (coin: Coin): readonly Scenario[] =>
+  SCENARIOS.filter((one) => (one !== 'wrong_network' && one !== 'wrong_token') || wrongCoin(one, coin) !== null);
 
 /** In the place of a scenario: the payer chose a coin on the page, and nothing has been simulated yet. */
 export const WAITING = 'waiting';
@@ -56,7 +70,7 @@ const DEEP = 1_000;
 const STEP_MS = 500;
 const SLOW_MS = 10 * MINUTE_MS;
 
-type Moment = { paymentId: string; windowEndsAt: Date; completedAt: Date | null; now: Date };
+type Moment = { paymentId: string; targetUsdCents: bigint; windowEndsAt: Date; completedAt: Date | null; now: Date };
 
 /** What the simulated chain of a payment shows at `now`, from all that its payer has done; null when that is nothing. */
 export function simulate(plays: readonly Play[], moment: Moment): Observation | null {
@@ -122,13 +136,25 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, number 
   return { elapsed, hash, mined, at, seen, chain, confirmedLater };
 }
 
+/** The amount in another coin: the same of the same asset, otherwise as many units as the payment has dollars. */
+function unitsIn(other: Coin, { coin, units, targetUsdCents }: OnePlay): bigint {
+  const scale = 10n ** BigInt(COIN[other].decimals);
+  if (COIN[other].asset !== COIN[coin].asset) return (targetUsdCents * scale) / 100n;
+  return (units * scale) / 10n ** BigInt(COIN[coin].decimals);
+}
+
 /** What one play shows at `now`, so that every process sees the same chain. */
-function simulatePlay(play: OnePlay): Observation {
+function simulatePlay(played: OnePlay): Observation {
+  const other = wrongCoin(played.scenario, played.coin);
+  const play = other ? { ...played, coin: other, units: unitsIn(other, played) } : played;
   const { scenario, startedAt, windowEndsAt, completedAt, now } = play;
   const { elapsed, hash, mined, at, seen, chain, confirmedLater } = chainOfPlay(play);
   switch (scenario as Scenario) {
     case 'success':
       return confirmedLater(FULL, STEP_MS);
+    case 'wrong_network':
+    case 'wrong_token':
+      return other === null ? chain([]) : confirmedLater(FULL, STEP_MS);
     case 'slow':
       return confirmedLater(FULL, SLOW_MS);
     case 'overpaid':

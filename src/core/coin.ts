@@ -67,6 +67,11 @@ type ChainRow = {
   coinbaseMaturity: number;
   feeUnit: string;
   confirmations: readonly ConfirmationTier[];
+  /** What a customer usually pays the network for a transfer of a token, in US cents. Shown where the network can be chosen. */
+  usualFeeCents?: number;
+  /** How long a block usually takes until its network calls it safe, and final. */
+  safeSeconds?: number;
+  finalSeconds?: number;
   /** Where the public block explorer shows a transaction, followed by its ID. Florin links there and never sends it requests. */
   explorer: Readonly<Partial<Record<Network, string>>>;
 };
@@ -223,6 +228,9 @@ const CHAIN_ROWS = [
     coinbaseMaturity: 0,
     feeUnit: 'gwei/gas',
     confirmations: tiers([12], [32], ['safe', 32], ['finalized', 0]),
+    usualFeeCents: 30,
+    safeSeconds: 600,
+    finalSeconds: 960,
     explorer: { mainnet: 'https://etherscan.io/tx/', testnet: 'https://sepolia.etherscan.io/tx/' },
   },
   {
@@ -307,6 +315,9 @@ const CHAIN_ROWS = [
     coinbaseMaturity: 0,
     feeUnit: 'gwei/gas',
     confirmations: tiers([50], ['safe'], ['safe'], ['finalized']),
+    usualFeeCents: 1,
+    safeSeconds: 300,
+    finalSeconds: 1500,
     explorer: { mainnet: 'https://basescan.org/tx/', testnet: 'https://sepolia.basescan.org/tx/' },
   },
   {
@@ -328,6 +339,9 @@ const CHAIN_ROWS = [
     coinbaseMaturity: 0,
     feeUnit: 'gwei/gas',
     confirmations: tiers([40], ['safe'], ['safe'], ['finalized']),
+    usualFeeCents: 2,
+    safeSeconds: 300,
+    finalSeconds: 1080,
     explorer: { mainnet: 'https://arbiscan.io/tx/', testnet: 'https://sepolia.arbiscan.io/tx/' },
   },
   {
@@ -349,6 +363,9 @@ const CHAIN_ROWS = [
     coinbaseMaturity: 0,
     feeUnit: 'gwei/gas',
     confirmations: tiers([5], ['safe'], ['safe'], ['finalized']),
+    usualFeeCents: 1,
+    safeSeconds: 300,
+    finalSeconds: 1500,
     explorer: { mainnet: 'https://optimistic.etherscan.io/tx/', testnet: 'https://sepolia-optimism.etherscan.io/tx/' },
   },
   {
@@ -370,6 +387,8 @@ const CHAIN_ROWS = [
     coinbaseMaturity: 0,
     feeUnit: 'gwei/gas',
     confirmations: tiers(['finalized'], ['finalized'], ['finalized'], ['finalized', 30]),
+    usualFeeCents: 1,
+    finalSeconds: 12,
     explorer: { mainnet: 'https://polygonscan.com/tx/', testnet: 'https://amoy.polygonscan.com/tx/' },
   },
 ] as const satisfies readonly ChainRow[];

@@ -1,10 +1,11 @@
-/** What is unusual about a payment, most serious first: reorganized, replaced, paid after a cancel, late, underpaid, overpaid. */
+/** What is unusual about a payment, most serious first, such as a reorganization, money in a wrong coin, or too little of it. */
 import { isOverpaid } from './amounts.ts';
 import { isConfirmed, requirement } from './confirmation.ts';
 import type { Count, Judged } from './coverage.ts';
 import { REORGED_AFTER_MS } from './deadlines.ts';
 import type { Decided } from './decisions.ts';
 import { EXCEPTIONS, type Exception, type PaymentFacts, type PaymentStatus, type Tips, type Transfer } from './payment.ts';
+import { askedCoins, faultOfCoin } from './transfer.ts';
 
 /** The exceptions, most serious first. */
 export function exceptionsOf(
@@ -15,6 +16,8 @@ export function exceptionsOf(
   const { covered, receivedE8 } = counting;
   const { closedAt } = decided;
   const held = counting.held.filter(({ t }) => !decided.settledRefs.has(t.ref));
+  const asked = askedCoins(payment);
+  const wrong = new Set(held.flatMap(({ t, isAsked }) => (isAsked ? [] : [faultOfCoin(asked, t.coin)])));
   const found: Record<Exception, boolean> = {
     reorged: payment.completedAt
       ? isReversed(payment, payment.completedAt, { tips, ...counting })
@@ -28,9 +31,11 @@ export function exceptionsOf(
     replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
     paid_after_cancel:
       (goal === 'cancelled' || closedAt !== null) && held.some((j) => goal === 'cancelled' || j.seenMs > closedAt!.getTime()),
-    // Money in a coin that was not asked for never counts in time: the merchant decides about it like about late money.
+    wrong_network: wrong.has('wrong_network'),
+    wrong_token: wrong.has('wrong_token'),
     late:
-      closedAt === null && ((goal !== 'pending' && held.some((j) => !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
+      closedAt === null &&
+      ((goal !== 'pending' && held.some((j) => j.isAsked && !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
     underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
     overpaid: isOverpaid(payment, counting),
   };

@@ -5,8 +5,22 @@ export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired'
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number];
 
 /** Most serious first: the first one present is the payment's `exception`. */
-export const EXCEPTIONS = ['reorged', 'replaced', 'paid_after_cancel', 'late', 'underpaid', 'overpaid'] as const;
+export const EXCEPTIONS = [
+  'reorged',
+  'replaced',
+  'paid_after_cancel',
+  'wrong_network',
+  'wrong_token',
+  'late',
+  'underpaid',
+  'overpaid',
+] as const;
 export type Exception = (typeof EXCEPTIONS)[number];
+/** Money in a coin that was not asked for. It never counts on its own, at any time; the merchant may accept it while others still pay. */
+export const WRONG_COIN = ['wrong_network', 'wrong_token'] as const satisfies readonly Exception[];
+/** The exceptions whose money is on hold until the merchant decides. */
+export const ON_HOLD = ['late', 'paid_after_cancel', ...WRONG_COIN] as const satisfies readonly Exception[];
+export const hasWrongCoin = (exceptions: readonly Exception[]): boolean => WRONG_COIN.some((name) => exceptions.includes(name));
 
 /** Rules copied onto the payment when it is created; later changes of settings do not touch it. */
 export type Rules = {

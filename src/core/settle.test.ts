@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, E8_PER_USD, HEIGHT, minute, quote, rules, tip, transferOf } from '../../test/kit/facts.ts';
 import { addMs } from './clock.ts';
+import type { Coin } from './coin.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Tip, Transfer } from './payment.ts';
 import { settle } from './settle.ts';
 
@@ -92,6 +93,52 @@ for (const row of rows) {
     // The order of facts does not matter, and settling again takes no step.
     assert.deepEqual(settle(facts, list.toReversed(), { BTC: tip(now) }, now), result);
     assert.deepEqual(settle({ ...facts, status: result.status, completedAt: result.completedAt }, list, { BTC: tip(now) }, now).steps, []);
+  });
+}
+
+const OTHER_COINS = `
+asked  | paid           | from       | status     | exceptions            | after an accept
+ETH    | USDC@ethereum  | pending    | pending    | wrong_token           | completed
+ETH    | USDC@ethereum  | expired    | expired    | wrong_token           | completed
+BTC    | USDC@ethereum  | pending    | pending    | wrong_network         | completed
+BTC    | USDC@ethereum  | failed     | failed     | wrong_network         | completed
+ETH    | ETH USDC@ethereum | pending | completed  | wrong_token           | completed
+ETH    | USDC@ethereum  | completed  | completed  | reorged wrong_token   | completed
+`;
+for (const row of OTHER_COINS.trim().split('\n').slice(1)) {
+  const [asked, paid, from, status, exceptions, accepted] = row.split('|').map((cell) => cell.trim()) as [
+    Coin,
+    string,
+    PaymentStatus,
+    ...string[],
+  ];
+  test(`money in a coin that was not asked for: ${row.replace(/\s+/g, ' ')}`, () => {
+    const now = minute(62);
+    const facts: PaymentFacts = {
+      ...base,
+      status: from,
+      completedAt: from === 'completed' ? minute(6) : null,
+      quotes: [{ ...quote, coin: asked }],
+      rules: {
+        ...rules,
+        confirmations: { ...rules.confirmations, ETH: rules.confirmations.BTC, 'USDC@ethereum': rules.confirmations.BTC },
+      },
+    };
+    const list = paid.split(' ').map((coin, index) => ({ ...transferOf('100@5 x6', index), coin: coin as Coin }));
+    const tips = { BTC: tip(now), ETH: tip(now), 'USDC@ethereum': tip(now) };
+    const at = from === 'pending' ? minute(10) : now;
+    const result = settle(facts, list, tips, at);
+    assert.deepEqual([result.status, result.exceptions.join(' ')], [status, exceptions]);
+    // Neither time nor a setting for late money lets it count.
+    const lenient = settle({ ...facts, rules: { ...facts.rules, lateAcceptMinutes: 60 } }, list, tips, at);
+    assert.deepEqual([lenient.status, lenient.exceptions.join(' ')], [status, exceptions]);
+    const accept: Decision = { kind: 'accept', at, transfers: list.map((t) => t.ref) };
+    const after = settle({ ...facts, decisions: [accept] }, list, tips, at);
+    assert.equal(after.status, accepted);
+    assert.equal(
+      after.exceptions.some((name) => name.startsWith('wrong')),
+      false,
+    );
   });
 }
 
@@ -391,13 +438,16 @@ test('money in a coin that was not asked for never counts automatically, and wai
     settle({ ...base, ...more }, transfers, tips, minute(m));
   const held = [{ coin: 'ETH', state: 'held', units: wrong.units, usdE8: 500n * E8_PER_USD }];
   const open = at(10, [wrong]);
-  assert.deepEqual([open.status, open.exceptions, open.coin, open.receivedUsdE8], ['pending', [], 'BTC', 0n]);
+  assert.deepEqual([open.status, open.exceptions, open.coin, open.receivedUsdE8], ['pending', ['wrong_network'], 'BTC', 0n]);
   assert.deepEqual([open.uncounted, open.extension], [held, null], 'it moves no deadline');
-  assert.deepEqual([at(70, [wrong]).status, at(70, [wrong]).exceptions], ['expired', ['late']], 'the merchant hears of it');
+  assert.deepEqual([at(70, [wrong]).status, at(70, [wrong]).exceptions], ['expired', ['wrong_network']], 'the merchant is notified');
   const unpriced = { ...wrong, values: [] };
   assert.equal(at(70, [unpriced]).status, 'expired', 'a missing price keeps nothing open');
   const paid = at(10, [transferOf('100@5 x2', 0), wrong]);
-  assert.deepEqual([paid.status, paid.exceptions, paid.receivedUsdE8, paid.uncounted], ['completed', ['late'], 100n * E8_PER_USD, held]);
+  assert.deepEqual(
+    [paid.status, paid.exceptions, paid.receivedUsdE8, paid.uncounted],
+    ['completed', ['wrong_network'], 100n * E8_PER_USD, held],
+  );
   const accepted = at(70, [wrong], { status: 'expired', decisions: [{ kind: 'accept', at: minute(70), transfers: [wrong.ref] }] });
   assert.deepEqual([accepted.status, accepted.coin], ['processing', 'ETH'], 'until it is final for its amount');
   const quoted = at(10, [wrong], { quotes: [quote, { ...quote, coin: 'ETH' }] });

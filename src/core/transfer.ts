@@ -1,7 +1,7 @@
 /** What one transfer is, apart from its payment: dust, gone, or contested by another transaction. */
 import { DAY_MS } from './clock.ts';
 import { COIN, type Coin } from './coin.ts';
-import type { PaymentFacts, Tips, Transfer } from './payment.ts';
+import type { PaymentFacts, Tips, Transfer, WRONG_COIN } from './payment.ts';
 
 /** A transfer counts as gone when it was neither mined nor in the mempool for this long while in sync. */
 export const GONE_AFTER_MS = DAY_MS;
@@ -31,6 +31,10 @@ export const dustOf = (transfers: readonly Transfer[], tips: Tips, coin: Coin | 
  */
 export const askedCoins = ({ quotes, fixed }: PaymentFacts): ReadonlySet<Coin> =>
   new Set([...quotes.map(({ coin }) => coin), ...(fixed ? [fixed.coin] : [])]);
+
+/** What is wrong with a coin that was not asked for: its network, or on the right network the token. */
+export const faultOfCoin = (asked: ReadonlySet<Coin>, coin: Coin): (typeof WRONG_COIN)[number] =>
+  [...asked].some((one) => COIN[one].chain === COIN[coin].chain) ? 'wrong_token' : 'wrong_network';
 
 /** Whether the payer may still change the coin: nothing that counts has arrived. */
 export function mayChangeCoin(facts: PaymentFacts, transfers: readonly Transfer[]): boolean {

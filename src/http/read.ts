@@ -16,7 +16,7 @@ import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
 import { isLoopback } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
-import { metadataFault, SCENARIOS, scenarioFromText } from '../payments/payments.ts';
+import { metadataFault, SCENARIOS, scenarioFromText, scenariosOf } from '../payments/payments.ts';
 import type { ParsedBody } from './json.ts';
 
 /** The text of an amount given as a number or a string, at a path of the body. */
@@ -115,10 +115,11 @@ export function readScenario(text: string | undefined, mode: Mode): { coin: Coin
   if (text === undefined) return null;
   if (mode === 'live') throw new Problem('test_identifier_in_live', {}, { param: 'payment_address' });
   const found = scenarioFromText(text);
-  if (!found || !SCENARIOS.some((name) => name === found.name)) {
+  const possible: readonly string[] = found ? scenariosOf(found.coin) : SCENARIOS;
+  if (!found || !possible.includes(found.name)) {
     throw new Problem(
       'parameter_invalid',
-      { reason: `test_<coin>_<scenario> is expected, the scenario one of ${SCENARIOS.join(', ')}` },
+      { reason: `test_<coin>_<scenario> is expected, the scenario one of ${possible.join(', ')}` },
       { param: 'payment_address' },
     );
   }

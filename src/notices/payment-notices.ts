@@ -41,6 +41,10 @@ function sentenceOf(exception: string, money: string | null, usd: string): strin
       return `Arrived late, on hold: ${money ?? 'an amount that is not known yet'}. The price was ${usd}.`;
     case 'paid_after_cancel':
       return `Arrived after the payment closed, on hold: ${money ?? 'an amount that is not known yet'}. The price was ${usd}.`;
+    case 'wrong_network':
+      return `Arrived on another network, on hold: ${money ?? 'an amount that is not known yet'}. The price was ${usd}.`;
+    case 'wrong_token':
+      return `Arrived in another coin, on hold: ${money ?? 'an amount that is not known yet'}. The price was ${usd}.`;
     case 'underpaid':
       return `Underpaid: received ${money ?? 'nothing'} of ${usd}.`;
     case 'overpaid':

@@ -1,7 +1,7 @@
 /** Payments that need a decision from the merchant: with an undecided exception, or a refund request from the payer. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
-import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
+import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { isFinal } from '../core/status.ts';
 import type { Tx } from '../db/db.ts';
@@ -12,7 +12,10 @@ import { uncountedFromJson } from './stored.ts';
 /** What a member can mark as handled, besides exceptions. */
 export const REFUND_REQUEST = 'refund_request';
 
-/** Whether a payment belongs in the queue. While it is pending or processing, it is up to the service and the payer. */
+/**
+ * Whether a payment belongs in the queue. While it is pending or processing, it is up to the service and the payer, unless money arrived
+ * in a wrong coin: only the merchant can make that count.
+ */
 export function asksForMerchant({
   status,
   exceptions,
@@ -26,7 +29,7 @@ export function asksForMerchant({
   refundRequestedAt: Date | null;
   decisions: readonly Decision[];
 }): boolean {
-  if (!isFinal(status)) return false;
+  if (!isFinal(status)) return exceptions.some((name) => WRONG_COIN.some((one) => one === name) && !reviewed.includes(name));
   if (exceptions.some((name) => !reviewed.includes(name))) return true;
   const refused = decisions.some((d) => d.kind === 'reject' || d.kind === 'refund_sent');
   return refundRequestedAt !== null && !refused && !reviewed.includes(REFUND_REQUEST);

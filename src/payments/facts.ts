@@ -1,20 +1,21 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
-import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, simulate } from '../chains/simulated.ts';
+import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import { COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
-import type {
-  Decision,
-  Exception,
-  PaymentFacts,
-  PaymentStatus,
-  Quote,
-  Rules,
-  Settlement,
-  Tip,
-  Tips,
-  Transfer,
-  Uncounted,
+import {
+  type Decision,
+  type Exception,
+  ON_HOLD,
+  type PaymentFacts,
+  type PaymentStatus,
+  type Quote,
+  type Rules,
+  type Settlement,
+  type Tip,
+  type Tips,
+  type Transfer,
+  type Uncounted,
 } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { asTextMap } from '../core/stored-json.ts';
@@ -280,9 +281,7 @@ export const heldOf = (uncounted: readonly Uncounted[]): ReadonlyMap<Coin, bigin
   new Map(uncounted.flatMap(({ coin, state, units }) => (state === 'held' ? [[coin, units]] : [])));
 /** Null when the payment was last settled by a version that did not record it. */
 const lastHeld = ({ uncounted, exceptions }: Pick<Row, 'uncounted' | 'exceptions'>): PaymentRecord['last']['held'] =>
-  uncounted === null && exceptions.some((name) => name === 'late' || name === 'paid_after_cancel')
-    ? null
-    : heldOf(uncountedFromJson(uncounted));
+  uncounted === null && exceptions.some((name) => ON_HOLD.some((one) => one === name)) ? null : heldOf(uncountedFromJson(uncounted));
 
 function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): PaymentRecord {
   const quotes: Quote[] = (row.quotes ?? []).map((q) => ({
@@ -353,7 +352,7 @@ export function tipsOf(record: PaymentRecord): Tips {
   };
   const tips: Partial<Record<Coin, Tip>> = Object.fromEntries(record.facts.quotes.map((q) => [q.coin, quiet]));
   const seen = observe(record);
-  if (seen) for (const { coin } of record.plays) tips[coin] = { ...quiet, ...seen.tip, scannedThrough: record.now };
+  if (seen) for (const { coin } of [...record.plays, ...seen.transfers]) tips[coin] = { ...quiet, ...seen.tip, scannedThrough: record.now };
   return tips;
 }
 
@@ -363,6 +362,7 @@ export function observe(record: PaymentRecord): Observation | null {
   const windowEndsAt = settle(record.facts, record.transfers, {}, record.now).expiresAt;
   return simulate(record.plays, {
     paymentId: record.facts.id,
+    targetUsdCents: record.facts.targetUsdCents,
     windowEndsAt,
     completedAt: record.facts.completedAt,
     now: record.now,
@@ -370,15 +370,17 @@ export function observe(record: PaymentRecord): Observation | null {
 }
 
 /** What can follow the first scenario: each adds a transfer, or ends the window. */
-const FURTHER: readonly Scenario[] = ['success', 'slow', 'underpaid', 'overpaid', 'late', 'expired'];
+const FURTHER: readonly Scenario[] = ['success', 'slow', 'underpaid', 'overpaid', 'late', 'expired', 'wrong_network', 'wrong_token'];
 
 /** What the payer of a test payment can do next. Empty while something is still happening, and for live payments. */
 export function nextScenarios(record: PaymentRecord, { status, exceptions, expiresAt }: Settlement): readonly Scenario[] {
   if (record.mode === 'live' || observe(record)?.wakeAt) return [];
+  const coin = record.facts.quotes.at(-1)?.coin;
+  const offered = (names: readonly Scenario[]) => (coin ? names.filter((name) => scenariosOf(coin).includes(name)) : names);
   switch (status) {
     case 'pending':
       if (record.now >= expiresAt) return [];
-      return record.plays.length === 0 ? SCENARIOS : FURTHER;
+      return offered(record.plays.length === 0 ? SCENARIOS : FURTHER);
     case 'expired':
     case 'failed':
       return record.facts.quotes.length === 0 || exceptions.includes('late') ? [] : ['late'];

@@ -2,12 +2,12 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '../chains/address.ts';
-import { SCENARIOS, type Scenario, testIdentifier, WAITING } from '../chains/simulated.ts';
+import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
+import { COIN, COINS, type Coin, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { quoteUnits } from '../core/money.ts';
-import type { Decision } from '../core/payment.ts';
+import { type Decision, hasWrongCoin } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
@@ -33,9 +33,10 @@ import { playToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
-export { SCENARIOS, type Scenario, scenarioFromText } from '../chains/simulated.ts';
+export { type Scenario, scenarioFromText, scenariosOf } from '../chains/simulated.ts';
 export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
+export { SCENARIOS };
 
 type Render = (view: PaymentView) => Rendered;
 /** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */
@@ -244,7 +245,8 @@ export async function simulatePayment(
   const name = scenarioNamed(scenario);
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render, ...(also && { also }) }, async (tx, record) => {
     if (record.plays.length > 0) throw new Problem('scenario_started');
-    const chosen = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin ?? 'BTC';
+    const given = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin;
+    const chosen = given ?? COINS.find((one) => scenariosOf(one).includes(name)) ?? 'BTC';
     await startScenario(tx, await quoted(ctx, tx, record, chosen, { scenario: name }), name, chosen);
     return 'read again';
   });
@@ -278,6 +280,13 @@ function scenarioNamed(text: string): Scenario {
 async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario | typeof WAITING, coin: Coin): Promise<boolean> {
   const { facts, now } = record;
   const quote = facts.quotes.findLast((q) => q.coin === coin)!;
+  const possible = scenariosOf(coin);
+  if (scenario !== WAITING && !possible.includes(scenario))
+    throw new Problem(
+      'parameter_invalid',
+      { reason: `with ${coinText(coin)} it must be one of ${possible.join(', ')}` },
+      { param: 'scenario' },
+    );
   if (record.plays.length === 0) {
     const started = await tx`
       insert into simulations (payment_id, merchant_id, coin, scenario, units, started_at)
@@ -389,8 +398,10 @@ export async function resolvePayment(
   },
 ): Promise<Outcome> {
   return change(ctx, input, (tx, record) => {
-    const { status } = record.facts;
-    if (status !== 'expired' && status !== 'failed' && status !== 'cancelled') {
+    const { status, exceptions } = record.facts;
+    // Before the payment ends, only money in a wrong coin waits for the merchant. Refusing it would refuse all that is still to come.
+    const isEarly = status === 'pending' && input.action === 'accept' && hasWrongCoin(exceptions);
+    if (status !== 'expired' && status !== 'failed' && status !== 'cancelled' && !isEarly) {
       throw new Problem('payment_status_conflict', { status, action: `${input.action.replace('_', ' ')}` });
     }
     const tips = tipsOf(record);

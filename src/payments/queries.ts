@@ -3,7 +3,7 @@
 import type { ChainTransaction } from '../chains/chain.ts';
 import { testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
+import { CHAIN, CHAINS, COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { standingOf } from '../core/confirmation.ts';
 import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '../core/payment.ts';
@@ -14,6 +14,7 @@ import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { getMerchant, isOffered, type Merchant } from '../merchants/merchants.ts';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
+import { costsOf } from './network-costs.ts';
 import { isCarried } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
 import type { CustomerView, PaymentView, ShopTerms, Unavailable } from './view.ts';
@@ -159,6 +160,7 @@ async function readForCustomer(ctx: Context, paymentId: string): Promise<Custome
     ...view,
     merchant: customerMerchant(merchant, view.request.shop),
     coins: coinsFor(ctx, view, { ...merchant, unreachable }),
+    watched: CHAINS.filter((chain) => CHAIN[chain].kind === 'ethereum' && (record.mode === 'test' || ctx.chains.has(chain))),
     refundAddress: refund ?? null,
   };
 }
@@ -328,8 +330,9 @@ function coinState(
   unreachable: ReadonlyMap<Coin, Unreachable>,
   isWrong: boolean,
 ): CustomerView['coins'][number] {
-  const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false });
-  if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false };
+  const costs = costsOf(view.facts, coin);
+  const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false, costs });
+  if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false, costs };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
   if (!('price' in quotable)) return refused('price');
   // A coin that already has its address can be paid, and gets a new rate.
@@ -337,5 +340,5 @@ function coinState(
     return refused('network');
   const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
   if (!isCarried(coin, units)) return refused('small');
-  return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample };
+  return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample, costs };
 }

@@ -5,7 +5,7 @@ import { COIN, type Coin, coinText } from '../core/coin.ts';
 import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '../core/event.ts';
 import { eventId } from '../core/id.ts';
 import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
-import type { Exception, PaymentStatus, Settlement, Uncounted } from '../core/payment.ts';
+import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Uncounted } from '../core/payment.ts';
 import { checkSettlement } from '../core/settlement-checks.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { type NewNotice, notifyMembers } from '../notices/notices.ts';
@@ -48,11 +48,10 @@ const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
   cancelled: 'payment.cancelled',
 };
 
-/** The exceptions whose money is on hold. */
-const ON_HOLD: readonly Exception[] = ['late', 'paid_after_cancel'];
+const isOnHold = (exception: Exception): boolean => ON_HOLD.some((one) => one === exception);
 /** Whether money on hold arrived, or changed otherwise, under an exception that says so. Null when what was on hold before is not known. */
 function heldChange(before: PaymentRecord['last']['held'], { uncounted, exceptions }: Settlement): 'more' | 'other' | null {
-  if (before === null || !exceptions.some((one) => ON_HOLD.includes(one))) return null;
+  if (before === null || !exceptions.some(isOnHold)) return null;
   const now = heldOf(uncounted);
   if ([...now].some(([coin, units]) => units > (before.get(coin) ?? 0n))) return 'more';
   return [...before].some(([coin, units]) => units !== now.get(coin)) ? 'other' : null;
@@ -72,7 +71,7 @@ export function changeOf({ record, settlement }: Settled): Change {
     record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
   // Rare: most payments have none.
   const isNew = (exception: Exception) => !record.facts.exceptions.includes(exception);
-  const added = settlement.exceptions.find((one) => isNew(one) || (holds === 'more' && ON_HOLD.includes(one)));
+  const added = settlement.exceptions.find((one) => isNew(one) || (holds === 'more' && isOnHold(one)));
   const reversed = record.facts.status === 'completed' && added === 'reorged';
   if (told && types.length === 0) types.push({ type: reversed ? REVERSED_EVENT : UPDATED_EVENT, status: settlement.status });
   const counts = record.mode === 'live' && settlement.receivedUsdE8 > 0n && !record.countedInMonth;
@@ -249,7 +248,7 @@ function noticeOf(
   { status, uncounted, coin, receivedUnits, receivedUsdE8 }: Settlement,
   exception: Exception,
 ): PaymentNotice {
-  const isHeld = ON_HOLD.includes(exception);
+  const isHeld = isOnHold(exception);
   const money = isHeld
     ? uncounted.flatMap((one) => (one.state === 'held' ? [one] : []))
     : coin !== null && receivedUnits > 0n

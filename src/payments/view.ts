@@ -1,6 +1,6 @@
 /** A payment as read: its facts, what follows from them, and what was requested. All replies, events and pages are built from it. */
 import type { Scenario } from '../chains/simulated.ts';
-import type { Asset, Coin } from '../core/coin.ts';
+import type { Asset, Chain, Coin } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
 
@@ -66,6 +66,9 @@ export type PaymentView = {
 /** Why a coin cannot be chosen now: no reliable price, no node, or the amount is below what the network relays. */
 export type Unavailable = 'price' | 'network' | 'small';
 
+/** What a network usually costs the payer: its fee in US cents, and the seconds until the payment is confirmed. */
+export type Costs = { feeUsdCents: number; seconds: number };
+
 /** What the hosted page may see. */
 export type CustomerView = PaymentView & {
   merchant: {
@@ -84,8 +87,13 @@ export type CustomerView = PaymentView & {
     /** Whether the screen stays on while the QR code is shown. */
     kiosk: boolean;
   };
-  /** Every coin, and why it cannot be chosen; null when it can. `estimateUnits` is null without a price. */
-  coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean }[];
+  /**
+   * Every coin, and why it cannot be chosen; null when it can. `estimateUnits` is null without a price, `costs` for chains that are not
+   * an alternative to another.
+   */
+  coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean; costs: Costs | null }[];
+  /** The chains on which money for its address is found, whatever was asked for. */
+  watched: readonly Chain[];
   refundAddress: { coin: Coin; address: string } | null;
 };
 

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
+import { COIN } from '../../src/core/coin.ts';
 import { EMBED_PATH } from '../../src/web/checkout/embedding.ts';
 import { SCRIPT_PATH } from '../../src/web/checkout/shell.ts';
 import { type Fixture, fixturesAt } from '../../src/web/checkout/states.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { assertStill, findClipped, openTab, readQr, startBrowser } from '../kit/browser.ts';
+import { assertStill, auditAccessibility, findClipped, openTab, readQr, startBrowser } from '../kit/browser.ts';
 import { onTheWire } from '../kit/wire.ts';
 import { createInspector, type Inspector, stateUrl } from './states.ts';
 
@@ -119,6 +120,90 @@ for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const) {
     }
   });
 }
+
+/** Announces a wallet (EIP-6963) that records what it is asked; `on` is its chain, `refuses` a method that its user declines. */
+const walletScript = ({ on = '0x2105', refuses = '', name = 'Fox <b>Wallet</b>' } = {}): string => `
+  window.asked = [];
+  let chain = '${on}';
+  const provider = { async request({ method, params }) {
+    window.asked.push({ method, ...(params && { params }) });
+    if (method === '${refuses}') throw Object.assign(new Error('declined'), { code: 4001 });
+    if (method === 'eth_requestAccounts') return ['0x00000000000000000000000000000000000000aa'];
+    if (method === 'eth_chainId') return chain;
+    if (method === 'wallet_switchEthereumChain') { chain = params[0].chainId; return null; }
+    return '0x' + '11'.repeat(32);
+  } };
+  const info = { uuid: 'u1', name: '${name}', icon: 'data:image/svg+xml,%3Csvg xmlns="http://www.w3.org/2000/svg"/%3E', rdns: 'x.y' };
+  const announce = () => dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: { info, provider } }));
+  addEventListener('eip6963:requestProvider', announce);
+  announce();
+  dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: { info: { uuid: 5 } } }));
+`;
+
+test('a wallet in the browser is asked for exactly the amount, on the right chain, of the right token, and for nothing else', async () => {
+  const one = fixture('awaiting, token');
+  const tab = await openTab(browser, 'about:blank');
+  const { page } = tab;
+  await page.addInitScript(walletScript());
+  await page.goto(stateUrl(app.url, one));
+  // Its name is text, whatever it contains.
+  const button = page.getByRole('button', { name: 'Pay with Fox <b>Wallet</b>' });
+  await button.click();
+  await page.getByText('Sent. This page updates').waitFor();
+  assert.equal(await button.isVisible(), false, 'it cannot be pressed twice');
+  const { address } = one.view.quote!;
+  const call = `0xa9059cbb${address.slice(2).toLowerCase().padStart(64, '0')}${one.view.settlement.remainingUnits.toString(16).padStart(64, '0')}`;
+  assert.deepEqual(await page.evaluate('window.asked'), [
+    { method: 'eth_requestAccounts' },
+    { method: 'eth_chainId' },
+    { method: 'wallet_switchEthereumChain', params: [{ chainId: '0x1' }] },
+    { method: 'eth_chainId' },
+    {
+      method: 'eth_sendTransaction',
+      params: [
+        {
+          from: '0x00000000000000000000000000000000000000aa',
+          chainId: '0x1',
+          to: COIN['USDC@ethereum'].contract,
+          value: '0x0',
+          data: call,
+        },
+      ],
+    },
+  ]);
+  await page.reload();
+  await page.getByText('Sent. This page updates').waitFor();
+  assert.deepEqual([await button.count(), tab.faults], [0, []], 'not after a reload either');
+  await tab.close();
+});
+
+test('a wallet that declines, or stays on another chain, sends nothing; without a wallet nothing is shown', async () => {
+  for (const [refuses, said] of [
+    ['wallet_switchEthereumChain', 'Your wallet doesn’t have this network.'],
+    ['eth_sendTransaction', 'Your wallet didn’t confirm the payment.'],
+  ] as const) {
+    const tab = await openTab(browser, 'about:blank');
+    await tab.page.addInitScript(walletScript({ refuses, name: 'Fox' }));
+    await tab.page.goto(stateUrl(app.url, fixture('awaiting, token')));
+    await tab.page.getByRole('button', { name: 'Pay with Fox' }).click();
+    await tab.page.getByText(said).waitFor();
+    assert.deepEqual(await auditAccessibility(tab.page), []);
+    const methods = (await tab.page.evaluate('window.asked.map(({ method }) => method)')) as string[];
+    assert.equal(methods.at(-1), refuses === 'eth_sendTransaction' ? refuses : 'eth_chainId');
+    assert.equal(await tab.page.getByRole('button', { name: 'Pay with Fox' }).isEnabled(), true, 'it can be tried again');
+    await tab.close();
+  }
+  const without = await openTab(browser, stateUrl(app.url, fixture('awaiting, token')));
+  assert.equal(await without.page.locator('#wallets').isVisible(), false);
+  await without.close();
+  for (const name of ['awaiting BTC', 'awaiting, test']) {
+    const tab = await openTab(browser, 'about:blank');
+    await tab.page.addInitScript(walletScript());
+    await tab.page.goto(stateUrl(app.url, fixture(name)));
+    assert.equal(await tab.page.getByRole('button', { name: /Pay with/ }).count(), 0, name);
+    await tab.close();
+  }
+});
 
 test('right-to-left: the page is mirrored, amounts and addresses are not', async () => {
   for (const lang of ['ar', 'he']) {

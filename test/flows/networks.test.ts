@@ -33,7 +33,7 @@ before(async () => {
   const tokens = [ON_SECOND, ON_ETHEREUM, OTHER_ON_SECOND];
   await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { tokens } });
   receiver = await startReceiver();
-  ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*'] }), 201);
+  ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*', 'payment.updated'] }), 201);
 });
 after(async () => {
   await receiver.stop();
@@ -104,7 +104,7 @@ test('a token without a network: the customer chooses one, pays, and everything 
     [TOKEN, null, null, null, null],
   );
   const page = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
-  for (const coin of [ON_SECOND, ON_ETHEREUM]) assert.match(page, new RegExp(`value="${coin}"`));
+  for (const chain of [SECOND, 'ethereum']) assert.match(page, new RegExp(`name="network-${TOKEN}" value="${chain}"`));
   for (const other of ['BTC', 'ETH']) assert.doesNotMatch(page, new RegExp(`value="${other}"`));
   assert.match(page, /Dollar X/);
   assert.match(page, /≈ 25\.50 USDX/);
@@ -168,6 +168,61 @@ test('a token on a named network has its amount at once, also as a fixed amount'
   const named = { ...transaction, crypto: TOKEN, payment_address: 'test_usdx_second_failed' };
   const identified = ok(await app.test.post('/v1/transactions/create', named), 201);
   assert.deepEqual([identified.network, identified.payment_address], [SECOND, 'test_usdx_second_failed']);
+});
+
+test('paid on another network: recorded there, reported at once, and completed by one decision while the payment is open', async () => {
+  const made = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto: TOKEN, network: 'ethereum' }), 201);
+  ok(await app.test.post(`/v1/test/payments/${made.id}/simulate`, { scenario: 'wrong_network' }));
+  const held = await eventually(
+    () => detail(made.id),
+    ({ exceptions, transfers }) => exceptions.includes('wrong_network') && transfers[0]?.block_height !== null,
+  );
+  assert.deepEqual(
+    [held.status, held.exception, held.amount_received, held.amount_held_usd],
+    ['pending', 'wrong_network', '0.000000', '25.50'],
+  );
+  assert.deepEqual(
+    held.transfers.map((t: any) => [t.currency, t.network, t.amount]),
+    [[TOKEN, SECOND, '25.500000']],
+  );
+  const updated = await eventually(
+    async () => receiver.received.find((one) => one.event.type === 'payment.updated' && one.event.data.id === made.id),
+    (found) => found !== undefined,
+  );
+  assert.deepEqual(updated!.event.data.exceptions, ['wrong_network']);
+  const page = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
+  assert.match(page, /data-state="wrong_network"/);
+  assert.ok(page.includes(`25.500000 ${TOKEN} on Second`), page);
+  // Nothing else can be decided before the end: a rejection would refuse what is still to come.
+  const refusal = await app.test.post(`/v1/payments/${made.id}/resolve`, { action: 'reject' });
+  assert.deepEqual([refusal.status, refusal.json.error.code], [409, 'payment_status_conflict']);
+  ok(await app.test.post(`/v1/payments/${made.id}/resolve`, { action: 'accept' }));
+  const done = await completed(made.id);
+  assert.deepEqual([done.currency, done.network, done.amount_received, done.exceptions], [TOKEN, SECOND, '25.500000', []]);
+});
+
+test('another token on the right network: the exception says so, and the requested one still completes the payment', async () => {
+  const made = ok(await app.test.post('/v1/transactions/create', { ...transaction, crypto: 'ETH' }), 201);
+  ok(await app.test.post(`/v1/test/payments/${made.id}/simulate`, { scenario: 'wrong_token' }));
+  const held = await eventually(
+    () => detail(made.id),
+    ({ exceptions }) => exceptions.length > 0,
+  );
+  assert.deepEqual([held.status, held.exceptions], ['pending', ['wrong_token']]);
+  const shown = await (await fetch(`${app.url}/pay?id=${made.id}`)).text();
+  const [formToken] = /(?<=name="token" value=")[^"]+/.exec(shown)!;
+  const body = new URLSearchParams({ id: made.id, token: formToken!, scenario: 'success' }).toString();
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  await eventually(
+    async () => {
+      await fetch(`${app.url}/pay/simulate`, { method: 'POST', headers, body });
+      return detail(made.id);
+    },
+    ({ status, exceptions }) => status === 'completed' && exceptions.join() === 'wrong_token',
+  );
+  // Bitcoin shares its addresses with nothing.
+  const reply = await app.test.post('/v1/transactions/create', { ...transaction, crypto: 'BTC', payment_address: 'test_btc_wrong_token' });
+  assert.deepEqual([reply.status, reply.json.error.param], [400, 'payment_address']);
 });
 
 /** A follower of the second chain, whose source shows two tokens. */
@@ -278,11 +333,11 @@ test('a chain with several coins: each transfer is recorded in its own, and one 
   );
   await mine([both, token({ key: otherKey, units: 1_000_000n })], 12);
   assert.deepEqual(await told(asked.id), {
-    ...{ status: 'pending', amount_received: '0.000000', amount_held_usd: '51.00', exceptions: [] },
+    ...{ status: 'pending', amount_received: '0.000000', amount_held_usd: '51.00', exceptions: ['wrong_token'] },
     transfers: [`51.00000000 ${OTHER} on ${SECOND}, mined`],
   });
   assert.deepEqual(await told(other.id), {
-    ...{ status: 'completed', amount_received: '25.50000000', amount_held_usd: '1.00', exceptions: ['late'] },
+    ...{ status: 'completed', amount_received: '25.50000000', amount_held_usd: '1.00', exceptions: ['wrong_token'] },
     transfers: [`1.000000 ${TOKEN} on ${SECOND}, mined`, `25.50000000 ${OTHER} on ${SECOND}, mined`],
   });
   // A reorganization takes back all coins of the chain. On the other branch the same transaction pays less, and only one payment.
@@ -291,7 +346,7 @@ test('a chain with several coins: each transfer is recorded in its own, and one 
   const reduced = await told(asked.id);
   assert.deepEqual([reduced.amount_held_usd, reduced.transfers], ['1.00', [`1.00000000 ${OTHER} on ${SECOND}, mined`]]);
   const lost = await told(other.id);
-  assert.deepEqual([lost.status, lost.exceptions], ['completed', ['reorged', 'late']]);
+  assert.deepEqual([lost.status, lost.exceptions], ['completed', ['reorged', 'wrong_token']]);
   assert.deepEqual(lost.transfers, [`1.000000 ${TOKEN} on ${SECOND}, taken back`, `25.50000000 ${OTHER} on ${SECOND}, taken back`]);
   // The coin that was asked for still completes the payment.
   await mine([token({ key, units: 25_500_000n })], 12);

@@ -68,9 +68,11 @@ export function Acts({ data }: { data: Full }) {
   const params = { id: payment.id };
   const ends = payment.status === 'expired' || payment.status === 'failed' || payment.status === 'cancelled';
   const { arrived, uncounted } = data;
+  // Money in a wrong coin can be accepted while the payment is open. Rejecting it would refuse all that is still to come.
+  const isEarly = payment.status === 'pending' && payment.exceptions.some((name) => name === 'wrong_network' || name === 'wrong_token');
   // What is refunded is gone: there is nothing left to decide.
   const undecided =
-    ends && arrived.length > 0 && (isSome(payment.amount_received_usd) || uncounted.some(({ state }) => state !== 'refunded'));
+    (ends || isEarly) && arrived.length > 0 && (isSome(payment.amount_received_usd) || uncounted.some(({ state }) => state !== 'refunded'));
   const question = asked && questionOf(asked, data);
   return (
     <>
@@ -84,8 +86,12 @@ export function Acts({ data }: { data: Full }) {
           <Button look="main" onClick={() => setAsked('accept')}>
             Accept
           </Button>
-          <Button onClick={() => setAsked('reject')}>Reject</Button>
-          <Button onClick={() => setRefunding(true)}>Mark as refunded</Button>
+          {ends && (
+            <>
+              <Button onClick={() => setAsked('reject')}>Reject</Button>
+              <Button onClick={() => setRefunding(true)}>Mark as refunded</Button>
+            </>
+          )}
         </>
       )}
       {attention && !undecided && mayResolve && <Button onClick={() => setAsked('reviewed')}>Mark as handled</Button>}

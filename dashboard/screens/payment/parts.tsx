@@ -100,6 +100,8 @@ const SCENARIOS: readonly { value: Scenario; label: string }[] = [
   { value: 'replaced', label: 'Replaced by another transaction' },
   { value: 'reorg', label: 'Reorganized, confirmed again' },
   { value: 'reversed', label: 'Reversed after completion' },
+  { value: 'wrong_network', label: 'Paid on another network' },
+  { value: 'wrong_token', label: 'Paid in another coin' },
 ];
 
 /** Simulates a customer payment, in test mode, once per payment. */

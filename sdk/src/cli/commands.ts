@@ -101,6 +101,8 @@ const TRIGGERS: Readonly<Record<string, Trigger>> = {
   underpaid: { scenario: 'underpaid', event: 'payment.updated' },
   overpaid: { scenario: 'overpaid', event: 'payment.completed' },
   late: { scenario: 'late', event: 'payment.expired' },
+  wrong_network: { scenario: 'wrong_network', event: 'payment.updated' },
+  wrong_token: { scenario: 'wrong_token', event: 'payment.updated' },
   reorg: { scenario: 'reorg', event: 'payment.completed' },
   replaced: { scenario: 'replaced', event: 'payment.updated' },
   expired: { scenario: 'expired', event: 'payment.expired' },

@@ -38,3 +38,7 @@ export const tokenUri = ({
   units: bigint;
   chainId: number;
 }): string => `ethereum:${contract}@${chainId}/transfer?address=${address}&uint256=${units}`;
+
+/** The call of ERC-20 `transfer(address,uint256)`: nothing is approved, and nothing else can be moved. */
+export const transferCall = ({ address, units }: { address: string; units: bigint }): string =>
+  `0xa9059cbb${address.slice(2).toLowerCase().padStart(64, '0')}${units.toString(16).padStart(64, '0')}`;

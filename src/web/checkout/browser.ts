@@ -77,14 +77,110 @@ const settle = (): void => {
   byId('share')?.toggleAttribute('hidden', !('share' in navigator) || framed);
   try {
     const last = localStorage.getItem('florin-coin');
-    const radio = main().dataset.state === 'choose' && last && document.querySelector<HTMLInputElement>(`#c-${last}:enabled`);
-    if (radio) radio.checked = true;
+    // The network is remembered with its asset.
+    for (const name of main().dataset.state === 'choose' && last ? [last, `${last}-${localStorage.getItem('florin-network')}`] : []) {
+      const radio = byId(`c-${name}`) as HTMLInputElement | null;
+      if (radio && !radio.disabled) radio.checked = true;
+    }
   } catch {
     // Storage may be blocked in frames; the hint is then omitted.
   }
   leave();
   void stayAwake();
+  offerWallets();
   report();
+};
+
+/** Wallets that the browser announces (EIP-6963), by their ID. */
+type Provider = { request(call: { method: string; params?: readonly unknown[] }): Promise<unknown> };
+type Wallet = { info: { uuid: string; name: string; icon: string }; provider: Provider };
+const wallets = new Map<string, Wallet>();
+const MOST_WALLETS = 5;
+addEventListener('eip6963:announceProvider', (event) => {
+  const { info, provider } = (event as CustomEvent<Wallet>).detail ?? {};
+  if (typeof info?.uuid !== 'string' || typeof info.name !== 'string' || typeof provider?.request !== 'function') return;
+  if (wallets.size >= MOST_WALLETS && !wallets.has(info.uuid)) return;
+  wallets.set(info.uuid, { info, provider });
+  offerWallets();
+});
+
+const sayOfWallet = (text: string): void => {
+  const line = byId('walletsaid');
+  if (!line) return;
+  line.hidden = false;
+  line.querySelector('span')!.textContent = text;
+};
+/** The requests that were sent, so that a second press, or a reload, does not pay twice. */
+const sent = new Set<string>();
+const wasSent = (asked: string): boolean => {
+  try {
+    return sent.has(asked) || sessionStorage.getItem(`florin-sent-${id}`) === asked;
+  } catch {
+    // Storage may be blocked in frames.
+    return sent.has(asked);
+  }
+};
+const remember = (asked: string): void => {
+  sent.add(asked);
+  try {
+    sessionStorage.setItem(`florin-sent-${id}`, asked);
+  } catch {
+    // As above.
+  }
+};
+
+/** A button for each wallet; without one nothing changes. */
+const offerWallets = (): void => {
+  const box = byId('wallets');
+  if (!box || wallets.size === 0) return;
+  if (wasSent(box.dataset.request!)) {
+    box.hidden = true;
+    sayOfWallet(box.dataset.sent!);
+    return;
+  }
+  box.replaceChildren(
+    ...[...wallets.values()].map((wallet) => {
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.className = 'main';
+      if (/^data:image\//.test(wallet.info.icon)) {
+        const image = new Image(20, 20);
+        image.src = wallet.info.icon;
+        image.alt = '';
+        button.append(image);
+      }
+      button.append(box.dataset.label!.replace('{wallet}', wallet.info.name.slice(0, 40)));
+      button.addEventListener('click', () => void payWith(wallet.provider, box, button));
+      return button;
+    }),
+  );
+  box.hidden = false;
+};
+
+/** Asks the wallet for exactly this transaction: the amount, chain and token of the page. Only one wallet is asked at a time. */
+let paying = false;
+const payWith = async (provider: Provider, box: HTMLElement, button: HTMLButtonElement): Promise<void> => {
+  // A page that is offline or whose rate ended may ask for an old amount.
+  if (paying || byId('clock')?.dataset.over || body.matches('.offline, .broken')) return;
+  paying = true;
+  button.setAttribute('aria-busy', 'true');
+  const asked = box.dataset.request!;
+  const { chainId, ...call } = JSON.parse(asked) as { chainId: string; to: string; value: string; data: string };
+  try {
+    const [from] = (await provider.request({ method: 'eth_requestAccounts' })) as string[];
+    const isThere = async (): Promise<boolean> => Number(await provider.request({ method: 'eth_chainId' })) === Number(chainId);
+    if (!(await isThere())) await provider.request({ method: 'wallet_switchEthereumChain', params: [{ chainId }] }).catch(() => {});
+    if (!(await isThere())) return sayOfWallet(box.dataset.network!);
+    await provider.request({ method: 'eth_sendTransaction', params: [{ from, chainId, ...call }] });
+    remember(asked);
+    // The page may have been replaced in the meantime.
+    offerWallets();
+  } catch {
+    sayOfWallet(box.dataset.failed!);
+  } finally {
+    paying = false;
+    button.removeAttribute('aria-busy');
+  }
 };
 
 /** Keeps a counter's screen on while there is a code to scan; the browser releases the lock when the page is hidden. */
@@ -232,7 +328,11 @@ document.addEventListener('submit', (event) => {
   button?.setAttribute('aria-busy', 'true');
   const fields = new URLSearchParams(new FormData(form) as unknown as Record<string, string>);
   try {
-    if (fields.get('currency')) localStorage.setItem('florin-coin', fields.get('currency')!);
+    const coin = fields.get('currency');
+    if (coin) {
+      localStorage.setItem('florin-coin', coin);
+      localStorage.setItem('florin-network', fields.get(`network-${coin}`) ?? '');
+    }
   } catch {
     // As above: only a hint.
   }
@@ -310,3 +410,4 @@ if (id && 'live' in body.dataset) {
 }
 setInterval(tick, 250);
 settle();
+dispatchEvent(new Event('eip6963:requestProvider'));

@@ -15,6 +15,8 @@ const NAMES = {
   replaced: 'playReplaced',
   expired: 'playNone',
   reversed: 'playReversed',
+  wrong_network: 'playWrongNetwork',
+  wrong_token: 'playWrongToken',
 } as const satisfies Readonly<Record<Scenario, keyof Words>>;
 
 /**

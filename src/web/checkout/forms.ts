@@ -6,6 +6,7 @@ import { COIN, type Coin, isCoin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateOnPage } from '../../payments/payments.ts';
 import { getPaymentForCustomer } from '../../payments/queries.ts';
+import { coinChosen } from './choice.ts';
 import type { Counting } from './counting.ts';
 import type { Fault, PageOptions } from './parts.ts';
 import { chosenBy, formToken, languageOf, sendPayment } from './responses.ts';
@@ -21,8 +22,9 @@ type Operation = (form: Form, request: FastifyRequest) => Promise<Answer>;
 export function registerForms(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
   const operations: Readonly<Record<string, Operation>> = {
     '/pay/select': async ({ id, fields }, request) => {
-      const coin = coinOf(fields);
-      await counting.address(request, await getPaymentForCustomer(ctx, { paymentId: id }), coin);
+      const view = await getPaymentForCustomer(ctx, { paymentId: id });
+      const coin = coinChosen(view, fields);
+      await counting.address(request, view, coin);
       await chooseCoin(ctx, { paymentId: id, coin, scenario: fields.get('scenario') });
       return null;
     },

@@ -1,5 +1,5 @@
 /** Icons of the page as inline SVG: the assets, the states, and the small icons on buttons. */
-import { type Asset, COIN, type Coin } from '../../core/coin.ts';
+import { type Asset, COIN, type Coin, chainOf } from '../../core/coin.ts';
 import { Html } from '../html.ts';
 
 const letter = (text: string): string => `<text x="16" y="22" font-size="16" font-weight="700" text-anchor="middle">${text}</text>`;
@@ -24,13 +24,30 @@ const SHAPES: Readonly<Partial<Record<Asset, readonly [color: string, shape: str
   PYUSD: ['#10439c', letter('P')],
   DAI: ['#b3730a', letter('D')],
 };
-export const coinIcon = (coin: Coin): Html => {
-  const { asset } = COIN[coin];
-  const [color, shape] = SHAPES[asset] ?? ['#5b6472', letter(asset[0]!)];
-  return new Html(
-    `<svg class="ci" viewBox="0 0 32 32" aria-hidden="true"><circle cx="16" cy="16" r="16" fill="${color}"/><g fill="#fff">${shape}</g></svg>`,
-  );
+/** Networks whose sign is not that of their native coin. */
+const NETWORK_SHAPES: Readonly<Record<string, readonly [color: string, shape: string]>> = {
+  base: ['#0a46e4', '<path d="M16 7a9 9 0 1 1-8.9 10.4h11.8v-2.8H7.1A9 9 0 0 1 16 7z"/>'],
+  arbitrum: ['#213147', '<path d="m16 6 8.7 5v10L16 26l-8.7-5V11zm0 5.2-4.4 9.3 1.9 1.1L16 16l2.5 5.6 1.9-1.1z" fill-rule="evenodd"/>'],
+  optimism: ['#d8001f', letter('OP')],
+  polygon: ['#6c2bd9', '<path d="m16 6.5 8 4.7v9.6l-8 4.7-8-4.7v-9.6zm0 4.6-4 2.4v5l4 2.4 4-2.4v-5z" fill-rule="evenodd"/>'],
 };
+const DISC = '<circle cx="16" cy="16" r="16"';
+const drawn = (name: string, [color, shape]: readonly [color: string, shape: string] = ['#5b6472', letter(name[0]!)]): string =>
+  `${DISC} fill="${color}"/><g fill="#fff">${shape}</g>`;
+const networkDrawn = (coin: Coin): string => {
+  const { chain, code, name } = chainOf(coin);
+  return drawn(name, NETWORK_SHAPES[chain] ?? (SHAPES as Readonly<Record<string, readonly [string, string]>>)[code]);
+};
+const icon = (drawing: string): Html => new Html(`<svg class="ci" viewBox="0 0 32 32" aria-hidden="true">${drawing}</svg>`);
+
+export const coinIcon = (coin: Coin): Html => icon(drawn(COIN[coin].asset, SHAPES[COIN[coin].asset]));
+/** The network of a coin. */
+export const chainIcon = (coin: Coin): Html => icon(networkDrawn(coin));
+/** The asset, with its network as a badge. */
+export const badgedIcon = (coin: Coin): Html =>
+  icon(
+    `${drawn(COIN[coin].asset, SHAPES[COIN[coin].asset])}<svg x="17" y="17" width="17" height="17" viewBox="-3 -3 38 38"><circle cx="16" cy="16" r="19" fill="#fff"/>${networkDrawn(coin)}</svg>`,
+  );
 
 export type Mark = 'good' | 'busy' | 'over' | 'warn';
 const MARKS: Readonly<Record<Mark, string>> = {

@@ -1,12 +1,13 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
-import { paymentUri } from '../../chains/address.ts';
-import { COIN, type Coin, chainOf, kindOf } from '../../core/coin.ts';
-import { formatDecimal, formatUnits } from '../../core/money.ts';
+import { COIN, type Coin, chainOf, coinText } from '../../core/coin.ts';
+import { formatUnits } from '../../core/money.ts';
+import { type Exception, hasWrongCoin, WRONG_COIN } from '../../core/payment.ts';
 import { mayRepeat } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
+import { coinForm, isTooSmall, otherCoin, shortAmount } from './choice.ts';
 import { drawer } from './drawer.ts';
-import { coinIcon, type Mark, mark, SIGNS } from './icons.ts';
+import { type Mark, mark, SIGNS } from './icons.ts';
 import {
   after,
   amountOf,
@@ -21,13 +22,12 @@ import {
   note,
   type PageOptions,
   priceOf,
-  timeOf,
   tip,
   txLink,
   unavailableText,
   unlisted,
 } from './parts.ts';
-import { drawQr } from './qr.ts';
+import { deadline, payTo } from './pay-to.ts';
 import { fill, type Language, say } from './words.ts';
 
 export const PAGE_STATES = [
@@ -43,6 +43,8 @@ export const PAGE_STATES = [
   'expired',
   'expired_partial',
   'late',
+  'wrong_network',
+  'wrong_token',
   'cancelled',
   'failed',
 ] as const;
@@ -59,10 +61,16 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
     case 'cancelled':
       return 'cancelled';
     case 'expired':
-      return s.exceptions.includes('late') ? 'late' : 'expired';
+      return wrongCoin(s.exceptions) ?? (s.exceptions.includes('late') ? 'late' : 'expired');
     case 'failed':
-      return s.exceptions.includes('late') ? 'late' : s.exceptions.includes('underpaid') ? 'expired_partial' : 'failed';
+      return (wrongCoin(s.exceptions) ?? s.exceptions.includes('late'))
+        ? 'late'
+        : s.exceptions.includes('underpaid')
+          ? 'expired_partial'
+          : 'failed';
     case 'pending':
+      // What arrived in a wrong coin comes first, so that nobody pays twice.
+      if (hasWrongCoin(s.exceptions) && s.receivedUnits === 0n) return wrongCoin(s.exceptions)!;
       // The page closes at the deadline. The status follows once no more transfers can have been sent in time.
       if (now >= s.expiresAt) return s.receivedUnits > 0n ? 'expired_partial' : 'expired';
       if (quote === null) return coins.some((c) => c.unavailable === null) ? 'choose' : 'unavailable';
@@ -70,6 +78,9 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
       return s.receivedUnits > 0n ? 'underpaid' : 'awaiting';
   }
 }
+
+const wrongCoin = (exceptions: readonly Exception[]): (typeof WRONG_COIN)[number] | null =>
+  WRONG_COIN.find((name) => exceptions.includes(name)) ?? null;
 
 export type Page = { state: PageState; title: string; main: Html; waits: boolean };
 type Look = { kind: 'open' } | { kind: 'result'; mark: Mark };
@@ -87,6 +98,8 @@ const LOOKS: Readonly<Record<PageState, Look>> = {
   expired: { kind: 'result', mark: 'over' },
   expired_partial: { kind: 'result', mark: 'warn' },
   late: { kind: 'result', mark: 'warn' },
+  wrong_network: { kind: 'result', mark: 'warn' },
+  wrong_token: { kind: 'result', mark: 'warn' },
   cancelled: { kind: 'result', mark: 'over' },
   failed: { kind: 'result', mark: 'warn' },
 };
@@ -109,6 +122,8 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
     expired: words.expired,
     expired_partial: words.incomplete,
     late: words.late,
+    wrong_network: words.wrongNetwork,
+    wrong_token: words.wrongToken,
     cancelled: words.cancelled,
     failed: words.failed,
   };
@@ -194,6 +209,9 @@ ${transactions(view, options)}${refund(view, options)}`;
       return html`${lead(words.incompleteText)}${arrived(view, options)}${refund(view, options)}`;
     case 'late':
       return html`${lead(words.lateText)}${held(view, options)}${refund(view, options)}`;
+    case 'wrong_network':
+    case 'wrong_token':
+      return html`${lead(words.wrongText)}${held(view, options)}${transactions(view, options)}${refund(view, options)}${payAnyway(view, options)}`;
     case 'cancelled':
       return view.settlement.exceptions.includes('paid_after_cancel')
         ? html`${lead(`${words.cancelledText}${after(words.cancelledText, words.paidAfterCancel)}`)}${held(view, options)}${refund(view, options)}`
@@ -201,6 +219,13 @@ ${transactions(view, options)}${refund(view, options)}`;
     case 'failed':
       return lead(words.failedText);
   }
+}
+
+/** While the payment is open and its rate holds, it can still be paid in the coin that was asked for. */
+function payAnyway(view: CustomerView, options: PageOptions): Html | null {
+  const { quoteExpiresAt, expiresAt } = view.settlement;
+  if (view.facts.status !== 'pending' || view.quote === null || view.now >= (quoteExpiresAt ?? expiresAt)) return null;
+  return html`<details><summary>${options.language.words.payAsAsked}</summary>${payTo(view, options)}</details>`;
 }
 
 function itemList(view: CustomerView, { language }: PageOptions): Html | null {
@@ -216,44 +241,6 @@ function itemList(view: CustomerView, { language }: PageOptions): Html | null {
 <tr class="sum"><td>${words.total}</td><td class="num"><bdi>${priceOf(view, language)}</bdi></td></tr></tbody></table></details>`;
 }
 
-/** A coin that cannot carry such a small amount will not become payable, so it is omitted. */
-const offered = ({ coins }: CustomerView): CustomerView['coins'] => coins.filter((c) => c.unavailable !== 'small');
-
-/** Coins are available, but none of them can carry such a small amount. */
-export const isTooSmall = ({ coins }: CustomerView): boolean => coins.some(({ unavailable }) => unavailable === 'small');
-
-/** `key` keeps ids unique when the form is shown behind a coin that is already chosen. */
-function coinForm(view: CustomerView, options: PageOptions, key: string): Html {
-  const { words } = options.language;
-  const payable = view.coins.filter((c) => c.unavailable === null);
-  const first = view.settlement.coin ?? view.scenario?.coin ?? payable[0]?.coin;
-  const why = { price: words.noPrice, network: words.noNetwork, small: words.tooSmall };
-  const row = ({ coin, unavailable, estimateUnits }: CustomerView['coins'][number]) => {
-    const { name } = COIN[coin];
-    const { networkName } = chainOf(coin);
-    const estimate = estimateUnits !== null && html`<bdi>≈ ${shortAmount(coin, estimateUnits)} ${COIN[coin].asset}</bdi>`;
-    const state = unavailable ? new Html(' disabled') : coin === first && new Html(' checked');
-    const network = networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`;
-    return html`<label class="coin${unavailable ? ' off' : ''}">
-<input type="radio" name="currency" value="${coin}" id="${key}-${coin}" required${state}>${coinIcon(coin)}
-<span class="what"><b>${name}${network}</b><span class="est">${unavailable ? why[unavailable] : estimate}</span></span></label>`;
-  };
-  const sample = view.coins.some((c) => c.sample) && html` <span class="est">(${words.sample})</span>`;
-  return html`<form method="post" action="/pay/select" data-frag>${hidden(view, options)}
-<fieldset class="coins"><legend${key === 'o' && new Html(' class="sr"')}>${words.chooseCoin}${sample}</legend>${offered(view).map(row)}</fieldset>
-<div class="prep" role="status"><span class="sr">${words.preparing}</span><i></i><i></i></div>
-<button class="main" id="${key}-continue">${words.continue}</button></form>`;
-}
-
-/** An estimate needs at most six decimals; the amount to send is shown in full. */
-function shortAmount(coin: Coin, units: bigint): string {
-  const { decimals } = COIN[coin];
-  const places = Math.min(6, decimals);
-  const step = 10n ** BigInt(decimals - places);
-  const rounded = (units + step / 2n) / step;
-  return rounded > 0n ? formatDecimal(rounded, places, 2) : formatUnits(coin, units);
-}
-
 function rateForm(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const coin = view.settlement.coin!;
@@ -264,74 +251,6 @@ function rateForm(view: CustomerView, options: PageOptions): Html {
 <form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>
 ${deadline(view, options)}${whole && otherCoin(view, options)}`;
 }
-const otherCoin = (view: CustomerView, options: PageOptions): Html | null =>
-  view.facts.fixed || !view.coins.some((c) => c.unavailable === null && c.coin !== view.settlement.coin)
-    ? null
-    : html`<details><summary>${options.language.words.changeCoin}</summary>${coinForm(view, options, 'o')}</details>`;
-
-/** What to send where: address, amount and URI are the same values in text, QR code, link and clipboard. */
-function payTo(view: CustomerView, options: PageOptions): Html {
-  const { words } = options.language;
-  const coin = view.settlement.coin!;
-  const amount = formatUnits(coin, view.settlement.remainingUnits);
-  const address = view.quote!.address;
-  const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${COIN[coin].asset}</bdi>`;
-  const uri = paymentUri({
-    coin,
-    address,
-    units: view.settlement.remainingUnits,
-    network: options.networks[COIN[coin].chain],
-    ethChainId: options.ethChainId,
-  });
-  const ends = html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>`;
-  const network = say(words.network, { coin: COIN[coin].asset, network: chainOf(coin).name });
-  return html`${clock(view, options)}<div class="two"><div>
-<div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
-<div class="row"><div><span class="dt">${words.to}</span>
-<div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' ? address : grouped(address)}</span></div></div>
-${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends })}</p></div>
-<a class="main" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a>
-<p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
-${note(html`${network}${kindOf(coin) === 'ethereum' && after(words.network, words.layer2)}`)}${tip(words.exchangeFee)}</div>
-${qrCodes({ uri, address, isToken: COIN[coin].contract !== null }, words)}</div>
-<p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
-}
-
-/**
- * The request with its amount, or only the address. Wallets that ignore the call of a token would pay its contract, so there the
- * address comes first.
- */
-function qrCodes({ uri, address, isToken }: { uri: string; address: string; isToken: boolean }, words: Language['words']): Html {
-  const choice = (id: string, label: string, isFirst: boolean) =>
-    html`<label><input type="radio" name="qr" id="${id}"${isFirst && new Html(' checked')}>${label}</label>`;
-  return html`<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend>
-<div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div>
-<div class="seg">${choice('qr-r', words.qrRequest, !isToken)}${choice('qr-a', words.qrAddress, isToken)}</div>
-<button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset>`;
-}
-
-/** Grouped only visually: the copied text contains no spaces. */
-const grouped = (address: string): Html => html`${(address.match(/.{1,4}/g) ?? []).map((part) => html`<span>${part}</span>`)}`;
-
-const deadline = (view: CustomerView, options: PageOptions): Html =>
-  tip(fill(options.language.words.payUntil, { time: timeOf(view.settlement.expiresAt, view, options) }), SIGNS.clock);
-
-/** Two clocks: the rate lock counts down; the end of the window is shown beside it when it is later. */
-function clock(view: CustomerView, options: PageOptions): Html {
-  const { words } = options.language;
-  const { quoteExpiresAt, expiresAt } = view.settlement;
-  const until = quoteExpiresAt ?? expiresAt;
-  const ms = String(Math.max(0, until.getTime() - view.now.getTime()));
-  const left = html`<b id="clock" role="timer" aria-live="off" data-ms="${ms}">${minutesLeft(until, view.now)}</b>`;
-  const end = until < expiresAt && html` <span>${fill(words.payUntil, { time: timeOf(expiresAt, view, options) })}</span>`;
-  return html`<p class="clock">${SIGNS.clock}<span><span>${words.rateHolds} ${left}</span>
-<small><span>${fill(words.until, { time: timeOf(until, view, options) })}</span>${end}</small></span></p>`;
-}
-const minutesLeft = (until: Date, now: Date): string => {
-  const seconds = Math.max(0, Math.ceil((until.getTime() - now.getTime()) / 1000));
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
-};
-
 function arrived(view: CustomerView, { language: { words } }: PageOptions): Html {
   const { coin, receivedUnits, remainingUnits } = view.settlement;
   return html`<dl class="sums"><div><dt>${words.arrived}</dt><dd>${amountOf(coin!, receivedUnits)}</dd></div>
@@ -344,7 +263,7 @@ const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: {
     : html`<dl class="sums"><div><dt>${words.crumbs}</dt><dd>${amountOf(coin, dustUnits)}</dd></div></dl>`;
 function held(view: CustomerView, { language: { words, count } }: PageOptions): Html {
   const sum = (value: Html) => html`<div><dt>${words.arrived}</dt><dd>${value}</dd></div>`;
-  return html`<dl class="sums">${listed(view).map((t) => sum(amountOf(t.coin, t.units)))}
+  return html`<dl class="sums">${listed(view).map((t) => sum(html`<bdi>${formatUnits(t.coin, t.units)} ${coinText(t.coin)}</bdi>`))}
 ${unlisted(view) > 0 && sum(html`+ ${count(unlisted(view))}`)}</dl>`;
 }
 
@@ -391,7 +310,15 @@ const ADDRESS_FIELD = ' type="text" required maxlength="120" autocomplete="off" 
 const EMAIL_FIELD = ' type="email" maxlength="200" autocomplete="email" dir="ltr"';
 
 /** Money waits for the merchant's decision, or is gone, so the payer should contact the merchant first. */
-const TALK_FIRST: ReadonlySet<PageState> = new Set(['unavailable', 'reversed', 'expired_partial', 'late', 'failed']);
+const TALK_FIRST: ReadonlySet<PageState> = new Set([
+  'unavailable',
+  'reversed',
+  'expired_partial',
+  'late',
+  'wrong_network',
+  'wrong_token',
+  'failed',
+]);
 
 function footer(state: PageState, view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;

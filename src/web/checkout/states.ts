@@ -4,6 +4,7 @@ import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
 import {
   ASSET,
+  CHAIN,
   CHAINS,
   type Chain,
   COIN,
@@ -20,6 +21,7 @@ import {
 import { dueUnit, quoteUnits, worthUsdE8 } from '../../core/money.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
 import { settle } from '../../core/settle.ts';
+import { costsOf } from '../../payments/network-costs.ts';
 import type { CustomerView, PaymentItem } from '../../payments/view.ts';
 import type { PageState } from './page.ts';
 import type { Fault, PageOptions } from './parts.ts';
@@ -68,8 +70,15 @@ type Story = {
   next?: readonly Scenario[];
 };
 
-const coinsAt = (usdCents: bigint): CustomerView['coins'] =>
-  NATIVE_COINS.map((coin) => ({ coin, unavailable: null, estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)), sample: false }));
+const coinsAt = (usdCents: bigint): CustomerView['coins'] => choicesOf(NATIVE_COINS, usdCents);
+const choicesOf = (offered: readonly Coin[], usdCents: bigint): CustomerView['coins'] =>
+  offered.map((coin) => ({
+    coin,
+    unavailable: null,
+    estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)),
+    sample: false,
+    costs: costsOf({ targetUsdCents: usdCents, rules: RULES } as PaymentFacts, coin),
+  }));
 type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
 const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>
   coins.map((one) => (reasons[one.coin] ? { ...one, unavailable: reasons[one.coin] ?? null, estimateUnits: null } : one));
@@ -207,6 +216,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     merchant: { ...MERCHANT, ...story.merchant },
     coins: story.coins ?? coinsAt(facts.targetUsdCents),
     refundAddress: story.refundAddress ?? null,
+    watched: CHAINS.filter((chain) => CHAIN[chain].kind === 'ethereum'),
   };
 }
 
@@ -215,8 +225,19 @@ const half: readonly [bigint, bigint] = [1n, 2n];
 const over = { age: 70, quotes: [{ minutesAgo: 65 }] } as const;
 const awaiting = (coin: Coin): Story => ({ state: 'awaiting', coin });
 
+/** All of the price, in another coin at the same address. */
+const wrongStory = (state: 'wrong_network' | 'wrong_token'): Story => {
+  const token: Coin = 'USDC@ethereum';
+  const tokens = COINS.filter((one) => COIN[one].family === COIN[token].family && COIN[one].decimals === COIN[token].decimals);
+  const isThere = (one: Coin) => (COIN[one].chain === COIN[token].chain) === (state === 'wrong_token');
+  const other = tokens.find((one) => one !== token && isThere(one));
+  const [asked, coin]: [Coin, Coin] = other ? [token, other] : ['BTC', token];
+  return { state, coin: asked, paid: [{ share: all, minutesAgo: 1, confirmations: 3, more: { coin, units: 52_500_000n } }] };
+};
+
 const STORIES = {
   choose: { state: 'choose', request: { items: ITEMS, taxMinor: 550n } },
+  'choose, with stablecoins': { state: 'choose', coins: choicesOf(COINS, 5_250n) },
   'choose, two coins away': {
     state: 'choose',
     coins: without(coinsAt(5_250n), { ETH: 'price', DASH: 'network' }),
@@ -244,6 +265,7 @@ const STORIES = {
   'awaiting LTC': awaiting('LTC'),
   'awaiting DASH': awaiting('DASH'),
   'awaiting DOGE': awaiting('DOGE'),
+  'awaiting, token': awaiting('USDC@ethereum'),
   'awaiting, rate renewed': {
     state: 'awaiting',
     coin: 'LTC',
@@ -337,6 +359,9 @@ const STORIES = {
     extendedUntil: before(60),
   }),
   late: { state: 'late', coin: 'BTC', status: 'expired', ...over, paid: [{ share: all, minutesAgo: 5, confirmations: 1 }] },
+  'wrong network': wrongStory('wrong_network'),
+  'wrong token': wrongStory('wrong_token'),
+  'wrong token, expired': { ...wrongStory('wrong_token'), status: 'expired', ...over },
   cancelled: (before) => ({ state: 'cancelled', status: 'cancelled', decisions: [{ kind: 'cancel', at: before(2), transfers: [] }] }),
   'awaiting, may be cancelled': { state: 'awaiting', coin: 'LTC', merchant: { payerCancel: true } },
   'cancelled, may be paid again': (before) => ({

@@ -1,4 +1,5 @@
 /** The languages of the page: which one a payer gets, and how numbers and dates are written in it. */
+import { CHAIN, type Chain } from '../../core/coin.ts';
 import { formatDecimal, formatUsd } from '../../core/money.ts';
 import { escapeHtml, Html } from '../html.ts';
 import { ar } from './words/ar.ts';
@@ -58,6 +59,10 @@ export type Language = {
   money(amount: string, currency: string): string;
   count(value: number): string;
   minutes(value: number): string;
+  /** Under two minutes in seconds. */
+  duration(seconds: number): string;
+  /** The names of networks, as a list. */
+  names(chains: readonly Chain[]): string;
   /** In UTC, which the page says beside it; scripts put the payer's own time in its place. */
   time(at: Date): string;
   day(at: Date): string;
@@ -82,6 +87,8 @@ export function languageOf(tag: Locale): Language {
     const count = new Intl.NumberFormat(locale);
     const minutes = new Intl.NumberFormat(locale, { style: 'unit', unit: 'minute', unitDisplay: 'long' });
     const hours = new Intl.NumberFormat(locale, { style: 'unit', unit: 'hour', unitDisplay: 'long' });
+    const seconds = new Intl.NumberFormat(locale, { style: 'unit', unit: 'second', unitDisplay: 'long' });
+    const list = new Intl.ListFormat(tag, { type: 'conjunction' });
     const utc = { timeZone: 'UTC', timeStyle: 'short' } as const;
     const time = new Intl.DateTimeFormat(locale, utc);
     const day = new Intl.DateTimeFormat(locale, { ...utc, dateStyle: 'long' });
@@ -95,6 +102,9 @@ export function languageOf(tag: Locale): Language {
       money: (amount, currency) => unmarked(new Intl.NumberFormat(locale, { style: 'currency', currency }).format(amount as `${number}`)),
       count: (value) => count.format(value),
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
+      duration: (value) =>
+        value < 120 ? seconds.format(Math.max(5, Math.round(value / 5) * 5)) : language!.minutes(Math.round(value / 60)),
+      names: (chains) => list.format(chains.map((chain) => CHAIN[chain].name)),
       time: (at) => time.format(at),
       day: (at) => day.format(at),
       hours: Array.from({ length: 24 }, (_, hour) => time.format(Date.UTC(2026, 0, 1, hour, 59)).replace('59', '#')),
