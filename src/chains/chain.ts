@@ -90,10 +90,10 @@ export type NodeInspection = {
 
 /**
  * `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. `behind`, `unproven`: what it
- * shows is not on the chain with the most work.
+ * shows is not on the chain with the most work. `refused`: it did not accept a transaction.
  */
 export class ChainError extends Error {
-  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network' | 'behind' | 'unproven';
+  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network' | 'behind' | 'unproven' | 'refused';
   constructor(kind: ChainError['kind'], message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = 'ChainError';
@@ -155,6 +155,20 @@ export type Finality = {
 /** What a source reports that is blind to final blocks. */
 export const NO_FINALITY: Finality = { safe: null, finalized: null, chainlock: null, tip: null, blind: true };
 
+/** What spending needs from a Bitcoin-like chain. */
+export type Outlet = {
+  /** Whether each output (`txid:n`) is in a block and nothing spends it, waiting transactions included. */
+  areUnspent(outpoints: readonly string[]): Promise<boolean[]>;
+  /** Mined transactions without their witnesses, in order. */
+  readTransactions(wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]>;
+  /** Sends a transaction; no effect if it is known. Errors: ChainError refused. */
+  send(raw: Uint8Array): Promise<void>;
+};
+/** JSON-RPC calls to a chain of accounts, in order; errors of single calls are values. */
+export type Ask = (
+  calls: readonly (readonly [method: string, ...params: unknown[]])[],
+) => Promise<{ result: unknown; error: { code: number; message: string } | null }[]>;
+
 export type Unspent = { units: bigint; leavingUnits: bigint };
 
 /** What the work of a chain proves. */
@@ -215,6 +229,10 @@ export interface ChainSource {
    * needs no address index. ETH: the balance of the account.
    */
   readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
+  /** For Bitcoin-like chains, where the source can send transactions. */
+  outlet?: Outlet;
+  /** For chains of accounts. */
+  ask?: Ask;
   /** Calls back when something may be new, until the returned function is called. Hints may be lost, so listeners also poll. */
   onHint?(wake: () => void): () => void;
   /** For sources that ask one of several servers, and name those that they do not ask. */
@@ -283,6 +301,8 @@ export type SourceState = {
 export interface Chain extends ChainSource {
   readonly sources: readonly NamedSource[];
   readUnspent: NonNullable<ChainSource['readUnspent']>;
+  outlet: Outlet;
+  ask: Ask;
   onHint: NonNullable<ChainSource['onHint']>;
   requireProof: NonNullable<ChainSource['requireProof']>;
   /** Whether payments can be detected: false when the sources only answer lookups. */

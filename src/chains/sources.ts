@@ -177,7 +177,16 @@ function createFollowing({
 }
 
 /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
-const TELLING: readonly ChainError['kind'][] = ['not_found', 'outage', 'wrong_network', 'behind', 'unproven', 'pruned', 'unsupported'];
+const TELLING: readonly ChainError['kind'][] = [
+  'refused',
+  'not_found',
+  'outage',
+  'wrong_network',
+  'behind',
+  'unproven',
+  'pruned',
+  'unsupported',
+];
 
 /** Asks one source after the other. Among equal failures the last one wins, because sources with an index are listed after nodes. */
 async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonly NamedSource[]; standings: Standings }): Promise<T> {
@@ -206,6 +215,12 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
   // Peers tell no fees, so they come last.
   const forFees = sources.toSorted((a, b) => Number(a.connection !== undefined) - Number(b.connection !== undefined));
   const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources, standings });
+  /** A part that not every source has. */
+  const part = <Name extends 'outlet' | 'ask'>(source: ChainSource, name: Name): NonNullable<ChainSource[Name]> => {
+    const found = source[name];
+    if (found) return found;
+    throw new ChainError('unsupported', `no source can send money; set ${coin}_NODE_URL`);
+  };
   return {
     coin,
     network,
@@ -236,6 +251,12 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
         if (source.readUnspent) return source.readUnspent(of);
         throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${settingOf(coin)}_NODE_URL`);
       }),
+    outlet: {
+      areUnspent: (outpoints) => any((source) => part(source, 'outlet').areUnspent(outpoints)),
+      readTransactions: (wanted) => any((source) => part(source, 'outlet').readTransactions(wanted)),
+      send: (raw) => any((source) => part(source, 'outlet').send(raw)),
+    },
+    ask: (calls) => any((source) => part(source, 'ask')(calls)),
     onHint: (wake) => {
       const ends = followers.flatMap((one) => one.source.onHint?.(() => isCurrent(one) && wake()) ?? []);
       return () => {

@@ -32,6 +32,7 @@ async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source:
       case 'behind':
       case 'unproven':
       case 'wrong_network':
+      case 'refused':
         throw new Problem('chain_unavailable', { coin, reason: error.message }, { retryAfterSeconds: 30, cause: error });
     }
   }

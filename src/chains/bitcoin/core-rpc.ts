@@ -12,6 +12,7 @@ import { createCoreHeaders, headerOf, readRawHeaders } from './core-headers.ts';
 import { inspectCore, readCoreHealth } from './core-health.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { createCoreMempool } from './core-mempool.ts';
+import { createCoreOutlet } from './core-outlet.ts';
 import { createCoreTransactions } from './core-transactions.ts';
 import type { ProofParams } from './proof-params.ts';
 
@@ -80,6 +81,7 @@ export function createCoreSource({
     },
     fees: () => readCoreFees({ coin, calls }),
     readUnspent: ({ outputs }) => readUnspentOutputs(outputs, calls),
+    outlet: createCoreOutlet({ coin, calls, bytesOf: blocks.bytesOf }),
     close: () => {},
   };
 }

@@ -20,6 +20,7 @@ export type RawTransaction = {
   inputCount: number;
   outputsAt: number;
   outputCount: number;
+  lockAt: number;
   coinbase: boolean;
   /** LTC: the block's last transaction, whose outputs are the peg-outs. */
   hogEx: boolean;
@@ -116,6 +117,7 @@ function readTransaction(cursor: Cursor, params: Params, index: number, ids: Buf
     inputCount,
     outputsAt,
     outputCount,
+    lockAt,
     coinbase: index === 0 && inputCount === 1 && isZero(bytes, inputsAt, inputsAt + 32),
     hogEx,
     mweb: flagged || (params.mweb && (outputCount === 0 || peggedIn)),
@@ -128,6 +130,23 @@ const isZero = (bytes: Buffer, from: number, to: number): boolean => {
 };
 
 export const txidOf = ({ ids, idAt }: RawTransaction): string => shown(ids.subarray(idAt, idAt + 32));
+
+/** The bytes that its ID covers: without witnesses and, on LTC, without its MWEB part. */
+export function strippedOf(tx: RawTransaction): Buffer {
+  const { bytes, extent, inputsAt, outputsAt, outputCount } = tx;
+  // The count of inputs, in its shortest form, is before the first input.
+  const countBytes = tx.inputCount < 0xfd ? 1 : tx.inputCount <= 0xffff ? 3 : 5;
+  const cursor: Cursor = { bytes, at: outputsAt };
+  for (let n = 0; n < outputCount; n++) {
+    cursor.at += 8;
+    skipBytes(cursor);
+  }
+  return Buffer.concat([
+    bytes.subarray(extent[0], extent[0] + 4),
+    bytes.subarray(inputsAt - countBytes, cursor.at),
+    bytes.subarray(tx.lockAt, extent[1]),
+  ]);
+}
 
 /** Outpoints as `txid:n`, only those that `isWanted` accepts by their 36 bytes. */
 export function inputsOf(tx: RawTransaction, isWanted = (_bytes: Buffer, _from: number, _to: number): boolean => true): string[] {

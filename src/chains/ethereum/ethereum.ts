@@ -68,6 +68,7 @@ export function createEthereumSource({
     },
     fees: () => readFees(rpc),
     readUnspent: async ({ address }) => ({ units: quantity(await call('eth_getBalance', address, 'latest')), leavingUnits: 0n }),
+    ask: rpc.batch,
     unusable: rpc.unusable,
     close: () => rpc.close(),
   };
