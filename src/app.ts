@@ -39,6 +39,7 @@ import { startFollowing } from './follow/start.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
+import { startSweeps } from './money-out/follow-sweeps.ts';
 import { startMails } from './notices/mail-worker.ts';
 import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
 import { createOutgoing } from './outgoing/http-client.ts';
@@ -363,6 +364,8 @@ export async function startApp(
         if (!chain.follows) continue;
         const following = startFollowing(ctx, chain);
         closers.push(() => following.stop());
+        const sweeps = startSweeps(ctx, chain);
+        closers.push(() => sweeps.stop());
       }
     }
     return { ...core, url, stop };

@@ -79,8 +79,16 @@ export function parseAccountKey(
 
 const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
 
+/** Whether a file contains a private key or a seed phrase, in any form that wallets export. */
+export const containsPrivateKey = (text: string): boolean =>
+  /\b[a-z]{3,8}(?:[\s,"]{1,8}[a-z]{3,8}){11}\b/i.test(text) || /"(?:0x)?[0-9a-fA-F]{64}"/.test(text) || isPrivate(text);
+
 /** Refuses private keys in every form that wallets export. */
 function refusePrivate(text: string): void {
+  if (isPrivate(text)) throw new Problem('private_key_refused', {}, { param: 'key' });
+}
+
+function isPrivate(text: string): boolean {
   const words = text.split(/\s+/);
   const seed = words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word));
   const privateHex = /^(0x)?[0-9a-fA-F]{64}$/.test(text);
@@ -98,7 +106,7 @@ function refusePrivate(text: string): void {
       // Not base58check: the key check below reports it.
     }
   }
-  if (seed || privateHex || extended || wif || privateNode) throw new Problem('private_key_refused', {}, { param: 'key' });
+  return seed || privateHex || extended || wif || privateNode;
 }
 
 function readExtended(text: string, { coin, network }: { coin: Coin; network: Network }): { node: HDKey; spelling: KeySpelling } {

@@ -268,6 +268,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The payment link was deleted, or belongs to another account or mode.',
     fix: 'See Payment links in the dashboard.',
   },
+  sweep_not_found: {
+    why: 'No sweep of this merchant has this ID. Sweeps exist only in live mode.',
+    fix: 'Copy the ID from the list of sweeps.',
+  },
   wallet_not_found: { why: 'The merchant has no wallet for this coin.', fix: 'Add one under Wallets.' },
   key_not_found: { why: 'The ID is wrong, or the key belongs to another account or mode.', fix: 'See Developers, API keys.' },
   request_not_found: {
@@ -308,6 +312,30 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   second_owner_required: {
     why: 'Changes of a wallet wait, so that one stolen account cannot redirect money. Only another owner can shorten the wait.',
     fix: 'Ask another owner, or wait until the time shown.',
+  },
+  sweep_destination_missing: {
+    why: 'Sweeps go only to an address that the merchant confirmed, and a new address waits 24 hours, like a changed account key, so that owners notice one that they did not add.',
+    fix: 'Add the address under Sweeps in the dashboard. Wait until it takes effect, or ask a second owner to confirm it.',
+  },
+  sweep_empty: {
+    why: 'Everything on the deposit addresses is unconfirmed, undecided, disputed, already in another signing file, or worth less than the fee to move it.',
+    fix: 'Look at the reasons in the list of what remains. Wait for confirmations, decide open payments, choose a slower fee, or lower the limits.',
+  },
+  sweep_busy: {
+    why: 'Each output and each account nonce can be in only one open signing file, so that two files never spend the same money.',
+    fix: 'Send the other file, or cancel it if it was never signed.',
+  },
+  sweep_state: {
+    why: 'A sweep can be signed or canceled only before it is sent, and replaced only while it waits to be mined.',
+    fix: 'Reload the sweep to see its state, and make a new one if money is left.',
+  },
+  signed_file_refused: {
+    why: 'The signed file differs from the file that was made: another destination, amount, fee, input or chain, or a signature that does not cover all of it. A changed file can mean that the computer that signed it is not safe.',
+    fix: 'Sign the original file again with the signer from your Florin, and compare the destination with your own wallet.',
+  },
+  signed_file_private: {
+    why: 'The upload contained an extended private key, a private key or words that look like a seed phrase. Florin never needs them.',
+    fix: 'Upload the file that the signer saves after signing. If the key left the computer where you sign, treat it as stolen and move the money to a new wallet.',
   },
   nothing_to_confirm: { why: 'The change took effect, was canceled or was confirmed by someone else.', fix: 'Reload the page.' },
   payment_not_repeatable: {

@@ -1161,3 +1161,82 @@ create table shop_invoices (
 );
 CREATE INDEX shop_invoices_of ON shop_invoices USING btree (merchant_id, mode, created_at, payment_id);
 CREATE INDEX shop_invoices_orders ON shop_invoices USING btree (merchant_id, mode, order_id);
+
+create table sweep_destinations (
+  id bigint not null generated always as identity,
+  merchant_id text collate "C" not null,
+  family text not null,
+  network text not null,
+  address text not null,
+  asked_by text collate "C",
+  asked_by_name text not null,
+  asked_at timestamp with time zone not null default clock_timestamp(),
+  due_at timestamp with time zone not null,
+  dropped_at timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);
+CREATE INDEX sweep_destinations_of ON sweep_destinations USING btree (merchant_id, family, id DESC) WHERE (dropped_at IS NULL);
+
+create table sweeps (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  wallet_id text collate "C" not null,
+  coin text not null,
+  state text not null,
+  file jsonb not null,
+  round integer not null default 0,
+  destination text not null,
+  total_units numeric(38,0) not null,
+  fee_units numeric(38,0) not null,
+  input_count integer not null,
+  made_by text not null,
+  made_at timestamp with time zone not null default clock_timestamp(),
+  signed_at timestamp with time zone,
+  sent_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  failure text,
+  PRIMARY KEY (id),
+  UNIQUE (number),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (wallet_id) REFERENCES wallets(id),
+  CHECK ((input_count > 0)),
+  CHECK ((state = ANY (ARRAY['made'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
+  CHECK ((total_units > (0)::numeric))
+);
+CREATE INDEX sweeps_of ON sweeps USING btree (merchant_id, number DESC);
+CREATE INDEX sweeps_open ON sweeps USING btree (coin) WHERE (state = ANY (ARRAY['signed'::text, 'sent'::text]));
+
+create table sweep_transactions (
+  sweep_id text collate "C" not null,
+  round integer not null,
+  number integer not null,
+  txid text collate "C" not null,
+  raw bytea not null,
+  fee_units numeric(38,0) not null,
+  sent_at timestamp with time zone,
+  refusal text,
+  block_height bigint,
+  block_hash text,
+  moved integer,
+  PRIMARY KEY (sweep_id, round, number),
+  FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
+);
+CREATE INDEX sweep_transactions_by_txid ON sweep_transactions USING btree (txid);
+
+create table sweep_inputs (
+  sweep_id text collate "C" not null,
+  number integer not null,
+  chain text not null,
+  input text collate "C" not null,
+  coin text,
+  payment_id text collate "C",
+  ref text,
+  units numeric(38,0),
+  released_at timestamp with time zone,
+  PRIMARY KEY (sweep_id, number),
+  FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
+);
+CREATE INDEX sweep_inputs_by_transfer ON sweep_inputs USING btree (payment_id, coin, ref) WHERE (released_at IS NULL);
+CREATE UNIQUE INDEX sweep_inputs_reserved ON sweep_inputs USING btree (chain, input) WHERE (released_at IS NULL);

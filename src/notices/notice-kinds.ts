@@ -130,13 +130,17 @@ export const KINDS: Readonly<
   },
   wallet_changed: {
     mailed: ['owner'],
-    words: ({ coin, asked_by, due_at, first }) => {
+    words: ({ coin, asked_by, due_at, first, destination }) => {
       const on = `on ${String(due_at).slice(0, 16).replace('T', ' ')} UTC, unless an owner cancels the change or a second owner confirms it earlier.`;
       // Without a coin it is about the waiting period itself.
       if (coin === undefined)
         return due_at === undefined
           ? 'The waiting period for wallet changes is off: wallet changes take effect immediately.'
           : `${asked_by} asked to turn off the waiting period for wallet changes. It ends ${on}`;
+      if (destination !== undefined)
+        return due_at === undefined
+          ? `Sweeps of ${coin} now go to ${destination}.`
+          : `${asked_by} asked to send sweeps of ${coin} to ${destination}. The new address takes effect ${on}`;
       if (first !== undefined) return `${asked_by} added a ${coin} wallet. It starts receiving payments ${on}`;
       return due_at === undefined
         ? `The ${coin} wallet that receives payments was changed.`

@@ -78,14 +78,15 @@ export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: s
   return row ?? null;
 }
 
-/** All wallet changes of a merchant lock its row. */
-const lockMerchant = (tx: Tx, { merchantId }: { merchantId: string }) => tx`select 1 from merchants where id = ${merchantId} for update`;
+/** All changes of a merchant's wallets, and of where their money goes, lock its row. */
+export const lockMerchant = (tx: Tx, { merchantId }: { merchantId: string }) =>
+  tx`select 1 from merchants where id = ${merchantId} for update`;
 
 /**
  * A second owner is a different person who has been an owner for at least the waiting period. Otherwise someone who takes over a
  * session could invite a second owner. Errors: second_owner_required.
  */
-async function checkSecondOwner(
+export async function checkSecondOwner(
   tx: Tx,
   { merchantId, actor, askedBy }: { merchantId: string; actor: Actor; askedBy: string },
 ): Promise<void> {

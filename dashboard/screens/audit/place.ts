@@ -2,11 +2,12 @@
 
 /** Screens of one thing, by the prefix of its id. */
 const THINGS: Readonly<Record<string, string>> = { pay: 'payments', key: 'keys', we: 'webhooks', req: 'requests' };
-/** Where the rest stands, by the part of the act before its dot. */
+/** Where the rest is shown, by the part of the action before its dot. */
 const PARTS: Readonly<Record<string, string>> = {
   link: 'links',
   chain: 'wallets',
   wallet: 'wallets',
+  sweep: 'wallets',
   member: 'team',
   invite: 'team',
   team: 'team',
@@ -17,7 +18,7 @@ const PARTS: Readonly<Record<string, string>> = {
 
 type Line = { action: string; object: string; after?: Readonly<Record<string, unknown>> | null };
 
-/** Below the mode of the line; null: on no screen. `me` is who reads: one's own account has a screen, that of others is a line of the team. */
+/** Below the mode of the line; null: on no screen. `me` is the reader, whose own account has a screen; others are on the team screen. */
 export function placeOf({ action, object, after }: Line, me: string | undefined): string | null {
   const part = action.split('.')[0]!;
   if (part === 'delivery') return typeof after?.endpoint === 'string' ? `webhooks/${after.endpoint}/deliveries` : 'webhooks';

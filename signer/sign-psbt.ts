@@ -1,0 +1,66 @@
+/** Checks a PSBT against the file around it and against the wallet, and signs it. */
+import { bytesToHex } from '@noble/hashes/utils.js';
+import { base64 } from '@scure/base';
+import { getPrevOut, Transaction } from '@scure/btc-signer/transaction.js';
+import { addressOfOutput, outputScript } from '../src/chains/bitcoin/address.ts';
+import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
+import { COIN } from '../src/core/coin.ts';
+import type { PsbtRequest, SigningFile } from '../src/core/signing-file.ts';
+import { type Account, refuse } from './secret.ts';
+
+export type Checked = { tx: Transaction; indexes: readonly number[]; spentUnits: bigint; paidUnits: bigint; inputs: readonly string[] };
+
+/** The index of the address that an input spends from: the last step of its path. */
+function indexOf(input: ReturnType<Transaction['getInput']>): number {
+  const path = input.tapBip32Derivation?.[0]?.[1].der.path ?? input.bip32Derivation?.[0]?.[1].path;
+  const index = path?.at(-1);
+  return index !== undefined && index < 0x80000000 ? index : refuse('The file does not say which address an input belongs to.');
+}
+
+/** Errors: SignerError. */
+export function checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }: Account): Checked {
+  const { family } = COIN[file.coin];
+  const script = file.account.script as BitcoinScript;
+  if (!isBitcoinLike(family) || file.account.script === 'eoa') return refuse('The file mixes two kinds of chains.');
+  // Amounts of inputs count only with the transaction that made them; Taproot signatures cover all amounts.
+  const tx = Transaction.fromPSBT(base64.decode(request.psbt), { strictPrevoutValidation: script !== 'p2tr' });
+  const indexes: number[] = [];
+  const inputs: string[] = [];
+  let spentUnits = 0n;
+  for (let i = 0; i < tx.inputsLength; i++) {
+    const input = tx.getInput(i);
+    if (script !== 'p2tr' && !input.nonWitnessUtxo) refuse('The file does not prove the amount of an input.');
+    if (input.sighashType !== undefined && input.sighashType !== 0 && input.sighashType !== 1)
+      refuse('The file asks for a signature that does not cover the whole transaction.');
+    const spent = getPrevOut(input);
+    const index = indexOf(input);
+    const ours = outputScript(script, addresses.deriveChild(index).publicKey!);
+    if (bytesToHex(ours) !== bytesToHex(spent.script)) refuse(`Input ${i + 1} does not belong to address ${index} of this wallet.`);
+    indexes.push(index);
+    inputs.push(`${bytesToHex(input.txid!)}:${input.index}`);
+    spentUnits += spent.amount;
+  }
+  if (tx.inputsLength !== request.inputs) refuse('The file has another number of inputs than it says.');
+  if (tx.outputsLength !== request.lines.length) refuse('The transaction has an output that the file does not name.');
+  let paidUnits = 0n;
+  for (const [i, { to, units }] of request.lines.entries()) {
+    const { script: paid, amount } = tx.getOutput(i);
+    if (addressOfOutput(bytesToHex(paid!), PARAMS[family].forms[file.network]) !== to)
+      refuse(`The transaction pays another address than ${to}.`);
+    if (amount !== units) refuse('The transaction pays another amount than the file says.');
+    paidUnits += units;
+  }
+  if (spentUnits - paidUnits !== request.feeUnits) refuse('The fee of the transaction is not the one that the file says.');
+  return { tx, indexes, spentUnits, paidUnits, inputs };
+}
+
+/** The signed transaction in hex. */
+export function signPsbt({ tx, indexes }: Checked, { addresses }: Account): string {
+  for (const [i, index] of indexes.entries()) {
+    const key = addresses.deriveChild(index);
+    tx.signIdx(key.privateKey!, i);
+    key.wipePrivateData();
+  }
+  tx.finalize();
+  return bytesToHex(tx.extract());
+}

@@ -1,0 +1,91 @@
+/** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
+import { COIN, coinText, nativeOf } from '../src/core/coin.ts';
+import { formatUnits } from '../src/core/money.ts';
+import { linesOf, readSigningFile, type SigningFile, signedFileText } from '../src/core/signing-file.ts';
+import { type Account, findAccount, forget, readSecret, refuse } from './secret.ts';
+import { checkPsbt, signPsbt } from './sign-psbt.ts';
+
+/** A fee above this part of what is moved is refused, in percent. */
+const MOST_FEE_PERCENT = 25n;
+/** Recipients that are shown. */
+const MOST_SHOWN = 200;
+
+/** What a file does, in words. */
+export type Review = {
+  id: string;
+  title: string;
+  network: string;
+  destinations: { to: string; amount: string }[];
+  total: string;
+  fee: string;
+  transactions: number;
+  addresses: number;
+};
+
+const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
+
+/** What the file says about itself, before a secret is known. Errors: SignerError, FileError. */
+export function describeFile(file: SigningFile): Review {
+  const lines = linesOf(file);
+  const fee = nativeOf(file.coin);
+  const byAddress = new Map<string, bigint>();
+  for (const { to, units } of lines) byAddress.set(to, (byAddress.get(to) ?? 0n) + units);
+  if (lines.every(({ purpose }) => purpose === 'sweep') && byAddress.size > 1)
+    refuse('A sweep pays one address, but this file names several.');
+  if (byAddress.size === 0 || byAddress.size > MOST_SHOWN) refuse('The file names too many recipients to show them.');
+  if (sum(lines.map(({ units }) => units)) !== file.totalUnits) refuse('The total of the file is not the sum of its payments.');
+  return {
+    id: file.id,
+    title: `${lines[0]!.purpose === 'sweep' ? 'Sweep' : 'Payments in'} ${coinText(file.coin)}`,
+    network: file.network,
+    destinations: [...byAddress].map(([to, units]) => ({ to, amount: `${formatUnits(file.coin, units)} ${COIN[file.coin].asset}` })),
+    total: `${formatUnits(file.coin, file.totalUnits)} ${COIN[file.coin].asset}`,
+    fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,
+    transactions: file.requests.length,
+    addresses: file.requests.reduce((count, request) => count + (request.kind === 'psbt' ? request.inputs : 1), 0),
+  };
+}
+
+function signBitcoin(file: SigningFile, account: Account): string[] {
+  const checked = file.requests.map((request) =>
+    request.kind === 'psbt' ? checkPsbt(request, file, account) : refuse('The file mixes two kinds of chains.'),
+  );
+  const inputs = checked.flatMap((one) => one.inputs);
+  if (new Set(inputs).size !== inputs.length) refuse('The file spends an input twice.');
+  const spent = sum(checked.map(({ spentUnits }) => spentUnits));
+  const fee = spent - sum(checked.map(({ paidUnits }) => paidUnits));
+  if (fee !== file.feeUnits) refuse('The fee of the file is not the sum of its fees.');
+  if (fee * 100n > spent * MOST_FEE_PERCENT) refuse(`The fee is more than ${MOST_FEE_PERCENT} percent of the money.`);
+  return checked.map((one) => signPsbt(one, account));
+}
+
+/**
+ * Signs a file. `ends`: the last six characters of each destination, as the person read them from another device. Returns the signed
+ * file. Errors: SignerError, FileError.
+ */
+export function signFile({
+  content,
+  secret,
+  passphrase = '',
+  ends,
+}: {
+  content: string;
+  secret: string;
+  passphrase?: string;
+  ends: string;
+}): { text: string; review: Review } {
+  const file = readSigningFile(content);
+  const review = describeFile(file);
+  for (const { to } of review.destinations)
+    if (to.slice(-6).toLowerCase() !== ends.trim().toLowerCase())
+      refuse('The last six characters of the destination are not the ones that you entered. Compare the address with your own wallet.');
+  const root = readSecret(secret, passphrase);
+  let account: Account | null = null;
+  try {
+    account = findAccount(root, file);
+    const transactions = signBitcoin(file, account);
+    return { text: signedFileText({ id: file.id, round: file.round, transactions }), review };
+  } finally {
+    forget(root, account?.account ?? null, account?.addresses ?? null);
+  }
+}

@@ -1,0 +1,94 @@
+/** Where the money of each family of chains goes. A new address waits like a changed account key, and a second owner may confirm it. */
+import { decodeAddress } from '../chains/address.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin, type Network } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { notifyMembers } from '../notices/notices.ts';
+import { type Actor, writeAudit } from '../people/members.ts';
+import { CHANGE_WAIT_HOURS, checkSecondOwner, lockMerchant, readWaitOff } from '../wallets/wallet-changes.ts';
+
+export type Destination = { address: string; askedBy: string | null; askedByName: string; dueAt: Date };
+export type Destinations = { current: Destination | null; waiting: Destination | null };
+type Of = { merchantId: string; coin: Coin };
+
+const networkOf = (ctx: Context, coin: Coin): Network => ctx.settings.networks[COIN[coin].chain];
+
+/** The address in use and the one that waits, of the family of this coin. */
+export async function readDestinations(ctx: Context, sql: Sql | Tx, { merchantId, coin }: Of): Promise<Destinations> {
+  const rows = await sql<(Destination & { isDue: boolean })[]>`
+    select address, asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt", due_at <= clock_timestamp() as "isDue"
+    from sweep_destinations
+    where merchant_id = ${merchantId} and family = ${COIN[coin].family} and network = ${networkOf(ctx, coin)} and dropped_at is null
+    order by id desc limit 20`;
+  const [newest] = rows;
+  return { current: rows.find(({ isDue }) => isDue) ?? null, waiting: newest && !newest.isDue ? newest : null };
+}
+
+/** Drops a waiting address. */
+const dropWaiting = async (tx: Tx, { merchantId, coin }: Of): Promise<number> =>
+  (
+    await tx`
+      update sweep_destinations set dropped_at = clock_timestamp()
+      where merchant_id = ${merchantId} and family = ${COIN[coin].family} and dropped_at is null and due_at > clock_timestamp()`
+  ).count;
+
+/**
+ * Asks for another address. `ends` are its last six characters, read from the device that holds its key, which rules out an address that
+ * a program replaced on the way. It waits, unless the merchant turned waiting off. `actor` null: an operator command, which takes effect
+ * immediately. Errors: address_invalid, address_ends_differ.
+ */
+export async function setDestination(
+  ctx: Context,
+  { merchantId, coin, address, ends, actor }: Of & { address: string; ends: string; actor: Actor | null },
+): Promise<{ dueAt: Date | null }> {
+  const text = address.trim();
+  decodeAddress(text, { coin, network: networkOf(ctx, coin) });
+  if (text.slice(-6).toLowerCase() !== ends.trim().toLowerCase()) throw new Problem('address_ends_differ', {}, { param: 'ends' });
+  const by = actor ?? { userId: '', name: 'operator command', ip: '' };
+  return ctx.db.begin(async (tx) => {
+    await lockMerchant(tx, { merchantId });
+    const { current } = await readDestinations(ctx, tx, { merchantId, coin });
+    await dropWaiting(tx, { merchantId, coin });
+    if (current?.address === text) return { dueAt: null };
+    const immediate = actor === null || (await readWaitOff(tx, { merchantId }))?.isOff === true;
+    const [made] = await tx<{ dueAt: Date }[]>`
+      insert into sweep_destinations (merchant_id, family, network, address, asked_by, asked_by_name, due_at)
+      values (${merchantId}, ${COIN[coin].family}, ${networkOf(ctx, coin)}, ${text}, ${actor?.userId ?? null}, ${by.name},
+        clock_timestamp() + make_interval(hours => ${immediate ? 0 : CHANGE_WAIT_HOURS}))
+      returning due_at as "dueAt"`;
+    const { dueAt } = made!;
+    await writeAudit(tx, {
+      ...{ merchantId, mode: 'live', actor: by, action: immediate ? 'sweep.destination_set' : 'sweep.destination_asked', object: coin },
+      ...(current && { before: { address: current.address } }),
+      after: { address: text },
+    });
+    const detail = { coin, destination: text, asked_by: by.name, ...(immediate ? {} : { due_at: dueAt.toISOString() }) };
+    await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail }]);
+    return { dueAt: immediate ? null : dueAt };
+  });
+}
+
+/** A second owner confirms the waiting address. Errors: nothing_to_confirm, second_owner_required. */
+export const confirmDestination = (ctx: Context, { merchantId, coin, actor }: Of & { actor: Actor }): Promise<void> =>
+  ctx.db.begin(async (tx) => {
+    await lockMerchant(tx, { merchantId });
+    const { waiting } = await readDestinations(ctx, tx, { merchantId, coin });
+    if (!waiting) throw new Problem('nothing_to_confirm');
+    await checkSecondOwner(tx, { merchantId, actor, askedBy: waiting.askedBy ?? '' });
+    await tx`
+      update sweep_destinations set due_at = clock_timestamp()
+      where merchant_id = ${merchantId} and family = ${COIN[coin].family} and dropped_at is null and due_at > clock_timestamp()`;
+    const after = { address: waiting.address, asked_by: waiting.askedByName };
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.destination_confirmed', object: coin, after });
+  });
+
+/** Discards the waiting address; the current one stays. Errors: nothing_to_confirm. */
+export const dropDestination = (ctx: Context, { merchantId, coin, actor }: Of & { actor: Actor }): Promise<void> =>
+  ctx.db.begin(async (tx) => {
+    await lockMerchant(tx, { merchantId });
+    const { waiting } = await readDestinations(ctx, tx, { merchantId, coin });
+    if ((await dropWaiting(tx, { merchantId, coin })) === 0) throw new Problem('nothing_to_confirm');
+    const before = { address: waiting?.address ?? '' };
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.destination_dropped', object: coin, before });
+  });

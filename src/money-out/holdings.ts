@@ -1,0 +1,175 @@
+/** What lies on deposit addresses, from the ledger of transfers, and why a part of it stays there. */
+import type { Script } from '../chains/address.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken } from '../core/coin.ts';
+import type { TransferKind } from '../core/payment.ts';
+import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
+
+/** Why money stays on its address. `spent`: the chain says that it is not there any more. */
+export const STAY_REASONS = [
+  'unconfirmed',
+  'immature',
+  'disputed',
+  'undecided',
+  'refund_requested',
+  'young',
+  'small',
+  'dust',
+  'fee',
+  'frozen',
+  'spent',
+  'busy',
+  'unreadable',
+  'later',
+] as const;
+export type StayReason = (typeof STAY_REASONS)[number];
+
+/** LTC: outputs from an extension block cannot be spent for this many blocks (LIP-3). */
+const PEGOUT_MATURITY = 6;
+/** Blocks after which a sent transaction counts as confirmed where locks decide, so that no count is in the table. */
+const LOCKED_DEPTH = 6;
+/** Transfers that are read for one list or file. */
+export const MOST_TRANSFERS = 20_000;
+
+/** A transfer that no open file spends. */
+export type Holding = {
+  coin: Coin;
+  paymentId: string;
+  ref: string;
+  txid: string | null;
+  address: string;
+  units: bigint;
+  kind: TransferKind;
+  outputs: readonly { n: number; units: bigint }[] | 'unreadable' | null;
+  blockHeight: number | null;
+  blockHash: string | null;
+  firstSeenAt: Date;
+  index: bigint;
+  /** Set when it cannot be swept now. */
+  stays: StayReason | null;
+};
+export type SweepWallet = {
+  id: string;
+  coin: Coin;
+  chainKey: string;
+  accountKey: string;
+  script: Script;
+  path: string;
+  active: boolean;
+};
+
+/** Wallets of a merchant that have issued addresses, those in use first. */
+export const readWallets = async (ctx: Context, { merchantId }: { merchantId: string }): Promise<SweepWallet[]> =>
+  ctx.db.sql<SweepWallet[]>`
+    select id, coin, chain_key as "chainKey", account_key as "accountKey", script, path, active or paused_at is not null as active
+    from wallets where merchant_id = ${merchantId} and next_index > 0
+    order by active desc, created_at desc, id limit 100`;
+
+const tiersOf = (ctx: Context, coin: Coin) => ctx.settings.confirmations[coin] ?? chainOf(coin).confirmations;
+/** Confirmations from which received money may be spent: those of the smallest payments. */
+const depthToSpend = (ctx: Context, coin: Coin): number => Math.max(1, tiersOf(ctx, coin)[0]?.confirmations ?? 1);
+/** Confirmations from which money that was sent counts as gone: those of the largest payments. */
+export const depthToEnd = (ctx: Context, coin: Coin): number =>
+  Math.max(1, finalityOf(coin) === 'locks' ? LOCKED_DEPTH : 1, ...tiersOf(ctx, coin).map(({ confirmations }) => confirmations));
+
+type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
+  outputs: unknown;
+  blockHeight: bigint | null;
+  disputedSince: Date | null;
+  status: string;
+  refundRequested: boolean;
+  uncounted: unknown;
+  now: Date;
+};
+
+function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason | null {
+  const { coin, kind } = row;
+  if (row.blockHeight === null || tipHeight === null) return 'unconfirmed';
+  const depth = tipHeight - Number(row.blockHeight) + 1;
+  if (depth < depthToSpend(ctx, coin)) return 'unconfirmed';
+  const maturity = kind === 'coinbase' ? chainOf(coin).coinbaseMaturity : kind === 'pegout' ? PEGOUT_MATURITY : 0;
+  if (depth < maturity) return 'immature';
+  if (row.disputedSince) return 'disputed';
+  if (row.refundRequested) return 'refund_requested';
+  const isUndecided = uncountedFromJson(row.uncounted).some((part) => part.coin === coin && part.state !== 'refunded');
+  return row.status !== 'completed' || isUndecided ? 'undecided' : null;
+}
+
+/** Transfers on the addresses of a wallet that no open file spends, oldest first, and when they were read. */
+export async function readHoldings(
+  ctx: Context,
+  { merchantId, walletId, coin }: { merchantId: string; walletId: string; coin: Coin },
+): Promise<{ holdings: Holding[]; now: Date; tipHeight: number | null }> {
+  const { sql } = ctx.db;
+  const [[tip], rows] = await Promise.all([
+    sql<{ height: bigint; now: Date }[]>`
+      select (select height from tips where coin = ${chainCode(coin)}) as height, clock_timestamp() as now`,
+    sql<Row[]>`
+      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
+        t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
+        p.status, p.refund_requested_at is not null as "refundRequested", p.uncounted, clock_timestamp() as now
+      from transfers t
+      join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
+      join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
+      where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null
+        and not exists (select 1 from sweep_inputs i
+          where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
+      order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS}`,
+  ]);
+  const tipHeight = tip!.height === null ? null : Number(tip!.height);
+  const holdings = rows.map(
+    ({ outputs, blockHeight, ...row }): Holding => ({
+      ...row,
+      outputs: isToken(coin) ? null : outputsFromJson(outputs),
+      blockHeight: blockHeight === null ? null : Number(blockHeight),
+      stays: reasonOf(ctx, { ...row, outputs, blockHeight }, tipHeight),
+    }),
+  );
+  return { holdings, now: tip!.now, tipHeight };
+}
+
+/** What the merchant asks for besides the coin. */
+export type SweepWish = {
+  /** Only money that was first seen at least so long ago. */
+  minAgeHours: number;
+  /** Only addresses with at least this much. */
+  minUnits: bigint;
+  /** An address stays if its share of the fee would be above this part of its money, in percent. */
+  maxFeePercent: number;
+  speed: 'slow' | 'normal' | 'fast';
+};
+export const DEFAULT_WISH: SweepWish = { minAgeHours: 0, minUnits: 0n, maxFeePercent: 10, speed: 'normal' };
+
+/** By address: what of it may be swept by age and amount. An account is emptied as a whole, so one reason keeps all of it. */
+export function selectHoldings(
+  holdings: readonly Holding[],
+  { wish, now, wholeAddress }: { wish: SweepWish; now: Date; wholeAddress: boolean },
+): Holding[] {
+  const sums = new Map<string, bigint>();
+  const reasons = new Map<string, StayReason>();
+  for (const { address, units, stays } of holdings) {
+    if (stays === null) sums.set(address, (sums.get(address) ?? 0n) + units);
+    else if (wholeAddress) reasons.set(address, stays);
+  }
+  const ageMs = wish.minAgeHours * 3_600_000;
+  return holdings.map((holding) => {
+    const { address, stays, firstSeenAt } = holding;
+    if (stays !== null) return holding;
+    const kept = reasons.get(address);
+    if (kept) return { ...holding, stays: kept };
+    if (now.getTime() - firstSeenAt.getTime() < ageMs) return { ...holding, stays: 'young' };
+    return (sums.get(address) ?? 0n) < wish.minUnits ? { ...holding, stays: 'small' } : holding;
+  });
+}
+
+/** What stays, by reason. */
+export type Remainder = { reason: StayReason; count: number; units: bigint };
+export function remainderOf(holdings: readonly Pick<Holding, 'stays' | 'units'>[]): Remainder[] {
+  const found = new Map<StayReason, Remainder>();
+  for (const { stays, units } of holdings) {
+    if (stays === null) continue;
+    const one = found.get(stays) ?? { reason: stays, count: 0, units: 0n };
+    found.set(stays, { ...one, count: one.count + 1, units: one.units + units });
+  }
+  return STAY_REASONS.flatMap((reason) => found.get(reason) ?? []);
+}

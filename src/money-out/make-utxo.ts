@@ -1,0 +1,109 @@
+/** Makes the requests of a sweep on a Bitcoin-like chain: checks each output on the chain, and builds the PSBTs. */
+import { hexToBytes } from '@noble/hashes/utils.js';
+import { decodeAddress } from '../chains/address.ts';
+import type { BitcoinScript } from '../chains/bitcoin/params.ts';
+import { type Chain, ChainError } from '../chains/chain.ts';
+import { COIN } from '../core/coin.ts';
+import type { PsbtRequest } from '../core/signing-file.ts';
+import { fingerprintOf } from '../wallets/wallet-changes.ts';
+import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
+import { buildPsbt, inputFee, MAX_INPUTS, type Output, splitOutputs, type UtxoWallet } from './utxo.ts';
+
+/** PSBTs in one signing file. */
+const MOST_REQUESTS = 20;
+
+type Part = Output & { holding: Holding };
+/** The outputs of a transfer. LTC: a peg-out may be stored under the name that it had before it was mined. */
+function outputsOf(holding: Holding): Part[] | 'unreadable' {
+  const { txid, ref, outputs, units, blockHash, index } = holding;
+  if (txid === null || blockHash === null || outputs === 'unreadable' || !/^[0-9a-f]{64}:\d+$/.test(ref) || !ref.startsWith(txid))
+    return 'unreadable';
+  const parts = outputs ?? [{ n: Number(ref.slice(65)), units }];
+  return parts.map((part) => ({ ...part, txid, blockHash, index, holding }));
+}
+
+export type Made<R> = {
+  requests: R[];
+  /** What each request spends: the name of the input on its chain, and the transfer behind it. */
+  inputs: { input: string; holding: Holding | null; units: bigint | null }[];
+  /** The transfers that stay after all, with the reason. */
+  stay: Map<Holding, StayReason>;
+};
+
+/** Which outputs the chain still has; all of them where no source can tell. */
+async function spentAmong(chain: Chain, outpoints: readonly string[]): Promise<ReadonlySet<string>> {
+  try {
+    const unspent = await chain.outlet.areUnspent(outpoints);
+    return new Set(outpoints.filter((_, i) => !unspent[i]));
+  } catch (error) {
+    if (error instanceof ChainError && error.kind === 'unsupported') return new Set();
+    throw error;
+  }
+}
+
+/** The transactions that made the outputs, by ID; none for Taproot, whose signatures cover all amounts. */
+async function previousOf(chain: Chain, script: BitcoinScript, outputs: readonly Output[]): Promise<Map<string, Uint8Array>> {
+  if (script === 'p2tr') return new Map();
+  const wanted = [...new Map(outputs.map(({ txid, blockHash }) => [txid, { txid, blockHash }])).values()];
+  const found = await chain.outlet.readTransactions(wanted);
+  return new Map(wanted.map(({ txid }, i) => [txid, found[i]!]));
+}
+
+/** Errors: ChainError. */
+export async function makePsbts(
+  chain: Chain,
+  {
+    holdings,
+    wallet,
+    destination,
+    wish,
+    rateE8,
+    reference,
+  }: {
+    holdings: readonly Holding[];
+    wallet: SweepWallet;
+    destination: string;
+    wish: SweepWish;
+    rateE8: bigint;
+    reference: string;
+  },
+): Promise<Made<PsbtRequest>> {
+  const script = wallet.script as BitcoinScript;
+  const stay = new Map<Holding, StayReason>();
+  const fee = inputFee(script, rateE8);
+  const parts: Part[] = [];
+  for (const holding of holdings) {
+    const outputs = outputsOf(holding);
+    if (outputs === 'unreadable') stay.set(holding, 'unreadable');
+    else if (outputs.every(({ units }) => units <= fee)) stay.set(holding, 'dust');
+    // The whole transfer stays or goes, so that a file never spends a part of one.
+    else if (outputs.some(({ units }) => fee * 100n > units * BigInt(wish.maxFeePercent))) stay.set(holding, 'fee');
+    else if (parts.length + outputs.length > MAX_INPUTS * MOST_REQUESTS) stay.set(holding, 'later');
+    else parts.push(...outputs);
+  }
+  const spent = await spentAmong(
+    chain,
+    parts.map(({ txid, n }) => `${txid}:${n}`),
+  );
+  for (const { txid, n, holding } of parts) if (spent.has(`${txid}:${n}`)) stay.set(holding, 'spent');
+  const chosen = parts.filter(({ holding }) => !stay.has(holding));
+  if (chosen.length === 0) return { requests: [], inputs: [], stay };
+  const previous = await previousOf(chain, script, chosen);
+  const utxoWallet: UtxoWallet = { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) };
+  const { coin, network } = chain;
+  const made: Made<PsbtRequest> = { requests: [], inputs: [], stay };
+  for (const group of splitOutputs(chosen, previous).slice(0, MOST_REQUESTS)) {
+    const request = buildPsbt({
+      ...{ group, previous, wallet: utxoWallet, rateE8, leastUnits: COIN[coin].dustUnits },
+      script: hexToBytes(decodeAddress(destination, { coin, network }).key),
+      line: { purpose: 'sweep', to: destination, reference },
+    });
+    if (!request) continue;
+    made.requests.push(request);
+    for (const part of group as readonly Part[])
+      made.inputs.push({ input: `${part.txid}:${part.n}`, holding: part.holding, units: part.units });
+  }
+  const spending = new Set(made.inputs.map(({ holding }) => holding));
+  for (const { holding } of chosen) if (!spending.has(holding)) stay.set(holding, 'later');
+  return made;
+}

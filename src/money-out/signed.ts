@@ -1,0 +1,60 @@
+/** Reads what a merchant uploads after signing, whatever wrote it, and checks it against the file that was asked for. */
+import type { BitcoinScript } from '../chains/bitcoin/params.ts';
+import { Problem } from '../core/problem.ts';
+import { FileError, MAX_SIGNED_BYTES, type SignedFile, type SigningFile } from '../core/signing-file.ts';
+import { type CheckedTransaction, checkSignedPsbt, finishPsbt, inputsOfRaw, SignedError } from './utxo-check.ts';
+
+export type Upload = {
+  /** Of the sweep, if the file names it. */
+  id: string | null;
+  /** Otherwise an input of its transaction. */
+  input: string | null;
+  /** Errors: signed_file_refused. */
+  check(file: SigningFile): CheckedTransaction[];
+};
+
+const refusing = <T>(work: () => T): T => {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof SignedError) throw new Problem('signed_file_refused', { reason: error.message }, { cause: error });
+    if (error instanceof FileError)
+      throw new Problem('signed_file_refused', { reason: `cannot be read: ${error.message}` }, { cause: error });
+    throw error;
+  }
+};
+
+function checkAll(file: SigningFile, transactions: readonly string[]): CheckedTransaction[] {
+  if (transactions.length !== file.requests.length) throw new SignedError('has a different number of transactions than was asked for');
+  return file.requests.map((request, i) => {
+    if (request.kind !== 'psbt') throw new SignedError('is for another kind of chain');
+    return checkSignedPsbt(request, transactions[i]!, file.account.script as BitcoinScript);
+  });
+}
+
+/** A PSBT in base64 or a raw transaction in hex, of a file with one request. */
+function bareTransaction(content: string): string {
+  const text = content.trim();
+  if (/^[0-9a-fA-F]+$/.test(text) && text.length % 2 === 0) return text.toLowerCase();
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.subarray(0, 5).toString('latin1') !== 'psbt\xff') throw new SignedError('is neither a signed file of the signer nor a PSBT');
+  return finishPsbt(bytes);
+}
+
+/** Errors: signed_file_refused. */
+export const readSigned = (content: string, read: (content: string) => SignedFile): Upload =>
+  refusing(() => {
+    if (content.length > MAX_SIGNED_BYTES) throw new SignedError(`has more than ${MAX_SIGNED_BYTES} bytes`);
+    if (!content.trimStart().startsWith('{')) {
+      const transaction = bareTransaction(content);
+      const [input] = inputsOfRaw(transaction);
+      return { id: null, input: input ?? null, check: (file) => refusing(() => checkAll(file, [transaction])) };
+    }
+    const { id, round, transactions } = read(content);
+    const check = (file: SigningFile) =>
+      refusing(() => {
+        if (round !== file.round) throw new SignedError('belongs to a file that was replaced by one with a higher fee');
+        return checkAll(file, transactions);
+      });
+    return { id, input: null, check };
+  });

@@ -1,0 +1,319 @@
+/** Sweeps: list what can be moved, make a signing file, take the signed file back. Nothing here can spend: keys stay with the merchant. */
+import { containsPrivateKey } from '../chains/account-key.ts';
+import { type Chain, ChainError } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN, COINS, type Coin, chainCode, kindOf } from '../core/coin.ts';
+import { newId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '../core/signing-file.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { type Actor, writeAudit } from '../people/members.ts';
+import { readDestinations } from './destinations.ts';
+import {
+  DEFAULT_WISH,
+  type Holding,
+  type Remainder,
+  readHoldings,
+  readWallets,
+  remainderOf,
+  type StayReason,
+  type SweepWallet,
+  type SweepWish,
+  selectHoldings,
+} from './holdings.ts';
+import { type Made, makePsbts } from './make-utxo.ts';
+import { readSigned } from './signed.ts';
+
+export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
+export type SweepState = (typeof SWEEP_STATES)[number];
+export type Sweep = {
+  number: bigint;
+  id: string;
+  walletId: string;
+  coin: Coin;
+  state: SweepState;
+  round: number;
+  destination: string;
+  totalUnits: bigint;
+  feeUnits: bigint;
+  inputCount: number;
+  madeBy: string;
+  madeAt: Date;
+  signedAt: Date | null;
+  sentAt: Date | null;
+  endedAt: Date | null;
+  failure: string | null;
+};
+const COLUMNS = (sql: Sql | Tx) => sql`
+  number, id, wallet_id as "walletId", coin, state, round, destination, total_units as "totalUnits", fee_units as "feeUnits",
+  input_count as "inputCount", made_by as "madeBy", made_at as "madeAt", signed_at as "signedAt", sent_at as "sentAt",
+  ended_at as "endedAt", failure`;
+
+type Owner = { merchantId: string };
+
+/** The chain of a coin. Errors: not_supported. */
+function chainFor(ctx: Context, coin: Coin): Chain {
+  const chain = ctx.chains.get(COIN[coin].chain);
+  if (!chain) throw new Problem('not_supported', { coin, missing: `no ${coin} source is configured` });
+  return chain;
+}
+
+/** Failures of the chain as documented errors. */
+async function asking<T>(coin: Coin, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof ChainError)) throw error;
+    if (error.kind === 'unsupported') throw new Problem('not_supported', { coin, missing: error.message }, { cause: error });
+    throw new Problem('chain_unavailable', { coin, reason: error.message }, { retryAfterSeconds: 30, cause: error });
+  }
+}
+
+/** Coins that a wallet's addresses can hold. */
+const coinsIn = ({ coin }: SweepWallet): Coin[] => COINS.filter((one) => COIN[one].family === COIN[coin].family);
+
+export type Sweepable = { wallet: SweepWallet; coin: Coin; count: number; units: bigint; addresses: number; remains: Remainder[] };
+/** What lies on the addresses of each wallet, by coin, and what of it stays. Only the ledger is read. */
+export async function listSweepable(ctx: Context, { merchantId }: Owner): Promise<Sweepable[]> {
+  const found: Sweepable[] = [];
+  for (const wallet of await readWallets(ctx, { merchantId }))
+    for (const coin of coinsIn(wallet)) {
+      const { holdings, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
+      if (holdings.length === 0) continue;
+      const chosen = selectHoldings(holdings, { wish: DEFAULT_WISH, now, wholeAddress: kindOf(coin) === 'ethereum' });
+      const ready = chosen.filter(({ stays }) => stays === null);
+      found.push({
+        ...{ wallet, coin, count: ready.length, remains: remainderOf(chosen) },
+        units: ready.reduce((sum, { units }) => sum + units, 0n),
+        addresses: new Set(ready.map(({ address }) => address)).size,
+      });
+    }
+  return found;
+}
+
+export type SweepWanted = { coin: Coin; walletId: string | null; wish: SweepWish };
+
+async function walletFor(
+  ctx: Context,
+  { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string | null },
+): Promise<SweepWallet> {
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  const wallet = walletId === null ? wallets[0] : wallets.find(({ id }) => id === walletId);
+  if (!wallet) throw new Problem('wallet_not_found', { coin });
+  return wallet;
+}
+
+async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigint> {
+  const tiers = await chain.fees();
+  return (tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8;
+}
+
+/**
+ * Makes a signing file and reserves what it spends. Errors: sweep_destination_missing, sweep_empty, sweep_busy, wallet_not_found,
+ * not_supported, chain_unavailable.
+ */
+export async function makeSweep(
+  ctx: Context,
+  { merchantId, coin, walletId, wish, actor }: Owner & SweepWanted & { actor: Actor },
+): Promise<{ sweep: Sweep; remains: Remainder[] }> {
+  const chain = chainFor(ctx, coin);
+  const wallet = await walletFor(ctx, { merchantId, coin, walletId });
+  const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
+  if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
+  const { holdings, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
+  const chosen = selectHoldings(holdings, { wish, now, wholeAddress: kindOf(coin) === 'ethereum' });
+  const ready = chosen.filter(({ stays }) => stays === null);
+  const id = newId('swp', ctx.random);
+  const work = { holdings: ready, wallet, destination: current.address, wish, reference: id };
+  const made = await asking(coin, makeRequests(chain, { ...work, coin }));
+  const remains = remainderOf(chosen.map((holding) => ({ ...holding, stays: holding.stays ?? made.stay.get(holding) ?? null })));
+  if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
+  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests });
+  const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor });
+  return { sweep, remains };
+}
+
+const WORDS: Readonly<Record<StayReason, string>> = {
+  unconfirmed: 'not confirmed yet',
+  immature: 'too new to be spent',
+  disputed: 'in a block that a source disputes',
+  undecided: 'of payments that are not completed or need a decision',
+  refund_requested: 'of payments with a refund request',
+  young: 'younger than the age you chose',
+  small: 'below the amount you chose',
+  dust: 'worth less than the fee to move it',
+  fee: 'above the share of fees you chose',
+  frozen: 'frozen by the issuer of the token',
+  spent: 'already moved by another wallet',
+  busy: 'in another signing file',
+  unreadable: 'in a form that cannot be spent from here',
+  later: 'left for the next file',
+};
+export const stayText = (reason: StayReason): string => WORDS[reason];
+const reasonText = (remains: readonly Remainder[]): string =>
+  remains.length === 0
+    ? 'nothing has arrived on its deposit addresses since the last sweep'
+    : remains.map(({ reason, count }) => `${count} ${count === 1 ? 'transfer is' : 'transfers are'} ${WORDS[reason]}`).join('; ');
+
+type Work = { holdings: readonly Holding[]; wallet: SweepWallet; destination: string; wish: SweepWish; reference: string };
+async function makeRequests(chain: Chain, { coin: _coin, ...work }: Work & { coin: Coin }): Promise<Made<Request>> {
+  return makePsbts(chain, { ...work, rateE8: await rateFor(chain, work.wish) });
+}
+
+function fileOf(
+  ctx: Context,
+  { id, round, coin, wallet, requests }: { id: string; round: number; coin: Coin; wallet: SweepWallet; requests: readonly Request[] },
+): SigningFile {
+  const sum = (values: readonly bigint[]) => values.reduce((a, b) => a + b, 0n);
+  const origin = wallet.path.startsWith('m') ? wallet.path.split('/').slice(0, -1).join('/') : null;
+  return {
+    ...{ id, round, coin, network: ctx.settings.networks[COIN[coin].chain], chainId: null, gasPrice: null, requests },
+    account: { chainKey: wallet.chainKey, script: wallet.script, origin },
+    totalUnits: sum(linesOf({ requests }).map(({ units }) => units)),
+    feeUnits: sum(requests.map((request) => (request.kind === 'psbt' ? request.feeUnits : 0n))),
+  };
+}
+
+/** Files are stored as they are downloaded. */
+const stored = (tx: Tx, file: SigningFile) => tx.json(JSON.parse(signingFileText(file)) as never);
+const isTaken = (error: unknown): boolean => (error as { code?: unknown }).code === '23505';
+
+/** Writes the sweep and reserves its inputs. Errors: sweep_busy. */
+async function store(
+  ctx: Context,
+  {
+    merchantId,
+    wallet,
+    file,
+    destination,
+    inputs,
+    actor,
+  }: Owner & { wallet: SweepWallet; file: SigningFile; destination: string; inputs: Made<Request>['inputs']; actor: Actor },
+): Promise<Sweep> {
+  const { id, coin, totalUnits, feeUnits } = file;
+  try {
+    return await ctx.db.begin(async (tx) => {
+      const [sweep] = await tx<Sweep[]>`
+        insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+        values (${id}, ${merchantId}, ${wallet.id}, ${coin}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
+          ${feeUnits.toString()}, ${inputs.length}, ${actor.name})
+        returning ${COLUMNS(tx)}`;
+      await tx`
+        insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
+        select ${id}, number, ${chainCode(coin)}, input, case when payment is null then null else ${coin} end, payment, ref, units::numeric
+        from unnest(${inputs.map((_, i) => i)}::int[], ${inputs.map(({ input }) => input)}::text[],
+          ${inputs.map(({ holding }) => holding?.paymentId ?? null)}::text[], ${inputs.map(({ holding }) => holding?.ref ?? null)}::text[],
+          ${inputs.map(({ units }) => units?.toString() ?? null)}::text[]) as given (number, input, payment, ref, units)`;
+      const after = { currency: coin, destination, total: totalUnits.toString(), fee: feeUnits.toString(), inputs: inputs.length };
+      await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.made', object: id, after });
+      return sweep!;
+    });
+  } catch (error) {
+    if (isTaken(error)) throw new Problem('sweep_busy', {}, { cause: error });
+    throw error;
+  }
+}
+
+export type SweepTransaction = {
+  round: number;
+  number: number;
+  txid: string;
+  sentAt: Date | null;
+  refusal: string | null;
+  blockHeight: number | null;
+};
+/** A page of sweeps, newest first. */
+export async function listSweeps(
+  ctx: Context,
+  { merchantId, limit, startingAfter }: Owner & { limit: number; startingAfter: string | null },
+): Promise<{ sweeps: Sweep[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  const sweeps = await sql<Sweep[]>`
+    select ${COLUMNS(sql)} from sweeps where merchant_id = ${merchantId}
+      ${startingAfter === null ? sql`` : sql`and number < (select number from sweeps where id = ${startingAfter} and merchant_id = ${merchantId})`}
+    order by number desc limit ${limit + 1}`;
+  return { sweeps: sweeps.slice(0, limit), hasMore: sweeps.length > limit };
+}
+
+/** Errors: sweep_not_found. */
+export async function getSweep(
+  ctx: Context,
+  { merchantId, id }: Owner & { id: string },
+): Promise<{ sweep: Sweep; transactions: SweepTransaction[] }> {
+  const { sql } = ctx.db;
+  const [sweep] = await sql<Sweep[]>`select ${COLUMNS(sql)} from sweeps where id = ${id} and merchant_id = ${merchantId}`;
+  if (!sweep) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
+  const transactions = await sql<SweepTransaction[]>`
+    select round, number, txid, sent_at as "sentAt", refusal, block_height::int as "blockHeight" from sweep_transactions
+    where sweep_id = ${id} order by round, number limit 2000`;
+  return { sweep, transactions };
+}
+
+/** The file to sign. Errors: sweep_not_found. */
+export async function readSigningFileOf(ctx: Context, { merchantId, id }: Owner & { id: string }): Promise<SigningFile> {
+  const [row] = await ctx.db.sql<{ file: unknown }[]>`select file from sweeps where id = ${id} and merchant_id = ${merchantId}`;
+  if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
+  return signingFileOf(row.file);
+}
+
+type Locked = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown };
+async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<Locked> {
+  const [row] = await tx<Locked[]>`
+    select id, coin, state, round, wallet_id as "walletId", file from sweeps where id = ${id} and merchant_id = ${merchantId} for update`;
+  if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
+  return row;
+}
+
+/** The sweep that a signed file belongs to: by its ID, or by the inputs of its transaction. Errors: sweep_not_found. */
+async function sweepOf(ctx: Context, { merchantId, id, input }: Owner & { id: string | null; input: string | null }): Promise<string> {
+  if (id !== null) return id;
+  const [row] = await ctx.db.sql<{ id: string }[]>`
+    select s.id from sweep_inputs i join sweeps s on s.id = i.sweep_id
+    where i.input = ${input ?? ''} and i.released_at is null and s.merchant_id = ${merchantId} limit 1`;
+  if (!row) throw new Problem('sweep_not_found', { id: 'for these inputs' });
+  return row.id;
+}
+
+/**
+ * Takes a signed file: the file of the signer page, a PSBT in base64, or a raw transaction in hex. It is checked against what was asked,
+ * stored, and sent by the process that follows the chain. The same file again changes nothing. Errors: signed_file_private,
+ * signed_file_refused, sweep_not_found, sweep_state.
+ */
+export async function acceptSigned(
+  ctx: Context,
+  { merchantId, content, actor }: Owner & { content: string; actor: Actor },
+): Promise<{ sweep: Sweep; isKnown: boolean }> {
+  if (containsPrivateKey(content)) throw new Problem('signed_file_private');
+  const upload = readSigned(content, readSignedFile);
+  const id = await sweepOf(ctx, { merchantId, id: upload.id, input: upload.input });
+  const isKnown = await ctx.db.begin(async (tx) => {
+    const sweep = await lockSweep(tx, { merchantId, id });
+    const file = signingFileOf(sweep.file);
+    const checked = upload.check(file);
+    const [known] = await tx`
+      select 1 from sweep_transactions where sweep_id = ${id} and txid = any(${checked.map(({ txid }) => txid)}::text[]) limit 1`;
+    if (known) return true;
+    if (sweep.state !== 'made') throw new Problem('sweep_state', { id, state: sweep.state });
+    await tx`
+      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units)
+      select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric
+      from unnest(${checked.map((_, i) => i)}::int[], ${checked.map(({ txid }) => txid)}::text[],
+        ${checked.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${checked.map(({ feeUnits }) => feeUnits.toString())}::text[])
+        as given (number, txid, raw, fee)`;
+    await tx`update sweeps set state = 'signed', signed_at = clock_timestamp() where id = ${id}`;
+    const after = { transactions: checked.length };
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
+    return false;
+  });
+  return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown };
+}
+
+/** Cancels a file that was not sent, so that another one may spend the same. Errors: sweep_not_found, sweep_state. */
+export const cancelSweep = (ctx: Context, { merchantId, id, actor }: Owner & { id: string; actor: Actor }): Promise<void> =>
+  ctx.db.begin(async (tx) => {
+    const { state } = await lockSweep(tx, { merchantId, id });
+    if (state !== 'made') throw new Problem('sweep_state', { id, state });
+    await tx`update sweeps set state = 'canceled', ended_at = clock_timestamp() where id = ${id}`;
+    await tx`update sweep_inputs set released_at = clock_timestamp() where sweep_id = ${id}`;
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.canceled', object: id });
+  });

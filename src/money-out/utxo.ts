@@ -1,0 +1,121 @@
+/** Sweeps of Bitcoin-like chains: which outputs are worth their fee, and the PSBTs (BIP-174) that spend them. Pure. */
+import { hexToBytes } from '@noble/hashes/utils.js';
+import { HDKey } from '@scure/bip32';
+import { bip32Path, p2wpkh, Transaction } from '@scure/btc-signer';
+import { outputScript } from '../chains/bitcoin/address.ts';
+import type { BitcoinScript } from '../chains/bitcoin/params.ts';
+import { divideCeil, E8 } from '../core/money.ts';
+import type { Line, PsbtRequest } from '../core/signing-file.ts';
+
+/** Inputs of one transaction. At 148 bytes each it stays below the 100 kB that nodes relay. */
+export const MAX_INPUTS = 500;
+/** The most bytes of previous transactions in one PSBT. */
+const MAX_PREVIOUS_BYTES = 4 * 1024 * 1024;
+/** Virtual bytes of a signed input. */
+const INPUT_SIZE: Readonly<Record<BitcoinScript, bigint>> = { p2wpkh: 68n, p2tr: 58n, 'p2sh-p2wpkh': 91n, p2pkh: 149n };
+/** Version, counts, lock time and the witness marker. */
+const OVERHEAD = 14n;
+/** Replaceable (BIP-125), so that a stuck transaction can be sent again with a higher fee. */
+export const REPLACEABLE = 0xfffffffd;
+
+export type Output = {
+  txid: string;
+  n: number;
+  units: bigint;
+  blockHash: string;
+  /** Of its deposit address. */
+  index: bigint;
+};
+/** The key of the external chain, and where it is below the seed, if a descriptor says so. */
+export type UtxoWallet = { chainKey: string; script: BitcoinScript; path: string; fingerprint: string | null };
+
+/** Base units for so many virtual bytes; the rate is per virtual byte in 1e-8, as sources report it. */
+export const feeFor = (size: bigint, rateE8: bigint): bigint => divideCeil(size * rateE8, E8);
+export const inputFee = (script: BitcoinScript, rateE8: bigint): bigint => feeFor(INPUT_SIZE[script], rateE8);
+const sizeOf = (inputs: number, script: BitcoinScript, outputBytes: number): bigint =>
+  OVERHEAD + BigInt(inputs) * INPUT_SIZE[script] + 9n + BigInt(outputBytes);
+
+const chainOf = ({ chainKey }: Pick<UtxoWallet, 'chainKey'>): HDKey =>
+  new HDKey({ publicKey: hexToBytes(chainKey.slice(0, 66)), chainCode: hexToBytes(chainKey.slice(66)), depth: 4 });
+
+/** What a PSBT says about an input's key: from the seed where that is known, else below the external chain. */
+function derivationOf(wallet: UtxoWallet, chain: HDKey, index: bigint): { fingerprint: number; path: number[] } {
+  if (wallet.fingerprint !== null && wallet.path.startsWith('m'))
+    return { fingerprint: Number.parseInt(wallet.fingerprint, 16), path: bip32Path(`${wallet.path}/${index}`) };
+  return { fingerprint: chain.fingerprint, path: [Number(index)] };
+}
+
+function addInput(tx: Transaction, output: Output, previous: Uint8Array | null, wallet: UtxoWallet, chain: HDKey): void {
+  const { publicKey } = chain.deriveChild(Number(output.index));
+  const script = outputScript(wallet.script, publicKey!);
+  const derivation = derivationOf(wallet, chain, output.index);
+  const isTaproot = wallet.script === 'p2tr';
+  tx.addInput({
+    txid: output.txid,
+    index: output.n,
+    sequence: REPLACEABLE,
+    ...(previous && { nonWitnessUtxo: previous }),
+    ...(wallet.script !== 'p2pkh' && { witnessUtxo: { script, amount: output.units } }),
+    ...(wallet.script === 'p2sh-p2wpkh' && { redeemScript: p2wpkh(publicKey!).script }),
+    ...(isTaproot
+      ? { tapInternalKey: publicKey!.slice(1), tapBip32Derivation: [[publicKey!.slice(1), { hashes: [], der: derivation }]] }
+      : { bip32Derivation: [[publicKey!, derivation]] }),
+  });
+}
+
+/** Groups of outputs, each small enough for one transaction. `previous` are the transactions that made them; none for Taproot. */
+export function splitOutputs(outputs: readonly Output[], previous: ReadonlyMap<string, Uint8Array>): (readonly Output[])[] {
+  const groups: Output[][] = [];
+  let bytes = 0;
+  for (const output of outputs) {
+    const more = previous.get(output.txid)?.length ?? 0;
+    const last = groups.at(-1);
+    if (last && last.length < MAX_INPUTS && bytes + more <= MAX_PREVIOUS_BYTES) {
+      last.push(output);
+      bytes += more;
+    } else {
+      groups.push([output]);
+      bytes = more;
+    }
+  }
+  return groups;
+}
+
+/**
+ * A PSBT that spends all outputs of a group to one line. Null: nothing above `leastUnits` would be left. Segwit inputs also carry the
+ * transaction that made them, because a signer cannot otherwise trust their amounts.
+ */
+export function buildPsbt({
+  group,
+  previous,
+  wallet,
+  script,
+  rateE8,
+  leastUnits,
+  line,
+}: {
+  group: readonly Output[];
+  previous: ReadonlyMap<string, Uint8Array>;
+  wallet: UtxoWallet;
+  /** Output script of the destination. */
+  script: Uint8Array;
+  rateE8: bigint;
+  leastUnits: bigint;
+  line: Omit<Line, 'units'>;
+}): PsbtRequest | null {
+  const total = group.reduce((sum, { units }) => sum + units, 0n);
+  const feeUnits = feeFor(sizeOf(group.length, wallet.script, script.length), rateE8);
+  const units = total - feeUnits;
+  if (units < leastUnits) return null;
+  const tx = new Transaction({ version: 2 });
+  const chain = chainOf(wallet);
+  for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet, chain);
+  tx.addOutput({ script, amount: units });
+  return {
+    kind: 'psbt',
+    psbt: Buffer.from(tx.toPSBT(0)).toString('base64'),
+    inputs: group.length,
+    feeUnits,
+    lines: [{ ...line, units }],
+  };
+}
