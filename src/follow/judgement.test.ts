@@ -15,14 +15,15 @@ function voter(
     fork = 0,
     state = 'ok',
     fails = false,
-  }: { followed?: boolean; fork?: number; state?: SourceState['state']; fails?: boolean } = {},
+    lacks = false,
+  }: { followed?: boolean; fork?: number; state?: SourceState['state']; fails?: boolean; lacks?: boolean } = {},
 ) {
   const asked: number[] = [];
   const refAt = (at: number): BlockRef => ({ height: at, hash: `${at <= fork ? 'a' : name}${at}`, parent: '', time: new Date(0) });
   const blockAt = async (at: number) => {
     asked.push(at);
     if (fails) throw new ChainError('outage', 'away');
-    return at <= height ? refAt(at) : null;
+    return at <= height && !lacks ? refAt(at) : null;
   };
   const source = { blockAt } as unknown as ChainSource;
   const health = { tip: refAt(height), version: 1, software: `node ${name}` } as never;
@@ -39,6 +40,7 @@ test('sources agree when they differ only in the last two blocks; a source that 
   assert.deepEqual(await compare(voter('b', 103, { fork: 100 }).one), [true, false], 'more than two blocks ahead');
   assert.deepEqual(await compare(voter('b', 100, { fork: 97 }).one), [true, false], 'another branch');
   assert.deepEqual(await compare(voter('b', 101, { fork: 100, fails: true }).one), [true]);
+  assert.deepEqual(await compare(voter('b', 101, { fork: 100, lacks: true }).one), [true], 'it lacks the block that is compared');
   assert.deepEqual(await compare(voter('b', 101, { state: 'down' }).one, voter('c', 100, { state: 'syncing' }).one), [true]);
 });
 

@@ -10,7 +10,10 @@ export type Comparisons = Map<ChainSource, { tips: string; agrees: boolean }>;
 export const followedOf = (survey: readonly SourceState[]): SourceState | undefined =>
   survey.find((state) => state.followed && state.state === 'ok');
 
-/** Whether two sources show one chain: close in height, and equal except for the last few blocks. Null: unknown now. */
+/**
+ * Whether two sources show one chain: close in height, and equal except for the last few blocks. Null: unknown now. A source that does not
+ * have the block that is compared is behind: it contradicts nothing.
+ */
 export async function showSameChain(compared: Comparisons, coin: Coin, one: SourceState, other: SourceState): Promise<boolean | null> {
   const within = chainOf(coin).agreeWithin;
   const [a, b] = [one.health!.tip, other.health!.tip];
@@ -22,8 +25,9 @@ export async function showSameChain(compared: Comparisons, coin: Coin, one: Sour
   const at = Math.max(0, Math.min(a.height, b.height) - within);
   try {
     const [here, there] = await Promise.all([one.source.blockAt(at), other.source.blockAt(at)]);
-    const agrees = here !== null && there !== null && here.hash === there.hash;
-    if (here && there) compared.set(other.source, { tips, agrees });
+    if (here === null || there === null) return null;
+    const agrees = here.hash === there.hash;
+    compared.set(other.source, { tips, agrees });
     return agrees;
   } catch (error) {
     if (error instanceof ChainError) return null;
