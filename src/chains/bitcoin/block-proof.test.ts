@@ -15,6 +15,9 @@ const refuses = async (params: ProofParams, block: Buffer, message: RegExp, head
   await assert.rejects(checkBlock(params, header, block), (error) => {
     assert.ok(error instanceof BlockError, String(error));
     assert.match(error.message, message);
+    // What cannot be read at all may be our fault.
+    const isCertain = /another header|merkle root|twice|has more than/.test(error.message);
+    assert.equal(error.fault, isCertain ? 'sender' : 'unknown', error.message);
     return true;
   });
 };

@@ -1,5 +1,6 @@
 /** Downloads blocks from peers: when one does not send a block in time the next one is asked as well, and what is wrong is not taken. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { BlockError } from '../block-proof.ts';
 import type { Peer } from './peer.ts';
 
 /** After this long the next peer is asked too. */
@@ -7,7 +8,10 @@ export const NEXT_PEER_MS = 10_000;
 /** Peers that are asked for one block at the same time. */
 const MAX_ASKED = 3;
 
-/** Reads a block whose header is known. `check` throws when the bytes are not that block. Errors: an Error when no peer has it. */
+/**
+ * Reads a block whose header is known. `check` throws a BlockError when the bytes are not that block, and any other Error when they are,
+ * but cannot be used: then no other peer is asked, because all have the same. Errors: an Error when no peer has it.
+ */
 export async function downloadBlock<T>({
   block,
   peers,
@@ -20,7 +24,7 @@ export async function downloadBlock<T>({
   /** In the order in which they are asked. */
   peers: readonly Peer[];
   check(bytes: Buffer): Promise<T>;
-  /** A peer sent something else than the block. */
+  /** A peer sent something else than the block, for certain: its bytes cannot be it, or another peer sent it. */
   refuse(peer: Peer, reason: string): void;
   delivered?(peer: Peer): void;
   nextPeerMs?: number;
@@ -29,7 +33,15 @@ export async function downloadBlock<T>({
   const waiting = [...peers];
   const asked = new Set<Promise<void>>();
   const found: { value: T }[] = [];
+  /** Peers whose bytes cannot be read, by them or by us. */
+  const unreadable: { peer: Peer; reason: string }[] = [];
   let reason = 'no peer is connected';
+  const judge = (peer: Peer, error: unknown): void => {
+    if (!(error instanceof BlockError)) throw error;
+    reason = error.message;
+    if (error.fault === 'sender') refuse(peer, reason);
+    else unreadable.push({ peer, reason });
+  };
   const askOne = async (peer: Peer): Promise<void> => {
     let bytes: Buffer;
     try {
@@ -43,8 +55,7 @@ export async function downloadBlock<T>({
       found.push({ value });
       delivered?.(peer);
     } catch (error) {
-      reason = (error as Error).message;
-      refuse(peer, reason);
+      judge(peer, error);
     }
   };
   try {
@@ -62,6 +73,13 @@ export async function downloadBlock<T>({
     over.abort();
   }
   const [first] = found;
-  if (!first) throw new Error(`no peer sends block ${block.hash}: ${reason}`);
-  return first.value;
+  if (first) {
+    for (const one of unreadable) refuse(one.peer, one.reason);
+    return first.value;
+  }
+  if (unreadable.length > 0)
+    throw new Error(
+      `block ${block.hash} cannot be read as ${unreadable.length === 1 ? 'a peer sends' : `${unreadable.length} peers send`} it: ${reason}`,
+    );
+  throw new Error(`no peer sends block ${block.hash}: ${reason}`);
 }

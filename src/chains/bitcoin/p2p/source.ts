@@ -45,7 +45,11 @@ async function download({ family, chain, service }: PeerSourceOptions, hash: str
   try {
     const block = await service.readBlock(header, async (bytes) => {
       await checkBlock(chain.params, header.bytes, bytes);
-      return readBlock(bytes, { hash, coin: family, server: 'a peer' });
+      try {
+        return await readBlock(bytes, { hash, coin: family, server: 'a peer' });
+      } catch (cause) {
+        throw new ChainError('outage', `block ${hash} is proven, but Florin cannot read it: ${(cause as Error).message}`, { cause });
+      }
     });
     return { header, block };
   } catch (error) {
