@@ -1,7 +1,11 @@
 /** Confirmations and holds in work. The chains here are lists of times and work; the header chain's own test mines such branches. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { confirmationsAt, findWorkHolds, type WorkView, workPerBlock } from './chain-work.ts';
+import fc from 'fast-check';
+import { headersOf } from '../../../test/kit/headers.ts';
+import { confirmationsAt, findWorkHolds, type WorkView, workPerBlock, workPerConfirmation } from './chain-work.ts';
+import { bitsOf, nextBits, targetOf, workOf } from './difficulty.ts';
+import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const SPACING = 60;
 const DAY = 86_400;
@@ -83,4 +87,96 @@ test("the mean of a day is over a day's number of blocks, whatever times they cl
     ),
     9n,
   );
+});
+
+const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;
+/** A chain of these bits, in time. */
+const viewOfBits = ({ powLimit, spacingSeconds }: ProofParams, bits: readonly number[]): WorkView =>
+  viewOf(bits.map((one, i) => ({ time: NOW - (bits.length - 1 - i) * spacingSeconds, work: workOf(one, powLimit) })));
+/** How many confirmations the last `blocks` blocks are worth. */
+const provenOf = (view: WorkView, params: ProofParams, blocks: number): number =>
+  confirmationsAt(view, view.tipHeight() - blocks + 1, workPerConfirmation(view, params)).proven;
+const scaledBits = (bits: number, powLimit: bigint, share: number): number =>
+  bitsOf((targetOf(bits, powLimit) * 1_000n) / BigInt(Math.round(share * 1_000)));
+
+/** After the largest fall of the difficulty so far, and after the largest that the rules allow. */
+for (const { coin, params, bits, falls } of [
+  { coin: 'BTC', params: BTC.main, bits: 0x170240c3, falls: [0.95, 0.72, 0.26] },
+  { coin: 'LTC', params: LTC.main, bits: 0x19332b97, falls: [0.95, 0.6, 0.26] },
+])
+  test(`${coin}: after a retarget each block is one confirmation at once, and all along the next day`, () => {
+    const day = DAY / params.spacingSeconds;
+    for (const share of [...falls, 1.05, 3.9])
+      for (const after of [1, 2, 6, 24, day - 1, day + 1]) {
+        const easier = scaledBits(bits, params.powLimit, share);
+        const view = viewOfBits(params, [...new Array<number>(2 * day).fill(bits), ...new Array<number>(after).fill(easier)]);
+        for (const blocks of [1, 2, Math.min(after, 6), after])
+          assert.equal(provenOf(view, params, blocks), blocks, `${share} after ${after} blocks, ${blocks}`);
+        // Across the retarget: the harder blocks before it count once each.
+        if (share < 1) assert.equal(provenOf(view, params, after + 10), after + 10);
+      }
+  });
+
+for (const { coin, params, file, first } of [
+  { coin: 'DOGE', params: DOGE.main, file: 'doge-main-5610330.hex', first: 500 },
+  { coin: 'DASH', params: DASH.main, file: 'dash-main-999900.hex', first: 576 },
+])
+  test(`${coin}: of recorded headers, whose difficulty changes with each, nine in ten need no more blocks than confirmations`, () => {
+    const bits = headersOf(file).map((header) => header.readUInt32LE(72));
+    for (const [wanted, most] of [
+      [1, 1],
+      [6, 2],
+      [24, 5],
+    ] as const) {
+      const more: number[] = [];
+      for (let at = first; at + wanted + most < Math.min(bits.length, first + 500); at += 3) {
+        let blocks = wanted;
+        while (provenOf(viewOfBits(params, bits.slice(0, at + blocks)), params, blocks) < wanted) blocks++;
+        more.push(blocks - wanted);
+      }
+      assert.ok(Math.max(...more) <= most, `${wanted} confirmations took ${Math.max(...more)} blocks more`);
+      assert.ok(
+        more.filter((one) => one === 0).length >= 0.86 * more.length,
+        `${wanted}: ${more.filter((one) => one > 0).length} of ${more.length}`,
+      );
+    }
+  });
+
+test('a forger of blocks with any work needs three quarters of the mean for each confirmation, a quarter where the rules keep it up', () => {
+  const works = fc.array(fc.bigInt(1n, 3_000n), { minLength: 1, maxLength: 40 });
+  fc.assert(
+    fc.property(works, fc.constantFrom(BTC.main, LTC.main, DOGE.main, DASH.main), (forged, params) => {
+      const honest = inTime(1, 1_000n).slice(0, DAY / params.spacingSeconds + 1);
+      const view = viewOf([...honest, ...forged.map((work) => ({ time: NOW, work }))]);
+      const { blocks, proven } = confirmationsAt(view, view.tipHeight() - forged.length + 1, workPerConfirmation(view, params));
+      const mean = workPerBlock(view, params.spacingSeconds);
+      const total = forged.reduce((sum, work) => sum + work, 0n);
+      const share = params.retarget.kind === 'period' ? 4n : 3n;
+      assert.ok(proven <= blocks);
+      // The division rounds down by less than one for each confirmation.
+      assert.ok(
+        (total + BigInt(proven)) * 4n >= BigInt(proven) * mean * (share === 4n ? 1n : share),
+        `${proven} for ${total}, mean ${mean}`,
+      );
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('DOGE: blocks that claim to be slow until the difficulty is lowest are worth the confirmations of their work, not of their number', () => {
+  const { powLimit, spacingSeconds } = DOGE.main;
+  const start = 0x19688e56;
+  const before = (2 * DAY) / spacingSeconds;
+  const chain = Array.from({ length: before }, (_, i) => ({ timeSeconds: NOW - (before - i) * spacingSeconds, bits: start }));
+  for (let i = 0; i < 65; i++) {
+    const timeSeconds = chain.at(-1)!.timeSeconds + 300;
+    chain.push({ timeSeconds, bits: nextBits(DOGE.main, 5_000_000 + chain.length, timeSeconds, (height) => chain[height - 5_000_000]!) });
+  }
+  const view = viewOfBits(
+    DOGE.main,
+    chain.map(({ bits }) => bits),
+  );
+  const forged = chain.slice(before).reduce((sum, { bits }) => sum + workOf(bits, powLimit), 0n);
+  assert.ok(forged < 4n * workOf(start, powLimit), 'they cost less than four honest blocks');
+  assert.ok(provenOf(view, DOGE.main, 65) <= 4);
 });

@@ -2,6 +2,7 @@
  * What a header chain proves, in work. Dogecoin and Dash adjust the difficulty with every block, so a forger who claims slow blocks gets
  * to the lowest difficulty with the work of a few real ones. The number of blocks does not show this; the work does.
  */
+import type { Retarget } from './proof-params.ts';
 
 /** The best chain of headers. */
 export type WorkView = {
@@ -27,13 +28,35 @@ export function workPerBlock(view: WorkView, spacingSeconds: number): bigint {
   return from === tip ? view.blockWork(tip) : (view.workAt(tip) - view.workAt(from)) / BigInt(tip - from);
 }
 
-/** A block's confirmations: blocks from it to the tip, and how many blocks of mean work they are worth. The lower one counts. */
-export function confirmationsAt(view: WorkView, height: number, meanWork: bigint): { blocks: number; proven: number } {
+/**
+ * The work that counts as one confirmation. With the mean of the last day, honest blocks that are easier than it would be worth less than
+ * one confirmation each, for a day after each retarget to a lower difficulty. How much less than the mean is safe depends on how cheaply a
+ * forger can lower the difficulty that the rules require.
+ *
+ * BTC and LTC change it every 2,016 blocks, by the time that these took. A forger has to mine up to that block at full difficulty, and can
+ * claim two hours more than have passed: under 3% of a period on BTC, under 10% on LTC. To lower it further, real time must pass without
+ * honest blocks, and then the guard and `recent` hold the chain. So the difficulty of the tip is believed, down to the quarter at which
+ * `difficulty` holds the chain.
+ *
+ * DOGE and DASH change it with every block: a few blocks that claim to be slow lower it to any value, so the tip proves nothing. Honest
+ * blocks vary by a quarter around their mean for hours. So three quarters of the mean count: a forger saves a quarter, and nine in ten
+ * recorded headers need no more blocks than confirmations. With the mean itself, it was every second.
+ */
+export function workPerConfirmation(view: WorkView, { spacingSeconds, retarget }: { spacingSeconds: number; retarget: Retarget }): bigint {
+  const mean = workPerBlock(view, spacingSeconds);
+  if (retarget.kind !== 'period') return (mean * 3n + 3n) / 4n;
+  const required = view.blockWork(view.tipHeight());
+  if (required >= mean) return mean;
+  return required > mean / SHARE ? required : mean / SHARE;
+}
+
+/** A block's confirmations: blocks from it to the tip, and how many of them their work is worth. The lower number counts. */
+export function confirmationsAt(view: WorkView, height: number, workOfOne: bigint): { blocks: number; proven: number } {
   const tip = view.tipHeight();
   if (height > tip || height <= view.checkpointHeight) return { blocks: Math.max(tip - height + 1, 0), proven: 0 };
   const blocks = tip - height + 1;
   const work = view.workAt(tip) - view.workAt(height - 1);
-  return { blocks, proven: Math.min(blocks, Number(work / meanWork)) };
+  return { blocks, proven: Math.min(blocks, Number(work / workOfOne)) };
 }
 
 /** `difficulty`: the tip is far easier than the last day. `total`, `recent`: far less work than time should have brought, in all or in a day. */

@@ -6,7 +6,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import type { Db } from '../../db/db.ts';
 import type { Log } from '../../log.ts';
-import { confirmationsAt, findWorkHolds, type WorkHold, workPerBlock } from './chain-work.ts';
+import { confirmationsAt, findWorkHolds, type WorkHold, workPerConfirmation } from './chain-work.ts';
 import { CHECKPOINTS, startOf } from './checkpoints.ts';
 import { createHeaderChain, type HashWork, type HeaderChain, type HeaderReader, type Start } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
@@ -28,7 +28,7 @@ export type HeaderProgress = {
 };
 
 export type Headers = HeaderReader & {
-  /** A block's confirmations: blocks from it to the tip, and how many blocks of mean work they are worth. */
+  /** A block's confirmations: blocks from it to the tip, and how many confirmations their work is worth. */
   confirmationsAt(height: number): { blocks: number; proven: number };
   /** The highest blocks with 1, 2, 3 ... confirmations in work, at most this many of them. */
   provenHeights(most: number): number[];
@@ -70,12 +70,12 @@ function progressOf({ chain, nowSeconds }: { chain: HeaderChain; nowSeconds: num
 }
 
 /** The highest block for each number of confirmations, lowest number first. */
-function provenHeights({ work, params: { spacingSeconds } }: HeaderChain, most: number): number[] {
-  const mean = workPerBlock(work, spacingSeconds);
+function provenHeights({ work, params }: HeaderChain, most: number): number[] {
+  const one = workPerConfirmation(work, params);
   const total = work.workAt(work.tipHeight());
   const heights: number[] = [];
   for (let height = work.tipHeight(); height > work.checkpointHeight && heights.length < most; height--) {
-    const proven = (total - work.workAt(height - 1)) / mean;
+    const proven = (total - work.workAt(height - 1)) / one;
     while (heights.length < most && BigInt(heights.length) < proven && heights.length < work.tipHeight() - height + 1) heights.push(height);
   }
   return heights;
@@ -139,7 +139,7 @@ export function createHeaderService(options: Options): HeaderService {
           }
         }
       },
-      confirmationsAt: (height) => confirmationsAt(chain.work, height, workPerBlock(chain.work, spacingSeconds)),
+      confirmationsAt: (height) => confirmationsAt(chain.work, height, workPerConfirmation(chain.work, params)),
       provenHeights: (most) => provenHeights(chain, most),
       holds: () => findWorkHolds(chain.work, { spacingSeconds, nowSeconds: nowSeconds() }),
       progress: () => progressOf({ chain, nowSeconds: nowSeconds() }),
