@@ -36,19 +36,19 @@ export type SteppedShop = {
  */
 export function stepByHand(
   { app: { ctx } }: TestApp,
-  { coin = 'BTC', binding }: { coin?: Coin; binding?: boolean } = {},
+  { coin = 'BTC', binding, lookMs = 60_000 }: { coin?: Coin; binding?: boolean; lookMs?: number } = {},
 ): SteppedShop['look'] {
   const source = ctx.chains.get(COIN[coin].chain)!;
   const how = binding === undefined ? {} : { binding };
   const guard = createGuard(ctx, source, how);
   const follower = createFollower(ctx, source, how);
-  // Recent answers of a source remain valid for some seconds: each look is a minute after the previous one.
+  // Recent answers of a source remain valid for some seconds: each look is later than the previous one by `lookMs`.
   const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
   let skippedMs = 0;
   Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
   return async (times = 1) => {
     for (let i = 0; i < times; i++) {
-      skippedMs += 60_000;
+      skippedMs += lookMs;
       try {
         await follower.step(undefined, await guard.check());
         await guard.agree();
@@ -68,6 +68,7 @@ export async function tellStepped(
   {
     coin = 'BTC',
     helpers = async () => [],
+    peers = null,
     prepare = () => {},
     environment = {},
     roles = ['api'],
@@ -77,6 +78,8 @@ export async function tellStepped(
     coin?: Coin;
     /** Starts the peers that bring headers. */
     helpers?: (chain: TestChain) => Promise<readonly Endpoint[]>;
+    /** Starts peers that are a source beside the others. */
+    peers?: ((chain: TestChain) => Promise<readonly Endpoint[]>) | null;
     /** Changes what the sources show before anything reads them. */
     prepare?: (servers: SteppedShop['servers']) => void;
     environment?: Record<string, string>;
@@ -91,19 +94,24 @@ export async function tellStepped(
   const servers: (Blockbook & CoreNode)[] = [];
   for (const _ of trusts) servers.push((await (kind === 'node' ? startCoreNode(chain) : startBlockbook(chain))) as Blockbook & CoreNode);
   prepare(servers);
+  const beside = (await peers?.(chain)) ?? [];
   const app = await startTestApp(
     {
       [`${coin}_${kind === 'node' ? 'NODE' : 'BLOCKBOOK'}_URL`]: servers.map(({ url }) => url).join(','),
       [`${coin}_TRUST`]: trusts.join(','),
       LOG_LEVEL: 'silent',
+      ...(beside.length > 0 && { [`${coin}_P2P`]: 'on', [`${coin}_PEERS`]: beside.map(({ host, port }) => `${host}:${port}`).join(',') }),
       ...environment,
     },
     { roles, helpers: await helpers(chain), ...(work && { starts: provenBy(chain) }) },
   );
-  const look = stepByHand(app, { coin });
+  // Peers notice time that passes, too.
+  const look = stepByHand(app, { coin, ...(beside.length > 0 && { lookMs: 11_000 }) });
+  const connections = app.app.ctx.chains.get(COIN[coin].chain)!.sources.flatMap(({ connection }) => connection ?? []);
   const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
   try {
     await giveWallet(app, coin);
+    for (const connection of connections) await connection.start();
     await look();
     await story({
       ...{ app, chain, servers, look, detail },
@@ -119,6 +127,7 @@ export async function tellStepped(
       statuses: async (ids) => Promise.all(ids.map(async (id) => (await detail(id)).status)),
     });
   } finally {
+    for (const connection of connections) await connection.stop();
     await app.stop();
     for (const server of servers) await server.close();
   }

@@ -4,14 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { readUnreachable } from '../../src/payments/coin-health.ts';
 import { eventually } from '../kit/app.ts';
-import { emptyChain, type ScriptedPeer, startScriptedPeer } from '../kit/scripted-peer.ts';
+import { type ChainPeer, startChainPeer } from '../kit/chain-peer.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
-import type { ChainBlock, TestChain } from '../kit/test-chain.ts';
+import type { TestChain } from '../kit/test-chain.ts';
 
 const closers: (() => Promise<void>)[] = [];
 after(async () => {
@@ -91,20 +90,8 @@ for (const { coin, forgeries } of [
     ));
 }
 
-/** A peer that serves the headers of a chain. */
-async function servePeer(chain: TestChain): Promise<ScriptedPeer> {
-  const served = emptyChain();
-  const take = ({ hash, header }: ChainBlock) =>
-    served.headers.push({ hash, header: { bytes: header.subarray(0, 80), auxpow: header.length > 80 ? header.subarray(80) : null } });
-  for (const block of chain.blocks.slice(1)) take(block);
-  chain.on(({ block }) => block && take(block));
-  const peer = await startScriptedPeer({ network: peerNetwork('DOGE', 'mainnet'), chain: served });
-  closers.push(peer.close);
-  return peer;
-}
-
 test('DOGE: a pruned node lacks old proofs: peers bring the headers, the node alone is read, and the peers are left', async () => {
-  let peer: ScriptedPeer | null = null;
+  let peer: ChainPeer | null = null;
   await tellStepped(
     ['own'],
     async (story) => {
@@ -143,7 +130,8 @@ test('DOGE: a pruned node lacks old proofs: peers bring the headers, the node al
       environment: { ...few('DOGE'), DOGE_P2P: 'auto' },
       prepare: (servers) => servers[0]!.prune(140),
       helpers: async (chain) => {
-        peer = await servePeer(chain);
+        peer = await startChainPeer(chain);
+        closers.push(peer.close);
         return [peer.endpoint];
       },
     },

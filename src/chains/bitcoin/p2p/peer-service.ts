@@ -49,6 +49,8 @@ export type PeerStatus = {
   bytesOut: number;
   /** The middle of what the peers' clocks are ahead of ours. */
   clockAheadSeconds: number | null;
+  /** Why the last peer was left that broke the rules; null when none did. */
+  lastFault: string | null;
 };
 export type PeerService = {
   view: HeaderView;
@@ -69,6 +71,7 @@ type State = PeerServiceOptions & {
   behindSince: WeakMap<Peer, number>;
   relayedSinceMs: number | null;
   closedBytes: { in: number; out: number };
+  lastFault: string | null;
   timer: NodeJS.Timeout | null;
 };
 
@@ -100,7 +103,7 @@ function noteRelaying(state: State): void {
 }
 
 const middle = (values: readonly number[]): number | null => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? null;
-function statusOf({ peers, sync, relayedSinceMs, closedBytes }: State): PeerStatus {
+function statusOf({ peers, sync, relayedSinceMs, closedBytes, lastFault }: State): PeerStatus {
   const connected = peers.connected();
   const sum = (of: (peer: Peer) => number): number => connected.reduce((total, peer) => total + of(peer), 0);
   return {
@@ -111,6 +114,7 @@ function statusOf({ peers, sync, relayedSinceMs, closedBytes }: State): PeerStat
     bytesIn: closedBytes.in + sum((peer) => peer.stats().bytesIn),
     bytesOut: closedBytes.out + sum((peer) => peer.stats().bytesOut),
     clockAheadSeconds: middle(connected.map((peer) => peer.clockAheadSeconds)),
+    lastFault,
   };
 }
 
@@ -160,6 +164,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
   const { view, given, clock, log, onHint, nextPeerMs = NEXT_PEER_MS } = options;
   const leave = (peer: Peer, reason: string, how?: { ban?: boolean }): void => {
     log.info({ coin: options.network.family, peer: endpointName(peer.endpoint), reason }, 'A peer was left');
+    if (how?.ban) state.lastFault = reason;
     state.peers.leave(peer, reason, how);
   };
   const witnesses = given.length === 1 ? 1 : 2;
@@ -175,6 +180,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     behindSince: new WeakMap(),
     relayedSinceMs: null,
     closedBytes: { in: 0, out: 0 },
+    lastFault: null,
     timer: null,
   };
   state.peers = connect(state);

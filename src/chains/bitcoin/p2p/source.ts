@@ -111,7 +111,9 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
   };
   const connected = () => {
     const status = service.status();
-    if (status.connected === 0) throw new ChainError('outage', 'no peer is connected');
+    const { lastFault } = status;
+    if (status.connected === 0)
+      throw new ChainError('outage', `no peer is connected${lastFault === null ? '' : `; the last one was left: ${lastFault}`}`);
     return status;
   };
   return {
