@@ -6,11 +6,12 @@
 import { spawnSync } from 'node:child_process';
 import { HDKey } from '@scure/bip32';
 import { CHECKPOINTS, startOf } from '../src/chains/bitcoin/checkpoints.ts';
-import { HEADER_BYTES, sha256d } from '../src/chains/bitcoin/header.ts';
+import { HEADER_BYTES } from '../src/chains/bitcoin/header.ts';
 import type { HeaderChain } from '../src/chains/bitcoin/header-chain.ts';
 import { openHeaderChain } from '../src/chains/bitcoin/header-store.ts';
 import { peerNetwork } from '../src/chains/bitcoin/p2p/peer-networks.ts';
 import { PROOF_PARAMS, type ProofParams } from '../src/chains/bitcoin/proof-params.ts';
+import { sha256d } from '../src/chains/bitcoin/sha256d.ts';
 import { type Db, openDb } from '../src/db/db.ts';
 import { createLog } from '../src/log.ts';
 import { setWallet } from '../src/wallets/wallets.ts';

@@ -196,7 +196,7 @@ function openSources({
   const proof = headers?.params ?? null;
   for (const url of config.nodeUrls[coin]) {
     const source = isBitcoinLike(family)
-      ? createCoreSource({ coin: family, network, url, proof, outgoing, log, clock })
+      ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
       : isToken(coin)
         ? createTokenNetworkSource({ coin, network, chainId: chainOf(coin).chainIds![network], url, outgoing, log })
         : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });

@@ -1,8 +1,11 @@
 /** Blocks as an Electrum server indexes them: histories by script, branches by position. The blocks are of a real node, or made here. */
+
+import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { scriptHashOf } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
-import { hashBytes, sha256d, showHash } from '../../src/chains/bitcoin/header.ts';
+import { hashBytes, showHash } from '../../src/chains/bitcoin/header.ts';
 import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
-import { inputsOf, outputsOf, parseBlock, parseTransaction, type RawTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { inputsOf, outputsOf, parseTransaction, type RawTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
 import { GENESIS, mineBlock } from './regtest-chain.ts';
 
 type Indexed = {
@@ -84,7 +87,7 @@ export function createElectrumChain(blocks: readonly Buffer[] = [], pending: rea
       const [script] = all.get(one.slice(0, 64))?.outputs.get(one) ?? [];
       if (script !== undefined) scripts.add(script);
     }
-    all.set(txid, { txid, hex: raw.bytes.toString('hex', ...raw.extent), height, position, scripts, outputs, spends });
+    all.set(txid, { txid, hex: raw.bytes.toString('hex', raw.extent.from, raw.extent.to), height, position, scripts, outputs, spends });
   };
   const touching = (script: string): Indexed[] => [...all.values()].filter(({ scripts }) => scripts.has(script));
   const chain: ElectrumChain = {

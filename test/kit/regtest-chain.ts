@@ -1,10 +1,10 @@
 /** Blocks on Bitcoin's regtest genesis with real proof of work, and a header chain in memory that takes only such. */
 import { randomBytes } from 'node:crypto';
-import { sha256d } from '../../src/chains/bitcoin/header.ts';
+import { merkleRootOf } from '../../src/chains/bitcoin/block-proof.ts';
 import type { KnownHeader } from '../../src/chains/bitcoin/header-chain.ts';
 import { HeaderFault, type HeaderView } from '../../src/chains/bitcoin/p2p/header-sync.ts';
 import type { WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
-import { merkleRootOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
 import { emptyChain, type ServedChain } from './scripted-peer.ts';
 
 export const GENESIS = '0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206';

@@ -1,13 +1,13 @@
 /** Reads a network from peers on loopback of which most are hostile: what the honest one has is seen, and nothing identifying is sent. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
+import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
 import type { Message, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
 import { PEERS_LIMITS, type StoredPeers } from '../../src/chains/bitcoin/p2p/peers.ts';
-import { parseBlock } from '../../src/chains/bitcoin/raw-block.ts';
 import { eventually } from '../kit/app.ts';
 import { createMemoryHeaders, createServedChain, extend, forkOf, shownHash, transaction } from '../kit/regtest-chain.ts';
 import { type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';

@@ -1,11 +1,12 @@
 /** Connections to real nodes as peers: handshake, headers, blocks without witness, and transactions as they are announced. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { sha256d } from '../../src/chains/bitcoin/header.ts';
+import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import type { Item, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
-import { parseBlock, parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
 import { eventually } from '../kit/app.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 

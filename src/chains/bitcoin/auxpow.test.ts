@@ -5,9 +5,10 @@ import fc from 'fast-check';
 import { sample, sentOf } from '../../../test/kit/headers.ts';
 import { mergeMine } from '../../../test/kit/merge-mining.ts';
 import { type Auxpow, checkAuxpow, slotOf, takeAuxpow } from './auxpow.ts';
-import { HeaderError, sha256d } from './header.ts';
+import { HeaderError } from './header.ts';
 import type { SentHeader } from './header-rules.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
+import { sha256d } from './sha256d.ts';
 
 const RULES = PROOF_PARAMS.DOGE.main.auxpow;
 const LENIENT = PROOF_PARAMS.DOGE.testnet.auxpow;

@@ -2,8 +2,9 @@
  * Merged mining as Dogecoin checks it: a block of another scrypt chain, the parent, carries the work, and its coinbase commits to our
  * header. Nothing else of the parent's chain is checked.
  */
-import { HeaderError, sha256d } from './header.ts';
+import { HeaderError } from './header.ts';
 import type { ProofParams } from './proof-params.ts';
+import { hashTransaction, sha256d } from './sha256d.ts';
 import { type StrictReader, skip, take, takeCount, takeTransaction, takeU32 } from './strict-reader.ts';
 
 /** The bit of a header's version that says that such a proof follows. */
@@ -38,14 +39,17 @@ function takeBranch(reader: StrictReader): Branch {
 /** Decodes what follows a header in a `headers` message or in a block. Errors: RangeError. */
 export function takeAuxpow(reader: StrictReader): Auxpow {
   const { bytes } = reader;
-  const { from, body, tail, inputs, script } = takeTransaction(reader, { witness: true, mweb: false, extra: false });
-  if (inputs === 0) throw new RangeError("the parent's coinbase has no input");
-  const coinbaseId = sha256d(Buffer.concat([bytes.subarray(from, from + 4), bytes.subarray(...body), bytes.subarray(...tail)]));
+  const coinbase = takeTransaction(reader, { witness: true, mweb: 'none', extra: false });
+  if (coinbase.inputs === 0) throw new RangeError("the parent's coinbase has no input");
+  const coinbaseId = Buffer.alloc(32);
+  hashTransaction(bytes, coinbase, coinbaseId, 0);
+  const scriptReader = { bytes, at: coinbase.inputsAt + 36 };
+  const script = take(scriptReader, takeCount(scriptReader, 1));
   // The hash of the parent, which no client compares with anything.
   skip(reader, 32);
   const coinbaseBranch = takeBranch(reader);
   const chainBranch = takeBranch(reader);
-  return { coinbaseId, script: bytes.subarray(...script), coinbaseBranch, chainBranch, parent: take(reader, 80) };
+  return { coinbaseId, script, coinbaseBranch, chainBranch, parent: take(reader, 80) };
 }
 
 /** The root that a leaf and its branch give. */

@@ -1,20 +1,23 @@
 /**
- * Whether the bytes of a block are the block of a header: the transactions give its merkle root, in one way only. Nodes of the merkle tree
- * cannot pose as transactions (CVE-2017-12842), because the first transaction must be a coinbase; a transaction of their size, 64 bytes, is
- * valid beside one and cannot pay an address. The header itself is proven by the header chain.
+ * Reads the bytes of a block in one pass and proves that they are the block of its header: the transactions give its merkle root, in one way
+ * only. Nodes of the merkle tree cannot pose as transactions (CVE-2017-12842), because the first transaction must be a coinbase; a
+ * transaction of their size, 64 bytes, is valid beside one and cannot pay an address. The header itself is proven by the header chain.
  */
 import { setImmediate } from 'node:timers/promises';
+import type { BitcoinFamily } from '../../core/coin.ts';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
-import { HEADER_BYTES, sha256d } from './header.ts';
+import { HEADER_BYTES, idOf, showHash } from './header.ts';
 import { PARAMS } from './params.ts';
-import type { ProofParams } from './proof-params.ts';
-import { type StrictReader, strippedSize, type TransactionExtent, takeCount, takeTransaction } from './strict-reader.ts';
+import { PROOF_PARAMS } from './proof-params.ts';
+import { formsOf, paysHogAddress, type RawBlock, type RawTransaction, readTransaction } from './raw-block.ts';
+import { hashRange, sha256d } from './sha256d.ts';
+import { type StrictReader, skip, strippedSize, takeCount } from './strict-reader.ts';
 
 /**
- * The bytes are not that block; another peer may have it. The header is not to blame. `fault`: `sender` when these bytes cannot be the
+ * The bytes are not that block; another source may have it. The header is not to blame. `fault`: `sender` when these bytes cannot be the
  * block; `unknown` when they cannot be read, which may be a fault of this reader.
  */
-export class BlockError extends Error {
+export class BlockError extends RangeError {
   readonly fault: 'sender' | 'unknown';
   constructor(fault: BlockError['fault'], message: string) {
     super(message);
@@ -31,74 +34,118 @@ const TURN_MS = 8;
 /** Transactions or hashes between two checks of the time. */
 const STEP = 64;
 
-const isCoinbase = (bytes: Buffer, { inputs, outpointAt }: TransactionExtent): boolean =>
-  inputs === 1 && bytes.compare(NO_OUTPOINT, 0, 36, outpointAt, outpointAt + 36) === 0;
+const spendsNothing = ({ bytes, extent: { inputs, inputsAt } }: RawTransaction): boolean =>
+  inputs === 1 && bytes[inputsAt] === 0 && bytes.compare(NO_OUTPOINT, 0, 36, inputsAt, inputsAt + 36) === 0;
 
-/** Reads all transactions; writes their ids to one buffer. Returns it. */
-function* readIds(params: ProofParams, reader: StrictReader): Generator<void, Buffer> {
-  const { segwit, mweb, extraPayload } = PARAMS[params.coin];
+/** Reads all transactions of a block; their ids are in one buffer, one after the other. */
+function* readTransactions(reader: StrictReader, family: BitcoinFamily): Generator<void, { transactions: RawTransaction[]; ids: Buffer }> {
+  const params = PARAMS[family];
+  const { inner, last } = formsOf(params);
   const { bytes } = reader;
+  // The shortest transaction limits the count, so that a false one cannot allocate more memory than a few times the bytes.
   const count = takeCount(reader, LEAST_TRANSACTION);
-  if (count === 0) throw new BlockError('unknown', 'a block has no transaction');
-  const ids = Buffer.allocUnsafe(count * 32);
+  if (count === 0) throw new RangeError('a block has no transaction');
+  const ids = Buffer.allocUnsafeSlow(count * 32);
+  const transactions: RawTransaction[] = [];
   let total = HEADER_BYTES;
-  let hasMweb = false;
   for (let i = 0; i < count; i++) {
-    const extent = takeTransaction(reader, { witness: segwit, mweb: mweb && i === count - 1, extra: extraPayload });
-    hasMweb = extent.hasMweb;
-    if (isCoinbase(bytes, extent) !== (i === 0))
-      throw new BlockError('unknown', i === 0 ? 'the first transaction of a block is not its coinbase' : 'a block has a second coinbase');
-    total += strippedSize(extent);
+    const tx = readTransaction(reader, i === count - 1 ? last : inner, params, ids, i * 32);
+    tx.coinbase = spendsNothing(tx);
+    if (tx.coinbase !== (i === 0))
+      throw new RangeError(i === 0 ? 'the first transaction of a block is not its coinbase' : 'a block has a second coinbase');
+    total += strippedSize(tx.extent);
     if (total > params.maxBlockBytes) throw new BlockError('sender', `a block has more than ${params.maxBlockBytes} bytes`);
-    const { from, body, tail } = extent;
-    sha256d(Buffer.concat([bytes.subarray(from, from + 4), bytes.subarray(...body), bytes.subarray(...tail)])).copy(ids, 32 * i);
+    transactions.push(tx);
     if (i % STEP === STEP - 1) yield;
   }
+  const hogEx = transactions.at(-1)!;
   // LTC: an extension block may follow, which the merkle root does not cover and which nothing here reads.
-  if (reader.at < bytes.length && !hasMweb) throw new BlockError('unknown', 'bytes follow the transactions of a block');
-  return ids;
+  if (reader.at < bytes.length && !hogEx.hogEx) throw new RangeError('bytes follow the transactions of a block');
+  if (params.mweb) hogEx.hogEx ||= paysHogAddress(hogEx);
+  return { transactions, ids };
 }
 
 /**
- * The merkle root. CVE-2012-2459: a list whose tail repeats has the same root as the list without it, so equal neighbors are refused on
- * every level, except for the hash that an odd level adds.
+ * The merkle root over ids of 32 bytes each. CVE-2012-2459: a list whose tail repeats has the same root as the list without it, so equal
+ * neighbors are refused on every level, except for the hash that an odd level adds.
  */
-function* rootOf(ids: Buffer): Generator<void, Buffer> {
-  const level = Buffer.concat([ids, Buffer.alloc(32)]);
+function* merkleSteps(ids: Buffer): Generator<void, string> {
+  const level = Buffer.allocUnsafeSlow(ids.length + 32);
+  ids.copy(level);
   for (let count = ids.length / 32; count > 1; count = Math.ceil(count / 2)) {
     for (let at = 0; at + 1 < count; at += 2)
-      if (level.compare(level, 32 * at, 32 * at + 32, 32 * at + 32, 32 * at + 64) === 0)
+      if (level[32 * at] === level[32 * at + 32] && level.compare(level, 32 * at, 32 * at + 32, 32 * at + 32, 32 * at + 64) === 0)
         throw new BlockError('sender', 'a block lists transactions twice (CVE-2012-2459)');
     if (count % 2 === 1) level.copyWithin(32 * count, 32 * count - 32, 32 * count);
     for (let i = 0; 2 * i < count; i++) {
-      sha256d(level.subarray(64 * i, 64 * i + 64)).copy(level, 32 * i);
+      hashRange(level, 64 * i, 64 * i + 64, level, 32 * i);
       if (i % STEP === STEP - 1) yield;
     }
   }
-  return level.subarray(0, 32);
+  return showHash(level.subarray(0, 32));
 }
 
-function* steps(params: ProofParams, header: Buffer, block: Buffer): Generator<void, void> {
-  if (block.length < HEADER_BYTES || block.compare(header, 0, HEADER_BYTES, 0, HEADER_BYTES) !== 0)
-    throw new BlockError('sender', 'a block has another header than was asked for');
-  const reader = { bytes: block, at: HEADER_BYTES };
-  // The proof of a merge-mined header was checked with the header.
-  if (params.auxpow && header.readUInt32LE(0) & AUXPOW_BIT) takeAuxpow(reader);
-  const ids = yield* readIds(params, reader);
-  const root = yield* rootOf(ids);
-  if (!root.equals(header.subarray(36, 68))) throw new BlockError('sender', 'the transactions do not have the merkle root of the header');
+function* blockSteps(bytes: Buffer, family: BitcoinFamily): Generator<void, RawBlock> {
+  const reader: StrictReader = { bytes, at: 0 };
+  skip(reader, HEADER_BYTES);
+  // The proof of a merge-mined header is checked with the header.
+  if (PARAMS[family].mergeMined && bytes.readUInt32LE(0) & AUXPOW_BIT) takeAuxpow(reader);
+  const { transactions, ids } = yield* readTransactions(reader, family);
+  const merkleRoot = showHash(bytes.subarray(36, 68));
+  if ((yield* merkleSteps(ids)) !== merkleRoot)
+    throw new BlockError('sender', 'the transactions do not have the merkle root of the header');
+  return {
+    hash: showHash(sha256d(bytes.subarray(0, HEADER_BYTES))),
+    parent: showHash(bytes.subarray(4, 36)),
+    merkleRoot,
+    time: new Date(bytes.readUInt32LE(68) * 1000),
+    transactions,
+  };
 }
 
-/** Checks that these bytes are the block of a proven header of 80 bytes. Yields to the event loop. Errors: BlockError. */
-export async function checkBlock(params: ProofParams, header: Buffer, block: Buffer): Promise<void> {
-  const work = steps(params, header, block);
+const asBlockError = (error: unknown): unknown =>
+  error instanceof RangeError && !(error instanceof BlockError) ? new BlockError('unknown', error.message) : error;
+
+function finish<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** Reads and proves a block. Errors: BlockError when the bytes are not the block of their header. */
+export function parseBlock(bytes: Buffer, family: BitcoinFamily): RawBlock {
   try {
-    for (let since = performance.now(); !work.next().done; ) {
+    return finish(blockSteps(bytes, family));
+  } catch (error) {
+    throw asBlockError(error);
+  }
+}
+
+/** The same, yielding to the event loop in between, because a full block takes too long in one piece. */
+export async function parseBlockInTurns(bytes: Buffer, family: BitcoinFamily): Promise<RawBlock> {
+  const steps = blockSteps(bytes, family);
+  try {
+    for (let since = performance.now(); ; ) {
+      const step = steps.next();
+      if (step.done) return step.value;
       if (performance.now() - since < TURN_MS) continue;
       await setImmediate();
       since = performance.now();
     }
   } catch (error) {
-    throw error instanceof RangeError ? new BlockError('unknown', error.message) : error;
+    throw asBlockError(error);
   }
 }
+
+/** The same for the block with this hash. */
+export async function parseBlockOf(hash: string, bytes: Buffer, family: BitcoinFamily): Promise<RawBlock> {
+  const header = bytes.subarray(0, HEADER_BYTES);
+  if (header.length === HEADER_BYTES && showHash(idOf(PROOF_PARAMS[family].main, header)) !== hash)
+    throw new BlockError('sender', 'the bytes are another block than was asked for');
+  return parseBlockInTurns(bytes, family);
+}
+
+/** The root over transaction ids in the order of their block. Errors: RangeError when some are listed twice. */
+export const merkleRootOf = (txids: readonly string[]): string =>
+  txids.length === 0 ? '' : finish(merkleSteps(Buffer.concat(txids.map((txid) => Buffer.from(txid, 'hex').reverse()))));

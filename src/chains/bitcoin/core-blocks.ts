@@ -2,12 +2,10 @@
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { ChainError, type ChainSource } from '../chain.ts';
 import { createHexReader, fields } from '../reply.ts';
-import { BlockError, checkBlock } from './block-proof.ts';
+import { BlockError, parseBlockOf } from './block-proof.ts';
 import { type CoreCalls, text } from './core-calls.ts';
 import { type CoreHeaders, headerOf } from './core-headers.ts';
-import { HEADER_BYTES, idOf, showHash } from './header.ts';
-import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
-import { matchBlock, parseBlockInTurns, type RawBlock } from './raw-block.ts';
+import { matchBlock, type RawBlock } from './raw-block.ts';
 
 /** Buffers kept for the next blocks: one is written while others are read. */
 const MAX_ROOMS = 3;
@@ -35,12 +33,10 @@ export function createCoreBlocks({
   coin,
   calls: { read, failure },
   headers,
-  proof,
 }: {
   coin: BitcoinFamily;
   calls: CoreCalls;
   headers: CoreHeaders;
-  proof: ProofParams | null;
 }): CoreBlocks {
   const rooms = createRooms();
   const download = async (hash: string): Promise<{ bytes: Buffer; room: Room | null }> => {
@@ -60,7 +56,7 @@ export function createCoreBlocks({
     fetch: async (hash) => {
       const [head, { bytes, room }] = await Promise.all([headers.read(hash), download(hash)]);
       const ref = headerOf(head);
-      const block = await readBlock(bytes, { hash, coin, server: 'the node', proof });
+      const block = await readBlock(bytes, { hash, coin, server: 'the node' });
       if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot) {
         headers.forget(hash);
         throw new ChainError('outage', `the header of ${hash} does not fit the block`);
@@ -75,29 +71,17 @@ export function createCoreBlocks({
 }
 
 /**
- * Parses the bytes of the block with this hash. `proof`: also checks that nothing in them can be taken for something else. Errors:
- * ChainError outage, when they are not a block or are those of another one.
+ * Reads the bytes of the block with this hash and proves that nothing in them can be taken for something else. Errors: ChainError outage,
+ * when they are not a block, or those of another one.
  */
 export async function readBlock(
   bytes: Buffer,
-  { hash, coin, server, proof = null }: { hash: string; coin: BitcoinFamily; server: string; proof?: ProofParams | null },
+  { hash, coin, server }: { hash: string; coin: BitcoinFamily; server: string },
 ): Promise<RawBlock> {
-  let block: RawBlock;
   try {
-    block = await parseBlockInTurns(bytes, coin);
+    return await parseBlockOf(hash, bytes, coin);
   } catch (cause) {
-    throw new ChainError('outage', `block ${hash} cannot be read: ${(cause as Error).message}`, { cause });
+    if (!(cause instanceof BlockError)) throw cause;
+    throw new ChainError('outage', `block ${hash} of ${server} cannot be read: ${cause.message}`, { cause });
   }
-  const { id } = PROOF_PARAMS[coin].main;
-  const found = id === 'sha256d' ? block.hash : showHash(idOf({ id }, bytes.subarray(0, HEADER_BYTES)));
-  if (found !== hash) throw new ChainError('outage', `${server} answered another block than ${hash}`);
-  if (proof) {
-    try {
-      await checkBlock(proof, bytes.subarray(0, HEADER_BYTES), bytes);
-    } catch (cause) {
-      if (!(cause instanceof BlockError)) throw cause;
-      throw new ChainError('outage', `${server} answered a forged block ${hash}: ${cause.message}`, { cause });
-    }
-  }
-  return block;
 }

@@ -2,10 +2,10 @@
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import { type ChainHealth, type NodeInspection, orNull } from '../chain.ts';
 import { fields } from '../reply.ts';
+import { parseBlock } from './block-proof.ts';
 import { type CoreCalls, integer, rows, text } from './core-calls.ts';
 import { type CoreHeaders, headerOf } from './core-headers.ts';
 import type { CoreMempool } from './core-mempool.ts';
-import { parseBlock } from './raw-block.ts';
 
 const CHAIN_OF: Readonly<Record<string, Network>> = {
   main: 'mainnet',

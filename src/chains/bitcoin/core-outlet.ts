@@ -1,9 +1,10 @@
 /** What spending needs from a node of the Bitcoin Core family: unspent outputs, the transactions that made them, and sending. */
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { ChainError, type Outlet } from '../chain.ts';
+import { parseBlock } from './block-proof.ts';
 import { type CoreCall, type CoreCalls, text } from './core-calls.ts';
 import { PARAMS } from './params.ts';
-import { parseBlock, parseTransaction, type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
+import { parseTransaction, type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
 
 /** Calls in one batch. */
 const BATCH = 50;

@@ -11,7 +11,8 @@ import { createCoreHeaders, headerOf } from './core-headers.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { pegoutsOf } from './core-mempool.ts';
 import { readUnspentOutputs } from './core-rpc.ts';
-import { sha256d, showHash } from './header.ts';
+import { showHash } from './header.ts';
+import { sha256d } from './sha256d.ts';
 import { x11 } from './x11/x11.ts';
 
 /** Answers by method; a list gives one answer after the other, and no answer is an error of that call. */
@@ -67,11 +68,13 @@ test('buffers of blocks are reused, but few of them and none that is very large'
 
 test('bytes that are not a block are an outage of the source', async () => {
   const bytes = Buffer.alloc(100, 0xff);
-  await assert.rejects(readBlock(bytes, { hash: hash('1'), coin: 'BTC', server: 'the node' }), {
-    name: 'ChainError',
-    kind: 'outage',
-    message: /^block 1{64} cannot be read: /,
-  });
+  const refused = { name: 'ChainError', kind: 'outage', message: /^block [0-9a-f]{64} of the node cannot be read: / };
+  for (const [length, hash] of [
+    [100, showHash(sha256d(bytes.subarray(0, 80)))],
+    [79, '1'.repeat(64)],
+    [0, '1'.repeat(64)],
+  ] as const)
+    await assert.rejects(readBlock(bytes.subarray(0, length), { hash, coin: 'BTC', server: 'the node' }), refused);
 });
 
 test('locks: a ChainLock counts for more than InstantSend, and is not mistaken for it', () => {

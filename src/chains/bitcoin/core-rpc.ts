@@ -14,7 +14,6 @@ import { bestChainLock, lockOf } from './core-locks.ts';
 import { createCoreMempool } from './core-mempool.ts';
 import { createCoreOutlet } from './core-outlet.ts';
 import { createCoreTransactions } from './core-transactions.ts';
-import type { ProofParams } from './proof-params.ts';
 
 /** Outputs requested in one batch. */
 const BATCH = 50;
@@ -24,7 +23,6 @@ export function createCoreSource({
   coin,
   network,
   url,
-  proof = null,
   outgoing,
   log,
   clock,
@@ -32,8 +30,6 @@ export function createCoreSource({
   coin: BitcoinFamily;
   network: Network;
   url: string;
-  /** The rules that its blocks must follow; null on networks without proof. */
-  proof?: ProofParams | null;
   outgoing: Outgoing;
   log: Log;
   clock: Clock;
@@ -42,7 +38,7 @@ export function createCoreSource({
   const calls = createCoreCalls({ coin, url, outgoing, log, clock });
   const { call } = calls;
   const headers = createCoreHeaders(calls);
-  const blocks = createCoreBlocks({ coin, calls, headers, proof });
+  const blocks = createCoreBlocks({ coin, calls, headers });
   const mempool = createCoreMempool({ coin, calls, log });
   const blockOf = async (hash: string) => headerOf(await headers.read(hash));
   const transactions = createCoreTransactions({ coin, network, calls, blockOf, bytesOf: blocks.bytesOf });

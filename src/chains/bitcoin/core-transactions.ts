@@ -2,10 +2,11 @@
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import { type BlockRef, ChainError, type ChainTransaction, type TransactionHint } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
+import { parseBlock } from './block-proof.ts';
 import { type CoreCalls, integer, isNotFound, rows, text } from './core-calls.ts';
 import { describeTransaction } from './core-describe.ts';
 import { PARAMS } from './params.ts';
-import { parseBlock, txidOf } from './raw-block.ts';
+import { txidOf } from './raw-block.ts';
 
 /** Blocks below the tip that are searched when the node has no index. */
 const RECENT_BLOCKS = 12;
@@ -31,7 +32,8 @@ async function findInBlock(txid: string, hash: string, { coin, calls: { post, ca
   if (!head || head.error) return null;
   const found = parseBlock(await bytesOf(hash), coin).transactions.find((tx) => txidOf(tx) === txid);
   if (!found) return null;
-  const decoded = fields(await call('decoderawtransaction', found.bytes.toString('hex', ...found.extent)));
+  const { from, to } = found.extent;
+  const decoded = fields(await call('decoderawtransaction', found.bytes.toString('hex', from, to)));
   return { ...decoded, blockhash: hash, confirmations: fields(head.result).confirmations };
 }
 

@@ -1,8 +1,9 @@
 /** What a header must satisfy on its branch before its work is worth hashing. */
 import { AUXPOW_BIT, chainIdOf, checkAuxpow } from './auxpow.ts';
 import { type Ancestors, MEDIAN_BLOCKS, medianOf, nextBits, targetOf } from './difficulty.ts';
-import { HEADER_BYTES, HeaderError, sha256d } from './header.ts';
+import { HEADER_BYTES, HeaderError } from './header.ts';
 import type { ProofParams } from './proof-params.ts';
+import { sha256d } from './sha256d.ts';
 
 /** A header as peers send it: 80 bytes, and on DOGE the merge-mining proof that follows some of them. */
 export type SentHeader = { bytes: Buffer; auxpow: Buffer | null };

@@ -1,6 +1,6 @@
 /** Block headers of 80 bytes: their fields, the hash that identifies a block, and why one is refused. */
-import { hash } from 'node:crypto';
 import type { ProofParams } from './proof-params.ts';
+import { sha256d } from './sha256d.ts';
 import { x11 } from './x11/x11.ts';
 
 export const HEADER_BYTES = 80;
@@ -41,9 +41,6 @@ export type Header = {
 /** Displayed hashes have their bytes reversed. */
 export const showHash = (bytes: Uint8Array): string => Buffer.from(bytes).reverse().toString('hex');
 export const hashBytes = (shown: string): Buffer => Buffer.from(shown, 'hex').reverse();
-
-/** SHA-256 twice. */
-export const sha256d = (bytes: Uint8Array): Buffer => hash('sha256', hash('sha256', bytes, 'buffer'), 'buffer');
 
 /** Errors: HeaderError when it does not have 80 bytes. */
 export function decodeHeader(bytes: Buffer): Header {

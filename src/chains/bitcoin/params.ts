@@ -26,6 +26,8 @@ export type Params = {
   extraPayload: boolean;
   /** Blocks may be merge-mined: the proof of work of another chain then follows the header. */
   mergeMined: boolean;
+  /** The largest block without witnesses, in bytes. */
+  maxBlockBytes: number;
   /** Nodes are of the 0.14 generation: `getblock` takes true instead of a number, and `getrawtransaction` takes no block. */
   oldCalls: boolean;
   /** The lowest fee that is ever suggested, in base units per 1,000 virtual bytes. */
@@ -56,6 +58,7 @@ const BITCOIN: Params = {
   mweb: false,
   extraPayload: false,
   mergeMined: false,
+  maxBlockBytes: 1_000_000,
   oldCalls: false,
   floorPerKilobyte: 1_000n,
   minutes: { fast: '10-20', normal: '30-60', slow: '120-240' },
@@ -92,6 +95,7 @@ export const PARAMS: Readonly<Record<BitcoinFamily, Params>> = {
     keys: [{ version: 0x02fe52cc, main: true, script: 'p2pkh' }], // drkp
     segwit: false,
     extraPayload: true,
+    maxBlockBytes: 2_000_000,
     minutes: { fast: '0-1', normal: '3-5', slow: '10-15' },
   },
   DOGE: {

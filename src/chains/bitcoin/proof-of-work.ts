@@ -1,7 +1,7 @@
 /** The proof of work of headers: SHA-256 twice, scrypt or X11, of the header itself or of the parent that carries its work. */
 import { scrypt } from '@noble/hashes/scrypt.js';
-import { sha256d } from './header.ts';
 import type { ProofParams } from './proof-params.ts';
+import { sha256d } from './sha256d.ts';
 import { x11 } from './x11/x11.ts';
 
 export const SCRYPT = { N: 1024, r: 1, p: 1 };

@@ -57,8 +57,6 @@ export type ProofParams = {
   minimumVersion: number;
   /** DOGE: from this height, another chain's block may carry the work. `strict`: chain IDs are enforced. */
   auxpow: { chainId: number; from: number; strict: boolean } | null;
-  /** The largest block without witnesses, in bytes. */
-  maxBlockBytes: number;
   /** The version of the peer-to-peer protocol that Florin speaks. Peers of an older one than `least` are refused; so do the networks themselves. */
   protocol: { version: number; least: number };
   /** Missing where Florin does not read from peers. */
@@ -76,7 +74,6 @@ const BTC = {
   id: 'sha256d',
   minimumVersion: 4,
   auxpow: null,
-  maxBlockBytes: 1_000_000,
   protocol: { version: 70_016, least: 70_012 },
 } as const;
 const LTC = {
@@ -87,7 +84,6 @@ const LTC = {
   id: 'sha256d',
   minimumVersion: 0x20000000,
   auxpow: null,
-  maxBlockBytes: 1_000_000,
   protocol: { version: 70_016, least: 70_012 },
 } as const;
 const LTC_PERIOD = { ...TWO_WEEKS, timespanSeconds: 302_400, reach: 2016, shiftAbove: 235 } as const;
@@ -98,7 +94,6 @@ const DOGE = {
   work: 'scrypt',
   id: 'sha256d',
   minimumVersion: 4,
-  maxBlockBytes: 1_000_000,
   protocol: { version: 70_015, least: 70_012 },
 } as const;
 const DASH = {
@@ -109,7 +104,6 @@ const DASH = {
   id: 'x11',
   minimumVersion: 4,
   auxpow: null,
-  maxBlockBytes: 2_000_000,
   protocol: { version: 70_240, least: 70_221 },
 } as const;
 

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { linesOf } from '../../../test/kit/headers.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
-import { inputsOf, matchInTurns, outputsOf, parseBlock, parseBlockInTurns, parseTransaction, txidOf } from './raw-block.ts';
+import { parseBlock, parseBlockInTurns } from './block-proof.ts';
+import { inputsOf, matchInTurns, outputsOf, parseTransaction, txidOf } from './raw-block.ts';
 
 const fixtures = join(import.meta.dirname, '../../../test/fixtures');
 const vector = (file: string) => Buffer.from(readFileSync(join(fixtures, 'blocks', file), 'utf8').trim(), 'hex');
@@ -237,7 +238,7 @@ test('recorded blocks and transactions with changed bytes are refused or read, a
   };
   fc.assert(
     fc.property(fc.constantFrom(...known), changes, fc.nat(), ({ tx, family }, list, cut) => {
-      const bytes = change(tx.bytes.subarray(...tx.extent), list, cut);
+      const bytes = change(tx.bytes.subarray(tx.extent.from, tx.extent.to), list, cut);
       attempt(() => {
         const found = parseTransaction(bytes, family);
         assert.ok(inputsOf(found).length * 41 <= bytes.length && outputsOf(found).length * 9 <= bytes.length);

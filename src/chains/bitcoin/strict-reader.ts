@@ -38,31 +38,37 @@ export function takeCount(reader: StrictReader, each: number): number {
   return count;
 }
 
-/** The offsets of a transaction: all of it, and the parts that its id covers, which exclude witnesses. */
+/** The offsets of a transaction: all of it, and the parts that its id covers, which exclude witnesses (BIP-141). */
 export type TransactionExtent = {
   from: number;
   to: number;
-  /** Version first, then inputs and outputs, then the lock time and what follows it. */
-  body: readonly [from: number, to: number];
-  tail: readonly [from: number, to: number];
+  /** Inputs and outputs. The four bytes of the version are at `from`. */
+  bodyFrom: number;
+  bodyTo: number;
+  /** The lock time and what follows it, to the end. */
+  tailFrom: number;
   inputs: number;
-  /** LTC: has the flag of the last transaction of a block, behind which the extension block follows. */
-  hasMweb: boolean;
-  /** The first input's outpoint, and the script that follows it. */
-  outpointAt: number;
-  script: readonly [from: number, to: number];
+  inputsAt: number;
+  outputs: number;
+  outputsAt: number;
+  /** LTC (LIP-3): has the flag of an MWEB part. Only the last transaction of a block, the HogEx, has an empty part. */
+  mweb: 'none' | 'hogEx' | 'part';
 };
 /** The bytes of a transaction without its witness. */
-export const strippedSize = ({ body, tail }: TransactionExtent): number => 4 + (body[1] - body[0]) + (tail[1] - tail[0]);
+export const strippedSize = ({ bodyFrom, bodyTo, tailFrom, to }: TransactionExtent): number => 4 + (bodyTo - bodyFrom) + (to - tailFrom);
 
-/**
- * Skips a transaction. `witness`: it may have one (BIP-144). `mweb`: it may have the flag of LTC's last transaction of a block (LIP-3);
- * other MWEB parts are never in a block. `extra`: a payload may follow (DIP-2).
- */
-export function takeTransaction(
-  reader: StrictReader,
-  { witness, mweb, extra }: { witness: boolean; mweb: boolean; extra: boolean },
-): TransactionExtent {
+/** What the transactions of a chain may have. */
+export type TransactionForm = {
+  /** A witness (BIP-144). */
+  witness: boolean;
+  /** LTC (LIP-3): the flag of the last transaction of a block; or also an MWEB part, as only transactions outside of blocks have it. */
+  mweb: 'none' | 'hogEx' | 'part';
+  /** A payload at the end (DIP-2). */
+  extra: boolean;
+};
+
+/** Skips a transaction. An MWEB part is not read: the transaction must then end with the bytes. */
+export function takeTransaction(reader: StrictReader, { witness, mweb, extra }: TransactionForm): TransactionExtent {
   const { bytes } = reader;
   const from = reader.at;
   const version = takeU32(reader);
@@ -73,34 +79,34 @@ export function takeTransaction(
   }
   const bodyFrom = reader.at;
   const inputs = takeCount(reader, 41);
-  const outpointAt = reader.at;
-  let script: readonly [number, number] = [0, 0];
+  const inputsAt = reader.at;
   for (let i = 0; i < inputs; i++) {
     skip(reader, 36);
-    const length = takeCount(reader, 1);
-    const at = skip(reader, length);
-    if (i === 0) script = [at, at + length];
+    skip(reader, takeCount(reader, 1));
     skip(reader, 4);
   }
-  for (let outputs = takeCount(reader, 9); outputs > 0; outputs--) {
+  const outputs = takeCount(reader, 9);
+  const outputsAt = reader.at;
+  for (let i = 0; i < outputs; i++) {
     skip(reader, 8);
     skip(reader, takeCount(reader, 1));
   }
   const bodyTo = reader.at;
-  if (flags & ~(mweb ? 9 : 1)) throw new RangeError('a transaction has unknown flags');
+  if (flags & ~(mweb === 'none' ? 1 : 9)) throw new RangeError('a transaction has unknown flags');
   if (flags & 1)
     for (let i = 0; i < inputs; i++) for (let items = takeCount(reader, 1); items > 0; items--) skip(reader, takeCount(reader, 1));
-  if (flags & 8 && bytes[skip(reader, 1)] !== 0) throw new RangeError('a transaction has an MWEB part');
+  const found = flags & 8 ? takeMweb(reader, mweb) : 'none';
   const tailFrom = skip(reader, 4);
   if (extra && (version & 0xffff) >= 3 && version >>> 16 !== 0) skip(reader, takeCount(reader, 1));
-  return {
-    from,
-    to: reader.at,
-    body: [bodyFrom, bodyTo],
-    tail: [tailFrom, reader.at],
-    inputs,
-    hasMweb: (flags & 8) !== 0,
-    outpointAt,
-    script,
-  };
+  return { from, to: reader.at, bodyFrom, bodyTo, tailFrom, inputs, inputsAt, outputs, outputsAt, mweb: found };
+}
+
+function takeMweb(reader: StrictReader, allowed: TransactionForm['mweb']): TransactionExtent['mweb'] {
+  if (reader.bytes[reader.at] === 0) {
+    skip(reader, 1);
+    return 'hogEx';
+  }
+  if (allowed !== 'part') throw new RangeError('a transaction has an MWEB part');
+  skip(reader, Math.max(0, reader.bytes.length - 4 - reader.at));
+  return 'part';
 }

@@ -2,11 +2,12 @@
 import type { BitcoinFamily } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import { AUXPOW_BIT } from '../bitcoin/auxpow.ts';
+import { merkleRootOf } from '../bitcoin/block-proof.ts';
 import { readBlock } from '../bitcoin/core-blocks.ts';
 import { encodeHeader, HEADER_BYTES } from '../bitcoin/header.ts';
 import { PARAMS } from '../bitcoin/params.ts';
 import type { ProofParams } from '../bitcoin/proof-params.ts';
-import { matchBlock, merkleRootOf, type RawBlock } from '../bitcoin/raw-block.ts';
+import { matchBlock, type RawBlock } from '../bitcoin/raw-block.ts';
 import { type BlockRef, ChainError, type ChainSource, orNull } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
 import type { Match, Matches } from './blockbook-matching.ts';
@@ -34,7 +35,9 @@ async function readPages(hash: string, { server, get }: Reads): Promise<Fields[]
     found.push(...rows(part.txs));
     if (page < pages) continue;
     const ids = found.map((tx) => text(tx.txid));
-    if (ids.length !== integer(part.txCount) || (part.merkleRoot !== undefined && merkleRootOf(ids) !== text(part.merkleRoot)))
+    // CVE-2012-2459: a list that repeats its tail has the merkle root of the list without it.
+    const isWhole = ids.length === integer(part.txCount) && new Set(ids).size === ids.length && ids.every((id) => HASH.test(id));
+    if (!isWhole || (part.merkleRoot !== undefined && merkleRootOf(ids) !== text(part.merkleRoot)))
       throw new ChainError('outage', `${server} did not show all transactions of block ${hash}`);
   }
   return found;
@@ -51,7 +54,7 @@ function createRawBlocks({ family, server, get, log, proof }: Reads): (hash: str
       throw error;
     });
     const hex = text(fields(reply).hex);
-    if (hex !== '') return readBlock(Buffer.from(hex, 'hex'), { hash, coin: family, server, proof });
+    if (hex !== '') return readBlock(Buffer.from(hex, 'hex'), { hash, coin: family, server });
     if (proof) throw new ChainError('outage', `${server} does not return raw blocks, which the proof of work needs; upgrade it`);
     hasRawBlocks = false;
     log.warn(

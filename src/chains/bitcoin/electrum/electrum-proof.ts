@@ -1,10 +1,10 @@
 /** What proves an answer of an Electrum server: bytes whose hash was asked for, and branches that lead to the header of a block. */
 import { hash } from 'node:crypto';
 import type { BitcoinFamily } from '../../../core/coin.ts';
-import { hashBytes, sha256d, showHash } from '../header.ts';
-import { PARAMS } from '../params.ts';
+import { hashBytes, showHash } from '../header.ts';
 import { inputsOf, outputsOf, parseTransaction, type RawOutput, txidOf } from '../raw-block.ts';
-import { strippedSize, takeTransaction } from '../strict-reader.ts';
+import { sha256d } from '../sha256d.ts';
+import { strippedSize } from '../strict-reader.ts';
 
 /** The answer is not what it should be: the server is at fault, or another chain than ours is its best one. */
 export class ProofError extends Error {
@@ -44,14 +44,13 @@ const NO_OUTPOINT = `${'0'.repeat(64)}:4294967295`;
 export function readTransaction(hex: unknown, txid: string, family: BitcoinFamily): ProvenTransaction {
   if (!isHex(hex)) throw new ProofError('the bytes of a transaction are not hex');
   const bytes = Buffer.from(hex, 'hex');
-  const { segwit, mweb, extraPayload } = PARAMS[family];
   try {
-    const reader = { bytes, at: 0 };
-    const extent = takeTransaction(reader, { witness: segwit, mweb, extra: extraPayload });
-    if (reader.at !== bytes.length) throw new ProofError('bytes follow a transaction');
+    const raw = parseTransaction(bytes, family);
+    const { extent } = raw;
+    if (extent.to !== bytes.length) throw new ProofError('bytes follow a transaction');
+    if (extent.mweb === 'part') throw new ProofError('a transaction has an MWEB part');
     // CVE-2017-12842: the hash of such bytes may be that of an inner node.
     if (strippedSize(extent) === NODE_BYTES) throw new ProofError(`a transaction has ${NODE_BYTES} bytes, like a node of the merkle tree`);
-    const raw = parseTransaction(bytes, family);
     if (txidOf(raw) !== txid) throw new ProofError('another transaction than the one asked for');
     // The bytes are not kept: a script is a part of them.
     const outputs = outputsOf(raw).map((output) => ({ ...output, script: Uint8Array.from(output.script) }));

@@ -20,10 +20,10 @@ import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError, type ChainSource } from '../../chain.ts';
-import { sha256d } from '../header.ts';
 import { regtestProof } from '../p2p/network-peers.ts';
 import { readProxy } from '../p2p/socks5.ts';
 import { workHash } from '../proof-of-work.ts';
+import { sha256d } from '../sha256d.ts';
 import { forgetCertificate } from './electrum-certificates.ts';
 import { createElectrumSource, type ElectrumOptions } from './electrum-source.ts';
 

@@ -1,5 +1,5 @@
 /** Frames of the peer-to-peer protocol: magic, command, length, checksum, payload. Sizes are limited before memory is used. */
-import { sha256d } from '../header.ts';
+import { sha256d } from '../sha256d.ts';
 
 /** A peer broke the protocol. The message says how; the connection is closed. */
 export class WireError extends Error {

@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { eventually } from '../../../../test/kit/app.ts';
 import { readMergeMinedHeaders, readRecording } from '../../../../test/kit/peer-recordings.ts';
 import { emptyChain, type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
-import { sha256d } from '../header.ts';
+import { sha256d } from '../sha256d.ts';
 import { frame } from './message.ts';
 import { decodeMessage, type Item, type Message, type WireHeader } from './messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers, type PeerLimits } from './peer.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../../core/clock.ts';
-import { sha256d } from '../header.ts';
+import { sha256d } from '../sha256d.ts';
 import { createFrameReader, type FrameReader, frame, WireError } from './message.ts';
 import {
   commandOf,

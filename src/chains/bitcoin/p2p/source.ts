@@ -11,8 +11,7 @@ import {
   type Matcher,
   NO_FINALITY,
 } from '../../chain.ts';
-import { checkBlock } from '../block-proof.ts';
-import { readBlock } from '../core-blocks.ts';
+import { parseBlockOf } from '../block-proof.ts';
 import { tierOf } from '../core-fees.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
@@ -43,14 +42,7 @@ async function download({ family, chain, service }: PeerSourceOptions, hash: str
   const header = chain.find(hash);
   if (!header) throw new ChainError('outage', `block ${hash} is not on the chain with the most work`);
   try {
-    const block = await service.readBlock(header, async (bytes) => {
-      await checkBlock(chain.params, header.bytes, bytes);
-      try {
-        return await readBlock(bytes, { hash, coin: family, server: 'a peer' });
-      } catch (cause) {
-        throw new ChainError('outage', `block ${hash} is proven, but Florin cannot read it: ${(cause as Error).message}`, { cause });
-      }
-    });
+    const block = await service.readBlock(header, (bytes) => parseBlockOf(hash, bytes, family));
     return { header, block };
   } catch (error) {
     throw error instanceof ChainError ? error : new ChainError('outage', (error as Error).message, { cause: error });
