@@ -102,14 +102,17 @@ export const startLitecoind = ({
     addressType: 'bech32',
     ...how,
   });
-/** A release of Knots refuses to start some time after its publication. Core has no such setting and ignores it in a file. */
-const NEVER_EXPIRES = { file: 'bitcoin.conf', text: 'softwareexpiry=0\n' };
+/**
+ * A release of Knots refuses to start some time after its publication. It also rejects transactions whose lock time is 21, which the
+ * wallet chooses at random in one of a thousand payments on a short chain. Core has no such settings and ignores them in a file.
+ */
+const KNOTS_SETTINGS = { file: 'bitcoin.conf', text: 'softwareexpiry=0\nrejectparasites=0\n' };
 /** Bitcoin Knots, unpacked by the test set-up. */
 export const startBitcoind = ({ txindex = true, ...how }: { txindex?: boolean } & Company = {}): Promise<RealNode> =>
   startNode({
     command: bitcoindCommand(),
     flags: ['-walletrbf=1', '-fallbackfee=0.0001', indexed(txindex)],
-    settings: NEVER_EXPIRES,
+    settings: KNOTS_SETTINGS,
     addressType: 'bech32',
     ...how,
   });
@@ -133,7 +136,7 @@ export async function startConfiguredNode({
   const folder = mkdtempSync('/dev/shm/florin-node-');
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
-  writeFileSync(join(folder, file), file === NEVER_EXPIRES.file ? NEVER_EXPIRES.text + configuration : configuration);
+  writeFileSync(join(folder, file), file === KNOTS_SETTINGS.file ? KNOTS_SETTINGS.text + configuration : configuration);
   const [program, ...before] = command;
   const alone = ['-regtest', '-listen=0', '-connect=0', '-dnsseed=0', '-printtoconsole=0'];
   const child = spawn(

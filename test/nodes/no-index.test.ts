@@ -33,6 +33,10 @@ test('BTC: your payments and recent transactions are complete, older foreign one
   const detail = async () => (await service.live.get(`/api/payment/${id}`)).json;
   const { payment_address: address, amount } = await detail();
   const ours = await node.pay(address, amount);
+  // Its wallet chooses lock times at random, so the node must accept each of them.
+  const { hex } = await node.rpc('fundrawtransaction', await node.rpc('createrawtransaction', [], [{ [await node.newAddress()]: 1 }], 21));
+  const [accepted] = await node.rpc('testmempoolaccept', [(await node.rpc('signrawtransactionwithwallet', hex)).hex]);
+  assert.equal(accepted.allowed, true, accepted['reject-reason']);
   const foreign = await node.pay(await node.newAddress(), '1');
   const lookUp = (txid: string) => service.live.get(`/api/crypto/transaction/${txid}?currency=BTC`);
   const spentOf = async (txid: string) => {
