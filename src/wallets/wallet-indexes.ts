@@ -5,6 +5,7 @@
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Context, perContext } from '../context.ts';
+import { asObject, asWhole } from '../core/stored-json.ts';
 import type { Tx } from '../db/db.ts';
 
 const FILE = 'wallet-indexes.json';
@@ -42,13 +43,25 @@ export async function readWalletIndexes(dataFolder: string): Promise<Map<string,
     throw error;
   }
   try {
-    return new Map(Object.entries(JSON.parse(text) as Record<string, number>).map(([id, index]) => [id, BigInt(index)]));
+    return indexesFromJson(JSON.parse(text));
   } catch (cause) {
     throw new Error(
       `${path} is damaged. It records which addresses of each wallet may have been issued; without it, addresses could be issued twice. Restore a copy of it, or move it away and set the wallets again with --first-index past the last one used.`,
       { cause },
     );
   }
+}
+
+/** Nothing gets a default here: a wallet whose entry is left out would issue addresses twice. Errors: another form. */
+function indexesFromJson(value: unknown): Map<string, bigint> {
+  if (asObject(value) !== value) throw new Error('it is not an object');
+  return new Map(
+    Object.entries(asObject(value)).map(([walletId, stored]) => {
+      const index = asWhole(stored);
+      if (index === null || index < 0) throw new Error(`the entry of ${walletId} is not an index`);
+      return [walletId, BigInt(index)];
+    }),
+  );
 }
 
 /** Written to a temporary file and renamed, so the file is always complete. */
