@@ -13,18 +13,18 @@ function faultOf(error: unknown): string {
   switch (error instanceof Error ? error.name : '') {
     case 'NotAllowedError':
     case 'SecurityError':
-      return 'The browser blocked the camera. Allow it in the address bar and try again, or paste the key.';
+      return 'The browser blocked the camera. Allow it in the address bar and try again, or paste the account key.';
     case 'NotFoundError':
     case 'OverconstrainedError':
-      return 'No camera was found. Connect one and try again, or paste the key.';
+      return 'No camera was found. Connect one and try again, or paste the account key.';
     case 'NotReadableError':
     case 'AbortError':
-      return 'The camera could not start; another app may be using it. Close that app and try again, or paste the key.';
+      return 'The camera could not start; another app may be using it. Close that app and try again, or paste the account key.';
     default:
-      return 'The camera is not available here. Paste the key instead.';
+      return 'The camera is not available here. Paste the account key instead.';
   }
 }
-const INSECURE = 'Browsers allow the camera on HTTPS pages only, and this page was opened over HTTP. Paste the key instead.';
+const INSECURE = 'Browsers allow the camera on HTTPS pages only, and this page was opened over HTTP. Paste the account key instead.';
 
 /** Opens the camera for as long as it is shown; null until there is a picture. */
 function useCamera(again: number, onFault: (fault: string) => void): MediaStream | null {
@@ -48,7 +48,7 @@ function useCamera(again: number, onFault: (fault: string) => void): MediaStream
       }
       // Left while the browser was asking.
       if (gone) return stop();
-      opened.getVideoTracks()[0]!.onended = () => onFault('The camera was turned off. Try again, or paste the key.');
+      opened.getVideoTracks()[0]!.onended = () => onFault('The camera was turned off. Try again, or paste the account key.');
       setStream(opened);
     };
     void open();
@@ -84,7 +84,7 @@ export function Scan({ onKey, onPrivate, onClose }: { onKey: (text: string) => v
       if (given?.kind === 'other') setWhy(given.why);
       timer = setTimeout(() => void look(read), BETWEEN_LOOKS_MS);
     };
-    createReader().then(look, () => setFault('The code reader could not be loaded. Try again, or paste the key.'));
+    createReader().then(look, () => setFault('The code reader could not be loaded. Try again, or paste the account key.'));
     return () => {
       gone = true;
       clearTimeout(timer);
@@ -95,8 +95,8 @@ export function Scan({ onKey, onPrivate, onClose }: { onKey: (text: string) => v
       {fault === null ? (
         <>
           <p className="text-sm text-soft">
-            Hold the QR code of the account’s <b className="text-ink">public key</b> (xpub) in front of the camera. The picture never leaves
-            this browser.
+            Hold the QR code of the account’s <b className="text-ink">extended public key</b> (xpub) in front of the camera. The picture
+            never leaves this browser.
           </p>
           <div className="grid aspect-square place-items-center overflow-hidden rounded-lg bg-raised">
             {stream ? (
