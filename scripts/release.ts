@@ -1,12 +1,13 @@
 /**
  * Makes a release: a folder and an archive in dist/release with the dashboard and the client package already built, so that the install
- * needs no build tools. Packs the files that git tracks. Packs the WooCommerce plugin as a zip beside it.
+ * needs no build tools. Packs the files that git tracks. Packs the WooCommerce plugin and the Medusa provider beside it.
  */
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { buildApp } from '../src/web/dashboard/build.ts';
 import { buildPackage } from '../src/web/sdk-package.ts';
+import { packProvider } from './medusa.ts';
 import { packPlugin } from './woocommerce.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -40,3 +41,4 @@ const archive = `${folder}.tgz`;
 execFileSync('tar', ['-czf', archive, '--owner=0', '--group=0', '--sort=name', '-C', dirname(folder), basename(folder)]);
 log.info({}, `Release is ready: ${archive}`);
 log.info({}, `WooCommerce plugin is ready: ${packPlugin(dirname(folder))}`);
+log.info({}, `Medusa provider is ready: ${await packProvider(dirname(folder))}`);

@@ -25,7 +25,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/prices',
     ],
   },
-  { title: 'Shops', entries: ['guides/shops/woocommerce'] },
+  { title: 'Shops', entries: ['guides/shops/woocommerce', 'guides/shops/medusa'] },
   {
     title: 'Reference',
     entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/config'],

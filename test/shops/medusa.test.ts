@@ -1,0 +1,295 @@
+/** The Medusa provider with a real Florin server and its real webhooks; only the base class of Medusa is small. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import fc from 'fast-check';
+import '../kit/medusa-stub.ts';
+import { webhooks } from '../../sdk/src/index.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+const { default: module, FlorinPaymentProvider } = await import('../../plugins/medusa/src/index.ts');
+const { readAmount, readCurrency } = await import('../../plugins/medusa/src/amount.ts');
+const { actionOf, sessionStatusOf } = await import('../../plugins/medusa/src/status.ts');
+type Provider = InstanceType<typeof FlorinPaymentProvider>;
+
+let app: TestApp;
+let receiver: Receiver;
+let provider: Provider;
+let secret: string;
+const logged: string[] = [];
+const logger = { warn: (text: string) => void logged.push(text), error: (text: string) => void logged.push(text) };
+const createProvider = (more: object = {}): Provider =>
+  new FlorinPaymentProvider(
+    { logger },
+    {
+      url: app.url,
+      apiKey: app.merchant.keys.testSecret,
+      webhookSecret: secret,
+      returnUrl: 'https://store.example/checkout?session={session_id}',
+      ...more,
+    },
+  );
+before(async () => {
+  app = await startTestApp();
+  receiver = await startReceiver();
+  const endpoint = await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*', 'payment.updated'] });
+  secret = endpoint.json.secret;
+  provider = createProvider();
+});
+after(async () => {
+  await app?.stop();
+  await receiver?.stop();
+});
+
+let sessions = 0;
+type Session = { session: string; payment: string; data: Record<string, any> };
+/** A payment session as Medusa starts it: the storefront may send fields of its own. */
+async function begin(amount: unknown = 25.5, currency = 'eur'): Promise<Session> {
+  const session = `payses_${++sessions}`;
+  const { id, status, data } = await provider.initiatePayment({
+    amount: amount as number,
+    currency_code: currency,
+    data: { session_id: session, payment_id: 'pay_of_somebody_else', theme: 'dark' },
+    context: { idempotency_key: session },
+  });
+  assert.equal(status, 'pending');
+  assert.equal(data!.payment_id, id);
+  return { session, payment: id, data: data! };
+}
+const read = async (payment: string) => (await app.test.get(`/api/payment/${payment}`)).json;
+const simulate = async (payment: string, scenario: string) => {
+  const reply = await app.test.post(`/v1/test/payments/${payment}/simulate`, { scenario });
+  assert.equal(reply.status, 200, reply.text);
+};
+const advance = async (payment: string, seconds: number) => {
+  const reply = await app.test.post('/v1/test/clock/advance', { seconds, payment_id: payment });
+  assert.equal(reply.status, 200, reply.text);
+};
+/** The delivery of an event, as Medusa's webhook route passes it on. */
+async function delivered(payment: string, type: string) {
+  const all = await eventually(
+    async () => receiver.received,
+    (list) => list.some(({ event }) => event.type === type && event.data.id === payment),
+    30_000,
+  );
+  const { headers, body, event } = all.find(({ event: one }) => one.type === type && one.data.id === payment)!;
+  return { rawData: body, headers: headers as Record<string, unknown>, data: event };
+}
+const refused = (work: Promise<unknown>, message: RegExp, type = 'not_allowed') =>
+  assert.rejects(work, (error: any) => {
+    assert.match(error.message, message);
+    assert.equal(error.type, type);
+    return true;
+  });
+
+test('the module is one for payments, and refuses settings that cannot work', () => {
+  assert.deepEqual([module.module, module.services], ['payment', [FlorinPaymentProvider]]);
+  assert.equal(FlorinPaymentProvider.identifier, 'florin');
+  const good = { url: 'https://pay.example', apiKey: 'sk_live_1', webhookSecret: 'whsec_1', returnUrl: 'https://store.example/thanks' };
+  assert.doesNotThrow(() => FlorinPaymentProvider.validateOptions(good));
+  for (const [name, value] of [
+    ['url', undefined],
+    ['url', 'pay.example'],
+    ['apiKey', 'pk_live_1'],
+    ['webhookSecret', 'sk_live_1'],
+    ['returnUrl', '/thanks'],
+  ] as const)
+    assert.throws(() => FlorinPaymentProvider.validateOptions({ ...good, [name]: value }), new RegExp(`the option ${name} is`));
+});
+
+test('a session gets one payment, with its ID in the metadata, and the amount that Medusa shows', async () => {
+  const { session, payment, data } = await begin({ value: '25.504999999999999999', precision: 20 });
+  const { amount_fiat, currency_fiat, metadata, return_url, created_with } = await read(payment);
+  assert.deepEqual([amount_fiat, currency_fiat, created_with], ['25.50', 'EUR', 'secret']);
+  assert.deepEqual(metadata, { session_id: session, source: 'medusa' });
+  assert.equal(return_url, `https://store.example/checkout?session=${session}`);
+  assert.deepEqual([data.amount, data.currency_code, data.mode, data.session_id], ['25.50', 'eur', 'test', session]);
+  assert.match(data.payment_url, /^http.*pay_|id=/);
+  // Medusa tried again.
+  const again = await provider
+    .initiatePayment({ amount: '25.505', currency_code: 'EUR', data: { session_id: session } })
+    .catch((error) => error);
+  assert.ok(again instanceof Error, 'the same session with another amount is not a retry');
+  const retried = await provider.initiatePayment({ amount: '25.50', currency_code: 'EUR', data: { session_id: session } });
+  assert.equal(retried.id, payment);
+  const yen = await begin(1_250, 'jpy');
+  assert.equal((await read(yen.payment)).amount_fiat, '1250');
+  const dollars = await begin(12, 'usd');
+  assert.deepEqual([dollars.data.amount, dollars.data.currency_code], ['12.00', 'usd']);
+  await refused(begin(10, 'xau'), /Florin does not take prices in XAU/);
+  await refused(begin(0), /payment of 0/);
+});
+
+test('money that is confirmed captures the session, by the webhook and by a question', async () => {
+  const { session, payment, data } = await begin();
+  assert.equal((await provider.authorizePayment({ data })).status, 'requires_more');
+  await refused(provider.capturePayment({ data }), /is not completed in Florin: it is pending/);
+  await simulate(payment, 'success');
+  const webhook = await delivered(payment, 'payment.completed');
+  assert.deepEqual(await provider.getWebhookActionAndData(webhook), { action: 'captured', data: { session_id: session, amount: '25.50' } });
+  // As bytes, and as an event bus with a database keeps them.
+  const bytes = { ...webhook, rawData: Buffer.from(webhook.rawData) };
+  assert.equal((await provider.getWebhookActionAndData(bytes)).action, 'captured');
+
+  const authorized = await provider.authorizePayment({ data });
+  assert.deepEqual([authorized.status, authorized.data!.status, authorized.data!.session_id], ['captured', 'completed', session]);
+  assert.equal((await provider.capturePayment({ data })).data!.payment_id, payment);
+  assert.equal((await provider.retrievePayment({ data })).data!.status, 'completed');
+  await refused(provider.cancelPayment({ data }), /has already sent money/);
+  await refused(provider.deletePayment({ data }), /has already sent money/);
+});
+
+test('money on its way places the order, which is paid after the confirmations', async () => {
+  const { session, payment, data } = await begin();
+  await simulate(payment, 'slow');
+  const webhook = await delivered(payment, 'payment.processing');
+  assert.deepEqual(await provider.getWebhookActionAndData(webhook), {
+    action: 'authorized',
+    data: { session_id: session, amount: '25.50' },
+  });
+  assert.equal((await provider.authorizePayment({ data })).status, 'pending_authorization');
+  await refused(provider.cancelPayment({ data }), /has already sent money/);
+  await advance(payment, 3_600);
+  assert.equal((await provider.getWebhookActionAndData(await delivered(payment, 'payment.completed'))).action, 'captured');
+});
+
+test('a reversed payment captures nothing, and the log says so', async () => {
+  const { payment, data } = await begin();
+  await simulate(payment, 'reversed');
+  await delivered(payment, 'payment.completed');
+  await advance(payment, 7_200);
+  const webhook = await delivered(payment, 'payment.reversed');
+  logged.length = 0;
+  assert.equal((await provider.getWebhookActionAndData(webhook)).action, 'not_supported');
+  assert.match(logged.join(), new RegExp(`reversed the payment ${payment}`));
+  assert.equal((await provider.getPaymentStatus({ data })).status, 'error');
+  await refused(provider.capturePayment({ data }), /it is reversed/);
+});
+
+test('another amount gets another payment, and the one before is canceled', async () => {
+  const { session, payment, data } = await begin();
+  const same = await provider.updatePayment({ amount: 25.5, currency_code: 'eur', data });
+  assert.equal(same.data!.payment_id, payment);
+  const changed = await provider.updatePayment({ amount: 30, currency_code: 'eur', data });
+  assert.notEqual(changed.data!.payment_id, payment);
+  assert.equal((await read(payment)).status, 'cancelled');
+  // Back to the first amount: the canceled payment is not used again.
+  const back = await provider.updatePayment({ amount: 25.5, currency_code: 'eur', data: changed.data! });
+  const now = await read(String(back.data!.payment_id));
+  assert.deepEqual([now.status, now.amount_fiat, now.metadata.session_id], ['pending', '25.50', session]);
+  await provider.deletePayment({ data: back.data! });
+  assert.equal((await read(now.id)).status, 'cancelled');
+  // Twice, and a session without a payment.
+  await provider.deletePayment({ data: back.data! });
+  assert.deepEqual(await provider.deletePayment({ data: { session_id: session } }), { data: { session_id: session } });
+  await refused(provider.authorizePayment({ data: {} }), /has no payment in Florin/);
+});
+
+test('what is not signed, old, changed or of others is not acted on', async () => {
+  const { payment } = await begin();
+  await simulate(payment, 'success');
+  const webhook = await delivered(payment, 'payment.completed');
+  const isIgnored = async (changed: object, from = provider) =>
+    assert.deepEqual(await from.getWebhookActionAndData({ ...webhook, ...changed }), { action: 'not_supported' });
+  logged.length = 0;
+  await isIgnored({ rawData: webhook.rawData.replace('25.50', '99.50') });
+  await isIgnored({ rawData: `${webhook.rawData} ` });
+  await isIgnored({ headers: {} });
+  await isIgnored({ headers: { ...webhook.headers, 'webhook-timestamp': '1700000000' } });
+  await isIgnored({}, createProvider({ webhookSecret: 'whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz' }));
+  assert.equal(logged.length, 5);
+  assert.ok(logged.every((text) => text.startsWith('Florin: a webhook was refused.') && !text.includes('whsec_M')));
+
+  // Signed by this server, but about payments that no session started.
+  for (const change of [{ metadata: {} }, { created_with: 'public' }, { metadata: { session_id: 7 } }]) {
+    const event = { ...webhook.data, data: { ...webhook.data.data, ...change } };
+    const signed = await webhooks.signTestEvent(event, secret);
+    await isIgnored({ rawData: signed.body, headers: signed.headers });
+  }
+});
+
+test('a refund is a claim; without refunds in Florin, Medusa shows what to do', async (t) => {
+  const asked: { path: string; key: unknown; body: any }[] = [];
+  let isThere = false;
+  const server = createServer((request, reply) => {
+    let text = '';
+    request.on('data', (part) => {
+      text += part;
+    });
+    request.on('end', async () => {
+      if (request.method === 'GET') {
+        const { status, json } = await app.test.get(request.url!);
+        reply.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json));
+        return;
+      }
+      asked.push({ path: request.url!, key: request.headers['idempotency-key'], body: JSON.parse(text) });
+      const absent = { error: { type: 'invalid_request_error', code: 'unknown_route', message: 'No such route.', param: null } };
+      reply
+        .writeHead(isThere ? 201 : 404, { 'content-type': 'application/json' })
+        .end(JSON.stringify(isThere ? { id: 'ref_1', claim_url: 'https://pay.example/claim/ref_1' } : absent));
+    });
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  t.after(() => server.close());
+  const { payment, data } = await begin();
+  const elsewhere = createProvider({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const refund = () => elsewhere.refundPayment({ amount: { value: '10.005' }, data, context: { idempotency_key: 'ref_medusa' } });
+  await refused(refund(), /does not create refunds yet. Send the money from your wallet/);
+  isThere = true;
+  const { data: after } = await refund();
+  assert.deepEqual(after!.refunds, [{ id: 'ref_1', claim_url: 'https://pay.example/claim/ref_1', amount: '10.01' }]);
+  assert.equal(after!.payment_id, payment);
+  const sent = { path: '/v1/refunds', key: 'medusa:ref_medusa', body: { payment_id: payment, amount: '10.01', currency_fiat: 'EUR' } };
+  assert.deepEqual(asked, [sent, sent]);
+});
+
+test('failures of Florin are errors that Medusa shows', async () => {
+  const { data } = await begin();
+  await refused(createProvider({ apiKey: 'sk_test_0123456789012345678901234' }).retrievePayment({ data }), /^Florin: The API key is/);
+  await refused(provider.retrievePayment({ data: { ...data, payment_id: 'pay_unknown' } }), /^Florin: /, 'not_found');
+});
+
+test('every status has a meaning, and only confirmed money captures', () => {
+  const statuses = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
+  const table = statuses.map((status) => {
+    const facts = { status, exceptions: [] };
+    return [status, sessionStatusOf(facts), actionOf(facts)].join(' ');
+  });
+  assert.deepEqual(table, [
+    'pending requires_more pending',
+    'processing pending_authorization authorized',
+    'completed captured captured',
+    'expired canceled canceled',
+    'cancelled canceled canceled',
+    'failed error failed',
+  ]);
+  const reversed = { status: 'completed', exceptions: ['reorged'] } as const;
+  assert.deepEqual([sessionStatusOf(reversed), actionOf(reversed)], ['error', 'not_supported']);
+  assert.equal(sessionStatusOf({ status: 'completed', exceptions: ['overpaid', 'late'] }), 'captured');
+});
+
+test('amounts are rounded as text, to the digits of the currency', () => {
+  for (const [given, currency, wanted] of [
+    [25.5, 'EUR', '25.50'],
+    ['0.005', 'EUR', '0.01'],
+    ['0.0149', 'USD', '0.01'],
+    [{ value: '1234567890123.455' }, 'EUR', '1234567890123.46'],
+    [{ raw: { value: '99.995' } }, 'EUR', '100.00'],
+    [{ toFixed: () => '7' }, 'KWD', '7.000'],
+    ['1250.5', 'JPY', '1251'],
+  ] as const)
+    assert.equal(readAmount(given, currency), wanted);
+  for (const given of ['', '-1', '1e21', 1e21, Number.NaN, 'ten', null, undefined, {}, '0.001', '1.', '.5'])
+    assert.throws(() => readAmount(given, 'EUR'), /not a positive decimal number|payment of 0/);
+  assert.equal(readCurrency('eur'), 'EUR');
+  fc.assert(
+    fc.property(fc.bigInt({ min: 1n, max: 10n ** 14n }), (thousandths) => {
+      const text = `${thousandths / 1000n}.${String(thousandths % 1000n).padStart(3, '0')}`;
+      const cents = (thousandths + 5n) / 10n;
+      if (cents === 0n) return;
+      assert.equal(readAmount(text, 'EUR'), `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`);
+    }),
+  );
+});
