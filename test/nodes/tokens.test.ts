@@ -8,7 +8,7 @@ import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { giveWallet } from '../kit/shop.ts';
 
-const [USDC, USDT, EURC, DAI] = ['USDC@ethereum', 'USDT@ethereum', 'EURC@ethereum', 'DAI@ethereum'] as const satisfies Coin[];
+const [USDC, USDT, DAI] = ['USDC@ethereum', 'USDT@ethereum', 'DAI@ethereum'] as const satisfies Coin[];
 const TRANSFER = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
 const word = (value: bigint | string) =>
   (typeof value === 'string' ? value.replace('0x', '').toLowerCase() : value.toString(16)).padStart(64, '0');
