@@ -51,6 +51,7 @@ import { forgetEndedSignIns } from './people/sign-in.ts';
 import { createOutages } from './prices/feed.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
+import { startShops } from './shops/shop-worker.ts';
 import { type Jump, jumpRestored } from './wallets/wallets.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
@@ -354,6 +355,8 @@ export async function startApp(
       closers.push(() => sweep.stop());
       const texts = startTextIndex(ctx);
       closers.push(() => texts.stop());
+      const shops = startShops(ctx);
+      closers.push(() => shops.stop());
       const deliveries = startDeliveries(ctx);
       closers.push(() => deliveries.stop());
       const mails = startMails(ctx, { chores: [alertUsage, forgetEndedSignIns] });

@@ -2568,8 +2568,8 @@ export type Api = {
         id: string;
         /** The event that is delivered. */
         event_id: string;
-        /** Type of the event. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */
@@ -2633,7 +2633,7 @@ export type Api = {
       endpoint_id?: string | undefined;
       payment_id?: string | undefined;
       state?: DeliveryState | undefined;
-      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | undefined;
+      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid' | undefined;
     };
     body: undefined;
     reply: {
@@ -2643,8 +2643,8 @@ export type Api = {
         id: string;
         /** The event that is delivered. */
         event_id: string;
-        /** Type of the event. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */
@@ -2686,8 +2686,8 @@ export type Api = {
         id: string;
         /** The event that is delivered. */
         event_id: string;
-        /** Type of the event. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */
@@ -2742,8 +2742,8 @@ export type Api = {
         id: string;
         /** The event that is delivered. */
         event_id: string;
-        /** Type of the event. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+        /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */

@@ -94,6 +94,7 @@ export type ErrorCode =
   | 'event_not_found'
   | 'endpoint_not_found'
   | 'delivery_not_found'
+  | 'delivery_overtaken'
   | 'recovery_not_found'
   | 'merchant_not_found'
   | 'link_not_found'
@@ -1102,8 +1103,8 @@ export type WebhookDelivery = {
   id: string;
   /** The event that is delivered. */
   event_id: string;
-  /** Type of the event. */
-  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+  /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
   /** The endpoint that it is sent to. */
   endpoint_id: string;
   /** The payment of the event. Null for a test event. */
@@ -1141,8 +1142,8 @@ export type WebhookDeliveryItem = {
   id: string;
   /** The event that is delivered. */
   event_id: string;
-  /** Type of the event. */
-  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+  /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
   /** The endpoint that it is sent to. */
   endpoint_id: string;
   /** The payment of the event. Null for a test event. */

@@ -20,9 +20,19 @@ export type EventType = (typeof PAYMENT_EVENTS)[number];
 /** What an endpoint subscribes to; `*` stands for the six basic types. */
 export const ENDPOINT_EVENTS = ['*', ...PAYMENT_EVENTS] as const;
 export type EndpointEvent = (typeof ENDPOINT_EVENTS)[number];
+/** Events in the words of the plugins of shops; sent only to their endpoints. */
+export const SHOP_EVENTS = [
+  'InvoiceCreated',
+  'InvoiceReceivedPayment',
+  'InvoicePaymentSettled',
+  'InvoiceProcessing',
+  'InvoiceSettled',
+  'InvoiceExpired',
+  'InvoiceInvalid',
+] as const;
 /** What a delivery carries. */
 export const DELIVERED_EVENTS = [...PAYMENT_EVENTS, TEST_EVENT] as const;
-export type DeliveredEvent = (typeof DELIVERED_EVENTS)[number];
+export type DeliveredEvent = (typeof DELIVERED_EVENTS)[number] | (typeof SHOP_EVENTS)[number];
 
 export const API_VERSION = '2026-11-01';
 

@@ -256,6 +256,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The delivery is older than 30 days, its endpoint was deleted, or it belongs to another account or mode.',
     fix: 'List deliveries with `GET /v1/webhook_deliveries`.',
   },
+  delivery_overtaken: {
+    why: 'The endpoint belongs to a shop whose plugin acts on every event. An old event after a newer one would undo the status of an order.',
+    fix: 'Resend the events of the payment from its page in the dashboard: the shop then receives its current status.',
+  },
   recovery_not_found: {
     why: 'The ID is wrong, or the recovery belongs to another account or mode.',
     fix: 'Use the `id` that the recovery returned when it began.',

@@ -172,6 +172,11 @@ export const PROBLEMS = {
   event_not_found: entry(404, 'not_found', 'No such event: {id}.'),
   endpoint_not_found: entry(404, 'not_found', 'No such webhook endpoint: {id}.'),
   delivery_not_found: entry(404, 'not_found', 'No such delivery: {id}. Deliveries are kept for 30 days.'),
+  delivery_overtaken: entry(
+    409,
+    'conflict',
+    'The shop has already received a later event of this payment, so {id} is not sent again. Send the current status instead.',
+  ),
   recovery_not_found: entry(404, 'not_found', 'No such recovery: {id}.'),
   merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
   link_not_found: entry(404, 'not_found', 'No such payment link: {id}.'),

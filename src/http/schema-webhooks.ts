@@ -1,6 +1,15 @@
 /** Schemas of events and of what is sent to webhook endpoints. */
 import Type from 'typebox';
-import { API_VERSION, DELIVERED_EVENTS, type EventType, PAYMENT_EVENTS, REVERSED_EVENT, TEST_EVENT, UPDATED_EVENT } from '../core/event.ts';
+import {
+  API_VERSION,
+  DELIVERED_EVENTS,
+  type EventType,
+  PAYMENT_EVENTS,
+  REVERSED_EVENT,
+  SHOP_EVENTS,
+  TEST_EVENT,
+  UPDATED_EVENT,
+} from '../core/event.ts';
 import type { PaymentStatus } from '../core/payment.ts';
 import { LONGEST_OVERLAP_SECONDS } from '../webhooks/endpoints.ts';
 import { Detail } from './schema.ts';
@@ -202,7 +211,10 @@ export const DeliveriesQuery = Type.Object({
 const deliveryFields = {
   id: DeliveryId('Identifier of the delivery.'),
   event_id: EventId('The event that is delivered.'),
-  event_type: literals(DELIVERED_EVENTS, { description: 'Type of the event.', examples: ['payment.completed'] }),
+  event_type: literals([...DELIVERED_EVENTS, ...SHOP_EVENTS], {
+    description: 'Type of the event; those that begin with `Invoice` are sent to connected shops.',
+    examples: ['payment.completed'],
+  }),
   endpoint_id: EndpointId('The endpoint that it is sent to.'),
   payment_id: OrNull(PaymentId('A payment.'), 'The payment of the event. Null for a test event.'),
   mode: ModeField,

@@ -7,6 +7,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { dropMetadataPairs } from './lists.ts';
+import { queueShopErasure } from './shop-queue.ts';
 import { dropTexts } from './texts.ts';
 
 /** Payments in one step; a step is one transaction. */
@@ -56,6 +57,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
     update payments set request = request - array['returnUrl', 'description', 'items', 'locale'], metadata = '{}', version = version + 1
     where id = any(${ids}::text[])`;
   await dropTexts(tx, ids);
+  await queueShopErasure(tx, ids);
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;
   await tx`delete from due_work where kind = ${DUE} and key = any(${ids}::text[])`;
   await tx`

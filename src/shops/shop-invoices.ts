@@ -6,6 +6,7 @@ import { Problem } from '../core/problem.ts';
 import { asBoolean, asList, asObject, asText } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { queueShop } from '../payments/shop-queue.ts';
+import type { ShopEvent } from '../webhooks/events.ts';
 import type { ShopDialect } from './shop-keys.ts';
 
 /** What the plugin asked for and reads back. */
@@ -83,4 +84,32 @@ export async function listInvoices(
       ${orderIds.length === 0 ? sql`` : sql`and order_id = any(${orderIds as string[]}::text[])`}
     order by created_at desc, payment_id desc limit ${take} offset ${skip}`;
   return rows.map(invoiceOf);
+}
+
+/** An invoice with what its shop knows, and the number of the last event. */
+export type ToldInvoice = Pick<ShopInvoice, 'paymentId' | 'metadata'> & { dialect: ShopDialect; told: unknown; toldSequence: bigint };
+
+/** The events of a payment that a shop does not know yet, and what it knows with them. */
+export type News = { events: ShopEvent[]; told: unknown };
+
+/** Locks invoices, in the order of their IDs. */
+export const lockTold = (tx: Tx, paymentIds: readonly string[]): Promise<ToldInvoice[]> => tx<ToldInvoice[]>`
+  select payment_id as "paymentId", dialect, metadata::text as metadata, told, told_sequence as "toldSequence"
+  from shop_invoices where payment_id = any(${paymentIds as string[]}::text[]) order by payment_id for update`;
+
+/** Stores what shops know now. */
+export async function writeTold(tx: Tx, rows: readonly { paymentId: string; told: unknown; sequence: bigint }[]): Promise<void> {
+  const input = rows.map(({ paymentId, told, sequence }) => ({ id: paymentId, told, sequence: String(sequence) }));
+  await tx`
+    update shop_invoices i set told = r.told, told_sequence = r.sequence
+    from jsonb_to_recordset(${tx.json(input as never)}) as r (id text, told jsonb, sequence bigint) where i.payment_id = r.id`;
+}
+
+/** Erases what shops sent about customers. The number of the order stays, because it is how the merchant finds the payment. */
+export async function eraseInvoices(tx: Tx, paymentIds: readonly string[]): Promise<void> {
+  if (paymentIds.length === 0) return;
+  await tx`
+    update shop_invoices set checkout = checkout - 'redirectUrl',
+      metadata = case when order_id is null then '{}'::json else json_build_object('orderId', order_id) end
+    where payment_id = any(${paymentIds as string[]}::text[])`;
 }

@@ -175,7 +175,9 @@ export async function listOutcomes(
       d.attempts as "attemptCount", a.failure,
       case when d.state = 'failed' then 'failed' when a.failure is not null then 'failing' else 'delivered' end as state,
       greatest(v.created_at, case when d.state <> 'failed' and a.failure is null then d.delivered_at else coalesce(a.at, d.created_at) end) as at
-    from (select * from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} offset 0) v
+    from (select id, type, created_at from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}
+      union all select id, type, created_at from events where merchant_id = ${merchantId} and mode = ${mode} and id = any(array(
+        select event_id from deliveries where payment_id = ${paymentId} and ordered)) offset 0) v
       -- Row by row: a join could be made by walking all there is.
       cross join lateral (select * from deliveries where event_id = v.id offset 0) d
       join endpoints e on e.id = d.endpoint_id
@@ -209,7 +211,7 @@ export async function getDelivery(
 
 /**
  * Resends one delivery immediately. A pending delivery gets an extra attempt; a finished one restarts its retry schedule. Errors:
- * delivery_not_found, endpoint_disabled, plan_required.
+ * delivery_not_found, endpoint_disabled, plan_required, delivery_overtaken.
  */
 export async function resendDelivery(
   ctx: Context,
@@ -223,10 +225,23 @@ export async function resendDelivery(
     where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} for update of d`;
   if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
   if (!row.enabled) throw new Problem('endpoint_disabled', { id: row.endpointId });
+  if ((await overtaken(tx, [row.id])).has(row.id)) throw new Problem('delivery_overtaken', { id: deliveryId });
   await tx`update deliveries d set ${againNow(tx)} where d.id = ${number} and (d.leased_until is null or d.leased_until < clock_timestamp())`;
   await tx`select pg_notify('deliveries', '')`;
   return getDelivery(ctx, { merchantId, mode, deliveryId, tx });
 }
+/**
+ * Ordered deliveries that may not be sent again: the shop took a later one of the payment, or it is being sent. Locks the later ones, so
+ * that no worker begins to send one meanwhile.
+ */
+async function overtaken(tx: Tx, ids: readonly bigint[]): Promise<Set<bigint>> {
+  const rows = await tx<{ id: bigint; later: boolean }[]>`
+    select d.id, o.state = 'delivered' or o.leased_until > clock_timestamp() as later
+    from deliveries d join deliveries o on o.ordered and o.payment_id = d.payment_id and o.endpoint_id = d.endpoint_id and o.sequence > d.sequence
+    where d.id = any(${ids.map(String)}::bigint[]) and d.ordered order by o.id for update of o`;
+  return new Set(rows.flatMap(({ id, later }) => (later ? [id] : [])));
+}
+
 /** Due immediately: an extra attempt when a retry is pending, else from the first step. Test events are tried once. */
 const againNow = (sql: Sql | Tx) => sql`
   state = 'pending', due_at = now(), waits = false, leased_until = null,
@@ -375,9 +390,14 @@ export async function stepRecovery(ctx: Context): Promise<boolean> {
       await putBack(tx, { recoveryId: job.id, ids: rows.map((row) => row.id), cursor: end });
       return true;
     }
+    const late = await overtaken(
+      tx,
+      rows.map((row) => row.id),
+    );
+    const again = rows.filter((row) => !late.has(row.id));
     const moved = await tx<{ own: boolean }[]>`
       with chosen as (
-        select id, state from deliveries where id = any(${rows.map((row) => row.id.toString())}::bigint[]) and created_at >= (select since from recoveries where id = ${job.id})
+        select id, state from deliveries where id = any(${again.map((row) => row.id.toString())}::bigint[]) and created_at >= (select since from recoveries where id = ${job.id})
           and payment_id is not null and (leased_until is null or leased_until < clock_timestamp())
           and (state = 'failed' or (state = 'pending' and attempts > 0 and due_at > clock_timestamp()))
         order by id for update

@@ -9,6 +9,7 @@ import type { Sql, Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import { OutgoingError } from '../outgoing.ts';
+import type { Dialect } from './dialect.ts';
 import { STEPS } from './queue.ts';
 
 /** The purpose that a signing secret is sealed for. */
@@ -19,11 +20,6 @@ export const LONGEST_OVERLAP_SECONDS = 7 * 86_400;
 const OVERLAP_SECONDS = 86_400;
 
 export const DISABLED_REASONS = ['merchant', 'failures', 'gone'] as const;
-/** The form of what an endpoint receives: Florin's own events, or those that the plugin of a shop knows. */
-export const DIALECTS = ['florin', 'greenfield', 'commerce'] as const;
-export type Dialect = (typeof DIALECTS)[number];
-/** Subscribes an endpoint of a shop to all events of its dialect. */
-export const EVERYTHING = 'everything';
 export type Endpoint = {
   id: string;
   dialect: Dialect;

@@ -5,6 +5,7 @@ import type { Mode } from '../core/coin.ts';
 import { checkOrder, EVENT_TYPES, type EventType, REVERSED_EVENT } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
+import { type Dialect, EVERYTHING } from './dialect.ts';
 
 export type NewEvent = {
   id: string;
@@ -67,6 +68,42 @@ export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise
         as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
     ), ${recordingParts(tx)}
     ${wakeDeliveries(tx)}`;
+}
+
+/** An event in the words of a shop's plugin. Its deliveries to an endpoint never overtake each other. */
+export type ShopEvent = Omit<NewEvent, 'type' | 'createdAt'> & { dialect: Exclude<Dialect, 'florin'>; type: string };
+
+/**
+ * Records events of shops that an endpoint wants, with their deliveries. They are numbered separately, and the API does not list
+ * them: only their deliveries name the payment.
+ */
+export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Promise<void> {
+  if (events.length === 0) return;
+  const column = <T>(of: (event: ShopEvent) => T): T[] => events.map(of);
+  const sequences = tx.array(
+    column((e) => e.sequence),
+    OID.int8,
+  );
+  const bodies = jsonColumn(
+    tx,
+    column((e) => e.body),
+  );
+  await tx`
+    with event_input as (
+      select i.*, e.id as endpoint_id from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[],
+        ${column((e) => e.mode)}::text[], ${column((e) => e.paymentId)}::text[], ${column((e) => e.dialect)}::text[],
+        ${column((e) => e.type)}::text[], ${sequences}::bigint[], ${bodies})
+        as i (id, merchant_id, mode, payment_id, dialect, type, sequence, body)
+      join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled' and e.dialect = i.dialect
+        and (i.type = any(e.events) or ${EVERYTHING} = any(e.events))
+    ), recorded as (
+      insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+      select distinct on (id) id, merchant_id, mode, null, type, sequence, convert_to(body, 'UTF8'), clock_timestamp() from event_input
+    ), queued as (
+      insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, ordered)
+      select id, endpoint_id, merchant_id, mode, payment_id, sequence, clock_timestamp(), true from event_input order by sequence
+      returning 1
+    ) ${wakeDeliveries(tx)}`;
 }
 
 /** Spelled out, so that PostgreSQL uses the index of the rarer types. */

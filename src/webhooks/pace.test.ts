@@ -1,9 +1,10 @@
 /** How many requests an endpoint gets at the same time, and how long leases are: without a database or a network. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ATTEMPT_MS } from './dialect.ts';
 import { beginRequest, endRequest, forgetIdle, MOST_ROOM, type Paces, REMEMBERED, roomFor, SLOW_MS, storeFailure } from './pace.ts';
-import { FIRST_ROOM, LEASE_SECONDS } from './queue.ts';
-import { ATTEMPT_MS, readRetryAfter } from './send.ts';
+import { FIRST_ROOM, LEASE_SECONDS, ORDERED_LEASE_SECONDS } from './queue.ts';
+import { readRetryAfter } from './send.ts';
 
 const fast = { failed: false, durationMs: 20 };
 const failed = { failed: true, durationMs: 20 };
@@ -72,7 +73,8 @@ test('a worker forgets endpoints without requests, never those with some', () =>
 });
 
 test('a lease lasts longer than an attempt and storing it, so that a delivery in flight is not sent twice', () => {
-  assert.ok(LEASE_SECONDS * 1000 >= 2 * ATTEMPT_MS);
+  assert.ok(LEASE_SECONDS * 1000 >= 2 * ATTEMPT_MS.florin);
+  assert.ok(ORDERED_LEASE_SECONDS * 1000 >= 2 * ATTEMPT_MS.greenfield);
 });
 
 test('Retry-After is read as seconds or as an HTTP date; anything else is ignored', () => {

@@ -5,14 +5,16 @@ import { newId } from '../core/id.ts';
 import { PLANS } from '../core/plan.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
+import type { Dialect } from './dialect.ts';
 
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
 const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 export const STEPS = SCHEDULE_SECONDS.length;
 /** Jitter only lengthens a step: shortened steps could end before 72 h. */
 const JITTER = 0.2;
-/** Longer than an attempt, and storing it, can take. */
+/** Longer than an attempt, and storing it, can take; for those in order, whose endpoints are slower. */
 export const LEASE_SECONDS = 30;
+export const ORDERED_LEASE_SECONDS = 60;
 /** A later event of a payment waits for at most this many attempts of an earlier one. */
 const ORDERED_ATTEMPTS = 3;
 const DISABLE_AFTER_DAYS = 5;
@@ -30,6 +32,7 @@ export const FIRST_ROOM = 4;
 
 export type Due = {
   id: bigint;
+  dialect: Dialect;
   eventId: string;
   endpointId: string;
   merchantId: string;
@@ -72,7 +75,8 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
  *
  * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is checked again in a
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
- * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order.
+ * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order. An `ordered` row waits for all
+ * attempts of those before it, and is ended when a later one has been taken.
  */
 export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, after, rooms, plans }: LeaseOptions) => sql`
   with recursive lanes (id) as (
@@ -92,24 +96,27 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
         ${rooms.map((r) => r.allowed)}::int[], ${rooms.map((r) => (r.suspect ? 1 : 0))}::int[]::bool[])
         as r (id, under_way, allowed, suspect) on r.id = e.id
   ), looked as materialized (
-    select d.*, v.broken, v.suspect, v.room, b.active, b.holds, b.until
+    select d.*, v.broken, v.suspect, v.room, b.active or l.under_way as active, b.holds, b.until, l.taken as outdated
     from visited v cross join lateral (
-      select d.id, d.endpoint_id, d.payment_id, d.sequence, d.due_at from deliveries d
+      select d.id, d.endpoint_id, d.payment_id, d.sequence, d.due_at, d.ordered from deliveries d
       where d.endpoint_id = v.id and d.state = 'pending' and d.due_at <= now() and (d.leased_until is null or d.leased_until < now())
       order by d.due_at, d.id limit least(${LOOK_AT_ONCE}, 2 * v.room + 8)
     ) d left join lateral (
       select bool_or(o.due_at <= now() or o.leased_until > now()) as active,
-        bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken) as holds, max(o.due_at) as until
+        bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken or d.ordered) as holds, max(o.due_at) as until
       from (
         select o.due_at, o.leased_until, o.step from deliveries o
         where o.payment_id = d.payment_id and o.sequence < d.sequence and o.state || '' = 'pending' and o.endpoint_id || '' = d.endpoint_id
         order by o.sequence limit ${LOOK_AT_ONCE}
       ) o
-    ) b on true
+    ) b on true left join lateral (
+      select bool_or(o.state = 'delivered') as taken, bool_or(o.leased_until > now()) as under_way from deliveries o
+      where d.ordered and o.ordered and o.payment_id = d.payment_id and o.endpoint_id = d.endpoint_id and o.sequence > d.sequence
+    ) l on d.ordered
     where v.receives and v.room > 0
   ), free as (
     select id, suspect, room, due_at, row_number() over (partition by endpoint_id order by due_at, id) as place
-    from looked where active is not true and holds is not true
+    from looked where active is not true and holds is not true and outdated is not true
   ), ranked as (
     select *, row_number() over (partition by suspect order by place, due_at) as rank from free where place <= room
   ), chosen as (
@@ -121,7 +128,8 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
         and (leased_until is null or leased_until < clock_timestamp()) for update skip locked
     ) d
   ), leased as (
-    update deliveries d set leased_until = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
+    update deliveries d set leased_until = clock_timestamp()
+      + make_interval(secs => case when d.ordered then ${ORDERED_LEASE_SECONDS}::int else ${LEASE_SECONDS}::int end)
     where d.id = any(array(select id from chosen))
     returning d.id, d.event_id, d.endpoint_id, d.payment_id, d.attempts, d.step, d.leased_until::text as lease
   ), behind as (
@@ -130,7 +138,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
       -- A row that was pulled forward since it was read has another time.
       select id from deliveries where id = l.id and coalesce(due_at, 'infinity') = l.due_at for update skip locked
     ) d
-    where l.active or l.holds
+    where (l.active or l.holds) and l.outdated is not true
   ), moved as (
     update deliveries d set due_at = b.until, waits = true
     from behind b where d.id = b.id and d.id = any(array(select id from behind)) returning 1
@@ -138,6 +146,8 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     select d.id from visited v cross join lateral (
       select id from deliveries where endpoint_id = v.id and state = 'pending' order by due_at limit ${END_AT_ONCE} for update skip locked
     ) d where not v.receives
+    union all
+    select d.id from looked l cross join lateral (select id from deliveries where id = l.id for update skip locked) d where l.outdated
   ), ended as (
     update deliveries set state = 'failed', due_at = null, leased_until = null, waits = false, retry_at = null
     where id = any(array(select id from ending)) returning recovery_id
@@ -148,7 +158,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
   select (select max(id) from visited) as last, (select count(*)::int from visited) as visited,
     (select count(*)::int from moved) + (select count(*)::int from ended) as moved,
     l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.payment_id as "paymentId", l.attempts, l.step, l.lease,
-    e.merchant_id as "merchantId", e.url, e.secret, case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body,
+    e.merchant_id as "merchantId", e.dialect, e.url, e.secret, case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body,
     e.failures > 0 as failing
   -- A lease need not reach the disk: one that is lost in a crash is taken again.
   from (select set_config('synchronous_commit', 'off', true)) as one left join (leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id) on true

@@ -1,12 +1,12 @@
 /** Signs one delivery, posts it to its endpoint, and says what came of it. */
 import type { Context } from '../context.ts';
+import { idOfNumber } from '../core/id.ts';
 import { OutgoingError } from '../outgoing.ts';
+import { ATTEMPT_MS, greenfieldBody, greenfieldHeaders } from './dialect.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
 import type { Due, Outcome } from './queue.ts';
 import { signDelivery } from './sign.ts';
 
-/** Shorter than a lease, so that a delivery that is still being sent is not leased again. */
-export const ATTEMPT_MS = 10_000;
 const REPLY_BYTES = 16_384;
 const REPLY_KEPT_BYTES = 4_096;
 
@@ -27,24 +27,17 @@ export async function sendDelivery(ctx: Context, due: Due): Promise<Outcome> {
   if (due.body === null) return outcome({ failure: 'forgotten' });
   try {
     const open = (sealed: Uint8Array) => Buffer.from(ctx.open(SECRET_PURPOSE, sealed)).toString();
-    headers = {
-      'content-type': 'application/json',
-      'user-agent': 'Florin-Webhooks/1',
-      ...signDelivery({
-        secret: open(due.secret),
-        previousSecret: due.previousSecret && open(due.previousSecret),
-        id: due.eventId,
-        timestampSeconds: Math.floor(ctx.clock.now().getTime() / 1000),
-        body: due.body,
-      }),
-    };
+    const secret = open(due.secret);
+    const previousSecret = due.previousSecret && open(due.previousSecret);
+    const { body, headers: signed } = form(ctx, due, { body: due.body, secret, previousSecret });
+    headers = { 'content-type': 'application/json', 'user-agent': 'Florin-Webhooks/1', ...signed };
     const reply = await ctx.outgoing.requestMerchantUrl({
       merchantId: due.merchantId,
       url: due.url,
       method: 'POST',
       headers,
-      body: due.body,
-      timeoutMs: ATTEMPT_MS,
+      body,
+      timeoutMs: ATTEMPT_MS[due.dialect],
       maxReplyBytes: REPLY_BYTES,
       over: 'cut',
     });
@@ -58,6 +51,17 @@ export async function sendDelivery(ctx: Context, due: Due): Promise<Outcome> {
     if (!(error instanceof OutgoingError)) ctx.log.error({ err: error, event: due.eventId }, 'Could not send a webhook delivery');
     return outcome({ failure: error instanceof OutgoingError ? error.class : 'internal' });
   }
+}
+
+type Secrets = { secret: string; previousSecret: string | null };
+/** The bytes and headers of an attempt, in the dialect of its endpoint. */
+function form(ctx: Context, due: Due, { body, secret, previousSecret }: Secrets & { body: Uint8Array }) {
+  if (due.dialect === 'greenfield') {
+    const sent = greenfieldBody(body, { ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) });
+    return { body: sent, headers: greenfieldHeaders({ secret, body: sent }) };
+  }
+  const timestampSeconds = Math.floor(ctx.clock.now().getTime() / 1000);
+  return { body, headers: signDelivery({ secret, previousSecret, id: due.eventId, timestampSeconds, body }) };
 }
 
 /** Seconds or an HTTP date (RFC 9110); null when it is neither. */

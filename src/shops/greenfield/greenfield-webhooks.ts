@@ -2,15 +2,8 @@
 import type { Context } from '../../context.ts';
 import { base62 } from '../../core/id.ts';
 import { asList, asObject, asText } from '../../core/stored-json.ts';
-import {
-  deleteEndpoint,
-  type Endpoint,
-  EVERYTHING,
-  getEndpoint,
-  listEndpoints,
-  planEndpoint,
-  planUpdate,
-} from '../../webhooks/endpoints.ts';
+import { EVERYTHING } from '../../webhooks/dialect.ts';
+import { deleteEndpoint, type Endpoint, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '../../webhooks/endpoints.ts';
 import type { ShopKey } from '../shop-keys.ts';
 import { invalid } from './greenfield-error.ts';
 

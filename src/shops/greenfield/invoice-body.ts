@@ -6,7 +6,7 @@ import { COIN, type Coin } from '../../core/coin.ts';
 import { tierOf } from '../../core/confirmation.ts';
 import { type Fiat, fiatDecimals, formatFiat, isFiat, usdCentsToFiat } from '../../core/fiat.ts';
 import { E8, e8ToCents, formatDecimal, formatUnits } from '../../core/money.ts';
-import type { Transfer } from '../../core/payment.ts';
+import type { Transfer, TransferRole } from '../../core/payment.ts';
 import type { OnChain } from '../../payments/queries.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import type { ShopInvoice } from '../shop-invoices.ts';
@@ -112,12 +112,14 @@ export const paymentOf = (t: Transfer, isSettled: boolean) => ({
   destination: t.address,
 });
 
+/** Whether a transfer is there and large enough to matter, whether it counts or not. */
+export const hasArrived = ({ role }: { role: TransferRole }): boolean => role !== 'small' && role !== 'contested' && role !== 'gone';
+
 /** One element for each coin that the payer chose; once money arrived, only for the coins it arrived in: plugins refuse a mixture. */
 export function paymentMethods(ctx: Context, { view, standings }: OnChain) {
-  const arrived = view.transfers.flatMap((t, i) => {
-    const { role, state } = standings[i]!;
-    return role === 'small' || role === 'contested' || role === 'gone' ? [] : [{ t, isSettled: state === 'confirmed' }];
-  });
+  const arrived = view.transfers.flatMap((t, i) =>
+    hasArrived(standings[i]!) ? [{ t, isSettled: standings[i]!.state === 'confirmed' }] : [],
+  );
   const chosen = [...new Set(view.facts.quotes.map(({ coin }) => coin))];
   const received = [...new Set(arrived.map(({ t }) => t.coin))];
   return (received.length > 0 ? received : chosen).map((coin) =>

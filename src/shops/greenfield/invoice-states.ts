@@ -73,7 +73,13 @@ export function eventsSince(told: Told, payment: Standing, arrived: readonly Arr
   if (before === 'Settled') return { events, told };
   const { status, additionalStatus } = invoiceState(payment);
   const fresh = arrived.filter(({ ref }) => !told.seen.includes(ref));
-  for (const { ref, isLate } of fresh) events.push({ type: 'InvoiceReceivedPayment', ref, afterExpiration: isLate || told.hasEnded });
+  const hasEnded = status === 'Expired' || status === 'Invalid';
+  // What arrives after the end is reported after it.
+  const isAfter = ({ isLate }: Arrived): boolean => isLate && hasEnded && !told.hasEnded;
+  const received = ({ ref, isLate }: Arrived): InvoiceEvent => ({
+    ...{ type: 'InvoiceReceivedPayment', ref, afterExpiration: isLate || told.hasEnded },
+  });
+  events.push(...fresh.filter((one) => !isAfter(one)).map(received));
   const isPaid = status === 'Processing' || status === 'Settled';
   if (isPaid && before !== 'Processing') events.push({ type: 'InvoiceProcessing', overPaid: additionalStatus === 'PaidOver' });
   // After an end, confirmed transfers lead plugins to ask for manual checks. What comes next says everything.
@@ -84,14 +90,15 @@ export function eventsSince(told: Told, payment: Standing, arrived: readonly Arr
   const manuallyMarked = additionalStatus === 'Marked';
   if (status === 'Settled') events.push({ type: 'InvoiceSettled', manuallyMarked, overPaid: additionalStatus === 'PaidOver' });
   if (status === 'Expired' && before !== 'Expired' && before !== 'Invalid')
-    events.push({ type: 'InvoiceExpired', partiallyPaid: additionalStatus === 'PaidPartial' });
+    events.push({ type: 'InvoiceExpired', partiallyPaid: additionalStatus === 'PaidPartial' && arrived.some(({ isLate }) => !isLate) });
   if (status === 'Invalid' && before !== 'Invalid' && (before !== 'Expired' || manuallyMarked))
     events.push({ type: 'InvoiceInvalid', manuallyMarked });
+  events.push(...fresh.filter(isAfter).map(received));
   return {
     events,
     told: {
       status,
-      hasEnded: told.hasEnded || status === 'Expired' || status === 'Invalid',
+      hasEnded: told.hasEnded || hasEnded,
       seen: [...told.seen, ...fresh.map(({ ref }) => ref)],
       settled: [...told.settled, ...confirmed.map(({ ref }) => ref)],
     },

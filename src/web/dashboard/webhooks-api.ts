@@ -1,6 +1,6 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
-import { DELIVERED_EVENTS, type EventType, TEST_EVENT } from '../../core/event.ts';
+import { DELIVERED_EVENTS, type EventType, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
@@ -14,6 +14,7 @@ import {
 import { at, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../../http/webhook-bodies.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
+import { sendCurrentState } from '../../shops/shop-worker.ts';
 import {
   cancelRecovery,
   DELIVERY_STATES,
@@ -43,6 +44,7 @@ import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './
 import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
 const EventName = literals(DELIVERED_EVENTS);
+const AnyEventName = literals([...DELIVERED_EVENTS, ...SHOP_EVENTS]);
 const RECOVERIES_SHOWN = 5;
 
 const HealthFields = {
@@ -111,7 +113,7 @@ const ENDPOINTS: readonly Route[] = [
     handle: async (call) => {
       const of = ownerOf(call);
       const [endpoints, healths, merchant] = await Promise.all([
-        listEndpoints(call.ctx, of),
+        listEndpoints(call.ctx, { ...of, dialect: 'any' }),
         listHealth(call.ctx, of),
         getMerchant(call.ctx, of),
       ]);
@@ -148,7 +150,7 @@ const ENDPOINTS: readonly Route[] = [
     path: '/webhooks/:id',
     action: 'webhooks.read',
     reply: OneEndpoint,
-    handle: async (call) => oneEndpoint(call, await getEndpoint(call.ctx, targetOf(call))),
+    handle: async (call) => oneEndpoint(call, await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any' })),
   }),
   memberRoute({
     method: 'POST',
@@ -157,9 +159,9 @@ const ENDPOINTS: readonly Route[] = [
     body: UpdateEndpoint,
     reply: OneEndpoint,
     handle: async (call) => {
-      const write = await planUpdate(call.ctx, { ...targetOf(call), ...call.body, by: call.actor });
+      const write = await planUpdate(call.ctx, { ...targetOf(call), dialect: 'any', ...call.body, by: call.actor });
       const changed = await call.ctx.db.begin(async (tx) => {
-        const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
+        const before = await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any', tx });
         // The receiver of the events sees every payment.
         if (call.body.url !== undefined && call.body.url !== before.url) needRecent(call);
         const after = await write(tx);
@@ -177,8 +179,8 @@ const ENDPOINTS: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       await call.ctx.db.begin(async (tx) => {
-        const before = await getEndpoint(call.ctx, { ...targetOf(call), tx });
-        await deleteEndpoint(call.ctx, tx, targetOf(call));
+        const before = await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any', tx });
+        await deleteEndpoint(call.ctx, tx, { ...targetOf(call), dialect: 'any' });
         await audit(tx, call, { action: 'endpoint.delete', object: before.id, before: kept(before) });
       });
       return { success: true };
@@ -277,7 +279,7 @@ const SENT: readonly Route[] = [
       endpoint_id: Type.Optional(PlainText),
       payment_id: Type.Optional(PlainText),
       state: Type.Optional(literals(DELIVERY_STATES)),
-      type: Type.Optional(EventName),
+      type: Type.Optional(AnyEventName),
     }),
     reply: Type.Object({
       ...pageOf(DeliveryItem).properties,
@@ -349,7 +351,8 @@ const SENT: readonly Route[] = [
     handle: async (call) => {
       const of = { ...ownerOf(call), paymentId: call.params.id };
       const resent = await call.ctx.db.begin(async (tx) => {
-        const count = await resendPayment(call.ctx, tx, of);
+        // A shop gets the current status: its plugin acts on every event.
+        const count = (await resendPayment(call.ctx, tx, of)) + (await sendCurrentState(call.ctx, tx, of));
         await audit(tx, call, { action: 'payment.events_resent', object: of.paymentId, after: { deliveries: count } });
         return count;
       });

@@ -1,0 +1,192 @@
+/** What shops learn about payments: the table of the recordings, and properties over random histories of payments. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { history, live, terms } from '../../../test/kit/payment-world.ts';
+import { readShopFile } from '../../../test/kit/shop-flows.ts';
+import type { Decision, Exception, PaymentStatus } from '../../core/payment.ts';
+import { rolesOf } from '../../core/settle.ts';
+import {
+  type Arrived,
+  eventsSince,
+  INVOICE_STATUSES,
+  type InvoiceEvent,
+  type InvoiceStatus,
+  invoiceState,
+  NOTHING_TOLD,
+  type Standing,
+  type Told,
+} from './invoice-states.ts';
+
+type Row = { florin: string; exceptions: string[]; greenfield: { status: string; additionalStatus: string } };
+const rows: Row[] = readShopFile('states').rows;
+
+test('every row of the table of states is as recorded', () => {
+  let compared = 0;
+  for (const { florin, exceptions, greenfield } of rows) {
+    const decisions: Pick<Decision, 'kind'>[] = /by accept/.test(florin) ? [{ kind: 'accept' }] : [];
+    for (const name of florin.replace(/ \(.*| by .*/, '').split(' or ')) {
+      const state = invoiceState({ status: name as PaymentStatus, exceptions: exceptions as Exception[], decisions });
+      // "None or PaidOver": what it was before.
+      assert.ok(
+        greenfield.additionalStatus.split(' or ').includes(state.additionalStatus),
+        `${florin} ${exceptions}: ${state.additionalStatus}`,
+      );
+      assert.equal(state.status, greenfield.status, `${florin} ${exceptions}`);
+      compared++;
+    }
+  }
+  assert.ok(compared >= 17, String(compared));
+});
+
+const standing = (status: PaymentStatus, exceptions: Exception[] = [], ...kinds: Decision['kind'][]): Standing => ({
+  ...{ status, exceptions },
+  decisions: kinds.map((kind) => ({ kind })),
+});
+const arrives = (more: Partial<Arrived> = {}): Arrived => ({ ref: 't:0', coin: 'BTC', isSettled: false, isLate: false, ...more });
+/** The types of the events of each step, one after another. */
+function story(...steps: [Standing, ...Arrived[]][]): string[][] {
+  let told: Told = NOTHING_TOLD;
+  return steps.map(([payment, ...arrived]) => {
+    const news = eventsSince(told, payment, arrived);
+    told = news.told;
+    return news.events.map(({ type, ...flags }) => [type, ...Object.entries(flags).flatMap(([k, v]) => (v === true ? [k] : []))].join(' '));
+  });
+}
+
+test('a payment in time: seen, covered, confirmed, settled', () => {
+  assert.deepEqual(
+    story([standing('pending')], [standing('processing'), arrives()], [standing('completed'), arrives({ isSettled: true })]),
+    [['InvoiceCreated'], ['InvoiceReceivedPayment', 'InvoiceProcessing'], ['InvoicePaymentSettled', 'InvoiceSettled']],
+  );
+});
+
+test('everything at once is reported in the same order', () => {
+  assert.deepEqual(story([standing('completed', ['overpaid']), arrives({ isSettled: true })]), [
+    ['InvoiceCreated', 'InvoiceReceivedPayment', 'InvoiceProcessing overPaid', 'InvoicePaymentSettled', 'InvoiceSettled overPaid'],
+  ]);
+});
+
+test('late money is held, and reported as partly paid; once accepted, it is processing and then settled, without a check by hand', () => {
+  const late = arrives({ isLate: true, isSettled: true });
+  assert.deepEqual(
+    story(
+      [standing('expired')],
+      [standing('expired', ['late']), late],
+      [standing('processing', [], 'accept'), late],
+      [standing('completed', [], 'accept'), late],
+      [standing('completed', ['reorged'], 'accept'), late],
+    ),
+    [
+      ['InvoiceCreated', 'InvoiceExpired'],
+      ['InvoiceReceivedPayment afterExpiration'],
+      ['InvoiceProcessing'],
+      ['InvoiceSettled manuallyMarked'],
+      [],
+    ],
+  );
+});
+
+test('a payment that vanishes is new again without an event, and processing again with one', () => {
+  assert.deepEqual(story([standing('processing'), arrives()], [standing('pending')], [standing('processing'), arrives()]), [
+    ['InvoiceCreated', 'InvoiceReceivedPayment', 'InvoiceProcessing'],
+    [],
+    ['InvoiceProcessing'],
+  ]);
+});
+
+test('canceled and rejected payments are marked by hand', () => {
+  assert.deepEqual(story([standing('pending')], [standing('cancelled', [], 'cancel')]), [
+    ['InvoiceCreated'],
+    ['InvoiceInvalid manuallyMarked'],
+  ]);
+  assert.deepEqual(story([standing('expired', ['late']), arrives({ isLate: true })], [standing('expired', [], 'reject'), arrives()])[1], [
+    'InvoiceInvalid manuallyMarked',
+  ]);
+});
+
+const MOVES: Readonly<Record<InvoiceStatus, readonly InvoiceStatus[]>> = {
+  New: ['New', 'Processing', 'Settled', 'Expired', 'Invalid'],
+  Processing: ['Processing', 'New', 'Settled', 'Expired', 'Invalid'],
+  // The merchant accepts or rejects late money; exceptions of an ended payment change.
+  Expired: ['Expired', 'Processing', 'Settled', 'Invalid'],
+  Invalid: ['Invalid', 'Processing', 'Settled', 'Expired'],
+  Settled: ['Settled'],
+};
+
+/** What a shop must never see in the events of one invoice. */
+function checkSequence(events: readonly InvoiceEvent[]): void {
+  const seen = new Set<string>();
+  const confirmed = new Set<string>();
+  let isPaid = false;
+  let hasEnded = false;
+  for (const [i, event] of events.entries()) {
+    const before = events.slice(0, i).map(({ type }) => type);
+    assert.ok(!before.includes('InvoiceSettled'), 'nothing follows InvoiceSettled');
+    assert.equal(event.type === 'InvoiceCreated', i === 0, 'InvoiceCreated comes first, and once');
+    switch (event.type) {
+      case 'InvoiceReceivedPayment':
+        assert.ok(!seen.has(event.ref), 'a transfer arrives once');
+        assert.ok(!hasEnded || event.afterExpiration, 'what arrives after the end says so');
+        seen.add(event.ref);
+        break;
+      case 'InvoicePaymentSettled':
+        assert.ok(seen.has(event.ref) && !confirmed.has(event.ref), 'a transfer is confirmed once, after it arrived');
+        assert.ok(!hasEnded && !event.afterExpiration, 'after an end, plugins would ask for checks by hand');
+        confirmed.add(event.ref);
+        break;
+      case 'InvoiceProcessing':
+        isPaid = true;
+        break;
+      case 'InvoiceSettled':
+        assert.ok(isPaid, 'InvoiceSettled follows InvoiceProcessing');
+        break;
+      case 'InvoiceExpired':
+      case 'InvoiceInvalid':
+        hasEnded = true;
+        isPaid = false;
+    }
+  }
+}
+
+test('over random histories, the events of an invoice are legal, whatever a worker missed, and its state is never paid late', () => {
+  const reached = new Set<string>();
+  fc.assert(
+    fc.property(terms, history, fc.array(fc.boolean(), { minLength: 1 }), (given, moments, looks) => {
+      const { entries } = live(given, moments);
+      const events: InvoiceEvent[] = [];
+      let told: Told = NOTHING_TOLD;
+      let last: InvoiceStatus = 'New';
+      for (const [i, { facts, transfers, tips, result }] of entries.entries()) {
+        const payment = { ...facts, status: result.status, exceptions: result.exceptions };
+        const state = invoiceState(payment);
+        assert.ok(
+          INVOICE_STATUSES.includes(state.status) && ['None', 'PaidPartial', 'PaidOver', 'Marked'].includes(state.additionalStatus),
+        );
+        if (state.status === 'Settled') assert.equal(result.status, 'completed', 'nothing is settled that is not completed');
+        assert.ok(MOVES[last].includes(state.status), `${last} to ${state.status}`);
+        last = state.status;
+        reached.add(state.status);
+        // A worker that was killed, or was slow, sees only some of the states; the last one always.
+        if (i < entries.length - 1 && !looks[i % looks.length]) continue;
+        const roles = rolesOf(facts, transfers, tips);
+        const arrived = transfers.flatMap((t): Arrived[] => {
+          const role = roles.get(t)!;
+          const isLate = t.firstSeenAt > result.expiresAt;
+          return role === 'small' || role === 'contested' || role === 'gone'
+            ? []
+            : [{ ref: t.ref, coin: t.coin, isSettled: t.block !== null, isLate }];
+        });
+        const news = eventsSince(told, payment, arrived);
+        // The same state again has no news.
+        assert.deepEqual(eventsSince(news.told, payment, arrived), { events: [], told: news.told });
+        events.push(...news.events);
+        ({ told } = news);
+        assert.equal(told.status, state.status, 'the shop knows the current status');
+      }
+      checkSequence(events);
+    }),
+    { numRuns: process.env.FLORIN_LONG ? 50_000 : 3_000 },
+  );
+  assert.deepEqual([...reached].sort(), [...INVOICE_STATUSES].sort(), 'every status is reached');
+});

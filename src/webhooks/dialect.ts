@@ -1,0 +1,25 @@
+/** The form of what an endpoint receives: Florin's own events, or those that the plugin of a shop knows. */
+import { createHmac } from 'node:crypto';
+
+export const DIALECTS = ['florin', 'greenfield', 'commerce'] as const;
+export type Dialect = (typeof DIALECTS)[number];
+/** Subscribes an endpoint of a shop to all events of its dialect. */
+export const EVERYTHING = 'everything';
+
+/** How long an attempt may take. Plugins ask several questions before they answer. */
+export const ATTEMPT_MS: Readonly<Record<Dialect, number>> = { florin: 10_000, greenfield: 30_000, commerce: 30_000 };
+
+/** One attempt: of which delivery, to which endpoint, and how many there were before. */
+export type Sent = { deliveryId: string; endpointId: string; attempts: number };
+
+/** The bytes of an attempt in BTCPay's form: an event, in whose body each attempt names itself. */
+export function greenfieldBody(event: Uint8Array, { deliveryId, endpointId, attempts }: Sent): Buffer {
+  const attempt = { deliveryId, webhookId: endpointId, originalDeliveryId: deliveryId, isRedelivery: attempts > 0 };
+  return Buffer.concat([Buffer.from(`${JSON.stringify(attempt).slice(0, -1)},`), Buffer.from(event).subarray(1)]);
+}
+
+/** Headers of an attempt in BTCPay's form. The key is the secret as text. */
+export const greenfieldHeaders = ({ secret, body }: { secret: string; body: Uint8Array }): Record<string, string> => ({
+  'content-type': 'application/json; charset=utf-8',
+  'btcpay-sig': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+});

@@ -1,0 +1,277 @@
+/** What shops receive about their invoices: the recorded events, signed, in order, and never an older one after a newer one was taken. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { PLATFORM_PERMISSIONS } from '../../src/shops/permissions.ts';
+import { connectShop } from '../../src/shops/shop-keys.ts';
+import { sendCurrentState } from '../../src/shops/shop-worker.ts';
+import { greenfieldHeaders } from '../../src/webhooks/dialect.ts';
+import { type Client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { checkReads, type FlowCall, type FlowWebhook, readFlow, readShopFile, type ShopClient, shopClient } from '../kit/shop-flows.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+});
+after(() => app?.stop());
+
+type Hit = { signature: string; text: string; event: any };
+type Hook = { url: string; hits: Hit[]; answer(next: (hit: Hit) => number): void };
+async function startHook(t: TestContext): Promise<Hook> {
+  let answer: (hit: Hit) => number = () => 200;
+  const hits: Hit[] = [];
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const text = Buffer.concat(parts).toString();
+    const hit = { signature: String(request.headers['btcpay-sig']), text, event: JSON.parse(text) };
+    const status = answer(hit);
+    if (status < 300) hits.push(hit);
+    reply.writeHead(status).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/wc-api/btcpaygf_default/`,
+    hits,
+    answer: (next) => {
+      answer = next;
+    },
+  };
+}
+
+type Shop = { merchantId: string; call: ShopClient; store: string; api: Client; hook: Hook; webhook: string; secret: string };
+async function openShop(t: TestContext, authorizedEvents: object = { everything: true }): Promise<Shop> {
+  const { ctx } = app.app;
+  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
+  const permissions = PLATFORM_PERMISSIONS.woocommerce;
+  const shop = { merchantId, mode: 'test' as const, platform: 'woocommerce' as const, name: 'WooCommerce', permissions };
+  const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
+  const call = shopClient(`${app.url}/btcpay`, apiKey);
+  const hook = await startHook(t);
+  const { json } = await call('POST', `/api/v1/stores/${storeId}/webhooks`, { url: hook.url, authorizedEvents, enabled: true });
+  return { merchantId, call, store: storeId, api: app.as(keys.testSecret), hook, webhook: json.id, secret: json.secret };
+}
+const METADATA = { orderId: '12', posData: '{"WooCommerce":{"Order ID":12}}', taxIncluded: 0.5 };
+async function order({ call, store }: Shop): Promise<string> {
+  const body = { amount: '30.00', currency: 'EUR', metadata: METADATA, checkout: {} };
+  const { status, json, text } = await call('POST', `/api/v1/stores/${store}/invoices`, body);
+  assert.equal(status, 200, text);
+  return json.id;
+}
+const play = async ({ api }: Shop, id: string, scenario: string): Promise<void> => {
+  const reply = await api.post(`/v1/test/payments/${id}/simulate`, { scenario, currency: 'BTC' });
+  assert.equal(reply.status, 200, reply.text);
+};
+const typesOf = ({ hook }: Shop, id: string): string[] =>
+  hook.hits.filter(({ event }) => event.invoiceId === id).map(({ event }) => event.type);
+const until = (shop: Shop, id: string, type: string): Promise<string[]> =>
+  eventually(
+    async () => typesOf(shop, id),
+    (types) => types.includes(type),
+  );
+
+test('the signature is that of a second implementation', () => {
+  for (const { secret, body, btcpay_sig } of readShopFile('signatures').cases)
+    assert.equal(greenfieldHeaders({ secret, body: Buffer.from(body) })['btcpay-sig'], btcpay_sig);
+});
+
+test('a paid order: the recorded events in the recorded order, signed, with everything that the plugin reads', async (t) => {
+  const { steps } = readFlow('woocommerce-2.8.0');
+  const recorded = steps.filter((step): step is FlowWebhook => step.kind === 'webhook').map(({ request }) => request.body);
+  const specificEvents = [
+    'InvoiceReceivedPayment',
+    'InvoicePaymentSettled',
+    'InvoiceProcessing',
+    'InvoiceExpired',
+    'InvoiceSettled',
+    'InvoiceInvalid',
+  ];
+  const shop = await openShop(t, { everything: false, specificEvents });
+  const id = await order(shop);
+  // While the shop handles an event, it asks for the payment methods, which are then as far as the event.
+  const methods: string[] = [];
+  shop.hook.answer(({ event }) => {
+    methods.push(event.type);
+    return 200;
+  });
+  await play(shop, id, 'success');
+  await until(shop, id, 'InvoiceSettled');
+  assert.deepEqual(
+    typesOf(shop, id),
+    recorded.map(({ type }) => type),
+  );
+  for (const [i, { event, text, signature }] of shop.hook.hits.entries()) {
+    const expected = recorded[i];
+    assert.equal(signature, `sha256=${createHmac('sha256', shop.secret).update(text).digest('hex')}`);
+    assert.deepEqual(Object.keys(event).sort(), Object.keys(expected).sort());
+    assert.deepEqual([event.storeId, event.invoiceId, event.webhookId], [shop.store, id, shop.webhook]);
+    assert.deepEqual(event.metadata, METADATA);
+    assert.equal(event.deliveryId, event.originalDeliveryId);
+    for (const flag of ['overPaid', 'manuallyMarked', 'afterExpiration', 'isRedelivery'])
+      assert.equal(event[flag], expected[flag], `${event.type} ${flag}`);
+    if (expected.payment) {
+      assert.deepEqual(Object.keys(event.payment).sort(), Object.keys(expected.payment).sort());
+      assert.deepEqual([event.paymentMethodId, event.payment.status], [expected.paymentMethodId, expected.payment.status]);
+      assert.match(event.payment.id, /^[0-9a-f]{64}-\d+$/);
+      assert.ok(Number.isInteger(event.payment.receivedDate));
+    }
+  }
+  const asked = steps.findLast(
+    (step): step is FlowCall => step.kind === 'call' && step.request.path.endsWith('{INVOICE}/payment-methods'),
+  )!;
+  checkReads(asked, (await shop.call('GET', `/api/v1/stores/${shop.store}/invoices/${id}/payment-methods`)).json);
+});
+
+test('an invoice that expires, is paid late and is accepted: partly paid until then, and never paid late', async (t) => {
+  const shop = await openShop(t);
+  const id = await order(shop);
+  await play(shop, id, 'late');
+  await until(shop, id, 'InvoiceReceivedPayment');
+  const read = async () => (await shop.call('GET', `/api/v1/invoices/${id}`)).json;
+  const held = await read();
+  assert.deepEqual(
+    [held.status, held.additionalStatus, held.availableStatusesForManualMarking],
+    ['Expired', 'PaidPartial', ['Settled', 'Invalid']],
+  );
+  const marked = await shop.call('POST', `/api/v1/stores/${shop.store}/invoices/${id}/status`, { status: 'Settled' });
+  assert.equal(marked.status, 200, marked.text);
+  await until(shop, id, 'InvoiceSettled');
+  assert.deepEqual(typesOf(shop, id), [
+    'InvoiceCreated',
+    'InvoiceExpired',
+    'InvoiceReceivedPayment',
+    'InvoiceProcessing',
+    'InvoiceSettled',
+  ]);
+  const late = shop.hook.hits.find(({ event }) => event.type === 'InvoiceReceivedPayment')!.event;
+  assert.equal(late.afterExpiration, true);
+  assert.deepEqual([(await read()).status, (await read()).additionalStatus], ['Settled', 'Marked']);
+  assert.ok(!shop.hook.hits.some(({ text }) => text.includes('PaidLate')));
+});
+
+test('an order is canceled by its shop, and nothing is settled without money', async (t) => {
+  const shop = await openShop(t);
+  const id = await order(shop);
+  const mark = (status: string) => shop.call('POST', `/api/v1/invoices/${id}/status`, { status });
+  const refused = await mark('Settled');
+  assert.deepEqual([refused.status, refused.json[0].path], [422, 'Status']);
+  assert.equal((await mark('PaidLate')).status, 422);
+  const { json } = await mark('Invalid');
+  assert.deepEqual([json.status, json.additionalStatus], ['Invalid', 'Marked']);
+  await until(shop, id, 'InvoiceInvalid');
+  assert.deepEqual(typesOf(shop, id), ['InvoiceCreated', 'InvoiceInvalid']);
+  assert.equal(shop.hook.hits.at(-1)!.event.manuallyMarked, true);
+  assert.equal((await mark('Invalid')).status, 422, 'it is marked already');
+});
+
+test('a later event waits until the one before it was taken, however often that fails', async (t) => {
+  const shop = await openShop(t);
+  const tried: string[] = [];
+  shop.hook.answer(({ event }) => {
+    tried.push(event.type);
+    return event.type === 'InvoiceReceivedPayment' && tried.filter((type) => type === event.type).length <= 5 ? 500 : 200;
+  });
+  const id = await order(shop);
+  await until(shop, id, 'InvoiceCreated');
+  await play(shop, id, 'success');
+  await eventually(
+    async () => tried.length,
+    (count) => count >= 2,
+  );
+  // Retries follow one another after minutes and hours: the test clock moves them.
+  const { sql } = app.app.ctx.db;
+  await eventually(
+    async () => {
+      await sql`update endpoints set rests_until = null where id = ${shop.webhook}`;
+      await sql`update deliveries set due_at = clock_timestamp() where endpoint_id = ${shop.webhook} and state = 'pending' and not waits`;
+      await sql`select pg_notify('deliveries', '')`;
+      await sleep(20);
+      return typesOf(shop, id);
+    },
+    (types) => types.includes('InvoiceSettled'),
+  );
+  assert.deepEqual(typesOf(shop, id), [
+    'InvoiceCreated',
+    'InvoiceReceivedPayment',
+    'InvoiceProcessing',
+    'InvoicePaymentSettled',
+    'InvoiceSettled',
+  ]);
+  assert.deepEqual(tried.slice(0, 7), ['InvoiceCreated', ...Array.from({ length: 6 }, () => 'InvoiceReceivedPayment')]);
+  const again = shop.hook.hits.find(({ event }) => event.type === 'InvoiceReceivedPayment')!.event;
+  assert.equal(again.isRedelivery, true);
+});
+
+test('an older event is not sent again once a later one was taken', async (t) => {
+  const shop = await openShop(t);
+  const id = await order(shop);
+  await play(shop, id, 'success');
+  await until(shop, id, 'InvoiceSettled');
+  const { data } = (await shop.api.get(`/v1/webhook_deliveries?limit=100&endpoint_id=${shop.webhook}`)).json;
+  const of = (type: string) => data.find((one: any) => one.event_type === type).id;
+  const older = await shop.api.post(`/v1/webhook_deliveries/${of('InvoiceProcessing')}/resend`);
+  assert.deepEqual([older.status, older.json.error.code], [409, 'delivery_overtaken']);
+  const newest = await shop.api.post(`/v1/webhook_deliveries/${of('InvoiceSettled')}/resend`);
+  assert.equal(newest.status, 200, newest.text);
+  await eventually(
+    async () => typesOf(shop, id).filter((type) => type === 'InvoiceSettled').length,
+    (count) => count === 2,
+  );
+  assert.deepEqual(typesOf(shop, id).slice(-2), ['InvoiceSettled', 'InvoiceSettled']);
+  const { ctx } = app.app;
+  const owned = { merchantId: shop.merchantId, mode: 'test' as const, paymentId: id };
+  assert.equal(await ctx.db.begin((tx) => sendCurrentState(ctx, tx, owned)), 1);
+  assert.equal(await ctx.db.begin((tx) => sendCurrentState(ctx, tx, { ...owned, mode: 'live' })), 0, 'it is not a payment of this mode');
+  await eventually(
+    async () => typesOf(shop, id).filter((type) => type === 'InvoiceSettled').length,
+    (count) => count === 3,
+  );
+});
+
+test('an older delivery that became due after a later one was taken is ended, not sent', async (t) => {
+  const shop = await openShop(t);
+  const id = await order(shop);
+  await play(shop, id, 'success');
+  await until(shop, id, 'InvoiceSettled');
+  const { sql } = app.app.ctx.db;
+  const [row] = await sql<{ id: bigint }[]>`
+    update deliveries set state = 'pending', due_at = clock_timestamp() where id = (
+      select d.id from deliveries d join events v on v.id = d.event_id where d.payment_id = ${id} and d.ordered and v.type = 'InvoiceProcessing')
+    returning id`;
+  await sql`select pg_notify('deliveries', '')`;
+  await eventually(
+    async () => (await sql<{ state: string }[]>`select state from deliveries where id = ${row!.id.toString()}`)[0]!.state,
+    (state) => state === 'failed',
+  );
+  assert.equal(typesOf(shop, id).filter((type) => type === 'InvoiceProcessing').length, 1);
+});
+
+test('events of shops are no events of the API, and other endpoints do not receive them', async (t) => {
+  const shop = await openShop(t);
+  const own = await startHook(t);
+  await shop.api.post('/v1/webhook_endpoints', { url: own.url });
+  const id = await order(shop);
+  await play(shop, id, 'success');
+  await until(shop, id, 'InvoiceSettled');
+  await eventually(
+    async () => own.hits.map(({ event }) => event.type),
+    (types) => types.includes('payment.completed'),
+  );
+  assert.deepEqual(
+    own.hits.map(({ event }) => event.type).filter((type) => !type.startsWith('payment.')),
+    [],
+  );
+  const { data } = (await shop.api.get('/v1/events?limit=100')).json;
+  assert.deepEqual(
+    data.map(({ type }: any) => type).filter((type: string) => !type.startsWith('payment.')),
+    [],
+  );
+});
