@@ -8,6 +8,7 @@ COPY scripts/build.ts scripts/build.ts
 COPY tsconfig.json ./
 COPY sdk sdk
 COPY dashboard dashboard
+COPY signer signer
 COPY src src
 RUN node scripts/build.ts
 # The image has a Node already. The embedded PostgreSQL creates links to its libraries in its folder at the first start.

@@ -3,6 +3,14 @@ import type { Commands } from './command.ts';
 import { INSTALL_COMMANDS, SERVE_COMMAND } from './install-commands.ts';
 import { MERCHANT_COMMANDS } from './merchant-commands.ts';
 import { SHOP_COMMANDS } from './shop-commands.ts';
+import { SWEEP_COMMANDS } from './sweep-commands.ts';
 import { WEBHOOK_COMMANDS } from './webhook-commands.ts';
 
-export const COMMANDS: Commands = { ...SERVE_COMMAND, ...MERCHANT_COMMANDS, ...SHOP_COMMANDS, ...WEBHOOK_COMMANDS, ...INSTALL_COMMANDS };
+export const COMMANDS: Commands = {
+  ...SERVE_COMMAND,
+  ...MERCHANT_COMMANDS,
+  ...SHOP_COMMANDS,
+  ...SWEEP_COMMANDS,
+  ...WEBHOOK_COMMANDS,
+  ...INSTALL_COMMANDS,
+};

@@ -5,6 +5,7 @@ import { Problem } from '../core/problem.ts';
 import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
 import { claimDeposit } from '../follow/look-ahead.ts';
 import { diagnose, verifyAddresses } from '../operate/doctor.ts';
+import { hashSigner } from '../web/dashboard/build.ts';
 import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, need } from './command.ts';
 import { serve } from './serve.ts';
 
@@ -22,7 +23,12 @@ export const INSTALL_COMMANDS: Commands = {
   doctor: {
     about: 'Check the database, nodes, prices, wallets and endpoints, and say what to fix',
     notes: 'Exit code 1 when something must be fixed.',
-    run: (ctx) => diagnose(ctx),
+    run: async (ctx) => {
+      const { ok, findings } = await diagnose(ctx);
+      const hash = await hashSigner();
+      const detail = hash === null ? 'not built yet: open the dashboard once' : `SHA-256 ${hash}`;
+      return { ok, findings: [...findings, { check: 'signer page', ok: true, detail, fix: null }] };
+    },
   },
   verify: {
     about: 'Derive every deposit address again and compare it with the stored one',

@@ -319,7 +319,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   },
   sweep_destination_missing: {
     why: 'Sweeps go only to an address that the merchant confirmed, and a new address waits 24 hours, like a changed account key, so that owners notice one that they did not add.',
-    fix: 'Add the address under Sweeps in the dashboard. Wait until it takes effect, or ask a second owner to confirm it.',
+    fix: 'Set the address with `./florin sweep destination`. If a new one waits, wait until it takes effect, or ask a second owner to confirm it.',
   },
   sweep_empty: {
     why: 'Everything on the deposit addresses is unconfirmed, undecided, disputed, already in another signing file, or worth less than the fee to move it.',

@@ -214,7 +214,7 @@ export const PROBLEMS = {
   sweep_destination_missing: entry(
     409,
     'conflict',
-    'There is no confirmed {coin} destination address yet. Add one under Sweeps; a new one takes effect after its waiting period.',
+    'There is no confirmed {coin} destination address yet. Set one with ./florin sweep destination.',
   ),
   sweep_empty: entry(409, 'conflict', 'There is nothing to sweep in {coin} with these settings: {reason}.'),
   sweep_busy: entry(

@@ -38,6 +38,10 @@ const dataBlock = (data: object): string =>
 
 type File = { type: string; packed: Packed };
 
+/** The signer page also has a policy of its own, which allows only its script. Nothing may leave it, whatever serves it. */
+const SIGNER_CSP =
+  "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /** A failed build is tried again by a visit after this long. */
 const RETRY_MS = 30_000;
 
@@ -135,6 +139,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }:
   app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
     page(request, reply, { name: 'reference.html', csp: REFERENCE_CSP }),
   );
+  app.get('/signer.html', { exposeHeadRoute: false }, (request, reply) => page(request, reply, { name: 'signer.html', csp: SIGNER_CSP }));
   // The former URL of the interactive reference.
   app.get('/docs/reference', { exposeHeadRoute: false }, (_request, reply) => reply.redirect('/docs/api', 308));
   app.get('/dashboard/*', { exposeHeadRoute: false }, async (request, reply) => {

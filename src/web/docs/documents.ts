@@ -41,7 +41,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/blockbook',
     ],
   },
-  { title: 'Operate', entries: ['guides/self-hosting'] },
+  { title: 'Operate', entries: ['guides/self-hosting', 'guides/sweeping'] },
   { title: 'Migrate', entries: ['guides/migrate-btcpay', 'guides/migrate-coinbase-commerce'] },
 ];
 

@@ -1,0 +1,112 @@
+/** The page around the signer. It sends nothing: its security policy forbids every connection. */
+import { FileError, MAX_SIGNING_BYTES, readSigningFile } from '../src/core/signing-file.ts';
+import { SignerError } from './secret.ts';
+import { describeFile, type Review, signFile } from './sign.ts';
+
+const find = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
+const [file, text, ends, secret, passphrase, signed] = [
+  find<HTMLInputElement>('file'),
+  find<HTMLTextAreaElement>('text'),
+  find<HTMLInputElement>('ends'),
+  find<HTMLTextAreaElement>('secret'),
+  find<HTMLInputElement>('passphrase'),
+  find<HTMLTextAreaElement>('signed'),
+];
+let content = '';
+let saved = '';
+
+const show = (id: string, visible: boolean): void => {
+  find(id).hidden = !visible;
+};
+function clearSecret(): void {
+  secret.value = '';
+  passphrase.value = '';
+}
+function fail(error: unknown): void {
+  const known = error instanceof SignerError || error instanceof FileError;
+  find('error').textContent = known
+    ? `${error instanceof FileError ? 'The file cannot be read: ' : ''}${error.message}`
+    : 'The file cannot be signed: it is damaged.';
+  show('error', true);
+}
+
+function showFacts(review: Review): void {
+  const facts = find('facts');
+  const row = (name: string, value: string) => {
+    const [dt, dd] = [document.createElement('dt'), document.createElement('dd')];
+    dt.textContent = name;
+    dd.textContent = value;
+    facts.append(dt, dd);
+  };
+  facts.replaceChildren();
+  row('What', review.title);
+  if (review.network !== 'mainnet') row('Network', `${review.network} (not real money)`);
+  for (const { to, amount } of review.destinations) row('Destination', `${to} receives ${amount}`);
+  row('Total', review.total);
+  row('Network fee, at most', review.fee);
+  row('Spends from', `${review.addresses} inputs in ${review.transactions} ${review.transactions === 1 ? 'transaction' : 'transactions'}`);
+  row('Sweep', review.id);
+}
+
+function readContent(given: string): void {
+  show('error', false);
+  show('result', false);
+  try {
+    const review = describeFile(readSigningFile(given.trim()));
+    content = given.trim();
+    showFacts(review);
+    show('review', true);
+    show('sign', true);
+    ends.value = '';
+    ends.focus();
+  } catch (error) {
+    show('review', false);
+    show('sign', false);
+    fail(error);
+  }
+}
+
+file.addEventListener('change', () => {
+  const [chosen] = file.files ?? [];
+  if (!chosen) return;
+  if (chosen.size > MAX_SIGNING_BYTES) return fail(new FileError('it is too large'));
+  void chosen.text().then(readContent, fail);
+});
+find('read').addEventListener('click', () => readContent(text.value));
+find('sign').addEventListener('submit', (event) => {
+  event.preventDefault();
+  show('error', false);
+  try {
+    const result = signFile({ content, secret: secret.value, passphrase: passphrase.value, ends: ends.value });
+    signed.value = result.text;
+    URL.revokeObjectURL(saved);
+    saved = URL.createObjectURL(new Blob([result.text], { type: 'application/json' }));
+    const link = find<HTMLAnchorElement>('save');
+    link.href = saved;
+    link.download = `${result.review.id}-signed.json`;
+    for (const id of ['review', 'sign']) show(id, false);
+    show('result', true);
+    link.focus();
+  } catch (error) {
+    fail(error);
+  }
+  clearSecret();
+});
+find('copy').addEventListener('click', () => {
+  signed.select();
+  void navigator.clipboard?.writeText(signed.value).catch(() => {});
+});
+find('again').addEventListener('click', () => {
+  [text.value, signed.value, content, file.value] = ['', '', '', ''];
+  show('result', false);
+  text.focus();
+});
+addEventListener('pagehide', clearSecret);
+const sayNetwork = () => {
+  find('network').textContent = navigator.onLine
+    ? 'This computer is online. Save this page, disconnect, and open it from the disk before you enter a secret.'
+    : 'This computer is offline.';
+};
+addEventListener('online', sayNetwork);
+addEventListener('offline', sayNetwork);
+sayNetwork();

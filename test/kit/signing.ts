@@ -1,0 +1,66 @@
+/** Made-up signing files of every Bitcoin-like coin, for a wallet whose seed phrase is public. */
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
+import { HDKey } from '@scure/bip32';
+import { mnemonicToSeedSync } from '@scure/bip39';
+import { Transaction } from '@scure/btc-signer';
+import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.ts';
+import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
+import type { BitcoinFamily } from '../../src/core/coin.ts';
+import type { SigningFile } from '../../src/core/signing-file.ts';
+import { buildPsbt, type Output } from '../../src/money-out/utxo.ts';
+
+/** The phrase of all published vectors (BIP-39). */
+export const PHRASE = `${'abandon '.repeat(11)}about`;
+const PURPOSE: Readonly<Record<BitcoinScript, number>> = { p2pkh: 44, 'p2sh-p2wpkh': 49, p2wpkh: 84, p2tr: 86 };
+const COIN_TYPE: Readonly<Record<BitcoinFamily, number>> = { BTC: 0, LTC: 2, DOGE: 3, DASH: 5 };
+const SEED = mnemonicToSeedSync(PHRASE);
+export const masterKey = (): HDKey => HDKey.fromMasterSeed(SEED);
+
+export const addressesOf = (coin: BitcoinFamily, script: BitcoinScript): HDKey =>
+  masterKey().derive(`m/${PURPOSE[script]}'/${COIN_TYPE[coin]}'/0'/0`);
+
+/** Deterministic numbers from a seed, so that a failure can be repeated. */
+export function numbersFrom(seed: number): (below: number) => number {
+  let state = BigInt(seed) * 2n + 1n;
+  return (below) => {
+    state = (state * 6364136223846793005n + 1442695040888963407n) & 0xffffffffffffffffn;
+    return Number((state >> 33n) % BigInt(below));
+  };
+}
+
+export type MadeFile = { file: SigningFile; destination: string; outputs: readonly (Output & { script: Uint8Array })[] };
+/** A sweep of so many outputs, each made by a transaction of its own. */
+export function sweepFile(coin: BitcoinFamily, script: BitcoinScript, count: number, seed = 1): MadeFile {
+  const number = numbersFrom(seed);
+  const chain = addressesOf(coin, script);
+  const chainKey = bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!);
+  const previous = new Map<string, Uint8Array>();
+  const outputs: (Output & { script: Uint8Array })[] = [];
+  for (let i = 0; i < count; i++) {
+    const index = number(1_000_000);
+    const paid = outputScript(script, chain.deriveChild(index).publicKey!);
+    const units = 100_000_000n + BigInt(number(1_000_000_000));
+    const n = number(3);
+    const tx = new Transaction({ allowUnknownOutputs: true });
+    tx.addInput({ txid: new Uint8Array(32).fill(number(255) + 1), index: i });
+    for (let other = 0; other < n; other++) tx.addOutput({ script: hexToBytes(`0014${'ab'.repeat(20)}`), amount: 1_000n });
+    tx.addOutput({ script: paid, amount: units });
+    previous.set(tx.id, tx.toBytes(true, false));
+    outputs.push({ txid: tx.id, n, units, blockHash: '', index: BigInt(index), script: paid });
+  }
+  const to = outputScript(script, chain.deriveChild(2_000_000).publicKey!);
+  const destination = addressOfOutput(bytesToHex(to), PARAMS[coin].forms.mainnet)!;
+  const id = 'swp_000000000000000000000001';
+  const request = buildPsbt({
+    ...{ group: outputs, previous: script === 'p2tr' ? new Map() : previous, rateE8: 500_000_000n, leastUnits: 1n, script: to },
+    wallet: { chainKey, script, path: '0', fingerprint: null },
+    line: { purpose: 'sweep', to: destination, reference: id },
+  })!;
+  const file: SigningFile = {
+    ...{ id, round: 0, coin, network: 'mainnet', chainId: null, gasPrice: null, requests: [request] },
+    account: { chainKey, script, origin: null },
+    totalUnits: request.lines[0]!.units,
+    feeUnits: request.feeUnits,
+  };
+  return { file, destination, outputs };
+}

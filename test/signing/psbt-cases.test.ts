@@ -1,0 +1,341 @@
+/** Sweeps of Bitcoin-like coins: signatures of every address type, files of a malicious server, and malicious signed files. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as ecc from '@bitcoinerlab/secp256k1';
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
+import { base64 } from '@scure/base';
+import { Transaction } from '@scure/btc-signer';
+import * as bitcoin from 'bitcoinjs-lib';
+import { SignerError } from '../../signer/secret.ts';
+import { signFile } from '../../signer/sign.ts';
+import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import type { BitcoinFamily } from '../../src/core/coin.ts';
+import { type PsbtRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import { readSigned } from '../../src/money-out/signed.ts';
+import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, sweepFile } from '../kit/signing.ts';
+
+bitcoin.initEccLib(ecc);
+const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [
+  ['BTC', 'p2wpkh'],
+  ['BTC', 'p2tr'],
+  ['BTC', 'p2sh-p2wpkh'],
+  ['BTC', 'p2pkh'],
+  ['LTC', 'p2wpkh'],
+  ['LTC', 'p2sh-p2wpkh'],
+  ['DOGE', 'p2pkh'],
+  ['DASH', 'p2pkh'],
+];
+const ROOT = masterKey().privateExtendedKey;
+const ends = (destination: string) => destination.slice(-6);
+const sign = ({ file, destination }: Pick<MadeFile, 'file' | 'destination'>) =>
+  signFile({ content: signingFileText(file), secret: PHRASE, ends: ends(destination) }).text;
+const upload = (file: SigningFile, content: string) => readSigned(content, readSignedFile).check(file);
+
+/** The same transaction, built and signed by another library. */
+function signElsewhere({ file, outputs }: MadeFile, coin: BitcoinFamily, script: BitcoinScript): bitcoin.Transaction {
+  const chain = addressesOf(coin, script);
+  const [line] = (file.requests[0] as PsbtRequest).lines;
+  const asked = Transaction.fromPSBT(base64.decode((file.requests[0] as PsbtRequest).psbt));
+  const tx = new bitcoin.Transaction();
+  tx.version = 2;
+  for (const { txid, n } of outputs) tx.addInput(hexToBytes(txid).reverse(), n, 0xfffffffd);
+  tx.addOutput(asked.getOutput(0).script!, line!.units);
+  for (const [i, output] of outputs.entries()) {
+    const { privateKey, publicKey } = chain.deriveChild(Number(output.index));
+    const { hash } = bitcoin.payments.p2pkh({ pubkey: publicKey! });
+    const code = bitcoin.payments.p2pkh({ hash: hash! }).output!;
+    if (script === 'p2pkh') {
+      const signature = bitcoin.script.signature.encode(ecc.sign(tx.hashForSignature(i, code, 1), privateKey!), 1);
+      tx.setInputScript(i, bitcoin.script.compile([signature, publicKey!]));
+    } else {
+      const signature = bitcoin.script.signature.encode(ecc.sign(tx.hashForWitnessV0(i, code, output.units, 1), privateKey!), 1);
+      tx.setWitness(i, [signature, publicKey!]);
+      if (script === 'p2sh-p2wpkh') tx.setInputScript(i, bitcoin.script.compile([bitcoin.payments.p2wpkh({ hash: hash! }).output!]));
+    }
+  }
+  return tx;
+}
+
+/** Files of random sizes, one after the other over all kinds. */
+export function checkAgreement(files: number): void {
+  const number = numbersFrom(7);
+  for (let i = 0; i < files; i++) {
+    const [coin, script] = KINDS[i % KINDS.length]!;
+    const made = sweepFile(coin, script, 1 + number(4), i);
+    // The root key, because deriving it from the phrase takes most of the time.
+    const { text } = signFile({ content: signingFileText(made.file), secret: ROOT, ends: ends(made.destination) });
+    const [checked] = upload(made.file, text);
+    // Taproot signatures contain random bytes, so only their validity can be compared, which the upload has checked.
+    if (script === 'p2tr') continue;
+    assert.equal(bytesToHex(checked!.raw), signElsewhere(made, coin, script).toHex(), `${coin} ${script} ${i}`);
+  }
+}
+
+test('another library signs the same bytes, for 50 random files of every coin and address type', () => checkAgreement(50));
+
+const changed = (made: MadeFile, change: Partial<SigningFile>): MadeFile => ({ ...made, file: { ...made.file, ...change } });
+/** The request with another transaction, as a server would make it that tells the truth about the rest. */
+function withPsbt(made: MadeFile, edit: (tx: Transaction) => void, request: Partial<PsbtRequest> = {}): MadeFile {
+  const [first] = made.file.requests as [PsbtRequest];
+  const tx = Transaction.fromPSBT(base64.decode(first.psbt), { allowUnknownOutputs: true });
+  edit(tx);
+  return changed(made, { requests: [{ ...first, psbt: base64.encode(tx.toPSBT(0)), ...request }] });
+}
+const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
+
+test('the signer refuses what a malicious server may ask', () => {
+  const made = sweepFile('BTC', 'p2wpkh', 3);
+  const request = made.file.requests[0] as PsbtRequest;
+  const [line] = request.lines;
+  const stranger = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
+  const ltc = sweepFile('LTC', 'p2wpkh', 1);
+  const rows: [what: string, file: MadeFile, reason: RegExp][] = [
+    [
+      'another destination in file and transaction',
+      { ...sweepFile('BTC', 'p2wpkh', 3), destination: stranger },
+      /not the ones that you entered/,
+    ],
+    ['another destination in the transaction', withPsbt(made, (tx) => tx.updateOutput(0, { script: otherScript })), /pays another address/],
+    ['a smaller amount', withPsbt(made, (tx) => tx.updateOutput(0, { amount: 1_000n })), /pays another amount/],
+    [
+      'an output that looks like change',
+      withPsbt(made, (tx) => tx.addOutput({ script: otherScript, amount: 600n })),
+      /an output that the file does not name/,
+    ],
+    [
+      'a second recipient in a sweep',
+      changed(made, { requests: [{ ...request, lines: [line!, { ...line!, to: stranger, units: 5n }] }], totalUnits: line!.units + 5n }),
+      /names several/,
+    ],
+    [
+      'a fee that is not the one shown',
+      changed(made, { requests: [{ ...request, feeUnits: request.feeUnits - 1n }] }),
+      /fee of the transaction/,
+    ],
+    ['a total fee that is too low', changed(made, { feeUnits: 1n }), /not the sum of its fees/],
+    ['a total that is too high', changed(made, { totalUnits: made.file.totalUnits + 1n }), /not the sum of its payments/],
+    [
+      'nearly everything as the fee',
+      (() => {
+        const fee = made.outputs.reduce((sum, { units }) => sum + units, 0n) - 1_000n;
+        const cheap = withPsbt(made, (tx) => tx.updateOutput(0, { amount: 1_000n }), {
+          feeUnits: fee,
+          lines: [{ ...line!, units: 1_000n }],
+        });
+        return changed(cheap, { totalUnits: 1_000n, feeUnits: fee });
+      })(),
+      /more than 25 percent/,
+    ],
+    [
+      'keys of another chain',
+      changed(ltc, { coin: 'BTC', account: { ...ltc.file.account, origin: "m/84'/2'/0'" } }),
+      /keys of another coin/,
+    ],
+    ['the account of another chain', changed(ltc, { coin: 'DOGE', account: { ...ltc.file.account, script: 'p2pkh' } }), /another wallet/],
+    [
+      'an input of somebody else',
+      withPsbt(made, (tx) => {
+        const [[publicKey]] = tx.getInput(1).bip32Derivation as [[Uint8Array, unknown]];
+        tx.updateInput(1, { bip32Derivation: undefined as never });
+        tx.updateInput(1, { bip32Derivation: [[publicKey, { fingerprint: 1, path: [5] }]] });
+      }),
+      /does not belong to address/,
+    ],
+    [
+      'an input without its transaction',
+      withPsbt(made, (tx) => tx.updateInput(0, { nonWitnessUtxo: undefined as never })),
+      /prove the amount|another/,
+    ],
+    [
+      'a signature for one output only',
+      withPsbt(made, (tx) => tx.updateInput(0, { sighashType: 3 })),
+      /does not cover the whole transaction/,
+    ],
+    [
+      'one transaction twice',
+      changed(made, { requests: [request, request], totalUnits: 2n * made.file.totalUnits, feeUnits: 2n * made.file.feeUnits }),
+      /spends an input twice/,
+    ],
+    ['fewer inputs than there are', changed(made, { requests: [{ ...request, inputs: 2 }] }), /another number of inputs/],
+  ];
+  for (const [what, file, reason] of rows)
+    assert.throws(
+      () => sign(file),
+      (error: unknown) => error instanceof SignerError && reason.test(error.message),
+      what,
+    );
+});
+
+test('the signer accepts a seed phrase or an extended private key of root or account, and no other wallet', () => {
+  const made = sweepFile('BTC', 'p2wpkh', 2);
+  const content = signingFileText(made.file);
+  const by = (secret: string, passphrase = '') => signFile({ content, secret, passphrase, ends: ends(made.destination) }).text;
+  const expected = by(PHRASE);
+  assert.equal(by(`  ${PHRASE.toUpperCase()}\n`), expected);
+  assert.equal(by(masterKey().privateExtendedKey), expected);
+  assert.equal(by(masterKey().derive("m/84'/0'/0'").privateExtendedKey), expected);
+  for (const [secret, reason] of [
+    [PHRASE.replace('about', 'abandon'), /not a valid seed phrase/],
+    [masterKey().derive("m/84'/0'/1'").privateExtendedKey, /another wallet/],
+    [masterKey().publicExtendedKey, /public key/],
+    [masterKey().derive("m/84'").privateExtendedKey, /neither the root nor an account/],
+    ['hello', /neither a seed phrase/],
+  ] as const)
+    assert.throws(
+      () => by(secret),
+      (error: unknown) => error instanceof SignerError && reason.test(error.message) && !error.message.includes(secret),
+    );
+  assert.throws(() => by(PHRASE, 'other'), /another wallet/);
+});
+
+/** The signed transaction with a change. */
+function tampered(raw: string, edit: (tx: bitcoin.Transaction) => void): string {
+  const tx = bitcoin.Transaction.fromHex(raw);
+  edit(tx);
+  return tx.toHex();
+}
+
+test('the service refuses every signed file that is not exactly what was asked', () => {
+  const made = sweepFile('BTC', 'p2wpkh', 3);
+  const text = sign(made);
+  const { transactions, id } = readSignedFile(text);
+  const raw = transactions[0]!;
+  const other = readSignedFile(sign(sweepFile('BTC', 'p2wpkh', 3, 99))).transactions[0]!;
+  const shorter = readSignedFile(sign(sweepFile('BTC', 'p2wpkh', 2))).transactions[0]!;
+  const chain = addressesOf('BTC', 'p2wpkh');
+  /** Signed again after the change by the holder of the keys, so that all signatures are valid. */
+  const signedAgain = (edit: (tx: bitcoin.Transaction) => void, type = 1) =>
+    tampered(raw, (tx) => {
+      edit(tx);
+      for (const [i, output] of made.outputs.entries()) {
+        const { privateKey, publicKey } = chain.deriveChild(Number(output.index));
+        const code = bitcoin.payments.p2pkh({ pubkey: publicKey! }).output!;
+        const hash = tx.hashForWitnessV0(i, code, output.units, type);
+        tx.setWitness(i, [bitcoin.script.signature.encode(ecc.sign(hash, privateKey!), type), publicKey!]);
+      }
+    });
+  const rows: [what: string, transactions: string[], reason: RegExp][] = [
+    [
+      'another destination',
+      [
+        signedAgain((tx) => {
+          tx.outs[0]!.script = otherScript;
+        }),
+      ],
+      /another address/,
+    ],
+    [
+      'a higher fee',
+      [
+        signedAgain((tx) => {
+          tx.outs[0]!.value -= 1n;
+        }),
+      ],
+      /another amount/,
+    ],
+    [
+      'another output',
+      [
+        signedAgain((tx) => {
+          tx.addOutput(otherScript, 1_000n);
+        }),
+      ],
+      /number of outputs/,
+    ],
+    [
+      'no output',
+      [
+        signedAgain((tx) => {
+          tx.outs.pop();
+        }),
+      ],
+      /number of outputs|cannot be read/,
+    ],
+    [
+      'another sequence',
+      [
+        signedAgain((tx) => {
+          tx.ins[0]!.sequence = 0xffffffff;
+        }),
+      ],
+      /sequence/,
+    ],
+    [
+      'a lock time',
+      [
+        signedAgain((tx) => {
+          tx.locktime = 900_000;
+        }),
+      ],
+      /lock time/,
+    ],
+    [
+      'another version',
+      [
+        signedAgain((tx) => {
+          tx.version = 1;
+        }),
+      ],
+      /version/,
+    ],
+    ['signatures for no output', [signedAgain(() => {}, 2)], /only a part/],
+    ['signatures for one input', [signedAgain(() => {}, 0x81)], /only a part/],
+    ['a missing input', [shorter], /number of inputs/],
+    ['other inputs', [other], /input that was not asked for/],
+    [
+      'inputs in another order',
+      [
+        tampered(raw, (tx) => {
+          tx.ins.reverse();
+        }),
+      ],
+      /input that was not asked for/,
+    ],
+    ['a missing signature', [tampered(raw, (tx) => tx.setWitness(1, []))], /not signed as its address requires/],
+    ['the signature of another input', [tampered(raw, (tx) => tx.setWitness(1, tx.ins[0]!.witness))], /key of another address/],
+    [
+      'a broken signature',
+      [
+        tampered(raw, (tx) => {
+          tx.ins[0]!.witness[0]![20]! ^= 1;
+        }),
+      ],
+      /not valid/,
+    ],
+    [
+      'a transaction of another chain',
+      readSignedFile(sign(sweepFile('LTC', 'p2wpkh', 3))).transactions.slice(),
+      /input that was not asked for/,
+    ],
+    ['nothing', [], /number of transactions/],
+    ['one more transaction', [raw, raw], /number of transactions/],
+    ['random bytes', ['00'.repeat(100)], /cannot be read/],
+  ];
+  for (const [what, given, reason] of rows) {
+    const content = signedFileText({ id, round: 0, transactions: given });
+    assert.throws(
+      () => upload(made.file, content),
+      (error: any) => error.code === 'signed_file_refused' && reason.test(error.message),
+      what,
+    );
+  }
+  assert.throws(() => upload(made.file, signedFileText({ id, round: 1, transactions })), /replaced/);
+  for (const content of ['', '{', '{}', 'hello', text.replace('"version":1', '"version":2'), text.replace(raw, 'zz')])
+    assert.throws(() => upload(made.file, content), { code: 'signed_file_refused' }, content.slice(0, 40));
+  assert.equal(upload(made.file, raw)[0]!.txid, bitcoin.Transaction.fromHex(raw).getId());
+});
+
+test('a PSBT that another wallet signed is accepted, finished or not', () => {
+  const made = sweepFile('BTC', 'p2wpkh', 2);
+  const psbt = bitcoin.Psbt.fromBase64((made.file.requests[0] as PsbtRequest).psbt);
+  const chain = addressesOf('BTC', 'p2wpkh');
+  for (const [i, { index }] of made.outputs.entries()) {
+    const { privateKey, publicKey } = chain.deriveChild(Number(index));
+    psbt.signInput(i, { publicKey: publicKey!, sign: (hash) => ecc.sign(hash, privateKey!) });
+  }
+  const [expected] = upload(made.file, sign(made));
+  assert.equal(upload(made.file, psbt.toBase64())[0]!.txid, expected!.txid);
+  psbt.finalizeAllInputs();
+  assert.equal(bytesToHex(upload(made.file, psbt.toBase64())[0]!.raw), bytesToHex(expected!.raw));
+  assert.throws(() => upload(made.file, (made.file.requests[0] as PsbtRequest).psbt), /without all signatures/);
+});
