@@ -314,6 +314,7 @@ export async function openCore(
         ethChainId: config.ethChainId,
         plans: config.plans,
         confirmations: config.confirmations,
+        dailyRequests: config.dailyRequests,
         quorumAboveUsdCents: config.quorumAboveUsdCents,
       },
     };

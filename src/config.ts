@@ -7,6 +7,7 @@ import {
   COIN,
   type Coin,
   type ConfirmationTier,
+  chainOf,
   isToken,
   kindOf,
   leadingCoins,
@@ -18,8 +19,20 @@ import { parseConfirmations } from './core/confirmation-tiers.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
 import { defaultTrust, TRUST_SETTINGS, type TrustSetting } from './core/trust.ts';
 
-/** `kind`: a setting per chain that only chains of this kind have. `native`: only chains whose native coin can be paid with. */
-type ConfigKey = { name: string; kind?: ChainKind; native?: true; type: string; default: string; description: string; danger?: string };
+/**
+ * `kind`: a setting per chain that only chains of this kind have. `native`: only those whose native coin can be paid with. `ranges`: only
+ * those that are read by ranges of blocks.
+ */
+type ConfigKey = {
+  name: string;
+  kind?: ChainKind;
+  native?: true;
+  ranges?: true;
+  type: string;
+  default: string;
+  description: string;
+  danger?: string;
+};
 
 /** The configuration reference. Settings per chain appear once, with `<COIN>` for BTC, ETH, LTC, DASH, DOGE, BASE and so on. */
 export const CONFIG: readonly ConfigKey[] = [
@@ -167,6 +180,14 @@ export const CONFIG: readonly ConfigKey[] = [
     danger: 'With fewer confirmations than the built-in table, a customer can reverse a payment. The minimum is 1.',
   },
   {
+    name: '<COIN>_DAILY_REQUESTS',
+    ranges: true,
+    type: 'integer',
+    default: '150000',
+    description:
+      'The most requests a day to each provider of the network, for the plan that you have with it. With fewer, payments are detected later while many are open. ./florin doctor shows how many are needed.',
+  },
+  {
     name: 'PRICES',
     type: 'list',
     default: 'coinbase,kraken,bitstamp,bitfinex,coingecko',
@@ -197,10 +218,10 @@ export const CONFIG: readonly ConfigKey[] = [
 ];
 
 /** The variables that an entry of the reference stands for: one, or one per chain. */
-export const namesOf = ({ name, kind, native }: ConfigKey): string[] =>
+export const namesOf = ({ name, kind, native, ranges }: ConfigKey): string[] =>
   name.includes('<COIN>')
     ? leadingCoins()
-        .filter((coin) => (kind === undefined || kindOf(coin) === kind) && !(native && isToken(coin)))
+        .filter((coin) => (kind === undefined || kindOf(coin) === kind) && !(native && isToken(coin)) && !(ranges && !chainOf(coin).ranges))
         .map((coin) => name.replace('<COIN>', settingOf(coin)))
     : [name];
 
@@ -237,6 +258,8 @@ export type Config = {
   networks: Readonly<Record<Chain, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
+  /** To each source of a chain that is read by ranges. */
+  dailyRequests: Readonly<Partial<Record<Coin, number>>>;
   priceSources: string;
   fiatSources: string;
   plans: Readonly<Record<Plan, PlanLimits>>;
@@ -298,6 +321,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const p2p = {} as Record<Coin, P2p>;
   const trusts = {} as Record<Coin, readonly TrustSetting[]>;
   const confirmations: Partial<Record<Coin, readonly ConfirmationTier[]>> = {};
+  const dailyRequests: Partial<Record<Coin, number>> = {};
   for (const coin of leadingCoins()) {
     const name = settingOf(coin);
     const network = text(`${name}_NETWORK`) ?? 'mainnet';
@@ -316,6 +340,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       : 'off';
     electrumUrls[coin] = isBitcoin ? readElectrum(`${name}_ELECTRUM_URL`, list(`${name}_ELECTRUM_URL`), networks[COIN[coin].chain]) : [];
     trusts[coin] = readTrusts(`${name}_TRUST`, list(`${name}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
+    if (chainOf(coin).ranges) dailyRequests[coin] = integer(`${name}_DAILY_REQUESTS`, 150_000, 2_000, 100_000_000);
     const tiers = text(`${name}_CONFIRMATIONS`);
     if (tiers !== null) {
       try {
@@ -351,6 +376,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     networks,
     ethChainId: integer('ETH_CHAIN_ID', CHAIN.ethereum.chainIds![networks.ethereum], 1, 2_147_483_647),
     confirmations,
+    dailyRequests,
     priceSources,
     fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),
     plans: readPlans(text('PLANS')),

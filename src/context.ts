@@ -45,6 +45,8 @@ export type Settings = {
   plans: Readonly<Record<Plan, PlanLimits>>;
   /** Operator's override of the confirmation table, per coin. */
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
+  /** The most requests a day to each source of a chain, by its leading coin; without one, no limit. */
+  dailyRequests: Readonly<Partial<Record<Coin, number>>>;
   /** Payments above this complete only while two sources show their block, where two are configured. */
   quorumAboveUsdCents: bigint;
 };

@@ -179,6 +179,34 @@ export type ProvenWork = {
   holds: readonly string[];
 };
 
+/** The source refuses to search this many blocks, or so much in them, at once. */
+export class RangeRefused extends Error {}
+/** A block in which accounts received something, its receipts proven under the root in its header. */
+export type RangeBlock = {
+  ref: BlockRef;
+  /** Whether the hash of its header was recomputed, so that the root belongs to it. */
+  proven: boolean;
+  /** What must be the same at every source: the root of its receipts, and its transactions in order. */
+  identity: string;
+  sightings(matcher: Pick<Matcher, 'has'>): readonly Sighting[];
+};
+export type Tagged = { safe: BlockRef | null; finalized: BlockRef | null };
+/** How a source reads a chain whose blocks come too fast to read each of them. Errors: ChainError. */
+export type RangeReader = {
+  /** The newest block. */
+  head(): Promise<BlockRef>;
+  /** The blocks at these heights; null where it has none. */
+  at(heights: readonly number[]): Promise<readonly (BlockRef | null)[]>;
+  /** Blocks, by height, in which these accounts received something, as the source says. Errors: RangeRefused, ChainError. */
+  search(range: { from: number; to: number }, accounts: readonly string[]): Promise<ReadonlyMap<number, string>>;
+  fetch(hash: string): Promise<RangeBlock>;
+  /** The identity of a block, for comparison with another source. */
+  identity(hash: string): Promise<string>;
+  tags(): Promise<Tagged>;
+  /** How many requests were sent since the start. */
+  requests(): number;
+};
+
 /** One way to reach a chain. Every method throws ChainError, never anything else, when the source cannot answer. */
 export interface ChainSource {
   /** The native coin of the chain. The source may also show transfers of other coins on it. */
@@ -218,6 +246,8 @@ export interface ChainSource {
   ): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where one of our transactions is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
+  /** Only where the chain is read by ranges of blocks. */
+  ranges?: RangeReader;
   /** The best final block, for chains with finality, and the tip of the machine that reports it. */
   finality(): Promise<Finality>;
   /** `hint`: spares the source an index. */

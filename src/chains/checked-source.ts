@@ -13,6 +13,7 @@ import {
   type FeeTier,
   type Finality,
   type MempoolScan,
+  type RangeReader,
   type Sighting,
   type Unspent,
 } from './chain.ts';
@@ -83,6 +84,39 @@ function checkUnspent(unspent: Unspent, ensure: Ensure): Unspent {
   return unspent;
 }
 
+function checkedRanges(ranges: RangeReader, ensure: Ensure, coin: Coin): RangeReader {
+  return {
+    ...ranges,
+    head: async () => checkBlockRef(await ranges.head(), ensure),
+    at: async (heights) => {
+      const refs = await ranges.at(heights);
+      ensure(
+        refs.length === heights.length && refs.every((ref, i) => ref === null || ref.height === heights[i]),
+        'other blocks than asked for',
+      );
+      return refs.map((ref) => ref && checkBlockRef(ref, ensure));
+    },
+    search: async (range, accounts) => {
+      const found = await ranges.search(range, accounts);
+      for (const [height, hash] of found)
+        ensure(isHeight(height) && height >= range.from && height <= range.to && HASH.test(hash), 'logs of other blocks than asked for');
+      return found;
+    },
+    fetch: async (hash) => {
+      const block = await ranges.fetch(hash);
+      ensure(checkBlockRef(block.ref, ensure).hash === hash, 'another block than the one asked for');
+      return {
+        ...block,
+        sightings: (matcher) => {
+          const sightings = block.sightings(matcher);
+          for (const sighting of sightings) checkSighting(sighting, ensure, coin);
+          return sightings;
+        },
+      };
+    },
+  };
+}
+
 /** The same source; `name` identifies it in errors. */
 export function checkedSource(source: ChainSource, name: string): ChainSource {
   const ensure = ensureOf(name);
@@ -91,7 +125,7 @@ export function checkedSource(source: ChainSource, name: string): ChainSource {
     ensure(isAsked(ref), 'another block than the one asked for');
     return checkBlockRef(ref, ensure);
   };
-  const { readUnspent } = source;
+  const { readUnspent, ranges } = source;
   return {
     ...source,
     health: async () => checkHealth(await source.health(), ensure),
@@ -118,6 +152,7 @@ export function checkedSource(source: ChainSource, name: string): ChainSource {
     finality: async () => checkFinality(await source.finality(), ensure),
     addressSummary: async (address) => checkSummary(await source.addressSummary(address), ensure),
     fees: async () => checkFees(await source.fees(), ensure),
+    ...(ranges && { ranges: checkedRanges(ranges, ensure, source.coin) }),
     ...(readUnspent && { readUnspent: async (of) => checkUnspent(await readUnspent(of), ensure) }),
   };
 }

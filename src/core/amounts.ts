@@ -53,10 +53,17 @@ function remaining({
   return divideCeil(units, step) * step;
 }
 
+const WEAKNESS: Readonly<Record<Verifier, number>> = { proof_of_work: 0, node: 1, providers: 2 };
+/** The weakest of these; null when one is missing, or there are none. */
+export const weakestOf = (found: readonly (Verifier | null)[]): Verifier | null =>
+  found.reduce<Verifier | null | undefined>(
+    (worst, one) => (worst === null || one === null ? null : worst === undefined || WEAKNESS[one] > WEAKNESS[worst] ? one : worst),
+    undefined,
+  ) ?? null;
 /** The weakest proof of everything that counts. A lock, which only your own node reports, is its word. */
 function verifierOf(counted: readonly Judged[]): Verifier | null {
   const found = counted.map(({ t }) => t.verifiedBy ?? (t.lock === null ? null : 'node'));
-  return found.length === 0 || found.includes(null) ? null : found.every((one) => one === 'proof_of_work') ? 'proof_of_work' : 'node';
+  return weakestOf(found);
 }
 
 /** The amounts of the payment in the coin that is shown. */

@@ -74,6 +74,11 @@ type ChainRow = {
   finalSeconds?: number;
   /** Where the public block explorer shows a transaction, followed by its ID. Florin links there and never sends it requests. */
   explorer: Readonly<Partial<Record<Network, string>>>;
+  /**
+   * Where blocks come faster than each could be read: transfers are read from logs, many blocks at once. `most`: how many at most, until
+   * the source says what it allows. `finalSeconds`: how long it usually takes until a block is final.
+   */
+  ranges?: Readonly<{ most: number; finalSeconds: number }>;
 };
 
 type CoinRow = {
@@ -319,6 +324,7 @@ const CHAIN_ROWS = [
     safeSeconds: 300,
     finalSeconds: 1500,
     explorer: { mainnet: 'https://basescan.org/tx/', testnet: 'https://sepolia.basescan.org/tx/' },
+    ranges: { most: 2_000, finalSeconds: 1_500 },
   },
   {
     chain: 'arbitrum',
@@ -343,6 +349,7 @@ const CHAIN_ROWS = [
     safeSeconds: 300,
     finalSeconds: 1080,
     explorer: { mainnet: 'https://arbiscan.io/tx/', testnet: 'https://sepolia.arbiscan.io/tx/' },
+    ranges: { most: 2_000, finalSeconds: 1_080 },
   },
   {
     chain: 'optimism',
@@ -367,6 +374,7 @@ const CHAIN_ROWS = [
     safeSeconds: 300,
     finalSeconds: 1500,
     explorer: { mainnet: 'https://optimistic.etherscan.io/tx/', testnet: 'https://sepolia-optimism.etherscan.io/tx/' },
+    ranges: { most: 2_000, finalSeconds: 1_500 },
   },
   {
     chain: 'polygon',
@@ -390,6 +398,7 @@ const CHAIN_ROWS = [
     usualFeeCents: 1,
     finalSeconds: 12,
     explorer: { mainnet: 'https://polygonscan.com/tx/', testnet: 'https://amoy.polygonscan.com/tx/' },
+    ranges: { most: 1_000, finalSeconds: 6 },
   },
 ] as const satisfies readonly ChainRow[];
 

@@ -32,6 +32,7 @@ export const GUARD_CODES = [
   'quorum',
   'stalled',
   'slow',
+  'finality',
   'old_version',
 ] as const;
 export type GuardCode = (typeof GUARD_CODES)[number];
@@ -93,6 +94,36 @@ export function judgeQuorum(voters: readonly Voter[], followed: Voter | null, qu
       : null,
     locks: followed?.votes === true && isOwn(followed),
   };
+}
+
+/**
+ * The same for a chain whose blocks nobody can prove here: your own node vouches for them, or two sources that agree on every block that is
+ * read. `setting` declares a source your own.
+ */
+export function judgeAgreement(
+  voters: readonly Voter[],
+  { quorumAboveUsdCents, setting }: { quorumAboveUsdCents: bigint; setting: string },
+): Quorum {
+  const voting = voters.filter((one) => one.votes);
+  const names = (of: readonly Voter[]) => new Set(of.map(({ name }) => name)).size;
+  const quorum = judgeQuorum(voters, null, quorumAboveUsdCents);
+  const hasOwn = voting.some(({ trust }) => trust === 'own');
+  if (hasOwn || names(voting) > 1) return { ...quorum, hold: null };
+  const text =
+    names(voters) > 1
+      ? 'only one source of this chain is available; payments complete when two show the same blocks'
+      : `one provider alone completes no payments; add a second one, or set ${setting}=own for a node that you run`;
+  return { ...quorum, hold: voters.some(({ trust }) => trust === 'own') ? OWN_AWAY : { code: 'claimed', text } };
+}
+
+/** Final blocks may be this many times older than usual. */
+const FINALITY_FACTOR = 20;
+/** Why completion waits while blocks stop becoming final; null when they become final. */
+export function judgeFinality(coin: Coin, { finalAt, now }: { finalAt: Date; now: Date }): GuardReason | null {
+  const usual = chainOf(coin).ranges?.finalSeconds;
+  const age = now.getTime() - finalAt.getTime();
+  if (usual === undefined || age <= FINALITY_FACTOR * usual * 1000) return null;
+  return { code: 'finality', text: `the last final block is ${minutes(age)} old, ${minutes(usual * 1000)} are usual` };
 }
 
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;

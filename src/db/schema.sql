@@ -175,6 +175,7 @@ CREATE INDEX payments_by_invoice ON payments USING btree (merchant_id, mode, inv
 CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence);
 CREATE INDEX payments_due ON payments USING btree (due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX payments_exceptional ON payments USING btree (merchant_id, mode, sequence) WHERE (exceptions <> '{}'::text[]);
+CREATE INDEX payments_open_in_coin ON payments USING btree (coin) WHERE ((status = ANY (ARRAY['pending'::text, 'processing'::text])) AND (mode = 'live'::text));
 CREATE INDEX payments_refunds ON payments USING btree (merchant_id, mode, sequence) WHERE (refund_requested_at IS NOT NULL);
 CREATE INDEX payments_reversed ON payments USING btree (id) WHERE ((status = 'completed'::text) AND ('reorged'::text = ANY (exceptions)));
 
@@ -1240,3 +1241,19 @@ create table sweep_inputs (
 );
 CREATE INDEX sweep_inputs_by_transfer ON sweep_inputs USING btree (payment_id, coin, ref) WHERE (released_at IS NULL);
 CREATE UNIQUE INDEX sweep_inputs_reserved ON sweep_inputs USING btree (chain, input) WHERE (released_at IS NULL);
+
+create table anchors (
+  chain text not null,
+  height bigint not null,
+  hash text not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (chain, height)
+);
+CREATE INDEX anchors_by_time ON anchors USING btree (chain, at);
+
+create table range_reads (
+  chain text not null,
+  source text not null,
+  height bigint not null,
+  PRIMARY KEY (chain, source)
+);

@@ -6,14 +6,15 @@ import type { GuardCode, GuardReason, Quorum } from '../core/guard.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type StoredSource, sourcesToJson } from '../payments/stored-sources.ts';
 import type { Cursor } from './cursor.ts';
+import type { View } from './range-sources.ts';
 import type { Evidence } from './source-agreement.ts';
 
 export type Judgement = {
   sources: readonly StoredSource[];
   reasons: readonly GuardReason[];
   quorum: Quorum;
-  /** Null: one source is configured, or none has a vote and the last agreement stays. */
-  agreed: Cursor | null;
+  /** Null: one source is configured, or none has a vote and the last agreement stays. `cursor`: whatever was read was agreed on. */
+  agreed: Cursor | 'cursor' | null;
 };
 type Before = { reasons: string[]; codes: string[]; above: string | null; agreedHash: string | null };
 type Row = Before & { agreedHeight: number | null; aboveCents: string | null; lockCents: string | null };
@@ -39,6 +40,11 @@ export const describeSources = (
     return { name, trust, state: standing, reason, height: health?.tip.height ?? null, through, software: health?.software ?? null };
   });
 
+/** A source of a chain that is read by ranges. */
+export const describeView = ({ one, state, reason, head }: View): StoredSource => ({
+  ...{ name: one.name, trust: one.trust, state, reason, height: head?.height ?? null, through: null, software: null },
+});
+
 /** The judgement as a row. With one source there is nothing to agree on, and no amount to wait for. */
 export function rowOf({ sources, reasons, quorum, agreed }: Judgement, quorumAboveUsdCents: bigint): Row {
   const several = sources.length > 1;
@@ -51,8 +57,8 @@ export function rowOf({ sources, reasons, quorum, agreed }: Judgement, quorumAbo
     above,
     aboveCents: above === null ? null : limit,
     lockCents: several && quorum.locks ? limit : null,
-    agreedHash: several ? (agreed?.hash ?? '') : null,
-    agreedHeight: agreed && agreed.height >= 0 ? agreed.height : null,
+    agreedHash: several && agreed !== 'cursor' ? (agreed?.hash ?? '') : null,
+    agreedHeight: agreed && agreed !== 'cursor' && agreed.height >= 0 ? agreed.height : null,
   };
 }
 

@@ -4,6 +4,8 @@ import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
 import { startLoop } from '../db/loop.ts';
 import { startFollower } from './follow.ts';
+import { startRangeFollower } from './follow-ranges.ts';
+import { readableSources } from './range-sources.ts';
 
 /** How soon a new wallet, and the end of the first sync, are noticed. */
 const LOOK_MS = 1_000;
@@ -29,7 +31,8 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
         connected = true;
       }
       // A new follower starts at the newest block, which peers know only after their headers were read.
-      if (!follower && followers.some(({ connection }) => !connection || connection.isReady())) follower = startFollower(ctx, chain);
+      if (!follower && followers.some(({ connection }) => !connection || connection.isReady()))
+        follower = readableSources(chain).length > 0 ? startRangeFollower(ctx, chain) : startFollower(ctx, chain);
       return false;
     },
     failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not start following this chain'),

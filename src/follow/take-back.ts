@@ -1,7 +1,7 @@
 /** Takes back blocks of a branch that lost: their transfers are unconfirmed again. Deep reorganizations hold completion. */
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
 import { isBinding, reorgText } from '../core/guard.ts';
 import { invariant } from '../core/invariant.ts';
 import type { Tx } from '../db/db.ts';
@@ -51,6 +51,7 @@ async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
     where coin = any(${coins}::text[]) and block_height > ${fork.height}`;
   await tx`update transfers set conflict_height = null where coin = any(${coins}::text[]) and conflict_height > ${fork.height}`;
   await tx`delete from blocks where coin = ${chainCode(coin)} and height > ${fork.height}`;
+  await tx`delete from anchors where chain = ${COIN[coin].chain} and height > ${fork.height}`;
 }
 
 /**

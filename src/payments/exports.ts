@@ -1,10 +1,11 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
+import { weakestOf } from '../core/amounts.ts';
 import { type Coin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import type { Exception, PaymentStatus, TransferValue, Uncounted } from '../core/payment.ts';
+import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } from '../core/payment.ts';
 import { asTextMap } from '../core/stored-json.ts';
 import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
@@ -32,7 +33,7 @@ type TransferRow = {
   firstSeenAt: string;
   blockTime: string | null;
   blockHeight: number | null;
-  verifiedBy: string | null;
+  verifiedBy: Verifier | null;
   replaced: boolean;
   values: TransferValue[];
 };
@@ -110,10 +111,7 @@ const PAYMENT_CELLS = {
   amount_held: (row) => (row.coin ? heldDetail(row.coin, row.uncounted).amount_held : null),
   amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
   network: (row) => namesOf(row.coin).network,
-  verified_by: (row) => {
-    const found = new Set(standing(row).map((t) => t.verifiedBy));
-    return found.has(null) ? null : found.size > 1 ? 'node' : ([...found][0] ?? null);
-  },
+  verified_by: (row) => weakestOf(standing(row).map((t) => t.verifiedBy)),
 } as Record<string, (row: Row) => string | null>;
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &

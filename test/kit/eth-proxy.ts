@@ -9,6 +9,8 @@ export type EthProxy = {
   refused: Set<string>;
   /** Changes the answer to one call; undefined passes it on. */
   answer: (call: Call) => unknown;
+  /** Refuses one call with an error; undefined passes it on. */
+  fail: (call: Call) => { code: number; message: string } | undefined;
   /** How many of the next requests get 429 and a Retry-After of one second. */
   limited: number;
   /** The largest accepted batch. */
@@ -43,6 +45,11 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
         answers.set(call.id, { jsonrpc: '2.0', id: call.id, error });
         continue;
       }
+      const error = proxy.fail(call);
+      if (error) {
+        answers.set(call.id, { jsonrpc: '2.0', id: call.id, error });
+        continue;
+      }
       const result = proxy.answer(call);
       if (result !== undefined) answers.set(call.id, { jsonrpc: '2.0', id: call.id, result });
     }
@@ -64,6 +71,7 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     refused: new Set(),
     answer: () => undefined,
+    fail: () => undefined,
     limited: 0,
     maxBatch: 1_000,
     requests: 0,

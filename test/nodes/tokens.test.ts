@@ -7,32 +7,9 @@ import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.t
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { giveWallet } from '../kit/shop.ts';
+import { FEE_TOKEN, putToken, REVERTING_TOKEN, tokenCode, transferData } from '../kit/token-contracts.ts';
 
 const [USDC, USDT, DAI] = ['USDC@ethereum', 'USDT@ethereum', 'DAI@ethereum'] as const satisfies Coin[];
-const TRANSFER = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
-const word = (value: bigint | string) =>
-  (typeof value === 'string' ? value.replace('0x', '').toLowerCase() : value.toString(16)).padStart(64, '0');
-
-/**
- * A token that reports one transfer for each pair (account, amount) in its call data, and returns nothing:
- *   PUSH1 0                                                          i = 0
- *   JUMPDEST CALLDATASIZE DUP2 LT ISZERO PUSH1 end JUMPI             (02) until the end:
- *   DUP1 PUSH1 20 ADD CALLDATALOAD [less] PUSH1 0 MSTORE             the amount
- *   DUP1 CALLDATALOAD CALLER PUSH32 Transfer PUSH1 20 PUSH1 0 LOG3   from the caller to the account
- *   PUSH1 40 ADD PUSH1 02 JUMP                                       i += 64
- *   JUMPDEST [last]                                                  (end)
- */
-function tokenCode({ less = '', last = '00' } = {}): string {
-  const body = `8060200135${less}600052803533` + `7f${TRANSFER}60206000a3` + '6040016002565b';
-  // The last byte of the body is the JUMPDEST, ten bytes after the start.
-  const end = (9 + body.length / 2).toString(16).padStart(2, '0');
-  return `60005b3681101560${end}57${body}${last}`;
-}
-/** A hundredth of the amount stays with the contract: PUSH1 64 DUP2 DIV SWAP1 SUB. */
-const FEE_TOKEN = tokenCode({ less: '606481049003' });
-/** Reports the transfers, then reverts. */
-const REVERTING_TOKEN = tokenCode({ last: '60006000fd' });
-
 let node: EthNode;
 let app: TestApp;
 let receiver: Receiver;
@@ -47,7 +24,7 @@ before(async () => {
     LOG_LEVEL: 'fatal',
   });
   // A regtest network is a copy: the code of a token is where it is on mainnet.
-  for (const coin of [USDC, USDT, DAI]) await node.rpc('anvil_setCode', COIN[coin].contract, `0x${tokenCode()}`);
+  for (const coin of [USDC, USDT, DAI]) await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
   await giveWallet(app, 'ETH');
   await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { tokens: [USDC, USDT, DAI] } });
   receiver = await startReceiver();
@@ -76,7 +53,7 @@ const completed = (id: string) => reach(id, ({ status }) => status === 'complete
 const toldOf = (id: string, type: string) => receiver.received.filter(({ event }) => event.type === type && event.data.id === id);
 /** Calls the contract of the coin with pairs of account and amount. */
 const pay = (to: string, pairs: readonly (readonly [address: string, units: bigint])[]) =>
-  node.send({ to, data: `0x${pairs.map(([address, units]) => word(address) + word(units)).join('')}`, gas: 15_000_000 });
+  node.send({ to, data: transferData(pairs), gas: 15_000_000 });
 const contract = (coin: Coin): string => COIN[coin].contract!;
 /** Mines, and waits until everything was read. */
 async function mine(blocks: number): Promise<void> {

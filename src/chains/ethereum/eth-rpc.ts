@@ -35,6 +35,10 @@ export type EthRpc = {
   call(method: string, ...params: unknown[]): Promise<unknown>;
   /** Many calls, in order; errors of single calls are values, those of the connection are thrown as ChainError. */
   batch(calls: readonly EthCall[]): Promise<EthReply[]>;
+  /** One call; its error as a value. */
+  one(call: EthCall, limits: EthLimits): Promise<EthReply>;
+  /** How many calls were sent, which is what providers count. */
+  sent(): number;
   /**
    * A call whose result can be replaced by another method; undefined when the node lacks the method, returns an error, or returns an
    * unusable reply (too large, too late, or broken). Throws ChainError only when the node cannot be reached.
@@ -79,6 +83,11 @@ export const isMissing = ({ code, message }: EthError): boolean =>
   code === -32601 ||
   code === -32004 ||
   /method.*(not (found|supported|available|allowed|enabled|whitelisted)|disabled|does not exist)|unsupported method/i.test(message);
+/** A search of logs covers too many blocks, finds too much or takes too long; a shorter one may do. */
+export const isRangeLimit = ({ message }: EthError): boolean =>
+  /range|block count|too many (blocks|results|logs)|more than \d+ (results|logs)|limit(ed)? to|max(imum)? .*(blocks|results|logs)|response (size|too)|too large|time.?d? ?out|timeout|deadline/i.test(
+    message,
+  ) && !/rate.?limit|too many requests/i.test(message);
 const isLimited = ({ code, message }: EthError): boolean =>
   code === 429 || code === -32005 || code === -32029 || /rate.?limit|too many requests|request limit|capacity|throttl/i.test(message);
 /** EIP-1474 and the execution APIs: history or state that the node has dropped. */
@@ -89,11 +98,10 @@ type Exchanged = { status: number; retryAfter: string | undefined; parsed: unkno
 type Exchange = (calls: readonly EthCall[], limits: EthLimits) => Promise<Exchanged>;
 
 /** One HTTP request with these calls, numbered from `first`. */
-function createExchange({ url, outgoing }: { url: string; outgoing: Outgoing }): Exchange {
-  let nextId = 1;
+function createExchange({ url, outgoing, counter }: { url: string; outgoing: Outgoing; counter: { next: number } }): Exchange {
   return async (calls, limits) => {
-    const first = nextId;
-    nextId += calls.length;
+    const first = counter.next;
+    counter.next += calls.length;
     const body = calls.map(([method, ...params], i) => ({ jsonrpc: '2.0', id: first + i, method, params }));
     const reply = await requestFrom(outgoing, 'the ETH node', {
       url,
@@ -133,7 +141,8 @@ export function readExchange(calls: readonly EthCall[], { status, retryAfter, pa
     // A rejection before the call was parsed has no id.
     const answer = answers.get(String(first + i)) ?? (calls.length === 1 && whole ? fields(parsed) : undefined);
     const error = answer && errorOf(answer);
-    if (error && isLimited(error)) return null;
+    // A search that covers too much is not answered later either.
+    if (error && isLimited(error) && !(calls[i]![0] === 'eth_getLogs' && isRangeLimit(error))) return null;
     if (error) return { result: null, error };
     if (status === 401 || status === 403) throw new ChainError('outage', 'the ETH node refuses the key, user or password in its URL');
     if (!answer || !('result' in answer)) throw new ChainError('outage', `the ETH node answered status ${status} and another request`);
@@ -228,7 +237,8 @@ export function createEthRpc({
   const closing = new AbortController();
   const missing = new Map<string, number>();
   const unusable = new Map<string, number>();
-  const batch = createBatches({ exchange: createExchange({ url, outgoing }), log, retryMs, signal: closing.signal });
+  const counter = { next: 1 };
+  const batch = createBatches({ exchange: createExchange({ url, outgoing, counter }), log, retryMs, signal: closing.signal });
   const single = async (call: EthCall, limits?: EthLimits): Promise<EthReply> => {
     const [reply] = await batch([call], limits);
     invariant(reply, 'a call has a reply');
@@ -255,6 +265,8 @@ export function createEthRpc({
   };
   return {
     batch: (calls) => batch(calls),
+    one: (call, limits) => single(call, limits),
+    sent: () => counter.next - 1,
     attempt,
     unusable: () => unusable,
     call: async (method, ...params) => {

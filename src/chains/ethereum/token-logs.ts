@@ -56,7 +56,10 @@ export function tokenSightings(
   {
     transactions,
     receipts,
-  }: { transactions: readonly Pick<EthTransaction, 'txid' | 'from' | 'nonce'>[]; receipts: readonly Pick<EthReceipt, 'ok' | 'logs'>[] },
+  }: {
+    transactions: readonly (Pick<EthTransaction, 'txid'> & Partial<Pick<EthTransaction, 'from' | 'nonce'>>)[];
+    receipts: readonly Pick<EthReceipt, 'ok' | 'logs'>[];
+  },
   tokens: Tokens,
   matcher: Pick<Matcher, 'has'>,
 ): Sighting[] {
@@ -64,15 +67,18 @@ export function tokenSightings(
   return transactions.flatMap((tx, index) => {
     const { ok, logs } = receipts[index]!;
     if (!ok) return [];
+    const { txid, from, nonce } = tx;
+    const spends = from === undefined || nonce === undefined ? [] : [outpoint({ from, nonce })];
     const places = new Map<string, number>();
     return logs.flatMap((log): Sighting[] => {
       const move = readTransfer(log, tokens);
-      if (!move || !matcher.has(move.to)) return [];
+      // What moves between two addresses of this install pays nothing.
+      if (!move || !matcher.has(move.to) || matcher.has(move.from)) return [];
       const { coin, to, units } = move;
       const place = places.get(to) ?? 0;
       places.set(to, place + 1);
-      const ref = `${tx.txid}:log:${to}:${place}`;
-      return [{ coin, key: to, ref, txid: tx.txid, units, kind: 'token', spends: [outpoint(tx)], lock: null }];
+      const ref = `${txid}:log:${to}:${place}`;
+      return [{ coin, key: to, ref, txid, units, kind: 'token', spends, lock: null }];
     });
   });
 }

@@ -12,6 +12,7 @@ import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees } from './fees.ts';
 import { tokensBeside } from './token-logs.ts';
+import { createRangeReader } from './token-ranges.ts';
 
 const NOTHING_WAITS: MempoolScan = { sightings: [], conflicts: [], present: new Set() };
 
@@ -60,6 +61,7 @@ export function createTokenNetworkSource({
       return { ref: block.ref, scan: (matcher) => scanOf(block, { gains: [], tokens, matcher }) };
     },
     fetchMempool: async () => ({ scan: () => NOTHING_WAITS, done: () => {} }),
+    ranges: createRangeReader(rpc, { tokens }),
     txState: (txid) => readState(txid, rpc),
     finality: () => readTaggedFinality(rpc),
     transaction: (txid) => findTransaction(txid, rpc),

@@ -1,0 +1,127 @@
+/** Reads transfers of tokens from many blocks at once: logs name the blocks, and the receipts of each are proven. */
+import { hexToBytes } from '@noble/hashes/utils.js';
+import { OutgoingError } from '../../outgoing.ts';
+import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
+import { fields } from '../reply.ts';
+import { headerOf, headerOrNull } from './eth-block.ts';
+import { type EthRpc, failure, hash32, isRangeLimit, rows, smallNumber, toHex } from './eth-rpc.ts';
+import { ProofError } from './proof-values.ts';
+import { proveReceipts } from './proven-block.ts';
+import { checkReceiptsSteps } from './receipts.ts';
+import { inTurns } from './steps.ts';
+import { type Tokens, tokenSightings } from './token-logs.ts';
+import { readReceipt, TRANSFER } from './value-moves.ts';
+
+/** A search must not hold up the others. */
+const SEARCH_LIMITS = { timeoutMs: 10_000, maxReplyBytes: 32 * 1024 * 1024 };
+const BLOCK_LIMITS = { timeoutMs: 20_000, maxReplyBytes: 64 * 1024 * 1024 };
+
+const accountWord = (account: string): string => `0x${account.padStart(64, '0')}`;
+
+/** The request for the transfers to these accounts. */
+const filterOf = ({ from, to }: { from: number; to: number }, tokens: Tokens, accounts: readonly string[]) => ({
+  fromBlock: toHex(from),
+  toBlock: toHex(to),
+  address: [...tokens.keys()].map((contract) => `0x${contract}`),
+  topics: [TRANSFER, null, accounts.map(accountWord)],
+});
+
+async function search(
+  rpc: Pick<EthRpc, 'one'>,
+  { tokens, range, accounts }: { tokens: Tokens; range: { from: number; to: number }; accounts: readonly string[] },
+): Promise<Map<number, string>> {
+  let found: unknown[];
+  try {
+    const { result, error } = await rpc.one(['eth_getLogs', filterOf(range, tokens, accounts)], SEARCH_LIMITS);
+    if (error) throw isRangeLimit(error) ? new RangeRefused(error.message) : failure(error, 'eth_getLogs');
+    found = rows(result);
+  } catch (error) {
+    const cause = error instanceof ChainError && error.cause instanceof OutgoingError ? error.cause.class : null;
+    if (cause === 'timeout' || cause === 'too_large')
+      throw new RangeRefused(`the reply is ${cause === 'timeout' ? 'too slow' : 'too large'}`);
+    throw error;
+  }
+  const blocks = new Map<number, string>();
+  for (const log of found) {
+    const { blockNumber, blockHash, removed } = fields(log);
+    if (removed !== true) blocks.set(smallNumber(blockNumber), hash32(blockHash));
+  }
+  return blocks;
+}
+
+const identityOf = (header: Record<string, unknown>): string =>
+  [hash32(header.receiptsRoot), ...rows(header.transactions).map((txid) => hash32(txid))].join();
+
+async function readHeader(rpc: Pick<EthRpc, 'call'>, hash: string): Promise<Record<string, unknown>> {
+  const header = await rpc.call('eth_getBlockByHash', hash, false);
+  if (header === null) throw new ChainError('outage', `the node does not have block ${hash}`);
+  if (headerOf(header).hash !== hash) throw new ChainError('outage', `the node answered another block than ${hash}`);
+  return fields(header);
+}
+
+/** The receipts of a block; one by one where the source does not return them together. */
+async function readReceipts(rpc: Pick<EthRpc, 'one' | 'batch'>, hash: string, txids: readonly string[]): Promise<unknown[]> {
+  const { result, error } = await rpc.one(['eth_getBlockReceipts', hash], BLOCK_LIMITS);
+  if (!error && Array.isArray(result)) return result;
+  const replies = await rpc.batch(txids.map((txid) => ['eth_getTransactionReceipt', txid]));
+  return replies.map((reply) => {
+    if (reply.error) throw failure(reply.error, 'eth_getTransactionReceipt');
+    return reply.result;
+  });
+}
+
+/** Whether the receipts are proven under a header whose own hash is recomputed. Errors: ProofError when they do not fit its root. */
+async function prove(header: Record<string, unknown>, hash: string, receipts: readonly unknown[]): Promise<boolean> {
+  await inTurns(checkReceiptsSteps(receipts, hexToBytes(hash32(header.receiptsRoot).slice(2))));
+  try {
+    await proveReceipts({ block: header, hash, receipts });
+    return true;
+  } catch (error) {
+    // Some chains hash fields of their own. Then the root counts only as far as sources agree on it.
+    if (error instanceof ProofError) return false;
+    throw error;
+  }
+}
+
+async function fetchBlock(rpc: EthRpc, hash: string, tokens: Tokens): Promise<RangeBlock> {
+  const header = await readHeader(rpc, hash);
+  const txids = rows(header.transactions).map((txid) => hash32(txid));
+  const receipts = await readReceipts(rpc, hash, txids);
+  const isOwn = (value: unknown, i: number) => {
+    const receipt = fields(value);
+    return hash32(receipt.blockHash) === hash && hash32(receipt.transactionHash) === txids[i];
+  };
+  if (receipts.length !== txids.length || !receipts.every(isOwn))
+    throw new ChainError('outage', `the receipts of block ${hash} do not fit it`);
+  let proven: boolean;
+  try {
+    proven = await prove(header, hash, receipts);
+  } catch (cause) {
+    if (cause instanceof ProofError) throw new ChainError('unproven', `block ${hash}: ${cause.message}`, { cause });
+    throw cause;
+  }
+  const block = { transactions: txids.map((txid) => ({ txid })), receipts: receipts.map(readReceipt) };
+  return { ref: headerOf(header), proven, identity: identityOf(header), sightings: (matcher) => tokenSightings(block, tokens, matcher) };
+}
+
+async function readTags(rpc: Pick<EthRpc, 'batch'>): Promise<Tagged> {
+  const [safe, finalized] = await rpc.batch(['safe', 'finalized'].map((tag) => ['eth_getBlockByNumber', tag, false]));
+  const refOf = (reply: typeof safe) => (!reply || reply.error ? null : headerOrNull(reply.result));
+  return { safe: refOf(safe), finalized: refOf(finalized) };
+}
+
+export const createRangeReader = (rpc: EthRpc, { tokens }: { tokens: Tokens }): RangeReader => ({
+  head: async () => headerOf(await rpc.call('eth_getBlockByNumber', 'latest', false)),
+  at: async (heights) => {
+    const replies = await rpc.batch(heights.map((height) => ['eth_getBlockByNumber', toHex(height), false]));
+    return replies.map(({ result, error }) => {
+      if (error) throw failure(error, 'eth_getBlockByNumber');
+      return headerOrNull(result);
+    });
+  },
+  search: (range, accounts) => search(rpc, { tokens, range, accounts }),
+  fetch: (hash) => fetchBlock(rpc, hash, tokens),
+  identity: async (hash) => identityOf(await readHeader(rpc, hash)),
+  tags: () => readTags(rpc),
+  requests: rpc.sent,
+});

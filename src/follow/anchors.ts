@@ -1,0 +1,72 @@
+/** Where a chain that is read by ranges was read to: one block for each poll, in place of every block. */
+import type { Context } from '../context.ts';
+import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { type Cursor, CursorMoved } from './cursor.ts';
+
+export type Anchor = Cursor;
+
+/** How long anchors are kept: what a reorganization may take back, in time because blocks have no even pace. */
+const keptSeconds = (coin: Coin): number => chainOf(coin).maxReorg * chainOf(coin).blockSeconds;
+
+/** The cursor; null before the first poll. */
+export async function readAnchor(ctx: Context, coin: Coin): Promise<Anchor | null> {
+  const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${chainCode(coin)}`;
+  return row ? { height: Number(row.height), hash: row.hash } : null;
+}
+
+/** Starts at a block. Addresses that were issued before it had no quote on this chain. */
+export async function beginAt(ctx: Context, coin: Coin, { height, hash }: Anchor, before: Date): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    await tx`
+      insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since)
+      values (${chainCode(coin)}, ${height}, ${hash}, ${before}, ${height + 1}, ${hash}, ${before}) on conflict do nothing`;
+    await insertAnchor(tx, coin, { height, hash });
+  });
+}
+
+const insertAnchor = (tx: Tx, coin: Coin, { height, hash }: Anchor) => tx`
+  insert into anchors (chain, height, hash) values (${COIN[coin].chain}, ${height}, ${hash})
+  on conflict (chain, height) do update set hash = excluded.hash, at = excluded.at`;
+
+/** Moves the cursor up, in the transaction that records what lies between. Errors: CursorMoved. */
+export async function moveUp(tx: Tx, coin: Coin, from: Anchor, to: Anchor): Promise<void> {
+  const moved = await tx`
+    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
+    where coin = ${chainCode(coin)} and hash = ${from.hash}`;
+  if (moved.count === 0) throw new CursorMoved();
+  await insertAnchor(tx, coin, to);
+  await tx`
+    delete from anchors where chain = ${COIN[coin].chain} and at < clock_timestamp() - ${keptSeconds(coin)} * interval '1 second'
+      and height < ${to.height}`;
+}
+
+/** The anchors below a block, lowest first. */
+export async function readAnchors(sql: Sql, coin: Coin, { below }: { below: number }): Promise<Anchor[]> {
+  const rows = await sql<{ height: bigint; hash: string }[]>`
+    select height, hash from anchors where chain = ${COIN[coin].chain} and height < ${below} order by height`;
+  return rows.map(({ height, hash }) => ({ height: Number(height), hash }));
+}
+
+/**
+ * The newest anchor that is still on the chain, with as few questions as possible; null when none is. Anchors are on the chain up to one of
+ * them, and the ones above it are not.
+ */
+export async function newestOnChain(anchors: readonly Anchor[], isOnChain: (anchor: Anchor) => Promise<boolean>): Promise<Anchor | null> {
+  let [on, off] = [-1, anchors.length];
+  // Most reorganizations are short, so the steps double from the top.
+  for (let step = 1; off > 0; step *= 2) {
+    const at = Math.max(0, anchors.length - step);
+    if (await isOnChain(anchors[at]!)) {
+      on = at;
+      break;
+    }
+    off = at;
+  }
+  while (off - on > 1) {
+    const at = Math.floor((on + off) / 2);
+    if (await isOnChain(anchors[at]!)) on = at;
+    else off = at;
+  }
+  return anchors[on] ?? null;
+}

@@ -1,0 +1,360 @@
+/**
+ * Follows a chain whose blocks come too fast to read each of them. Each poll reads up to a block that the sources agree on: they name the
+ * blocks with transfers, every such block is proven, and the poll ends in an anchor. A reorganization goes back to the newest anchor that
+ * is still on the chain.
+ */
+import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { doubtOf } from '../core/certainty.ts';
+import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
+import { isBinding } from '../core/guard.ts';
+import { startLoop } from '../db/loop.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
+import { type Anchor, beginAt, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
+import { CursorMoved } from './cursor.ts';
+import { createFollowState, type FollowState } from './follow-state.ts';
+import { AddressGiven } from './look-ahead.ts';
+import { createPace } from './pace.ts';
+import { type Accounts, createAccounts } from './range-accounts.ts';
+import { createRangeGuard } from './range-guard.ts';
+import { createReads, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
+import { type Hit, knownAs, readHits, recordRange } from './range-record.ts';
+import {
+  agreedAt,
+  agreedTarget,
+  createLook,
+  Disagreement,
+  isOnChain,
+  type Readable,
+  readableSources,
+  type Voting,
+  votingOf,
+} from './range-sources.ts';
+import { endReorg, takeBack } from './take-back.ts';
+import { createWatching, refreshWatching, type Watching } from './watching.ts';
+
+/** One process at a time reads a chain, as for those that are read block by block. */
+const FOLLOW_LOCK = 7_233_200;
+/** Blocks that are not read and proven again. */
+const KNOWN = 10_000;
+/** How often final blocks are asked for while a payment waits for them. */
+const TAGS_EVERY_MS = 12_000;
+/** Payments that wait are settled again at most this often, unless something new was found. */
+const QUEUE_EVERY_MS = 4_000;
+/** How long all sources may lack the last anchor before it is searched for: they may just lag. */
+const PATIENCE_MS = 60_000;
+/** How often a chain is read that no open payment can be paid on. */
+const IDLE_MS = 20_000;
+/** A test node mines on demand. */
+const REGTEST_POLL_MS = 400;
+
+type Follower = {
+  readonly ctx: Context;
+  readonly chain: Pick<Chain, 'coin' | 'network' | 'sources'>;
+  readonly binding: boolean;
+  readonly sources: readonly Readable[];
+  readonly reads: ReadonlyMap<Readable, Reads>;
+  readonly look: ReturnType<typeof createLook>;
+  readonly guard: ReturnType<typeof createRangeGuard>;
+  readonly notes: FollowState;
+  readonly watching: Watching;
+  readonly accounts: Accounts;
+  readonly known: Set<string>;
+  begun: boolean;
+  taggedAtMs: number;
+  queuedAtMs: number;
+  /** Whether confirmations grew since then. */
+  owesQueue: boolean;
+  missingSinceMs: number | null;
+};
+
+/** One follower. `step` is one poll: true when more blocks are left to read. */
+export function createRangeFollower(
+  ctx: Context,
+  chain: Chain,
+  { binding = isBinding(chain.network) }: { binding?: boolean } = {},
+): { step(signal?: AbortSignal): Promise<boolean>; requests(): number; isOpen(): Promise<boolean> } {
+  const { coin } = chain;
+  const sources = readableSources(chain);
+  const most = chainOf(coin).ranges?.most ?? 1_000;
+  const follower: Follower = {
+    ...{ ctx, chain, binding, sources },
+    reads: new Map(sources.map((one) => [one, createReads(one, most)])),
+    look: createLook(coin, ctx.clock),
+    guard: createRangeGuard(ctx, { coin, binding }),
+    notes: createFollowState(ctx, coin),
+    watching: createWatching(ctx, chain),
+    accounts: createAccounts(ctx, coin),
+    known: new Set(),
+    ...{ begun: false, taggedAtMs: Number.NEGATIVE_INFINITY, queuedAtMs: Number.NEGATIVE_INFINITY, owesQueue: false, missingSinceMs: null },
+  };
+  return {
+    step: (signal) => step(follower, signal),
+    requests: () => Math.max(0, ...sources.map(({ source }) => source.ranges.requests())),
+    isOpen: () => follower.accounts.anyOpen(),
+  };
+}
+
+async function step(follower: Follower, signal?: AbortSignal): Promise<boolean> {
+  const { ctx, notes } = follower;
+  try {
+    const more = await round(follower, signal);
+    await notes.worked();
+    return more;
+  } catch (error) {
+    if (error instanceof CursorMoved || error instanceof AddressGiven) throw error;
+    await notes
+      .failed(error, null)
+      .catch((cause) => ctx.log.warn({ err: cause, coin: follower.chain.coin }, 'Could not record why a follower failed'));
+    throw error;
+  }
+}
+
+/** One poll. Sources that disagree hold everything: nothing is read, and nothing completes. */
+async function round(follower: Follower, signal?: AbortSignal): Promise<boolean> {
+  const { ctx, chain, sources, guard, look } = follower;
+  const [{ before } = { before: ctx.clock.now() }] = await ctx.db.sql<{ before: Date }[]>`select clock_timestamp() as before`;
+  const views = await look(sources);
+  let height = 0;
+  try {
+    const voting = votingOf(views);
+    const cursor = await readAnchor(ctx, chain.coin);
+    height = cursor?.height ?? 0;
+    if (voting.length === 0) throw new ChainError('outage', views[0]?.reason ?? 'no source answers');
+    const more = await readUp(follower, { voting, before, signal });
+    await guard.judge({ views, disagreement: null }, height);
+    return more;
+  } catch (error) {
+    const disagreement = error instanceof Disagreement ? error.message : null;
+    if (disagreement === null && !(error instanceof ChainError)) throw error;
+    await guard.judge({ views, disagreement }, height);
+    if (disagreement === null) throw error;
+    await follower.notes.doubts({ code: 'lagging', reason: disagreement });
+    return false;
+  }
+}
+
+/** Reads from the cursor up to the block that the voting sources agree on. */
+async function readUp(
+  follower: Follower,
+  { voting, before, signal }: { voting: readonly Voting[]; before: Date; signal: AbortSignal | undefined },
+): Promise<boolean> {
+  const { ctx, chain, notes, accounts, watching } = follower;
+  const { coin } = chain;
+  const target = await agreedTarget(voting);
+  const last = await readAnchor(ctx, coin);
+  if (last === null) await beginAt(ctx, coin, target, before);
+  await begin(follower, last ?? target);
+  const found = await findCursor(follower, { voting, cursor: last ?? target, target });
+  if (found === null || signal?.aborted) return false;
+  let cursor = found;
+  // After the sources named their newest blocks, so that every address that these can pay is among them.
+  await refreshWatching(watching);
+  const keys = await accounts.read();
+  const reads = voting.map(({ one }) => follower.reads.get(one)!);
+  for (const read of reads) if (read.through === null) readFrom(read, cursor.height);
+  const reach = Math.min(...reads.map((read) => reachOf(read, target.height)));
+  const to = reach > cursor.height && reach < target.height ? await agreedTarget(voting, reach) : target;
+  if (to.height > cursor.height || reads.some(({ through }) => (through ?? 0) < found.height)) {
+    const upTo = to.height > cursor.height ? to : cursor;
+    await readRange(follower, { voting, reads, keys, cursor, to: upTo });
+    cursor = upTo;
+  }
+  if (to.height < target.height) {
+    await notes.catchesUp(cursor.height, target.height);
+    notes.reads(cursor.height);
+    return true;
+  }
+  await endRound(follower, { voting, cursor, before });
+  return false;
+}
+
+/** Where each source was read to, from the last run. */
+async function begin(follower: Follower, cursor: Anchor): Promise<void> {
+  if (follower.begun) return;
+  const { ctx, chain, reads } = follower;
+  const rows = await ctx.db.sql<{ source: string; height: bigint }[]>`
+    select source, height from range_reads where chain = ${COIN[chain.coin].chain}`;
+  for (const [one, read] of reads) {
+    const row = rows.find(({ source }) => source === one.name);
+    readFrom(read, row ? Math.min(Number(row.height), cursor.height) : cursor.height);
+  }
+  follower.begun = true;
+}
+
+/** The cursor, if it is on the chain; else the newest anchor that is, with everything above it taken back. Null: not clear now. */
+async function findCursor(
+  follower: Follower,
+  { voting, cursor, target }: { voting: readonly Voting[]; cursor: Anchor; target: Anchor },
+): Promise<Anchor | null> {
+  const { ctx, chain, notes } = follower;
+  if (cursor.height === target.height ? target.hash === cursor.hash : await isOnChain(voting, cursor)) {
+    follower.missingSinceMs = null;
+    return cursor;
+  }
+  const nowMs = ctx.clock.monotonicMs();
+  if (target.height < cursor.height) {
+    // All of them may lag, for example after a restart.
+    follower.missingSinceMs ??= nowMs;
+    const reason = `the sources are ${cursor.height - target.height} blocks behind what was read before (block ${target.height})`;
+    await notes.doubts({ code: 'older', reason });
+    const [ours] = await readAnchors(ctx.db.sql, chain.coin, { below: target.height + 1 }).then((all) => all.slice(-1));
+    const branched = ours !== undefined && !(await isOnChain(voting, ours));
+    if (!branched && nowMs - follower.missingSinceMs < PATIENCE_MS) return null;
+  }
+  const anchors = await readAnchors(ctx.db.sql, chain.coin, { below: Math.min(cursor.height, target.height + 1) });
+  const found = await newestOnChain(anchors, (anchor) => isOnChain(voting, anchor));
+  const fork = found ?? (await beginAgain(follower, { voting, lowest: anchors[0] ?? cursor }));
+  await takeBack(ctx, chain, cursor, { cursor: fork, base: null });
+  for (const read of follower.reads.values()) readFrom(read, fork.height);
+  follower.missingSinceMs = null;
+  return fork;
+}
+
+/** No anchor is left on the chain: an operator must look, and then everything is read again from before the oldest one. */
+async function beginAgain(follower: Follower, { voting, lowest }: { voting: readonly Voting[]; lowest: Anchor }): Promise<Anchor> {
+  const { ctx, chain } = follower;
+  const code = chainCode(chain.coin);
+  const [allowed] = await ctx.db.sql`select 1 from tips where coin = ${code} and begin_again`;
+  if (!allowed) {
+    await ctx.db.sql`
+      update tips set hold_reason = 'a reorganization deeper than this chain allows; an operator must look' where coin = ${code}`;
+    throw new ChainError(
+      'outage',
+      `no block that was read of ${chainOf(chain.coin).name} is on the chain of its sources; completion is held`,
+    );
+  }
+  const [base] = await agreedAt(voting, [Math.max(0, lowest.height - 1)]);
+  if (!base) throw new ChainError('outage', 'the sources do not show the block to begin at');
+  return { height: base.height, hash: base.hash };
+}
+
+type Range = { voting: readonly Voting[]; reads: readonly Reads[]; keys: readonly string[]; cursor: Anchor; to: Anchor };
+
+/** Records what any of the sources names, if all of them have the block. */
+async function readRange(follower: Follower, { voting, reads, keys, cursor, to }: Range): Promise<void> {
+  const { ctx, watching, known } = follower;
+  const named = new Map<number, Set<string>>();
+  for (const found of await Promise.all(reads.map((read) => searchThrough(read, to.height, keys))))
+    for (const [height, hash] of found) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  const hits = await readHits(watching, voting, { named, known });
+  const nowMs = ctx.clock.monotonicMs();
+  const queue = hits.length > 0 || nowMs - follower.queuedAtMs >= QUEUE_EVERY_MS;
+  const progress = new Map(reads.map((read) => [read.one.name, to.height]));
+  await recordRange(watching, { cursor, to, hits, progress, queue });
+  if (queue) follower.queuedAtMs = nowMs;
+  follower.owesQueue = !queue;
+  for (const read of reads) wasRead(read, to.height);
+  remember(known, hits);
+}
+
+function remember(known: Set<string>, hits: readonly Hit[]): void {
+  for (const { ref, verifiedBy } of hits) known.add(knownAs(ref.hash, verifiedBy));
+  for (const oldest of known) {
+    if (known.size <= KNOWN) return;
+    known.delete(oldest);
+  }
+}
+
+/** Everything up to the target is recorded. */
+async function endRound(
+  follower: Follower,
+  { voting, cursor, before }: { voting: readonly Voting[]; cursor: Anchor; before: Date },
+): Promise<void> {
+  const { ctx, chain, notes, binding } = follower;
+  const { coin } = chain;
+  await notes.isUpToDate(cursor.height);
+  await queueOwed(follower);
+  await endReorg(ctx, { coin, hash: cursor.hash });
+  await readTags(follower, voting, cursor);
+  const tipTime = new Date(Math.min(...voting.map(({ head }) => head.time.getTime())));
+  const doubt = doubtOf({ coin, binding, syncing: false, peers: null, connectedMs: 0, tipTime, now: before, behindOthers: false });
+  await notes.doubts(doubt);
+  await ctx.db.sql`
+    update tips set looked_at = ${before}, scanned_through = case when ${doubt === null} then ${before} else scanned_through end,
+      updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+}
+
+/** Settles what waits for confirmations, if that was put off. */
+async function queueOwed(follower: Follower): Promise<void> {
+  const { ctx, chain } = follower;
+  const nowMs = ctx.clock.monotonicMs();
+  if (!follower.owesQueue || nowMs - follower.queuedAtMs < QUEUE_EVERY_MS) return;
+  await ctx.db.begin((tx) => queueProcessing(tx, { coin: chain.coin }));
+  follower.queuedAtMs = nowMs;
+  follower.owesQueue = false;
+}
+
+/** Which blocks cannot be replaced anymore: what every voting source calls so. Asked for only while a payment waits. */
+async function readTags(follower: Follower, voting: readonly Voting[], cursor: Anchor): Promise<void> {
+  const { ctx, chain, guard } = follower;
+  const nowMs = ctx.clock.monotonicMs();
+  if (nowMs - follower.taggedAtMs < TAGS_EVERY_MS && chain.network !== 'regtest') return;
+  if (!(await follower.accounts.anyOpen())) return;
+  const tags = await Promise.all(voting.map(({ one }) => one.source.ranges.tags()));
+  follower.taggedAtMs = nowMs;
+  const lowest = (of: 'safe' | 'finalized'): BlockRef | null =>
+    tags.reduce<BlockRef | null | undefined>((least, tag) => {
+      const ref = tag[of];
+      return least === null || ref === null ? null : least === undefined || ref.height < least.height ? ref : least;
+    }, undefined) ?? null;
+  const [safe, finalized] = [lowest('safe'), lowest('finalized')];
+  guard.sees({ safe, finalized });
+  const capped = (ref: BlockRef | null): number | null => ref && Math.min(ref.height, cursor.height);
+  await writeTags(ctx, chain.coin, { cursor, safe: capped(safe), finalized: capped(finalized) });
+}
+
+const writeTags = (
+  ctx: Context,
+  coin: Coin,
+  { cursor, safe, finalized }: { cursor: Anchor; safe: number | null; finalized: number | null },
+): Promise<void> =>
+  ctx.db.begin(async (tx) => {
+    const moved = await tx`
+      update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
+      where coin = ${chainCode(coin)} and hash = ${cursor.hash}
+        and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
+    if (moved.count > 0) await queueProcessing(tx, { coin });
+  });
+
+/** Starts following; `stop` waits for the current poll. Failures are logged and retried with growing pauses. */
+export function startRangeFollower(
+  ctx: Context,
+  chain: Chain,
+  { pollMs = chain.network === 'regtest' ? REGTEST_POLL_MS : chainOf(chain.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
+): { stop(): Promise<void> } {
+  const session = ctx.db.session();
+  const follower = createRangeFollower(ctx, chain);
+  const pace = createPace(ctx, { perDay: ctx.settings.dailyRequests[chain.coin] ?? null, idleMs: Math.max(pollMs, IDLE_MS) });
+  let leading = false;
+  const loop = startLoop({
+    pollMs,
+    round: async (stopping) => {
+      leading ||= (
+        await session.sql<
+          { taken: boolean }[]
+        >`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${chainCode(chain.coin)})) as taken`
+      )[0]!.taken;
+      if (!leading || !pace.isDue(chain.network === 'regtest' || (await follower.isOpen()))) return false;
+      const sent = follower.requests();
+      try {
+        return await follower.step(stopping);
+      } catch (error) {
+        if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;
+        return false;
+      } finally {
+        pace.spent(follower.requests() - sent);
+      }
+    },
+    failed: (error, failures) => {
+      const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
+      log.call(ctx.log, { err: error, coin: chain.coin, failures }, 'Following the chain failed; retrying from the same place');
+    },
+  });
+  return {
+    stop: async () => {
+      await loop.stop();
+      await session.close();
+    },
+  };
+}

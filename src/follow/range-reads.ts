@@ -1,0 +1,86 @@
+/** Searches blocks for transfers at one source, in ranges as long as it accepts, and again later, because nodes index late. */
+import { type NamedSource, type RangeReader, RangeRefused } from '../chains/chain.ts';
+
+/** Blocks that are searched a second time. */
+export const OVERLAP = 64;
+/** Nodes accept this many values for a topic. */
+export const ACCOUNTS_AT_ONCE = 1_000;
+/** Searches in one round; more wait for the next one. */
+const SEARCHES_AT_ONCE = 50;
+/** Successful searches before a longer one is tried. */
+const GROW_AFTER = 20;
+
+export type Reads = {
+  readonly one: NamedSource & { source: { ranges: RangeReader } };
+  /** The longest range that the source is asked for now. */
+  span: number;
+  readonly most: number;
+  successes: number;
+  /** Searched through this block; null before the first time. */
+  through: number | null;
+  /** Searched a second time through this block. */
+  lateThrough: number;
+};
+export const createReads = (one: Reads['one'], most: number): Reads => ({
+  ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0 },
+});
+
+type Range = { from: number; to: number };
+const lengthOf = ({ from, to }: Range): number => to - from + 1;
+
+/** Continues at a block: what lies above it is searched again. */
+export function readFrom(reads: Reads, height: number): void {
+  reads.through = reads.through === null ? height : Math.min(reads.through, height);
+  reads.lateThrough = Math.min(reads.lateThrough === 0 ? height : reads.lateThrough, Math.max(0, reads.through - OVERLAP));
+}
+
+/** How far a source can be searched in this round. */
+export const reachOf = ({ through, span }: Reads, target: number): number =>
+  Math.min(target, (through ?? target) + SEARCHES_AT_ONCE * span);
+
+/** The ranges to search so that everything through `to` is searched, and everything through `to - OVERLAP` twice. */
+export function rangesOf({ through, lateThrough, span }: Pick<Reads, 'lateThrough' | 'span'> & { through: number }, to: number): Range[] {
+  const again = { from: Math.max(0, lateThrough + 1), to: Math.min(through, to - OVERLAP) };
+  const fresh = { from: Math.max(0, through + 1), to };
+  // One search covers both where it may be that long.
+  const both = { from: Math.max(0, Math.min(fresh.from, to - OVERLAP + 1, lateThrough + 1)), to };
+  if (lengthOf(both) <= span) return lengthOf(fresh) > 0 ? [both] : [];
+  return [again, fresh].filter((range) => lengthOf(range) > 0);
+}
+
+/** Searches a range in parts, halved as often as the source refuses one. Errors: ChainError. */
+async function searchRange(reads: Reads, range: Range, accounts: readonly string[], found: Map<number, string>): Promise<void> {
+  const { ranges } = reads.one.source;
+  for (let from = range.from; from <= range.to; ) {
+    const part = { from, to: Math.min(range.to, from + reads.span - 1) };
+    try {
+      for (let i = 0; i < accounts.length; i += ACCOUNTS_AT_ONCE) {
+        const chunk = accounts.slice(i, i + ACCOUNTS_AT_ONCE);
+        for (const [height, hash] of await ranges.search(part, chunk)) found.set(height, hash);
+      }
+    } catch (error) {
+      if (!(error instanceof RangeRefused) || lengthOf(part) === 1) throw error;
+      reads.span = Math.max(1, Math.floor(lengthOf(part) / 2));
+      reads.successes = 0;
+      continue;
+    }
+    from = part.to + 1;
+    if (lengthOf(part) < reads.span || ++reads.successes < GROW_AFTER) continue;
+    reads.successes = 0;
+    reads.span = Math.min(reads.most, reads.span + Math.max(1, Math.floor(reads.span / 4)));
+  }
+}
+
+/** Blocks through `to` in which the source names transfers to the accounts, by height. Errors: ChainError. */
+export async function searchThrough(reads: Reads, to: number, accounts: readonly string[]): Promise<Map<number, string>> {
+  const found = new Map<number, string>();
+  if (accounts.length > 0 && reads.through !== null)
+    for (const range of rangesOf({ ...reads, through: reads.through }, to)) await searchRange(reads, range, accounts, found);
+  return found;
+}
+
+/** After everything found was recorded. */
+export function wasRead(reads: Reads, to: number): void {
+  reads.through = Math.max(reads.through ?? 0, to);
+  reads.lateThrough = Math.max(reads.lateThrough, to - OVERLAP);
+}

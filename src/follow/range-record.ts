@@ -1,0 +1,115 @@
+/** Reads the blocks in which sources name transfers, proves them, and records what they pay together with the new anchor. */
+import { type BlockRef, ChainError, type RangeBlock } from '../chains/chain.ts';
+import { COIN, type Coin, coinsBeside } from '../core/coin.ts';
+import type { Verifier } from '../core/payment.ts';
+import type { Tx } from '../db/db.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
+import { type Anchor, moveUp } from './anchors.ts';
+import { agreedAt, Disagreement, type Voting, verifierOf } from './range-sources.ts';
+import { type Owned, readWaiting, writePresence, writeSightings } from './sightings.ts';
+import { writeBounded } from './small-parts.ts';
+import { sortSightings, type Watching } from './watching.ts';
+
+/** Blocks in one request for their headers. */
+const HEIGHTS_AT_ONCE = 50;
+
+/** A block that all voting sources have, with what it pays. */
+export type Hit = { ref: BlockRef; verifiedBy: Verifier | null; sightings: ReturnType<RangeBlock['sightings']> };
+
+/**
+ * Blocks with transfers, lowest first. Whatever a source named, only the blocks that all voting sources have at these heights are read, and
+ * only what their receipts contain counts. `known`: those that were recorded before. Errors: Disagreement, ChainError.
+ */
+export async function readHits(
+  watching: Watching,
+  voting: readonly Voting[],
+  { named, known }: { named: ReadonlyMap<number, ReadonlySet<string>>; known: ReadonlySet<string> },
+): Promise<Hit[]> {
+  const verifiedBy = verifierOf(voting);
+  const heights = [...named]
+    .filter(([, hashes]) => [...hashes].some((hash) => !known.has(knownAs(hash, verifiedBy))))
+    .map(([height]) => height)
+    .sort((a, b) => a - b);
+  const hits: Hit[] = [];
+  for (let i = 0; i < heights.length; i += HEIGHTS_AT_ONCE) {
+    const part = heights.slice(i, i + HEIGHTS_AT_ONCE);
+    for (const [n, ref] of (await agreedAt(voting, part)).entries()) {
+      if (!ref) throw new ChainError('outage', `no source shows block ${part[n]} now`);
+      if (known.has(knownAs(ref.hash, verifiedBy))) continue;
+      const block = await readBlock(voting, ref.hash);
+      hits.push({ ref: block.ref, verifiedBy, sightings: block.sightings(watching.keys) });
+    }
+  }
+  return hits;
+}
+export const knownAs = (hash: string, verifiedBy: Verifier | null): string => `${hash} ${verifiedBy}`;
+
+/** The block from the first source whose receipts fit it; the others must name the same transactions. Errors: Disagreement, ChainError. */
+async function readBlock(voting: readonly Voting[], hash: string): Promise<RangeBlock> {
+  let failure: ChainError | null = null;
+  for (const { one } of voting) {
+    let block: RangeBlock;
+    try {
+      block = await one.source.ranges.fetch(hash);
+    } catch (error) {
+      if (!(error instanceof ChainError)) throw error;
+      failure = error;
+      continue;
+    }
+    // Receipts name their transactions, which the root does not cover; and a header with fields of its own does not prove its root.
+    for (const other of voting)
+      if (other.one !== one && (await other.one.source.ranges.identity(hash)) !== block.identity)
+        throw new Disagreement(`the sources show different transactions in block ${block.ref.height}`);
+    return block;
+  }
+  throw failure ?? new ChainError('outage', `no source has block ${hash}`);
+}
+
+/** Everything that one round writes. */
+export type Step = { cursor: Anchor; to: Anchor; hits: readonly Hit[]; progress: ReadonlyMap<string, number>; queue: boolean };
+
+const writeProgress = (tx: Tx, coin: Coin, progress: ReadonlyMap<string, number>) => tx`
+  insert into range_reads (chain, source, height)
+  select ${COIN[coin].chain}, r.source, r.height
+  from jsonb_to_recordset(${tx.json([...progress].map(([source, height]) => ({ source, height })))}) as r (source text, height bigint)
+  on conflict (chain, source) do update set height = excluded.height`;
+
+/** Payments that have transfers on the chain in no block, after everything up to the anchor was read. */
+async function readLost(watching: Watching, found: readonly Owned[]): Promise<{ gone: string[]; ids: string[] }> {
+  const { ctx, coin } = watching;
+  const seen = new Set(found.map(({ txid }) => txid));
+  const gone = (await readWaiting(ctx.db.sql, coin)).filter((row) => !row.absent && !seen.has(row.txid)).map(({ txid }) => txid);
+  if (gone.length === 0) return { gone, ids: [] };
+  const rows = await ctx.db.sql<{ id: string }[]>`
+    select distinct payment_id as id from transfers
+    where coin = any(${coinsBeside(coin)}::text[]) and txid = any(${gone}::text[]) and block_height is null`;
+  return { gone, ids: rows.map(({ id }) => id) };
+}
+
+/** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
+export async function recordRange(watching: Watching, { cursor, to, hits, progress, queue }: Step): Promise<void> {
+  const { ctx, coin, spares } = watching;
+  const seenAt = ctx.clock.now();
+  const sorted = await Promise.all(hits.map(async (hit) => ({ hit, ...(await sortSightings(watching, hit.sightings)) })));
+  const all = sorted.flatMap(({ sightings }) => sightings);
+  const strays = sorted.flatMap((one) => one.strays);
+  const lost = await readLost(watching, all);
+  const ids = [...new Set([...all.map((s) => s.owner.paymentId), ...lost.ids])];
+  const recorded = await writeBounded(ctx, { coin, height: to.height, transfers: all.length }, async (tx, { atOnce, lockAndSettle }) => {
+    let told: typeof strays = [];
+    await lockAndSettle(tx, ids, async () => {
+      told = await spares.record(tx, strays, seenAt);
+      await moveUp(tx, coin, cursor, to);
+      await writeProgress(tx, coin, progress);
+      for (const { hit, sightings } of sorted)
+        await writeSightings(tx, sightings, {
+          ...{ coin, seenAt, atOnce, inherited: () => null, certainThrough: null },
+          block: { ...hit.ref, verifiedBy: hit.verifiedBy },
+        });
+      await writePresence(tx, { coin, paymentIds: ids, gone: lost.gone, back: [] });
+      if (queue) await queueProcessing(tx, { coin, except: ids });
+    });
+    return told;
+  });
+  spares.tell(recorded);
+}

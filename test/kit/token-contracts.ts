@@ -1,0 +1,57 @@
+/** Code of small token contracts for a test EVM, and calls to them. */
+
+const TRANSFER = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+const byte = (value: number): string => value.toString(16).padStart(2, '0');
+/** 32 bytes of call data. */
+export const word = (value: bigint | string): string =>
+  (typeof value === 'string' ? value.replace('0x', '').toLowerCase() : value.toString(16)).padStart(64, '0');
+
+/** Where the answers of `decimals()` and `paused()` are stored: in the slot named like the selector. */
+export const DECIMALS_SLOT = '0x313ce567';
+export const PAUSED_SLOT = '0x5c975abb';
+
+/**
+ * A token that reports one transfer for each pair (account, amount) in its call data, and returns nothing. Shorter call data is a question,
+ * answered from the slot that is named like its selector:
+ *   PUSH1 20 CALLDATASIZE LT PUSH1 view JUMPI
+ *   PUSH1 0                                                          i = 0
+ *   JUMPDEST CALLDATASIZE DUP2 LT ISZERO PUSH1 end JUMPI             (09) until the end:
+ *   DUP1 PUSH1 20 ADD CALLDATALOAD [less] PUSH1 0 MSTORE             the amount
+ *   DUP1 CALLDATALOAD [from] PUSH32 Transfer PUSH1 20 PUSH1 0 LOG3   from the caller to the account
+ *   PUSH1 40 ADD PUSH1 09 JUMP                                       i += 64
+ *   JUMPDEST [last]                                                  (end)
+ *   JUMPDEST PUSH1 0 CALLDATALOAD PUSH1 e0 SHR SLOAD PUSH1 0 MSTORE PUSH1 20 PUSH1 0 RETURN   (view)
+ */
+export function tokenCode({ less = '', from = '33', last = '00' } = {}): string {
+  const body = `8060200135${less}6000528035${from}7f${TRANSFER}60206000a36040016009565b`;
+  // The last byte of the body is the JUMPDEST, seventeen bytes after the start.
+  const end = 16 + body.length / 2;
+  const view = end + 1 + last.length / 2;
+  return `6020361060${byte(view)}5760005b3681101560${byte(end)}57${body}${last}5b60003560e01c5460005260206000f3`;
+}
+/** A hundredth of the amount stays with the contract: PUSH1 64 DUP2 DIV SWAP1 SUB. */
+export const FEE_TOKEN = tokenCode({ less: '606481049003' });
+/** Reports the transfers, then reverts. */
+export const REVERTING_TOKEN = tokenCode({ last: '60006000fd' });
+/** Its transfers come from nobody: PUSH1 0. */
+export const MINTING_TOKEN = tokenCode({ from: '6000' });
+/** Its transfers come from this account, whoever calls: PUSH20. */
+export const tokenFrom = (account: string): string => tokenCode({ from: `73${account.replace('0x', '').toLowerCase()}` });
+
+/** Passes call data on to the contract named by its first word, as batch contracts do. */
+export const FORWARDER = `6020360380602060003760006000826000600060003 55af100`.replace(' ', '');
+
+/** Call data for these transfers. */
+export const transferData = (pairs: readonly (readonly [account: string, units: bigint])[]): string =>
+  `0x${pairs.map(([account, units]) => word(account) + word(units)).join('')}`;
+
+type Rpc = (method: string, ...params: unknown[]) => Promise<unknown>;
+/** Puts a token at an address. */
+export async function putToken(
+  rpc: Rpc,
+  contract: string,
+  { decimals, code = tokenCode() }: { decimals: number; code?: string },
+): Promise<void> {
+  await rpc('anvil_setCode', contract, `0x${code}`);
+  await rpc('anvil_setStorageAt', contract, `0x${word(DECIMALS_SLOT)}`, `0x${word(BigInt(decimals))}`);
+}

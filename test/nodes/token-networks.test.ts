@@ -1,0 +1,274 @@
+/** Live payments in stablecoins on four networks with their real chain IDs, read by ranges from two providers each. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { CHAIN, type Chain, COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { changeSettings } from '../../src/merchants/merchants.ts';
+import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { type EthProxy, startEthProxy } from '../kit/eth-proxy.ts';
+import { type EthNode, startAnvil } from '../kit/nodes.ts';
+import { giveWallet } from '../kit/shop.ts';
+import {
+  FEE_TOKEN,
+  FORWARDER,
+  MINTING_TOKEN,
+  putToken,
+  REVERTING_TOKEN,
+  tokenCode,
+  tokenFrom,
+  transferData,
+  word,
+} from '../kit/token-contracts.ts';
+
+const NETWORKS = ['base', 'arbitrum', 'optimism', 'polygon'] as const satisfies Chain[];
+type OnNetwork = (typeof NETWORKS)[number];
+const TOKENS = COINS.filter((coin) => NETWORKS.some((network) => network === COIN[coin].chain));
+const nodes = {} as Record<OnNetwork, EthNode>;
+const providers = {} as Record<OnNetwork, [EthProxy, EthProxy]>;
+let app: TestApp;
+
+before(async () => {
+  await Promise.all(
+    NETWORKS.map(async (network) => {
+      const node = await startAnvil('--chain-id', String(CHAIN[network].chainIds!.mainnet));
+      nodes[network] = node;
+      providers[network] = [await startEthProxy(node.url), await startEthProxy(node.url)];
+      for (const coin of TOKENS.filter((one) => COIN[one].chain === network))
+        await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
+    }),
+  );
+  app = await startTestApp({
+    ETH_NETWORK: 'regtest',
+    PRICES: 'static:ETH=2500.00,USDC=1.00,USDT=1.00,EURC=1.08,PYUSD=1.00',
+    LOG_LEVEL: 'fatal',
+    ...Object.fromEntries(
+      NETWORKS.flatMap((network) => {
+        const name = network.toUpperCase();
+        return [
+          [`${name}_NODE_URL`, providers[network].map(({ url }) => url).join(',')],
+          [`${name}_NETWORK`, 'regtest'],
+          [`${name}_TRUST`, 'untrusted'],
+          [`${name}_CONFIRMATIONS`, '2'],
+          [`${name}_DAILY_REQUESTS`, '100000000'],
+        ];
+      }),
+    ),
+  });
+  await giveWallet(app, 'ETH');
+  await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { tokens: [...TOKENS] } });
+  for (const network of NETWORKS) await nodes[network].mine(3);
+  await eventually(
+    async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers,
+    (followers) => NETWORKS.every((network) => followers?.[network] !== undefined),
+    60_000,
+  );
+});
+after(async () => {
+  await app?.stop();
+  for (const network of NETWORKS) {
+    for (const provider of providers[network] ?? []) await provider.stop();
+    await nodes[network]?.destroy();
+  }
+});
+
+const contract = (coin: Coin): string => COIN[coin].contract!;
+const ok = (reply: Reply, status = 200): any => {
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+};
+const create = async (coin: Coin, amount = 25.5): Promise<any> =>
+  ok(
+    await app.live.post('/v1/transactions/create', { amount, currency_fiat: 'USD', crypto: COIN[coin].asset, network: COIN[coin].chain }),
+    201,
+  );
+const detail = async (id: string) => ok(await app.live.get(`/api/payment/${id}`));
+const reach = (id: string, wanted: (payment: any) => boolean) => eventually(() => detail(id), wanted, 60_000);
+const completed = (id: string) => reach(id, ({ status }) => status === 'completed');
+const nodeOf = (coin: Coin): EthNode => nodes[COIN[coin].chain as OnNetwork];
+const pay = (coin: Coin, pairs: readonly (readonly [account: string, units: bigint])[], to = contract(coin)) =>
+  nodeOf(coin).send({ to, data: transferData(pairs), gas: 20_000_000 });
+const setCode = (coin: Coin, code: string) => nodeOf(coin).rpc('anvil_setCode', contract(coin), `0x${code}`);
+/** Mines, and waits until everything up to the block below the newest one was read. */
+async function mine(coin: Coin, blocks: number): Promise<void> {
+  const node = nodeOf(coin);
+  await node.mine(blocks);
+  await readAll(coin);
+}
+async function readAll(coin: Coin): Promise<void> {
+  const { parentHash } = await nodeOf(coin).rpc('eth_getBlockByNumber', 'latest', false);
+  await eventually(
+    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${COIN[coin].chain}`,
+    ([row]) => row?.hash === parentHash,
+    60_000,
+  );
+}
+const [BASE, ARBITRUM, OPTIMISM, POLYGON] = ['USDC@base', 'USDT@arbitrum', 'USDC@optimism', 'USDT@polygon'] as const satisfies Coin[];
+
+test('every stablecoin of every network: paid, completed, and named with its network', async () => {
+  const made = await Promise.all(TOKENS.map(async (coin) => ({ coin, payment: await create(coin) })));
+  for (const { coin, payment } of made) {
+    assert.deepEqual([payment.currency, payment.network], [COIN[coin].asset, COIN[coin].chain]);
+    await pay(coin, [
+      [payment.payment_address, payment.amount === '23.62' ? 23_620_000n : BigInt(payment.amount.replace('.', '')) * 10_000n],
+    ]);
+  }
+  await Promise.all(NETWORKS.map((network) => mine(TOKENS.find((coin) => COIN[coin].chain === network)!, 4)));
+  for (const { coin, payment } of made) {
+    const done = await completed(payment.id);
+    assert.deepEqual([done.verified_by, done.exceptions, done.transfers_count], ['providers', [], 1], coin);
+    assert.match(done.transfers[0].explorer_url ?? '', /^$|^https:/);
+  }
+});
+
+test('batches, relayed authorizations, mints and fees: what arrives counts, each transfer on its own', async () => {
+  const node = nodeOf(BASE);
+  const forwarder = '0x00000000000000000000000000000000000f0f0f';
+  await node.rpc('anvil_setCode', forwarder, `0x${FORWARDER}`);
+  const [one, two, three, four] = [await create(BASE), await create(BASE), await create(BASE, 10), await create(BASE)];
+  // Two payments in one transaction, and one of them twice, by a contract that calls the token.
+  const pairs = [
+    [one.payment_address, 10_000_000n],
+    [two.payment_address, 25_500_000n],
+    [one.payment_address, 15_500_000n],
+  ] as const;
+  await node.send({ to: forwarder, data: `0x${word(contract(BASE))}${transferData(pairs).slice(2)}`, gas: 5_000_000 });
+  await mine(BASE, 4);
+  const done = await completed(one.id);
+  assert.deepEqual(done.transfers.map((t: any) => t.amount).sort(), ['10.00', '15.50']);
+  assert.deepEqual((await completed(two.id)).transfers_count, 1);
+  // Minted, as bridges do; and from a payer who only signed, while someone else paid the gas.
+  await setCode(BASE, MINTING_TOKEN);
+  await pay(BASE, [[three.payment_address, 4_000_000n]]);
+  await node.mine(1);
+  await setCode(BASE, tokenFrom('0x00000000000000000000000000000000000ca11e'));
+  await pay(BASE, [[three.payment_address, 6_000_000n]]);
+  await mine(BASE, 4);
+  assert.equal((await completed(three.id)).amount_received, '10.00');
+  await setCode(BASE, FEE_TOKEN);
+  await pay(BASE, [[four.payment_address, 25_000_000n]]);
+  await mine(BASE, 4);
+  const part = await reach(four.id, ({ amount_received }) => amount_received !== '0.00');
+  assert.deepEqual([part.status, part.amount_received], ['pending', '24.75']);
+  await setCode(BASE, tokenCode());
+  await pay(BASE, [[four.payment_address, 750_000n]]);
+  await mine(BASE, 4);
+  assert.equal((await completed(four.id)).amount_received, '25.50');
+});
+
+test('five hundred transfers in one transaction are five hundred transfers', async () => {
+  const made = await create(ARBITRUM, 50);
+  await pay(
+    ARBITRUM,
+    Array.from({ length: 500 }, () => [made.payment_address, 100_000n] as const),
+  );
+  await mine(ARBITRUM, 4);
+  const done = await completed(made.id);
+  assert.deepEqual([done.amount_received, done.transfers_count], ['50.00', 500]);
+});
+
+test('another contract, a failed transaction, nothing, and a transfer between two deposit addresses pay nothing', async () => {
+  const [made, other] = [await create(OPTIMISM), await create(OPTIMISM)];
+  const node = nodeOf(OPTIMISM);
+  const fake = '0x00000000000000000000000000000000000000cc';
+  await putToken(node.rpc, fake, { decimals: 6 });
+  const bridged = '0x94b008aA00579c1307B0EF2c499aD98a8ce58e58';
+  await putToken(node.rpc, bridged, { decimals: 6 });
+  for (const to of [fake, bridged]) await pay(OPTIMISM, [[made.payment_address, 25_500_000n]], to);
+  await pay(OPTIMISM, [[made.payment_address, 0n]]);
+  await node.mine(1);
+  await setCode(OPTIMISM, REVERTING_TOKEN);
+  await pay(OPTIMISM, [[made.payment_address, 25_500_000n]]);
+  await node.mine(1);
+  for (const from of [made.payment_address, other.payment_address]) {
+    await setCode(OPTIMISM, tokenFrom(from));
+    await pay(OPTIMISM, [[made.payment_address, 25_500_000n]]);
+    await node.mine(1);
+  }
+  await setCode(OPTIMISM, tokenCode());
+  await mine(OPTIMISM, 3);
+  assert.deepEqual((await detail(made.id)).transfers, []);
+  await pay(OPTIMISM, [[made.payment_address, 25_500_000n]]);
+  await mine(OPTIMISM, 4);
+  await completed(made.id);
+});
+
+test('a reorganization of one block moves a payment, one of 64 blocks removes another, and both are paid once', async () => {
+  const node = nodeOf(POLYGON);
+  const [moved, removed] = [await create(POLYGON), await create(POLYGON)];
+  await pay(POLYGON, [[moved.payment_address, 25_500_000n]]);
+  await mine(POLYGON, 2);
+  const before = await reach(moved.id, ({ status }) => status === 'processing');
+  // The same transaction in a block with another hash.
+  const raw = await node.rpc('eth_getRawTransactionByHash', before.transaction_hash);
+  await node.rpc('anvil_reorg', 2, [[raw, 0]]);
+  await readAll(POLYGON);
+  await mine(POLYGON, 2);
+  const after = await completed(moved.id);
+  assert.deepEqual([after.transfers_count, after.amount_received], [1, '25.50']);
+  await pay(POLYGON, [[removed.payment_address, 25_500_000n]]);
+  await mine(POLYGON, 1);
+  await mine(POLYGON, 1);
+  await reach(removed.id, ({ status }) => status === 'processing');
+  await node.mine(60);
+  await readAll(POLYGON);
+  await node.rpc('anvil_reorg', 64, []);
+  await readAll(POLYGON);
+  const lost = await reach(removed.id, ({ exceptions }) => exceptions.includes('reorged'));
+  assert.equal(lost.status, 'completed');
+  await pay(POLYGON, [[removed.payment_address, 25_500_000n]]);
+  await mine(POLYGON, 4);
+  const done = await reach(removed.id, ({ exceptions }) => !exceptions.includes('reorged'));
+  assert.deepEqual([done.status, done.amount_received], ['completed', '25.50']);
+});
+
+test('a provider that leaves out transfers, one that allows five blocks at once, and one that indexes late', async () => {
+  const [liar, small] = providers.base;
+  const node = nodeOf(BASE);
+  const refusals: number[] = [];
+  liar.answer = ({ method }) => (method === 'eth_getLogs' ? [] : undefined);
+  small.fail = ({ method, params }) => {
+    if (method !== 'eth_getLogs') return undefined;
+    const span = Number(params[0].toBlock) - Number(params[0].fromBlock) + 1;
+    if (span <= 5) return undefined;
+    refusals.push(span);
+    return { code: -32614, message: 'eth_getLogs is limited to a 5 range' };
+  };
+  const made = await create(BASE);
+  await pay(BASE, [[made.payment_address, 25_500_000n]]);
+  await mine(BASE, 40);
+  await completed(made.id);
+  assert.ok(refusals.length > 0);
+  // Neither shows it at first; the blocks are searched again.
+  const late = await create(BASE);
+  const hidden = await pay(BASE, [[late.payment_address, 25_500_000n]]);
+  await node.mine(1);
+  small.fail = () => undefined;
+  small.answer = liar.answer;
+  await mine(BASE, 5);
+  assert.deepEqual((await detail(late.id)).transfers, []);
+  for (const provider of providers.base) provider.answer = () => undefined;
+  await mine(BASE, 3);
+  assert.equal((await completed(late.id)).transaction_hash, hidden);
+});
+
+test('an invented transfer is not in its block, and pays nothing', async () => {
+  const made = await create(BASE);
+  providers.base[0].answer = ({ method, params }) => {
+    if (method !== 'eth_getLogs') return undefined;
+    const topics = [params[0].topics[0], `0x${'0'.repeat(64)}`, `0x${word(made.payment_address)}`];
+    return [
+      {
+        address: contract(BASE),
+        topics,
+        data: `0x${word(25_500_000n)}`,
+        blockNumber: params[0].toBlock,
+        blockHash: `0x${'ab'.repeat(32)}`,
+      },
+    ];
+  };
+  for (let i = 0; i < 3; i++) await mine(BASE, 2);
+  providers.base[0].answer = () => undefined;
+  await pay(BASE, [[made.payment_address, 1_000_000n]]);
+  await mine(BASE, 4);
+  const part = await reach(made.id, ({ amount_received }) => amount_received !== '0.00');
+  assert.deepEqual([part.amount_received, part.transfers_count], ['1.00', 1]);
+});
