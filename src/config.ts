@@ -342,13 +342,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     trusts[coin] = readTrusts(`${name}_TRUST`, list(`${name}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
     if (chainOf(coin).ranges) dailyRequests[coin] = integer(`${name}_DAILY_REQUESTS`, 150_000, 2_000, 100_000_000);
     const tiers = text(`${name}_CONFIRMATIONS`);
-    if (tiers !== null) {
-      try {
-        confirmations[coin] = parseConfirmations(tiers);
-      } catch (cause) {
-        throw new ConfigError(`${name}_CONFIRMATIONS`, cause instanceof Error ? cause.message : 'is invalid');
-      }
-    }
+    if (tiers !== null) confirmations[coin] = readConfirmations(`${name}_CONFIRMATIONS`, tiers);
   }
   const priceSources = text('PRICES') ?? 'coinbase,kraken,bitstamp,bitfinex,coingecko';
   return {
@@ -382,6 +376,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };
+}
+
+function readConfirmations(name: string, tiers: string): readonly ConfirmationTier[] {
+  try {
+    return parseConfirmations(tiers);
+  } catch (cause) {
+    throw new ConfigError(name, cause instanceof Error ? cause.message : 'is invalid');
+  }
 }
 
 /** The most peers that one network is read from. */

@@ -14,7 +14,7 @@ import { type Anchor, beginAt, newestOnChain, readAnchor, readAnchors } from './
 import { CursorMoved } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
-import { createPace } from './pace.ts';
+import { createPace } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
 import { createReads, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
@@ -121,9 +121,10 @@ async function round(follower: Follower, signal?: AbortSignal): Promise<boolean>
     const cursor = await readAnchor(ctx, chain.coin);
     height = cursor?.height ?? 0;
     if (voting.length === 0) throw new ChainError('outage', views[0]?.reason ?? 'no source answers');
-    const more = await readUp(follower, { voting, before, signal });
+    const target = await agreedTarget(voting);
+    // Before anything is recorded, because that may complete payments.
     await guard.judge({ views, disagreement: null }, height);
-    return more;
+    return await readUp(follower, { voting, target, before, signal });
   } catch (error) {
     const disagreement = error instanceof Disagreement ? error.message : null;
     if (disagreement === null && !(error instanceof ChainError)) throw error;
@@ -137,11 +138,10 @@ async function round(follower: Follower, signal?: AbortSignal): Promise<boolean>
 /** Reads from the cursor up to the block that the voting sources agree on. */
 async function readUp(
   follower: Follower,
-  { voting, before, signal }: { voting: readonly Voting[]; before: Date; signal: AbortSignal | undefined },
+  { voting, target, before, signal }: { voting: readonly Voting[]; target: Anchor; before: Date; signal: AbortSignal | undefined },
 ): Promise<boolean> {
   const { ctx, chain, notes, accounts, watching } = follower;
   const { coin } = chain;
-  const target = await agreedTarget(voting);
   const last = await readAnchor(ctx, coin);
   if (last === null) await beginAt(ctx, coin, target, before);
   await begin(follower, last ?? target);

@@ -1,0 +1,469 @@
+/** What providers may do to a chain that is read by ranges: forty hostile cases. Nothing false completes, and nothing that was paid is missed. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { newTx, openRangeShop, type Provider, type RangeShop, type Tx, type World } from '../../test/kit/range-world.ts';
+
+let shop: RangeShop;
+before(async () => {
+  shop = await openRangeShop(['claimed', 'claimed']);
+});
+after(() => shop?.stop());
+
+const ENOUGH = 25_500_000n;
+type Case = {
+  world: World;
+  /** The honest one, and the one that the case is about. */
+  good: Provider;
+  bad: Provider;
+  address: string;
+  other: string;
+  poll: RangeShop['poll'];
+  mine: World['mine'];
+  detail(): Promise<any>;
+  restart(): void;
+};
+type Row = readonly [name: string, act: (of: Case) => Promise<unknown> | unknown, received: string | null, transfers?: number];
+const pay = (address: string, units = ENOUGH): Tx => newTx({ to: address, units });
+const NOBODY = `0x${'e'.repeat(40)}`;
+
+/** What is received at the end, after both providers answer honestly again; null: it may still come back. */
+const ROWS: readonly Row[] = [
+  [
+    'leaves out the transfer',
+    ({ bad, mine, address }) => {
+      bad.faults.omits = () => true;
+      mine(pay(address));
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'leaves out the transfer, while the other one indexes late',
+    async ({ good, bad, mine, address, poll }) => {
+      bad.faults.omits = () => true;
+      good.faults.lateIndex = 5;
+      mine(pay(address));
+      mine();
+      await poll();
+      good.faults.lateIndex = 0;
+      for (let i = 0; i < 10; i++) mine();
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'invents transfers in every block',
+    async ({ bad, world, mine, poll }) => {
+      mine();
+      mine();
+      bad.faults.invents = Array.from({ length: 20 }, (_, i) => world.blocks.length - 10 + i);
+      await poll();
+    },
+    '0.00',
+  ],
+  [
+    'shows a chain of its own with the transfer',
+    async ({ bad, world, address, poll }) => {
+      world.mineEmpty(10);
+      bad.faults.fork = world.branch(5, pay(address));
+      await poll(3);
+    },
+    '0.00',
+  ],
+  [
+    'shows a longer chain of its own with the transfer',
+    async ({ bad, world, address, poll }) => {
+      world.mineEmpty(3);
+      bad.faults.fork = [...world.branch(5, pay(address)), ...world.branch(1)];
+      await poll(3);
+    },
+    '0.00',
+  ],
+  [
+    'shows receipts that do not fit the header',
+    ({ bad, mine, address }) => {
+      bad.faults.forgesReceipts = true;
+      mine(pay(address));
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'adds a transfer to a block, with a root that fits',
+    async ({ bad, mine, address, poll }) => {
+      bad.faults.ownFields = true;
+      bad.faults.adds = () => [pay(address)];
+      mine();
+      mine();
+      await poll(3);
+    },
+    '0.00',
+  ],
+  [
+    'names other transactions in the receipts',
+    async ({ bad, mine, address, poll }) => {
+      bad.faults.renames = true;
+      mine(pay(address));
+      mine();
+      await poll(2);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'has headers with fields of its own, and honest roots',
+    ({ bad, good, mine, address }) => {
+      for (const one of [bad, good]) one.faults.ownFields = true;
+      mine(pay(address));
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'is away',
+    async ({ bad, mine, address, poll, detail }) => {
+      bad.faults.down = true;
+      mine(pay(address));
+      mine();
+      await poll(2);
+      assert.notEqual((await detail()).status, 'completed');
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'comes back after the other one was alone',
+    async ({ good, bad, mine, address, poll }) => {
+      good.faults.down = true;
+      bad.faults.omits = () => true;
+      mine(pay(address));
+      mine();
+      mine();
+      await poll(2);
+      good.faults.down = false;
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'lags a few blocks',
+    async ({ bad, mine, address, poll }) => {
+      bad.faults.lag = 3;
+      mine(pay(address));
+      mine();
+      await poll(2);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'lags far behind',
+    async ({ bad, world, mine, address, poll, detail }) => {
+      bad.faults.lag = 150;
+      world.mineEmpty(140);
+      mine(pay(address));
+      world.mineEmpty(60);
+      await poll(3);
+      assert.notEqual((await detail()).status, 'completed');
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'falls behind what was read before',
+    async ({ bad, good, world, poll }) => {
+      world.mineEmpty(5);
+      await poll();
+      for (const one of [bad, good]) one.faults.lag = 4;
+      await poll();
+    },
+    '0.00',
+  ],
+  [
+    'is on another network',
+    async ({ bad, mine, address, poll, restart }) => {
+      bad.faults.wrongChain = true;
+      restart();
+      mine(pay(address));
+      await poll();
+      bad.faults.wrongChain = false;
+      restart();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'shows blocks from the future',
+    async ({ bad, mine, address, poll, detail }) => {
+      bad.faults.future = true;
+      mine(pay(address));
+      mine();
+      await poll(2);
+      assert.notEqual((await detail()).status, 'completed');
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'allows five blocks at once',
+    ({ bad, good, world, mine, address }) => {
+      for (const one of [bad, good]) one.faults.span = 5;
+      world.mineEmpty(30);
+      mine(pay(address));
+      world.mineEmpty(70);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'allows one block at once',
+    ({ bad, world, mine, address }) => {
+      bad.faults.span = 1;
+      world.mineEmpty(9);
+      mine(pay(address));
+      world.mineEmpty(20);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'calls blocks final that are not',
+    async ({ bad, world, mine, address, poll }) => {
+      bad.faults.finalized = bad.faults.safe = 1_000_000;
+      mine(pay(address));
+      world.mineEmpty(2);
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'a reorganization of one block removes the transfer',
+    async ({ world, mine, address, poll }) => {
+      mine(pay(address));
+      mine();
+      await poll();
+      world.undo(2);
+      world.mineEmpty(3);
+      await poll();
+    },
+    null,
+    0,
+  ],
+  [
+    'a reorganization of one block moves the transfer',
+    async ({ world, mine, address, poll }) => {
+      mine(pay(address));
+      mine();
+      await poll();
+      const back = world.undo(2);
+      mine();
+      for (const tx of back) mine(tx);
+      mine();
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'a reorganization of 64 blocks moves the transfer',
+    async ({ world, mine, address, poll }) => {
+      world.mineEmpty(10);
+      mine(pay(address));
+      for (let i = 0; i < 9; i++) {
+        world.mineEmpty(7);
+        await poll();
+      }
+      const back = world.undo(64);
+      world.mineEmpty(60);
+      mine(...back);
+      world.mineEmpty(5);
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'one provider sees a reorganization first',
+    async ({ bad, world, mine, address, poll }) => {
+      mine(pay(address));
+      mine();
+      await poll();
+      const old = [...world.blocks];
+      const back = world.undo(2);
+      bad.faults.fork = old;
+      world.mineEmpty(2);
+      mine(...back);
+      mine();
+      await poll(2);
+      bad.faults.fork = null;
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'shows a reorganization that never happened',
+    async ({ bad, world, mine, address, poll }) => {
+      mine(pay(address));
+      world.mineEmpty(3);
+      await poll();
+      bad.faults.fork = world.branch(5);
+      await poll(3);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'a transfer returns in a block after it was lost',
+    async ({ world, mine, address, poll }) => {
+      const tx = pay(address);
+      mine(tx);
+      mine();
+      await poll();
+      world.undo(2);
+      world.mineEmpty(4);
+      await poll();
+      mine(tx);
+      mine();
+      await poll();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'the transaction pays less after a reorganization',
+    async ({ world, mine, address, poll }) => {
+      const tx = pay(address);
+      mine(tx);
+      mine();
+      await poll();
+      world.undo(2);
+      mine({ ...tx, moves: [{ to: address, units: 5_000_000n }] });
+      world.mineEmpty(2);
+      await poll();
+    },
+    '5.00',
+    1,
+  ],
+  [
+    'two transfers in one transaction',
+    ({ mine, address }) => mine(newTx({ to: address, units: 10_000_000n }, { to: address, units: 15_500_000n })),
+    '25.50',
+    2,
+  ],
+  [
+    'two equal transfers in one transaction',
+    ({ mine, address }) => mine(newTx({ to: address, units: 12_750_000n }, { to: address, units: 12_750_000n })),
+    '25.50',
+    2,
+  ],
+  [
+    'one transaction pays two payments',
+    ({ mine, address, other }) => mine(newTx({ to: other, units: ENOUGH }, { to: address, units: ENOUGH })),
+    '25.50',
+    1,
+  ],
+  ['a failed transaction', ({ mine, address }) => mine(newTx({ to: address, units: ENOUGH, failed: true })), '0.00', 0],
+  ['a token with the same name', ({ mine, address }) => mine(newTx({ to: address, units: ENOUGH, coin: null })), '0.00', 0],
+  ['a transfer of nothing', ({ mine, address }) => mine(newTx({ to: address, units: 0n })), '0.00', 0],
+  [
+    'a transfer from another deposit address',
+    ({ mine, address, other }) => mine(newTx({ to: address, from: other, units: ENOUGH })),
+    '0.00',
+    0,
+  ],
+  ['a transfer to itself', ({ mine, address }) => mine(newTx({ to: address, from: address, units: ENOUGH })), '0.00', 0],
+  [
+    'a transfer from a look-alike of the address',
+    ({ mine, address }) => mine(newTx({ to: address, from: `${address.slice(0, 6)}${NOBODY.slice(6)}`, units: ENOUGH })),
+    '25.50',
+    1,
+  ],
+  ['another coin of the network', ({ mine, address }) => mine(newTx({ to: address, units: 30_000_000n, coin: 'EURC@base' })), '0.00', 1],
+  [
+    'a hundred transfers in one block',
+    ({ mine, address }) => mine(...Array.from({ length: 100 }, () => pay(address, 255_000n))),
+    '25.50',
+    100,
+  ],
+  [
+    'the process restarts between blocks',
+    async ({ mine, address, poll, restart }) => {
+      mine(pay(address, 10_000_000n));
+      mine();
+      await poll();
+      restart();
+      mine(pay(address, 15_500_000n));
+      mine();
+      await poll();
+      restart();
+      await poll();
+    },
+    '25.50',
+    2,
+  ],
+  [
+    'the service was stopped for thousands of blocks',
+    async ({ world, mine, address, restart }) => {
+      world.mineEmpty(2_500);
+      mine(pay(address));
+      world.mineEmpty(2_500);
+      restart();
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'both fail while the transfer arrives',
+    async ({ good, bad, mine, address, poll }) => {
+      good.faults.down = bad.faults.down = true;
+      mine(pay(address));
+      assert.ok(await poll());
+      good.faults.down = bad.faults.down = false;
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'a provider hangs',
+    async ({ bad, mine, address, poll, detail }) => {
+      bad.faults.hangs = true;
+      mine(pay(address));
+      mine();
+      await poll();
+      assert.notEqual((await detail()).status, 'completed');
+    },
+    '25.50',
+    1,
+  ],
+];
+
+test(`${ROWS.length} hostile cases`, async (t) => {
+  assert.ok(ROWS.length >= 40);
+  for (const [name, act, received, transfers] of ROWS)
+    await t.test(name, async () => {
+      const { world, poll, restart } = shop;
+      const [good, bad] = shop.providers as [Provider, Provider];
+      const [one, other] = [await shop.create(), await shop.create()];
+      const detail = () => shop.detail(one.id);
+      await poll();
+      await act({ world, good, bad, address: one.address, other: other.address, poll, mine: world.mine, detail, restart });
+      const before = await detail();
+      // Only what the honest chain contains may complete.
+      if (received !== '25.50') assert.notEqual(before.status, 'completed');
+      for (const provider of shop.providers) provider.heal();
+      // Deep reorganizations hold completion for this long.
+      world.mineEmpty(130);
+      await poll(2);
+      world.mineEmpty(2);
+      await poll();
+      const now = await detail();
+      if (received === null) assert.notEqual(now.status, 'completed');
+      else assert.deepEqual([now.amount_received, now.status], [received, received === '25.50' ? 'completed' : 'pending']);
+      if (transfers !== undefined) assert.equal(now.transfers.filter((x: any) => x.block_height !== null).length, Math.min(50, transfers));
+      if (received === '25.50') assert.equal(now.verified_by, 'providers');
+    });
+});
