@@ -129,6 +129,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'spent_outpoints',
     'anchors',
     'range_reads',
+    'token_contracts',
   ],
   'money-out': ['sweep_destinations', 'sweeps', 'sweep_transactions', 'sweep_inputs'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],

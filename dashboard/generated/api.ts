@@ -388,7 +388,7 @@ export type Api = {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         payable: boolean;
         missing: {
-          code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+          code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
           message: string;
           fix: string;
           lines: string[];
@@ -2152,7 +2152,7 @@ export type Api = {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
           payable: boolean;
           missing: {
-            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
             message: string;
             fix: string;
             lines: string[];
@@ -2195,7 +2195,7 @@ export type Api = {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
           payable: boolean;
           missing: {
-            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
             message: string;
             fix: string;
             lines: string[];

@@ -179,6 +179,9 @@ export type ProvenWork = {
   holds: readonly string[];
 };
 
+/** The contract of a token. `code` names what it runs: it changes when a proxy is upgraded. */
+export type ContractState = { coin: Coin; exists: boolean; decimals: number | null; paused: boolean; code: string };
+
 /** The source refuses to search this many blocks, or so much in them, at once. */
 export class RangeRefused extends Error {}
 /** A block in which accounts received something, its receipts proven under the root in its header. */
@@ -246,6 +249,8 @@ export interface ChainSource {
   ): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where one of our transactions is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
+  /** The tokens of its chain, as their contracts are now. */
+  contracts?(): Promise<readonly ContractState[]>;
   /** Only where the chain is read by ranges of blocks. */
   ranges?: RangeReader;
   /** The best final block, for chains with finality, and the tip of the machine that reports it. */

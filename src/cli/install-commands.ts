@@ -41,7 +41,7 @@ export const INSTALL_COMMANDS: Commands = {
     run: async (ctx, flags) => ({ chains: await readChainStatus(ctx, { coin: flags.coin === undefined ? null : chainCoinOf(flags) }) }),
   },
   'chain release': {
-    about: 'Release a chain that waits for an operator, after a deep reorganization or unreadable blocks',
+    about: 'Release a chain that waits for an operator, after a deep reorganization, unreadable blocks or an upgraded token contract',
     options: { coin: CHAIN_OPTION, reason: { value: 'TEXT', about: 'Why it is safe; kept in the log', required: true } },
     run: async (ctx, flags) => {
       const coin = chainCoinOf(flags);

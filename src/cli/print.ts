@@ -1,7 +1,7 @@
 /** What commands print for people, with colors only on a terminal. */
 import { styleText } from 'node:util';
 import type { ChainStatus } from '../follow/chain-acts.ts';
-import type { Finding } from '../operate/doctor.ts';
+import type { Finding } from '../operate/finding.ts';
 import type { Command, Flags } from './command.ts';
 
 type Style = Parameters<typeof styleText>[0];

@@ -110,6 +110,7 @@ function isProven(t: Transfer, wanted: ConfirmationTier, tip: Tip): boolean {
  * of the coin must show its block and the required number of blocks on top. Null when it may complete.
  */
 export function whyNotFinal(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
+  if (tip?.needsVerifier && !t.verifiedBy) return 'only one source has shown its block; payments complete when two show the same blocks';
   if (tip && !isProven(t, wanted, tip)) return 'the blocks that confirm it have less work than usual, so it waits for more';
   const agreement = tip?.agreement;
   if (!tip || !agreement) return null;

@@ -161,6 +161,8 @@ export type Tip = {
    * The highest blocks with 1, 2, 3 ... confirmations in work, up to MOST_PROVEN; fewer where nothing more is proven. Absent where no proof
    * of work is required.
    */
+  /** Transfers complete only in blocks that somebody vouches for. */
+  needsVerifier?: true;
   provenHeights?: readonly number[];
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;

@@ -1257,3 +1257,12 @@ create table range_reads (
   height bigint not null,
   PRIMARY KEY (chain, source)
 );
+
+create table token_contracts (
+  coin text not null,
+  code text,
+  seen_code text not null,
+  hold text,
+  changed_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (coin)
+);

@@ -6,6 +6,7 @@ import type { Tx } from '../db/db.ts';
 import { explainTrouble, readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { writeWalletAudit } from '../people/members.ts';
+import { acceptContracts } from './contract-watch.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
 /** In the form that the command prints. */
@@ -113,7 +114,7 @@ export class NothingHeld extends Error {
 export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin; reason: string }): Promise<{ lifted: string[] }> {
   const unwatched = (await readUnwatched(ctx)).find((one) => one.coin === coin);
   const lifted = await ctx.db.begin(async (tx) => {
-    const found = [...(await liftHold(tx, coin)), ...(await liftReorg(tx, coin))];
+    const found = [...(await liftHold(tx, coin)), ...(await liftReorg(tx, coin)), ...(await acceptContracts(tx, coin))];
     if (unwatched && unwatched.from !== null) {
       // Stop waiting for these blocks: the operator has looked for payments to the addresses.
       await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${chainCode(coin)}`;

@@ -101,6 +101,36 @@ const ROWS: readonly Row[] = [
     '0.00',
   ],
   [
+    'adds a transfer while it is alone, with a header that nothing proves',
+    async ({ good, bad, mine, address, poll, detail }) => {
+      good.faults.down = true;
+      bad.faults.ownFields = true;
+      bad.faults.adds = () => [pay(address)];
+      mine();
+      mine();
+      await poll(2);
+      assert.equal((await detail()).status, 'processing');
+      bad.heal();
+      good.heal();
+      for (let i = 0; i < 60; i++) mine();
+      await poll(2);
+    },
+    '0.00',
+    0,
+  ],
+  [
+    'names another transaction while it is alone',
+    async ({ good, bad, mine, address, poll }) => {
+      good.faults.down = true;
+      bad.faults.renames = true;
+      mine(pay(address, 12_750_000n));
+      mine();
+      await poll(2);
+    },
+    null,
+    1,
+  ],
+  [
     'names other transactions in the receipts',
     async ({ bad, mine, address, poll }) => {
       bad.faults.renames = true;

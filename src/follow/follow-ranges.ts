@@ -11,14 +11,15 @@ import { isBinding } from '../core/guard.ts';
 import { startLoop } from '../db/loop.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, beginAt, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
+import { createContractWatch } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
-import { createPace } from './poll-pace.ts';
+import { createPace, IDLE_SECONDS, TAGS_SECONDS } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
 import { createReads, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
-import { type Hit, knownAs, readHits, recordRange } from './range-record.ts';
+import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
 import {
   agreedAt,
   agreedTarget,
@@ -28,6 +29,7 @@ import {
   type Readable,
   readableSources,
   type Voting,
+  verifierOf,
   votingOf,
 } from './range-sources.ts';
 import { endReorg, takeBack } from './take-back.ts';
@@ -37,14 +39,10 @@ import { createWatching, refreshWatching, type Watching } from './watching.ts';
 const FOLLOW_LOCK = 7_233_200;
 /** Blocks that are not read and proven again. */
 const KNOWN = 10_000;
-/** How often final blocks are asked for while a payment waits for them. */
-const TAGS_EVERY_MS = 12_000;
 /** Payments that wait are settled again at most this often, unless something new was found. */
 const QUEUE_EVERY_MS = 4_000;
 /** How long all sources may lack the last anchor before it is searched for: they may just lag. */
 const PATIENCE_MS = 60_000;
-/** How often a chain is read that no open payment can be paid on. */
-const IDLE_MS = 20_000;
 /** A test node mines on demand. */
 const REGTEST_POLL_MS = 400;
 
@@ -56,6 +54,7 @@ type Follower = {
   readonly reads: ReadonlyMap<Readable, Reads>;
   readonly look: ReturnType<typeof createLook>;
   readonly guard: ReturnType<typeof createRangeGuard>;
+  readonly watchContracts: ReturnType<typeof createContractWatch>;
   readonly notes: FollowState;
   readonly watching: Watching;
   readonly accounts: Accounts;
@@ -65,6 +64,8 @@ type Follower = {
   queuedAtMs: number;
   /** Whether confirmations grew since then. */
   owesQueue: boolean;
+  /** Whether transfers may be recorded that only one source has shown. */
+  mayBeAlone: boolean;
   missingSinceMs: number | null;
 };
 
@@ -82,11 +83,19 @@ export function createRangeFollower(
     reads: new Map(sources.map((one) => [one, createReads(one, most)])),
     look: createLook(coin, ctx.clock),
     guard: createRangeGuard(ctx, { coin, binding }),
+    watchContracts: createContractWatch(ctx, chain),
     notes: createFollowState(ctx, coin),
     watching: createWatching(ctx, chain),
     accounts: createAccounts(ctx, coin),
     known: new Set(),
-    ...{ begun: false, taggedAtMs: Number.NEGATIVE_INFINITY, queuedAtMs: Number.NEGATIVE_INFINITY, owesQueue: false, missingSinceMs: null },
+    ...{
+      begun: false,
+      taggedAtMs: Number.NEGATIVE_INFINITY,
+      queuedAtMs: Number.NEGATIVE_INFINITY,
+      owesQueue: false,
+      mayBeAlone: true,
+      missingSinceMs: null,
+    },
   };
   return {
     step: (signal) => step(follower, signal),
@@ -124,6 +133,7 @@ async function round(follower: Follower, signal?: AbortSignal): Promise<boolean>
     const target = await agreedTarget(voting);
     // Before anything is recorded, because that may complete payments.
     await guard.judge({ views, disagreement: null }, height);
+    await follower.watchContracts();
     return await readUp(follower, { voting, target, before, signal });
   } catch (error) {
     const disagreement = error instanceof Disagreement ? error.message : null;
@@ -237,6 +247,10 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   const named = new Map<number, Set<string>>();
   for (const found of await Promise.all(reads.map((read) => searchThrough(read, to.height, keys))))
     for (const [height, hash] of found) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  const verifier = verifierOf(voting);
+  // What one source alone showed is read again as soon as somebody vouches for it.
+  const alone = verifier !== null && follower.mayBeAlone ? await readUnverified(watching) : new Map<number, string>();
+  for (const [height, hash] of alone) if (height <= to.height) named.set(height, (named.get(height) ?? new Set()).add(hash));
   const hits = await readHits(watching, voting, { named, known });
   const nowMs = ctx.clock.monotonicMs();
   const queue = hits.length > 0 || nowMs - follower.queuedAtMs >= QUEUE_EVERY_MS;
@@ -244,6 +258,7 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   await recordRange(watching, { cursor, to, hits, progress, queue });
   if (queue) follower.queuedAtMs = nowMs;
   follower.owesQueue = !queue;
+  follower.mayBeAlone = verifier === null || alone.size > 0;
   for (const read of reads) wasRead(read, to.height);
   remember(known, hits);
 }
@@ -289,7 +304,7 @@ async function queueOwed(follower: Follower): Promise<void> {
 async function readTags(follower: Follower, voting: readonly Voting[], cursor: Anchor): Promise<void> {
   const { ctx, chain, guard } = follower;
   const nowMs = ctx.clock.monotonicMs();
-  if (nowMs - follower.taggedAtMs < TAGS_EVERY_MS && chain.network !== 'regtest') return;
+  if (nowMs - follower.taggedAtMs < TAGS_SECONDS * 1_000 && chain.network !== 'regtest') return;
   if (!(await follower.accounts.anyOpen())) return;
   const tags = await Promise.all(voting.map(({ one }) => one.source.ranges.tags()));
   follower.taggedAtMs = nowMs;
@@ -325,7 +340,7 @@ export function startRangeFollower(
 ): { stop(): Promise<void> } {
   const session = ctx.db.session();
   const follower = createRangeFollower(ctx, chain);
-  const pace = createPace(ctx, { perDay: ctx.settings.dailyRequests[chain.coin] ?? null, idleMs: Math.max(pollMs, IDLE_MS) });
+  const pace = createPace(ctx, { perDay: ctx.settings.dailyRequests[chain.coin] ?? null, idleMs: Math.max(pollMs, IDLE_SECONDS * 1_000) });
   let leading = false;
   const loop = startLoop({
     pollMs,

@@ -8,6 +8,7 @@ import { invariant } from '../core/invariant.ts';
 import { startLoop } from '../db/loop.ts';
 import { type CatchUp, catchUp } from './catch-up.ts';
 import { createGuard, type Judged } from './chain-guard.ts';
+import { createContractWatch } from './contract-watch.ts';
 import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeights, readCursor } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
@@ -36,6 +37,7 @@ export function startFollower(
   const session = ctx.db.session();
   const follower = createFollower(ctx, source);
   const guard = createGuard(ctx, source);
+  const watchContracts = createContractWatch(ctx, source);
   let leading = false;
   let hinted = false;
   const loop = startLoop({
@@ -55,7 +57,9 @@ export function startFollower(
         )[0]!.taken;
         // The guard runs first, so that what is read then completes only as far as the sources agree.
         if (!leading) return false;
-        const more = await follower.step(stopping, await guard.check());
+        const judged = await guard.check();
+        await watchContracts();
+        const more = await follower.step(stopping, judged);
         await guard.agree();
         return more;
       } catch (error) {

@@ -1,13 +1,45 @@
 /** How often a chain is read by ranges: within the requests a day that its operator allows, and slower while no payment is open. */
 import type { Context } from '../context.ts';
 import { DAY_MS } from '../core/clock.ts';
+import { type Coin, chainOf, coinsBeside } from '../core/coin.ts';
+import { ACCOUNTS_AT_ONCE, OVERLAP } from './range-reads.ts';
 
-export type Pace = ReturnType<typeof createPace>;
+/** How often a chain is read that no open payment can be paid on. */
+export const IDLE_SECONDS = 20;
+/** How often final blocks are asked for while a payment is open. */
+export const TAGS_SECONDS = 12;
+/** How often the contracts of tokens are asked, and how many requests that takes for each. */
+export const CONTRACTS_SECONDS = 300;
+const REQUESTS_PER_CONTRACT = 5;
+
+const DAY_SECONDS = DAY_MS / 1_000;
+
+export type Load = { isOpen: boolean /** Addresses that are asked about. */; accounts: number /** Blocks in one search. */; span: number };
+
+/**
+ * The requests a day to each source, without a limit: for each poll the newest block, the last anchor, and the searches; besides, final
+ * blocks and contracts. Blocks with payments add about five each.
+ */
+export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): number {
+  const { pollSeconds, blockSeconds } = chainOf(coin);
+  const seconds = isOpen ? pollSeconds : Math.max(pollSeconds, IDLE_SECONDS);
+  const blocks = Math.ceil(seconds / blockSeconds);
+  // Every block is searched twice, in one search where that is allowed to be so long.
+  const ranges = blocks + OVERLAP <= span ? 1 : 2 * Math.ceil(blocks / span);
+  const searches = ranges * Math.ceil(accounts / ACCOUNTS_AT_ONCE);
+  const tags = isOpen ? (2 * DAY_SECONDS) / TAGS_SECONDS : 0;
+  const contracts = (REQUESTS_PER_CONTRACT * coinsBeside(coin).length * DAY_SECONDS) / CONTRACTS_SECONDS;
+  return Math.ceil(((2 + searches) * DAY_SECONDS) / seconds + tags + contracts);
+}
+
+/** The fewest requests a day that still read every block. */
+export const leastPerDay = (coin: Coin, { accounts, span }: Omit<Load, 'isOpen'>): number =>
+  Math.ceil((2 * DAY_SECONDS * Math.ceil(accounts / ACCOUNTS_AT_ONCE)) / (span * chainOf(coin).blockSeconds));
 
 /** `perDay`: requests to each source; null: no limit. */
 export function createPace({ clock }: Pick<Context, 'clock'>, { perDay, idleMs }: { perDay: number | null; idleMs: number }) {
   let atMs = Number.NEGATIVE_INFINITY;
-  /** Requests that were sent earlier than the limit allows, in milliseconds. */
+  /** How long the requests that were sent last for. */
   let waitMs = 0;
   return {
     /** Whether it is time for a poll. `isOpen`: a payment is open. */

@@ -65,6 +65,25 @@ async function readBlock(voting: readonly Voting[], hash: string): Promise<Range
   throw failure ?? new ChainError('outage', `no source has block ${hash}`);
 }
 
+/** Blocks with transfers that only one source has shown, by height. */
+export async function readUnverified({ ctx, coin }: Watching): Promise<Map<number, string>> {
+  const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
+    select distinct block_height as height, block_hash as hash from transfers
+    where coin = any(${coinsBeside(coin)}::text[]) and block_height is not null and verified_by is null order by 1 limit ${HEIGHTS_AT_ONCE}`;
+  return new Map(rows.map(({ height, hash }) => [Number(height), hash]));
+}
+
+type Refuted = { paymentId: string; coin: Coin; ref: string };
+/** Transfers that one source alone showed in blocks that are verified now, and that these do not contain. */
+async function readRefuted({ ctx, coin }: Watching, verified: readonly string[], found: readonly Owned[]): Promise<Refuted[]> {
+  if (verified.length === 0) return [];
+  const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
+  const rows = await ctx.db.sql<Refuted[]>`
+    select payment_id as "paymentId", coin, ref from transfers
+    where coin = any(${coinsBeside(coin)}::text[]) and block_hash = any(${verified}::text[]) and verified_by is null`;
+  return rows.filter((row) => !refs.has(`${row.paymentId} ${row.coin} ${row.ref}`));
+}
+
 /** Everything that one round writes. */
 export type Step = { cursor: Anchor; to: Anchor; hits: readonly Hit[]; progress: ReadonlyMap<string, number>; queue: boolean };
 
@@ -94,13 +113,19 @@ export async function recordRange(watching: Watching, { cursor, to, hits, progre
   const all = sorted.flatMap(({ sightings }) => sightings);
   const strays = sorted.flatMap((one) => one.strays);
   const lost = await readLost(watching, all);
-  const ids = [...new Set([...all.map((s) => s.owner.paymentId), ...lost.ids])];
+  const verified = hits.flatMap(({ ref, verifiedBy }) => (verifiedBy === null ? [] : [ref.hash]));
+  const refuted = await readRefuted(watching, verified, all);
+  const ids = [...new Set([...all.map((s) => s.owner.paymentId), ...lost.ids, ...refuted.map((row) => row.paymentId)])];
   const recorded = await writeBounded(ctx, { coin, height: to.height, transfers: all.length }, async (tx, { atOnce, lockAndSettle }) => {
     let told: typeof strays = [];
     await lockAndSettle(tx, ids, async () => {
       told = await spares.record(tx, strays, seenAt);
       await moveUp(tx, coin, cursor, to);
       await writeProgress(tx, coin, progress);
+      if (refuted.length > 0)
+        await tx`
+          delete from transfers t using jsonb_to_recordset(${tx.json(refuted)}) as r ("paymentId" text, coin text, ref text)
+          where t.payment_id = r."paymentId" and t.coin = r.coin and t.ref = r.ref and t.verified_by is null`;
       for (const { hit, sightings } of sorted)
         await writeSightings(tx, sightings, {
           ...{ coin, seenAt, atOnce, inherited: () => null, certainThrough: null },

@@ -3,7 +3,7 @@ import { explainReport, isStale, readReports, type StoredReport } from '../chain
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '../core/coin.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
-import { explainTrouble, readGuards, readTroubles } from '../payments/chain-state.ts';
+import { explainTrouble, readGuards, readTokenHolds, readTroubles } from '../payments/chain-state.ts';
 
 export const isAlive = (): object => ({ status: 'ok' });
 
@@ -64,6 +64,7 @@ export async function readReadiness(ctx: Context): Promise<{
       const rest = `${coin}: blocks ${Math.max(1, to)} to ${from - 1} are still to be read for addresses given before`;
       (failure === null ? warnings : reasons).push(failure === null ? rest : `${rest}: ${failure}`);
     }
+    for (const { coin, hold, isBinding } of await readTokenHolds(ctx)) if (isBinding) holds.push(`${coin}: ${hold}`);
     for (const { coin: of, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
       const coin = chainCode(of);
       (binding ? holds : warnings).push(...found.map((reason) => `${coin}: ${reason}`));

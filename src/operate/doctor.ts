@@ -13,9 +13,8 @@ import { type Missing, readReadinessOfAll } from '../payments/readiness.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
 import { readSecondsSinceAttempt } from '../webhooks/health.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
-
-/** `ok` is false when the operator has to act; when `ok` is true, a `fix` is advice. */
-export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
+import { bad, type Finding, good } from './finding.ts';
+import { checkContracts, checkRanges } from './range-findings.ts';
 
 /** How many rows are listed; the rest are counted. */
 const MOST_NAMED = 20;
@@ -38,6 +37,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...checkAddress(ctx),
     ...(await checkProxies(ctx)),
     ...(await checkCoins(ctx, wallets)),
+    ...(await checkContracts(ctx)),
     ...(await checkCompletion(ctx)),
     ...(await checkPrices(ctx, wallets)),
     ...(await checkPayable(ctx, wallets)),
@@ -47,8 +47,6 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
   ];
   return { ok: findings.every((finding) => finding.ok), findings };
 }
-const good = (check: string, detail: string, advice: string | null = null): Finding => ({ check, ok: true, detail, fix: advice });
-const bad = (check: string, detail: string, fix: string): Finding => ({ check, ok: false, detail, fix });
 
 async function checkDatabase(ctx: Context): Promise<Finding[]> {
   // An unsafe server is refused at startup, but a managed one may change while Florin runs.
@@ -130,6 +128,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
     const sources = (chain && !(chain.onDemand && own.length === 0) ? chain.sources : []).filter((one) => !one.onlyLookUps);
     for (const one of sources)
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} node` : `${name} source ${one.name}`, one)));
+    findings.push(...(await checkRanges(ctx, coin, sources)));
     for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
     if (chain?.helped) findings.push(...(await checkHelp(ctx, coin)));
     // A token network without a source is not offered.

@@ -1,7 +1,8 @@
 /** What the followers and the guard recorded about each chain, as payments, readiness, metrics and operators read it. */
 import type { Context } from '../context.ts';
 import type { Doubt } from '../core/certainty.ts';
-import { COIN, type Coin, chainCode, leadingCoins } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, isCoin, leadingCoins } from '../core/coin.ts';
+import { isBinding } from '../core/guard.ts';
 import { type StoredSource, sourcesFromJson } from './stored-sources.ts';
 
 /** After this many failures at one block it is named, and operators are notified. */
@@ -98,6 +99,16 @@ export function explainTrouble({ failures, failure, failingBlock, doubt, catchUp
   if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
     found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
   return found;
+}
+
+/** Stablecoins that are held because of their contracts. `isBinding`: on a main network. */
+export async function readTokenHolds(ctx: Context): Promise<{ coin: Coin; hold: string; isBinding: boolean }[]> {
+  const rows = await ctx.db.sql<
+    { coin: string; hold: string }[]
+  >`select coin, hold from token_contracts where hold is not null order by coin`;
+  return rows.flatMap(({ coin, hold }) =>
+    isCoin(coin) && ctx.chains.has(COIN[coin].chain) ? [{ coin, hold, isBinding: isBinding(ctx.settings.networks[COIN[coin].chain]) }] : [],
+  );
 }
 
 export type GuardView = {

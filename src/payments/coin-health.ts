@@ -100,7 +100,7 @@ function whyNotYet({ phase, connected, percent, secondsLeft, from, to, read, wai
   return from === null || to === null || read === null ? null : explainCatchUp(catchUpOf({ from, to, read }));
 }
 
-export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind'; reason: string };
+export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held'; reason: string };
 /**
  * Live coins for which no address can be issued now, and why: a payment to it must be detected. An address is watched from the block
  * at which the follower of its coin started.
@@ -114,12 +114,15 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
       p.seconds_left as "secondsLeft"
     from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (coin)
       full join followers f using (coin)`;
+  const held = await sql<{ coin: string; hold: string }[]>`select coin, hold from token_contracts where hold is not null`;
   const found = new Map(rows.map((row) => [row.code, row]));
   return new Map(
     COINS.flatMap((coin): [Coin, Unreachable][] => {
       const away = (code: Unreachable['code'], reason: string): [Coin, Unreachable][] => [[coin, { code, reason }]];
       if (!ctx.chains.get(COIN[coin].chain)?.follows) return away('source_missing', 'no node is configured');
       const row = found.get(chainCode(coin));
+      const hold = held.find((one) => one.coin === coin)?.hold;
+      if (hold !== undefined) return away('token_held', hold);
       if (row?.unread === false) return row.doubt === null ? [] : away('source_behind', row.doubt);
       const working = row ? whyNotYet(row) : null;
       if (working !== null) return away('source_behind', working);

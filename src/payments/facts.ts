@@ -2,7 +2,7 @@
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
+import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
 import {
   type Decision,
   type Exception,
@@ -212,6 +212,9 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
   return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, transfers.get(row.id)!, tips));
 }
 
+/** Chains whose blocks nobody proves, so that somebody must vouch for them. */
+const BY_RANGES = CHAINS.filter((chain) => CHAIN[chain].ranges).map((chain) => CHAIN[chain].code);
+
 async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   const rows = await sql<
     {
@@ -226,6 +229,8 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       holdReason: string | null;
       unwound: boolean;
       guardReasons: string[] | null;
+      isBinding: boolean;
+      tokenHolds: Record<string, string> | null;
       agreedHash: string | null;
       agreedHeight: bigint | null;
       heldAboveUsdCents: bigint | null;
@@ -237,7 +242,8 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       t.chainlock_height as "chainlockHeight", t.proven_heights as "provenHeights", t.hold_reason as "holdReason", t.unwound,
       -- While older blocks are still being read, it is unknown what arrived in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
-      g.reasons as "guardReasons", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
+      g.reasons as "guardReasons", g.coin is not null and t.coin = any(${BY_RANGES}::text[]) as "isBinding",
+      (select jsonb_object_agg(c.coin, c.hold) from token_contracts c where c.hold is not null and c.coin = any(${coins}::text[])) as "tokenHolds", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
       g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents"
     from tips t left join chain_guard g on g.coin = t.coin and g.binding
     -- An agreement counts only while its block is part of the chain that was read.
@@ -253,6 +259,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
         safeHeight: number(row.safeHeight),
         finalizedHeight: number(row.finalizedHeight),
         chainlockHeight: number(row.chainlockHeight),
+        ...(row.isBinding && { needsVerifier: true }),
         ...(row.provenHeights && { provenHeights: row.provenHeights }),
         scannedThrough: row.scannedThrough,
         ...(row.unwound && { unwound: true }),
@@ -271,7 +278,8 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   return Object.fromEntries(
     coins.flatMap((coin): [Coin, Tip][] => {
       const tip = tips.get(chainCode(coin));
-      return tip ? [[coin, tip]] : [];
+      const hold = rows[0]?.tokenHolds?.[coin];
+      return tip ? [[coin, hold === undefined ? tip : { ...tip, holdReason: tip.holdReason ?? hold }]] : [];
     }),
   );
 }

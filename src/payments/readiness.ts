@@ -17,6 +17,7 @@ export const MISSING = [
   'source_starting',
   'source_silent',
   'source_behind',
+  'token_held',
   'price_missing',
   'plan_limit_reached',
   'completion_held',
@@ -171,6 +172,8 @@ function explain(
       return told(`The ${source} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_behind':
       return told(`The ${source} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#connect-a-node`);
+    case 'token_held':
+      return told(sentence(`it is not offered: ${about}`), DOCTOR, 'guides/stablecoins#contracts');
     case 'price_missing':
       return told(
         `There is no current ${name} price: ${about}.`,

@@ -9,6 +9,8 @@ export const word = (value: bigint | string): string =>
 /** Where the answers of `decimals()` and `paused()` are stored: in the slot named like the selector. */
 export const DECIMALS_SLOT = '0x313ce567';
 export const PAUSED_SLOT = '0x5c975abb';
+/** Where a proxy stores the contract that it runs (EIP-1967). */
+export const IMPLEMENTATION_SLOT = '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc';
 
 /**
  * A token that reports one transfer for each pair (account, amount) in its call data, and returns nothing. Shorter call data is a question,

@@ -2,15 +2,20 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { CHAIN, type Chain, COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
+import { diagnose } from '../../src/operate/doctor.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type EthProxy, startEthProxy } from '../kit/eth-proxy.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { giveWallet } from '../kit/shop.ts';
 import {
+  DECIMALS_SLOT,
   FEE_TOKEN,
   FORWARDER,
+  IMPLEMENTATION_SLOT,
   MINTING_TOKEN,
+  PAUSED_SLOT,
   putToken,
   REVERTING_TOKEN,
   tokenCode,
@@ -217,7 +222,8 @@ test('a reorganization of one block moves a payment, one of 64 blocks removes an
   await pay(POLYGON, [[removed.payment_address, 25_500_000n]]);
   await mine(POLYGON, 4);
   const done = await reach(removed.id, ({ exceptions }) => !exceptions.includes('reorged'));
-  assert.deepEqual([done.status, done.amount_received], ['completed', '25.50']);
+  const mined = done.transfers.filter((t: any) => t.block_height !== null);
+  assert.deepEqual([done.status, mined.length, mined[0].amount], ['completed', 1, '25.50']);
 });
 
 test('a provider that leaves out transfers, one that allows five blocks at once, and one that indexes late', async () => {
@@ -271,4 +277,75 @@ test('an invented transfer is not in its block, and pays nothing', async () => {
   await mine(BASE, 4);
   const part = await reach(made.id, ({ amount_received }) => amount_received !== '0.00');
   assert.deepEqual([part.amount_received, part.transfers_count], ['1.00', 1]);
+});
+
+test('a paused or upgraded contract holds its coin only; an operator releases the upgrade', async () => {
+  const { ctx } = app.app;
+  const [coin, other] = ['USDC@arbitrum', 'PYUSD@arbitrum'] as const;
+  const node = nodeOf(coin);
+  // Contracts are asked every few minutes.
+  const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
+  let skippedMs = 0;
+  Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
+  const holds = async () =>
+    (await ctx.db.sql<{ coin: string; hold: string }[]>`select coin, hold from token_contracts where hold is not null`).map(
+      (row) => row.hold,
+    );
+  const until = (pattern: RegExp | null) =>
+    eventually(
+      async () => {
+        skippedMs += 301_000;
+        await node.mine(1);
+        return holds();
+      },
+      (found) => (pattern === null ? found.length === 0 : found.length === 1 && pattern.test(found[0]!)),
+      60_000,
+    );
+  await until(null);
+  const [waiting, fine] = [await create(coin), await create(other)];
+  await node.rpc('anvil_setStorageAt', contract(coin), `0x${word(PAUSED_SLOT)}`, `0x${word(1n)}`);
+  await until(/USDC on Arbitrum is paused/);
+  const refused = await app.live.post('/v1/transactions/create', { amount: 5, currency_fiat: 'USD', crypto: 'USDC', network: 'arbitrum' });
+  assert.notEqual(refused.status, 201, refused.text);
+  for (const [of, payment] of [
+    [coin, waiting],
+    [other, fine],
+  ] as const)
+    await pay(of, [[payment.payment_address, 25_500_000n]]);
+  await mine(coin, 4);
+  await completed(fine.id);
+  const held = await reach(waiting.id, ({ status }) => status === 'processing');
+  assert.match(held.hold_reason, /is paused/);
+  await node.rpc('anvil_setStorageAt', contract(coin), `0x${word(PAUSED_SLOT)}`, `0x${word(0n)}`);
+  await until(null);
+  await completed(waiting.id);
+  const upgraded = await create(coin);
+  await node.rpc('anvil_setStorageAt', contract(coin), IMPLEMENTATION_SLOT, `0x${word(0xbeefn)}`);
+  await until(/was upgraded/);
+  await pay(coin, [[upgraded.payment_address, 25_500_000n]]);
+  await mine(coin, 4);
+  await reach(upgraded.id, ({ status, hold_reason }) => status === 'processing' && /upgraded/.test(hold_reason));
+  const { lifted } = await releaseChain(ctx, { coin, reason: 'announced by its issuer' });
+  assert.match(lifted.join(), /was upgraded/);
+  await completed(upgraded.id);
+  await until(null);
+  // Other decimals are never released.
+  await node.rpc('anvil_setStorageAt', contract(coin), `0x${word(DECIMALS_SLOT)}`, `0x${word(18n)}`);
+  await until(/has 18 decimals, but 6 are expected/);
+  await assert.rejects(releaseChain(ctx, { coin, reason: 'no' }), /not on hold/);
+  await node.rpc('anvil_setStorageAt', contract(coin), `0x${word(DECIMALS_SLOT)}`, `0x${word(6n)}`);
+  await until(null);
+});
+
+test('doctor states the requests a day, the searches that providers allow, and who vouches for a network', async () => {
+  const about = async () => (await diagnose(app.app.ctx)).findings.filter(({ check }) => check.startsWith('base '));
+  const found = await about();
+  assert.ok(found.some(({ detail }) => /payments complete when 2 providers show the same blocks/.test(detail)));
+  assert.ok(found.some(({ detail, ok }) => ok && /searches 2,000 blocks at once: about [\d,]+ requests a day/.test(detail)));
+  providers.base[1].fail = ({ method, params }) =>
+    method === 'eth_getLogs' && Number(params[0].toBlock) - Number(params[0].fromBlock) >= 5
+      ? { code: -32614, message: 'limited to a 5 range' }
+      : undefined;
+  assert.ok((await about()).some(({ detail }) => / searches 3 blocks at once/.test(detail)));
+  providers.base[1].fail = () => undefined;
 });

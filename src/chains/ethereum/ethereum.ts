@@ -14,6 +14,7 @@ import { fetchPool } from './eth-pool.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees } from './fees.ts';
+import { readContracts } from './token-contracts.ts';
 import { tokensBeside } from './token-logs.ts';
 
 /** Creates the reader of one node. It connects on demand and does not poll. */
@@ -57,6 +58,7 @@ export function createEthereumSource({
       return { ref: block.ref, scan: async (matcher) => scanOf(block, { gains: await gains.read(block, matcher), tokens, matcher }) };
     },
     fetchMempool: () => fetchPool(rpc),
+    contracts: () => readContracts(rpc, { coin: 'ETH', network }),
     txState: (txid) => readState(txid, rpc),
     finality: () => readFinality(rpc),
     transaction: (txid) => findTransaction(txid, rpc),

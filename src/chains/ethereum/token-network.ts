@@ -11,6 +11,7 @@ import { readHealth, readTaggedFinality } from './eth-health.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees } from './fees.ts';
+import { readContracts } from './token-contracts.ts';
 import { tokensBeside } from './token-logs.ts';
 import { createRangeReader } from './token-ranges.ts';
 
@@ -61,6 +62,7 @@ export function createTokenNetworkSource({
       return { ref: block.ref, scan: (matcher) => scanOf(block, { gains: [], tokens, matcher }) };
     },
     fetchMempool: async () => ({ scan: () => NOTHING_WAITS, done: () => {} }),
+    contracts: () => readContracts(rpc, { coin, network }),
     ranges: createRangeReader(rpc, { tokens }),
     txState: (txid) => readState(txid, rpc),
     finality: () => readTaggedFinality(rpc),

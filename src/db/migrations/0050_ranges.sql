@@ -17,3 +17,11 @@ create table range_reads (
 );
 -- Whether anyone waits for a network, which is then read more often.
 create index payments_open_in_coin on payments (coin) where status in ('pending', 'processing') and mode = 'live';
+-- What the contract of a token is like: the code that was accepted, the code that was seen last, and why it is held.
+create table token_contracts (
+  coin text primary key,
+  code text,
+  seen_code text not null,
+  hold text,
+  changed_at timestamptz not null default clock_timestamp()
+);

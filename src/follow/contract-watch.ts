@@ -1,0 +1,75 @@
+/** Watches the contracts of tokens: one that is paused, was upgraded or is not what the table says takes no payments until that is over. */
+import { type Chain, ChainError, type ContractState, type NamedSource } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin, coinsBeside, coinText } from '../core/coin.ts';
+import { isBinding } from '../core/guard.ts';
+import type { Tx } from '../db/db.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
+import { CONTRACTS_SECONDS } from './poll-pace.ts';
+
+/** What a contract says that keeps it from being offered; null when nothing does. `known`: the code that was accepted. */
+export function whyNotOffered({ coin, exists, decimals, paused, code }: ContractState, known: string | null): string | null {
+  if (!exists) return `there is no contract of ${coinText(coin)} at its address`;
+  if (decimals !== COIN[coin].decimals)
+    return `the contract of ${coinText(coin)} has ${decimals ?? 'unknown'} decimals, but ${COIN[coin].decimals} are expected`;
+  if (known !== null && known !== code)
+    return `the contract of ${coinText(coin)} was upgraded; an operator must check it and release the chain`;
+  return paused ? `the contract of ${coinText(coin)} is paused` : null;
+}
+
+/** Asks all sources that can tell; the first that says that something is wrong counts. Never fails because of a source. */
+export function createContractWatch(ctx: Context, chain: Pick<Chain, 'coin' | 'network' | 'sources'>): () => Promise<void> {
+  let askedAtMs = Number.NEGATIVE_INFINITY;
+  const ask = async ({ source }: NamedSource): Promise<readonly ContractState[]> => {
+    try {
+      return (await source.contracts?.()) ?? [];
+    } catch (error) {
+      if (error instanceof ChainError) return [];
+      throw error;
+    }
+  };
+  return async () => {
+    const nowMs = ctx.clock.monotonicMs();
+    if (nowMs - askedAtMs < CONTRACTS_SECONDS * 1_000) return;
+    askedAtMs = nowMs;
+    const states = (await Promise.all(chain.sources.map(ask))).flat();
+    if (states.length > 0) await ctx.db.begin((tx) => record(ctx, tx, chain, states));
+  };
+}
+
+async function record(
+  ctx: Context,
+  tx: Tx,
+  { coin: chain, network }: Pick<Chain, 'coin' | 'network'>,
+  states: readonly ContractState[],
+): Promise<void> {
+  const coins = [...new Set(states.map(({ coin }) => coin))];
+  const rows = await tx<{ coin: Coin; code: string | null; hold: string | null }[]>`
+    select coin, code, hold from token_contracts where coin = any(${coins}::text[]) for update`;
+  let lifted = false;
+  for (const coin of coins) {
+    const known = rows.find((row) => row.coin === coin);
+    const said = states.filter((state) => state.coin === coin);
+    const held = said.map((state) => ({ state, why: whyNotOffered(state, known?.code ?? null) })).find(({ why }) => why !== null);
+    const hold = held?.why ?? null;
+    const seen = held?.state.code ?? said[0]!.code;
+    if (known && known.hold === hold) continue;
+    await tx`
+      insert into token_contracts (coin, code, seen_code, hold) values (${coin}, ${said[0]!.exists ? seen : null}, ${seen}, ${hold})
+      on conflict (coin) do update set seen_code = excluded.seen_code, hold = excluded.hold, changed_at = clock_timestamp(),
+        code = coalesce(token_contracts.code, case when excluded.hold is null then excluded.seen_code end)`;
+    if (hold === null && known?.hold) lifted = true;
+    // Test networks do not have all of them.
+    if (hold !== null) ctx.log[isBinding(network) ? 'error' : 'debug']({ coin, reason: hold }, 'A stablecoin is held');
+  }
+  if (lifted) await queueProcessing(tx, { coin: chain });
+}
+
+/** An operator checked the upgraded contracts of a chain. Returns what was held. */
+export async function acceptContracts(tx: Tx, chain: Coin): Promise<string[]> {
+  const rows = await tx<{ hold: string }[]>`
+    update token_contracts t set hold = null, code = seen_code, changed_at = clock_timestamp()
+    from (select coin, hold from token_contracts where coin = any(${coinsBeside(chain)}::text[]) for update) as before
+    where t.coin = before.coin and before.hold is not null and t.code is distinct from t.seen_code returning before.hold`;
+  return rows.map(({ hold }) => hold);
+}
