@@ -37,7 +37,7 @@ export const FEE_TOKEN = tokenCode({ less: '606481049003' });
 export const REVERTING_TOKEN = tokenCode({ last: '60006000fd' });
 /** Its transfers come from nobody: PUSH1 0. */
 export const MINTING_TOKEN = tokenCode({ from: '6000' });
-/** Its transfers come from this account, whoever calls: PUSH20. */
+/** Its transfers come from this account, no matter who calls: PUSH20. */
 export const tokenFrom = (account: string): string => tokenCode({ from: `73${account.replace('0x', '').toLowerCase()}` });
 
 /** Passes call data on to the contract named by its first word, as batch contracts do. */
