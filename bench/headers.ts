@@ -56,12 +56,12 @@ const YEAR = 365 * 86_400;
 console.log('memory of a year of headers');
 for (const params of [BTC.main, LTC.main, DOGE.main, DASH.main]) {
   const count = YEAR / params.spacingSeconds;
-  const arena = createHeaderArena(Buffer.alloc(32));
+  const arena = createHeaderArena(Buffer.alloc(32), () => 1n);
   const id = Buffer.alloc(32);
   const header = Buffer.alloc(80);
   for (let i = 0; i < count; i++) {
     id.writeUInt32LE(Math.imul(i, 2_654_435_761) >>> 0);
-    arena.admit(arena.append(header, i - 1, i), id, 1n);
+    arena.admit(arena.append(header, i - 1, i), id);
   }
   console.log(`${params.coin.padEnd(5)} ${count.toFixed(0)} headers, ${(arena.bytes() / 2 ** 20).toFixed(1)} MiB`);
 }

@@ -1,5 +1,5 @@
 /**
- * Headers of one chain and its forks, in a compact form: about 110 bytes each, because Dogecoin has half a million a year. A header is
+ * Headers of one chain and its forks, in a compact form: about 100 bytes each, because Dogecoin has half a million a year. A header is
  * known by its slot, a number. Parents have lower slots than their children.
  */
 
@@ -12,18 +12,63 @@ const BITS = 40;
 const HEIGHT = 48;
 const PARENT = 52;
 const ID = 56;
-/** Work from the checkpoint up to this header: two numbers of 64 bits. */
-const WORK = 88;
-const RECORD = 104;
+const RECORD = 88;
 const RECORDS_PER_CHUNK = 4_096;
+/** The work up to every 64th header is kept, in two numbers of 64 bits behind the records of a chunk. In between, bits are added up. */
+const WORK_EVERY = 64;
+const WORK_BYTES = 16;
+const CHUNK_BYTES = RECORDS_PER_CHUNK * RECORD + (RECORDS_PER_CHUNK / WORK_EVERY) * WORK_BYTES;
 /** Slots of hashes in the index, for each header. */
 const ROOM = 2;
 const FIRST_INDEX = 8_192;
 
 export type HeaderArena = ReturnType<typeof createHeaderArena>;
 
-/** `lowestParent`: the parent of the first header, which is not kept. */
-export function createHeaderArena(lowestParent: Buffer) {
+/** The work up to each header. `workAt`: that of one header alone. */
+function createTotals({
+  chunkOf,
+  parentOf,
+  workAt,
+}: {
+  chunkOf(slot: number): Buffer;
+  parentOf(slot: number): number;
+  workAt(slot: number): bigint;
+}) {
+  /** The highest slot whose work does not count: that of the checkpoint. */
+  let uncounted = -1;
+  /** The work that was asked for last: mostly its child is next. */
+  let latest = { slot: -1, work: 0n };
+  const place = (slot: number): number => RECORDS_PER_CHUNK * RECORD + ((slot % RECORDS_PER_CHUNK) / WORK_EVERY) * WORK_BYTES;
+  const of = (slot: number): bigint => {
+    let work = 0n;
+    let known = slot;
+    for (; known > uncounted && known !== latest.slot && known % WORK_EVERY !== 0; known = parentOf(known)) work += workAt(known);
+    if (known === latest.slot) work += latest.work;
+    else if (known > uncounted) {
+      const from = place(known);
+      work += (chunkOf(known).readBigUInt64LE(from + 8) << 64n) | chunkOf(known).readBigUInt64LE(from);
+    }
+    latest = { slot, work };
+    return work;
+  };
+  return {
+    of,
+    add: (slot: number): void => {
+      const work = of(parentOf(slot)) + workAt(slot);
+      latest = { slot, work };
+      if (slot % WORK_EVERY !== 0) return;
+      chunkOf(slot).writeBigUInt64LE(BigInt.asUintN(64, work), place(slot));
+      chunkOf(slot).writeBigUInt64LE(work >> 64n, place(slot) + 8);
+    },
+    /** The work above this header counts. */
+    begin: (slot: number): void => {
+      uncounted = slot;
+    },
+  };
+}
+
+/** `lowestParent`: the parent of the first header, which is not kept. `workOfBits`: the work that a header with these bits has. */
+export function createHeaderArena(lowestParent: Buffer, workOfBits: (bits: number) => bigint) {
   const chunks: Buffer[] = [];
   let size = 0;
   /** Slots plus one, at a place given by the first bytes of their hash. */
@@ -49,6 +94,9 @@ export function createHeaderArena(lowestParent: Buffer) {
     return -1;
   };
   const parentOf = (slot: number): number => chunkOf(slot).readInt32LE(at(slot) + PARENT);
+  const bitsOf = (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + BITS);
+
+  const totals = createTotals({ chunkOf, parentOf, workAt: (slot) => workOfBits(bitsOf(slot)) });
 
   return {
     size: (): number => size,
@@ -56,11 +104,9 @@ export function createHeaderArena(lowestParent: Buffer) {
     idOf: id,
     heightOf: (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + HEIGHT),
     timeOf: (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + TIME),
-    bitsOf: (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + BITS),
-    workOf: (slot: number): bigint => {
-      const chunk = chunkOf(slot);
-      return (chunk.readBigUInt64LE(at(slot) + WORK + 8) << 64n) | chunk.readBigUInt64LE(at(slot) + WORK);
-    },
+    bitsOf,
+    /** Work from the checkpoint up to this header. */
+    workOf: totals.of,
     /** The 80 bytes. */
     headerOf: (slot: number): Buffer => {
       const chunk = chunkOf(slot);
@@ -77,8 +123,7 @@ export function createHeaderArena(lowestParent: Buffer) {
     /** Adds a header without its hash. `parent`: -1 for the first one. */
     append: (header: Buffer, parent: number, height: number): number => {
       const slot = size++;
-      if (slot % RECORDS_PER_CHUNK === 0 && chunks.length * RECORDS_PER_CHUNK === slot)
-        chunks.push(Buffer.alloc(RECORDS_PER_CHUNK * RECORD));
+      if (slot % RECORDS_PER_CHUNK === 0 && chunks.length * RECORDS_PER_CHUNK === slot) chunks.push(Buffer.alloc(CHUNK_BYTES));
       const chunk = chunkOf(slot);
       const from = at(slot);
       header.copy(chunk, from + VERSION, 0, 4);
@@ -87,12 +132,11 @@ export function createHeaderArena(lowestParent: Buffer) {
       chunk.writeInt32LE(parent, from + PARENT);
       return slot;
     },
-    /** Makes an appended header one that is found by its hash. */
-    admit: (slot: number, hash: Buffer, work: bigint): void => {
-      const chunk = chunkOf(slot);
-      hash.copy(chunk, at(slot) + ID);
-      chunk.writeBigUInt64LE(BigInt.asUintN(64, work), at(slot) + WORK);
-      chunk.writeBigUInt64LE(work >> 64n, at(slot) + WORK + 8);
+    /** Makes an appended header one that is found by its hash; its parent was admitted before. `counts`: false up to the checkpoint. */
+    admit: (slot: number, hash: Buffer, { counts = true } = {}): void => {
+      hash.copy(chunkOf(slot), at(slot) + ID);
+      if (counts) totals.add(slot);
+      else totals.begin(slot);
       if (++indexed * ROOM > index.length) {
         index = new Int32Array(index.length * 2);
         for (let other = 0; other < slot; other++) place(other);
@@ -104,6 +148,6 @@ export function createHeaderArena(lowestParent: Buffer) {
       size = to;
     },
     /** How much memory it holds. */
-    bytes: (): number => chunks.length * RECORDS_PER_CHUNK * RECORD + index.byteLength,
+    bytes: (): number => chunks.length * CHUNK_BYTES + index.byteLength,
   };
 }

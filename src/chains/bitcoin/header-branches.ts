@@ -4,6 +4,10 @@ import type { Place } from './header-rules.ts';
 
 export type Branches = {
   arena: HeaderArena;
+  /** The work that a header with these bits has. */
+  workOfBits(bits: number): bigint;
+  /** The height of the checkpoint: work counts above it. */
+  checkpointHeight: number;
   /** The parent of the lowest header. */
   lowestParent: Buffer;
   lowest: number;
@@ -13,8 +17,13 @@ export type Branches = {
   bestAt: Int32Array;
 };
 
-export const createBranches = (lowest: number, lowestParent: Buffer): Branches => ({
-  arena: createHeaderArena(lowestParent),
+export const createBranches = ({
+  lowest,
+  lowestParent,
+  ...rest
+}: Pick<Branches, 'lowest' | 'lowestParent' | 'checkpointHeight' | 'workOfBits'>): Branches => ({
+  ...rest,
+  arena: createHeaderArena(lowestParent, rest.workOfBits),
   lowestParent,
   lowest,
   best: -1,
@@ -86,13 +95,13 @@ function selectKept({ arena, best }: Branches, room: number): Uint8Array {
 export function dropForks(branches: Branches, room: number): void {
   const { arena: old, lowest } = branches;
   const kept = selectKept(branches, room);
-  const arena = createHeaderArena(branches.lowestParent);
+  const arena = createHeaderArena(branches.lowestParent, branches.workOfBits);
   const moved = new Int32Array(old.size());
   for (let slot = 0; slot < old.size(); slot++) {
     if (!kept[slot]) continue;
     const parent = old.parentOf(slot);
     moved[slot] = arena.append(old.headerOf(slot), parent < 0 ? -1 : moved[parent]!, old.heightOf(slot));
-    arena.admit(moved[slot]!, old.idOf(slot), old.workOf(slot));
+    arena.admit(moved[slot]!, old.idOf(slot), { counts: old.heightOf(slot) > branches.checkpointHeight });
   }
   branches.arena = arena;
   branches.best = moved[branches.best]!;

@@ -48,8 +48,6 @@ type State = {
   changedFrom: number | null;
 };
 
-const blockWork = ({ params, branches }: State, slot: number): bigint => workOf(branches.arena.bitsOf(slot), params.powLimit);
-
 /** Appends the headers of one step that pass all checks but that of the work. What their work must be goes to `claims`. */
 function appendStep(state: State, headers: readonly SentHeader[], parent: number, claims: WorkClaim[]): HeaderError | null {
   const { params, branches, nowSeconds } = state;
@@ -90,7 +88,7 @@ async function addStep(state: State, headers: readonly SentHeader[], links: read
       const refuse = (fault: 'work' | 'link', why: string): Step => ({ slot, count, error: new HeaderError(fault, why) });
       if (!meetsTarget(hash, claims[count]!.target)) return refuse('work', `block ${height} does not have the work that its bits claim`);
       if (!id.equals(links[count]!)) return refuse('link', `the header after block ${height} names another parent`);
-      arena.admit(first + count, id, arena.workOf(slot) + blockWork(state, first + count));
+      arena.admit(first + count, id);
       slot = first + count;
     }
   } finally {
@@ -173,17 +171,22 @@ function restoreHeaders(state: State, stored: Buffer): void {
     if (header.length < HEADER_BYTES || header.compare(arena.idOf(parent), 0, 32, 4, 36) !== 0 || linked?.equals(id) === false)
       throw new RangeError(`the stored headers do not continue block ${arena.heightOf(parent)}`);
     const slot = arena.append(header, parent, arena.heightOf(parent) + 1);
-    arena.admit(slot, id, arena.workOf(parent) + blockWork(state, slot));
+    arena.admit(slot, id);
     followBranch(branches, slot);
   }
 }
 
 /** The headers that a chain starts with: no work counts up to the checkpoint. */
 function createState(params: ProofParams, start: Start, rest: Pick<State, 'hashWork' | 'nowSeconds' | 'limits'>): State {
-  const branches = createBranches(start.height - start.headers.length + 1, start.headers[0]!.subarray(4, 36));
+  const branches = createBranches({
+    lowest: start.height - start.headers.length + 1,
+    lowestParent: start.headers[0]!.subarray(4, 36),
+    checkpointHeight: start.height,
+    workOfBits: (bits) => workOf(bits, params.powLimit),
+  });
   for (const [i, header] of start.headers.entries()) {
     const slot = branches.arena.append(header, i - 1, branches.lowest + i);
-    branches.arena.admit(slot, idOf(params, header), 0n);
+    branches.arena.admit(slot, idOf(params, header), { counts: false });
     followBranch(branches, slot);
   }
   return { params, checkpointHeight: start.height, branches, forkOf: new Map(), changedFrom: null, ...rest };
@@ -238,7 +241,7 @@ export function createHeaderChain({
     checkpointHeight: start.height,
     workAt: (height) => branches.arena.workOf(onBest(height)),
     timeAt: (height) => branches.arena.timeOf(onBest(height)),
-    blockWork: (height) => blockWork(state, onBest(height)),
+    blockWork: (height) => branches.workOfBits(branches.arena.bitsOf(onBest(height))),
   };
   /** One list of headers after another: a step leaves headers in the arena that do not count yet while their work is hashed. */
   let queue: Promise<unknown> = Promise.resolve();
