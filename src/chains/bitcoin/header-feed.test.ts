@@ -19,8 +19,8 @@ const blocks = mineHeaders(params, start, BLOCKS);
 const refAt = (height: number) => refOf(describeMined(params, height === FIRST ? start : blocks[height - FIRST - 1]!));
 const tip = refAt(FIRST + BLOCKS);
 
-/** A source whose answers wait for `answer`. */
-async function createFed({ helps }: { helps: boolean }) {
+/** A source whose answers wait for `answer`. `workMs`: how long the work of a header takes to check. */
+async function createFed({ helps, workMs = 0 }: { helps: boolean; workMs?: number }) {
   let nowMs = 0;
   let asked = 0;
   const waiting: ((take: number | ChainError) => void)[] = [];
@@ -28,7 +28,10 @@ async function createFed({ helps }: { helps: boolean }) {
   const clock = { now: () => new Date(tip.time), monotonicMs: () => nowMs };
   const headers = await createHeaderService({
     ...{ params, start: { height: start.height, headers: [start.bytes] }, db: null, clock, log },
-    hashWork: async (kind, list) => list.map((header) => workHash(kind, header)),
+    hashWork: async (kind, list) => {
+      nowMs += list.length * workMs;
+      return list.map((header) => workHash(kind, header));
+    },
   }).open();
   const feed = createHeaderFeed({
     ...{ name: 'a node', params, headers, turn: createTurn(), clock, log },
@@ -55,6 +58,10 @@ async function createFed({ helps }: { helps: boolean }) {
     pass: (ms: number) => {
       nowMs += ms;
     },
+    /** Waits until the source is asked for headers. */
+    asksFor: async () => {
+      while (waiting.length === 0) await setImmediate();
+    },
     /** Answers what was asked next, with so many headers. */
     answer: async (take: number | ChainError) => {
       while (waiting.length === 0) await setImmediate();
@@ -65,8 +72,9 @@ async function createFed({ helps }: { helps: boolean }) {
 }
 
 test('a source that is fast enough gets no help, and says how much time is left', async () => {
-  const { feed, asked, pass, answer, headers } = await createFed({ helps: true });
+  const { feed, asked, pass, answer, asksFor, headers } = await createFed({ helps: true });
   assert.deepEqual(await feed.bring(tip), { kind: 'syncing', reason: 'syncing headers 0%' });
+  await asksFor();
   pass(60_000);
   await answer(100);
   const refusal = await feed.bring(tip);
@@ -78,8 +86,9 @@ test('a source that is fast enough gets no help, and says how much time is left'
 });
 
 test('a source that would take hours asks for help, and continues above the headers that others brought', async () => {
-  const { feed, asked, pass, answer, headers, waiting } = await createFed({ helps: true });
+  const { feed, asked, pass, answer, asksFor, headers, waiting } = await createFed({ helps: true });
   await feed.bring(tip);
+  await asksFor();
   pass(14_000);
   await feed.bring(tip);
   assert.equal(asked(), 0, 'its speed is not known yet');
@@ -90,6 +99,8 @@ test('a source that would take hours asks for help, and continues above the head
   await headers.add(sent(blocks.slice(0, 300)), 'a peer');
   await answer(10);
   assert.equal(headers.tip().height, FIRST + 300);
+  // What was asked for meanwhile is known, too.
+  await answer(10);
   await answer(BLOCKS - 300);
   assert.equal(headers.tip().height, FIRST + BLOCKS, 'it was asked for the headers above those of the peer');
   assert.equal(waiting(), 0);
@@ -111,4 +122,28 @@ test('a source that lacks old headers asks for help at once; where there is none
     await answer(BLOCKS);
     assert.equal(await feed.bring(tip), null, 'it may have them again later');
   }
+});
+
+test('a source gets no help because the work takes long to check', async () => {
+  const { feed, asked, answer } = await createFed({ helps: true, workMs: 60_000 });
+  await feed.bring(tip);
+  await answer(10);
+  assert.match((await feed.bring(tip))!.reason, /, about 7 hours left$/);
+  assert.equal(asked(), 0);
+  await answer(BLOCKS - 10);
+  assert.equal(await feed.bring(tip), null);
+});
+
+test('a source that fails again and again gets help, and is read again', async () => {
+  const { feed, asked, pass, answer, asksFor } = await createFed({ helps: true });
+  for (const wanted of [0, 0, 1]) {
+    await feed.bring(tip);
+    assert.equal(asked(), wanted);
+    await asksFor();
+    pass(8_000);
+    await answer(new ChainError('outage', 'too many requests'));
+  }
+  await feed.bring(tip);
+  await answer(BLOCKS);
+  assert.equal(await feed.bring(tip), null);
 });

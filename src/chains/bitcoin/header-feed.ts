@@ -73,15 +73,32 @@ async function findCommon({ source, headers }: Feed, tip: BlockRef): Promise<num
   return checkpointHeight;
 }
 
-/** Reads everything up to a tip. `onRead`: so many headers were read. Errors: HeaderError, ChainError. */
-async function readUpTo(feed: Feed, tip: BlockRef, onRead: (count: number) => void): Promise<void> {
+/** How fast a source is: what it sent, and how long it was waited for. The time that work takes is not its fault. */
+type Pace = { read: number; waitedMs: number; waitingSinceMs: number | null };
+const waitedMs = ({ waitedMs: before, waitingSinceMs }: Pace, nowMs: number): number =>
+  before + (waitingSinceMs === null ? 0 : nowMs - waitingSinceMs);
+
+/** Reads everything up to a tip. The next headers are on their way while the work of the last ones is checked. Errors: HeaderError, ChainError. */
+async function readUpTo(feed: Feed, tip: BlockRef, pace: Pace): Promise<void> {
   const { source, headers, name, params, turn, clock } = feed;
+  const ask = (above: number): Promise<readonly Buffer[]> => {
+    const answer = above < tip.height ? source.readHeaders(above + 1, Math.min(BATCH, tip.height - above)) : Promise.resolve([]);
+    // A failure is handled where the answer is needed.
+    answer.catch(() => {});
+    return answer;
+  };
   let height = await findCommon(feed, tip);
+  let next = ask(height);
   while (height < tip.height) {
-    const found = await source.readHeaders(height + 1, Math.min(BATCH, tip.height - height));
+    // A source that fails is waited for until it answers again.
+    pace.waitingSinceMs ??= clock.monotonicMs();
+    const found = await next;
+    pace.waitedMs = waitedMs(pace, clock.monotonicMs());
+    pace.waitingSinceMs = null;
     // Its chain became shorter meanwhile.
     if (found.length === 0) return;
-    onRead(found.length);
+    pace.read += found.length;
+    next = ask(height + found.length);
     const { added } = await headers.add(
       found.map((bytes) => cutHeader(params, bytes)),
       name,
@@ -89,7 +106,12 @@ async function readUpTo(feed: Feed, tip: BlockRef, onRead: (count: number) => vo
     if (added > 0 && turn.name === name) turn.lastMs = clock.monotonicMs();
     height += found.length;
     // Somebody else brought them and more.
-    if (added === 0 && headers.tip().height > height) height = Math.max(height, await findCommon(feed, tip));
+    if (added > 0 || headers.tip().height <= height) continue;
+    const common = await findCommon(feed, tip);
+    if (common <= height) continue;
+    await next.catch(() => {});
+    height = common;
+    next = ask(height);
   }
 }
 
@@ -106,8 +128,8 @@ export type HeaderFeed = {
 
 export function createHeaderFeed(feed: Feed): HeaderFeed {
   const { headers, name, turn, clock, log, params, askHelp } = feed;
-  /** What this source brought since it was first asked for many headers. */
-  let pace: { sinceMs: number; read: number } | null = null;
+  /** What this source brought since it was last complete. */
+  let pace: Pace = { read: 0, waitedMs: 0, waitingSinceMs: null };
   /** Why it cannot bring them, however long it is given. */
   let unable: { reason: string; atMs: number } | null = null;
   let refused: { tip: string; atMs: number; refusal: Refusal } | null = null;
@@ -121,9 +143,7 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
   };
   const read = async (tip: BlockRef): Promise<Refusal | null> => {
     try {
-      await readUpTo(feed, tip, (count) => {
-        if (pace) pace.read += count;
-      });
+      await readUpTo(feed, tip, pace);
     } catch (error) {
       if (!(error instanceof HeaderError)) throw error;
       return refuse(tip, faultOf(error));
@@ -134,10 +154,8 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
   const missing = (tip: BlockRef): number => tip.height - headers.tip().height;
   /** Whether this source alone would take too long. */
   const isSlow = (tip: BlockRef): boolean => {
-    const nowMs = clock.monotonicMs();
-    pace ??= { sinceMs: nowMs, read: 0 };
-    const ownMs = nowMs - pace.sinceMs;
-    return ownMs >= MEASURED_MS && (missing(tip) * ownMs) / Math.max(pace.read, 1) > REASONABLE_MS;
+    const waited = waitedMs(pace, clock.monotonicMs());
+    return waited >= MEASURED_MS && (missing(tip) * waited) / Math.max(pace.read, 1) > REASONABLE_MS;
   };
   const secondsLeft = (tip: BlockRef): number | null => {
     const nowMs = clock.monotonicMs();
@@ -173,7 +191,7 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     bring: async (tip) => {
       if (headers.find(tip.hash)) {
         refused = null;
-        pace = null;
+        pace = { read: 0, waitedMs: 0, waitingSinceMs: null };
         unable = null;
         turn.began = null;
         return null;

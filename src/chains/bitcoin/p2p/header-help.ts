@@ -9,6 +9,8 @@ import type { SourceConnection } from '../../chain.ts';
 const CHECK_MS = 1_000;
 /** Nobody needs them any more when nobody asked for this long. */
 const QUIET_MS = 120_000;
+/** Once the headers are complete, a source that still asks for help shows something else than the peers: they cannot help it soon. */
+const AGAIN_MS = 600_000;
 
 export type HeaderHelp = {
   /** The sources of the chain need help now. */
@@ -34,6 +36,7 @@ export function createHeaderHelp({
 }): HeaderHelp {
   let current: SourceConnection | null = null;
   let askedMs = 0;
+  let notBeforeMs = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | null = null;
   let leaving: Promise<void> = Promise.resolve();
   let stopped = false;
@@ -52,8 +55,10 @@ export function createHeaderHelp({
     return leaving;
   };
   const check = (): void => {
-    if (current?.isReady()) void leave('the headers are complete');
-    else if (clock.monotonicMs() - askedMs > QUIET_MS) void leave('the sources of this chain need no help');
+    if (current?.isReady()) {
+      notBeforeMs = clock.monotonicMs() + AGAIN_MS;
+      void leave('the headers are complete');
+    } else if (clock.monotonicMs() - askedMs > QUIET_MS) void leave('the sources of this chain need no help');
   };
   const begin = async (connection: SourceConnection): Promise<void> => {
     // Those before may still write their last report.
@@ -65,7 +70,7 @@ export function createHeaderHelp({
   return {
     ask: () => {
       askedMs = clock.monotonicMs();
-      if (current || stopped) return;
+      if (current || stopped || askedMs < notBeforeMs) return;
       log.info({ coin }, 'Headers are also read from peers, because the sources of this chain cannot bring them soon');
       const connection = connect();
       current = connection;
