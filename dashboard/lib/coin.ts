@@ -2,7 +2,7 @@
  * Coins as people read them: the code of the asset, and its network unless the coin is the network's own. The service names a coin by one
  * code (`BTC`, `USDC@base`), and by `currency` and `network` where it shows a payment as its API does.
  */
-import { COIN_NAMES, type Coin, NATIVE_NETWORKS, NETWORK_NAMES } from '../generated/api.ts';
+import { COIN_KINDS, COIN_NAMES, COINS, type Coin, NATIVE_NETWORKS, NETWORK_NAMES } from '../generated/api.ts';
 
 const known = (names: Readonly<Record<string, string>>, name: string): string | undefined => names[name];
 
@@ -25,6 +25,15 @@ export function coinText(coin: string): string {
 /** "Bitcoin", "USD Coin on Base". */
 export const coinName = (coin: string, name: string = known(COIN_NAMES, coin) ?? partsOf(coin).asset): string =>
   on(name, partsOf(coin).network);
+
+/** The names of the networks on which an account has the same address. */
+export const accountNetworks = (): string[] => [
+  ...new Set(
+    COINS.filter((coin) => COIN_KINDS[coin] === 'ethereum').map(
+      (coin) => partsOf(coin).network ?? known(NETWORK_NAMES, known(NATIVE_NETWORKS, coin) ?? '') ?? coin,
+    ),
+  ),
+];
 
 /** Options of a menu. */
 export const coinOptions = (coins: readonly Coin[]): { value: Coin; label: string }[] =>

@@ -32,6 +32,8 @@ type AssetRow = {
   outlierPercent: bigint;
   /** How each source names its market in US dollars, of Kraken also in its answers. A source without one is not asked. */
   markets: Readonly<Partial<Record<Exclude<Market, 'kraken'>, string>> & { kraken?: readonly [asked: string, ...answered: string[]] }>;
+  /** Whether its issuer is authorized in the European Union under MiCA (November 2026); `unknown`: on no list that was found. */
+  mica?: 'authorized' | 'not_authorized' | 'unknown';
 };
 
 type FamilyRow = { family: string; kind: ChainKind };
@@ -146,6 +148,7 @@ const ASSET_ROWS = [
     name: 'USD Coin',
     sampleE8: 100_000_000n,
     par: 'USD',
+    mica: 'authorized',
     outlierPercent: 2n,
     // Coinbase treats one as one dollar, so it has no market.
     markets: { kraken: ['USDCUSD'], bitstamp: 'usdcusd', bitfinex: 'tUDCUSD', coingecko: 'usd-coin' },
@@ -155,6 +158,7 @@ const ASSET_ROWS = [
     name: 'Tether',
     sampleE8: 100_000_000n,
     par: 'USD',
+    mica: 'not_authorized',
     outlierPercent: 2n,
     markets: { coinbase: 'USDT-USD', kraken: ['USDTUSD', 'USDTZUSD'], bitstamp: 'usdtusd', bitfinex: 'tUSTUSD', coingecko: 'tether' },
   },
@@ -163,6 +167,7 @@ const ASSET_ROWS = [
     name: 'Euro Coin',
     sampleE8: 108_000_000n,
     par: 'EUR',
+    mica: 'authorized',
     outlierPercent: 2n,
     markets: { coinbase: 'EURC-USD', kraken: ['EURCUSD'], coingecko: 'euro-coin' },
   },
@@ -171,6 +176,7 @@ const ASSET_ROWS = [
     name: 'PayPal USD',
     sampleE8: 100_000_000n,
     par: 'USD',
+    mica: 'unknown',
     outlierPercent: 2n,
     markets: { coinbase: 'PYUSD-USD', kraken: ['PYUSDUSD'], coingecko: 'paypal-usd' },
   },
@@ -179,6 +185,7 @@ const ASSET_ROWS = [
     name: 'Dai',
     sampleE8: 100_000_000n,
     par: 'USD',
+    mica: 'not_authorized',
     outlierPercent: 2n,
     markets: { coinbase: 'DAI-USD', kraken: ['DAIUSD'], bitstamp: 'daiusd', coingecko: 'dai' },
   },

@@ -1,4 +1,5 @@
 /** The single catalog of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
+import { coinText, isCoin } from './coin.ts';
 import { FIATS } from './fiat.ts';
 
 export const PROBLEM_TYPES = [
@@ -150,7 +151,7 @@ export const PROBLEMS = {
   fiat_unsupported: bad(`{param} is not supported. Use one of ${FIATS.join(', ')}.`),
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
   coin_not_configured: bad(
-    'You cannot accept {coin} yet: there is no {coin} wallet. Add one in the dashboard under Wallets, or choose another coin.',
+    'You cannot accept {coin} yet. Add its wallet and turn it on in the dashboard under Wallets, or choose another coin.',
   ),
   test_identifier_in_live: bad(
     'payment_address takes test identifiers, which work with test keys only. Remove it: the address of a live payment comes from your wallet.',
@@ -259,6 +260,9 @@ export type ProblemDetails = Readonly<Record<string, string | number>>;
 
 type ProblemOptions = { param?: string | null; retryAfterSeconds?: number; others?: readonly Problem[]; cause?: unknown };
 
+/** Coins are named as people read them: "USDC on Base". */
+const shown = (value: unknown): string => (isCoin(value) ? coinText(value) : String(value));
+
 /** A documented failure. Throw it anywhere in a use case; the HTTP layer turns it into the error body. */
 export class Problem extends Error {
   readonly code: ProblemCode;
@@ -274,7 +278,7 @@ export class Problem extends Error {
   constructor(code: ProblemCode, details: ProblemDetails = {}, options: ProblemOptions = {}) {
     const { status, type, message } = PROBLEMS[code];
     const filled = message.replace(/\{(\w+)\}/g, (_, name: string) =>
-      String(details[name] ?? (name === 'param' ? (options.param ?? '') : `{${name}}`)),
+      shown(details[name] ?? (name === 'param' ? (options.param ?? '') : `{${name}}`)),
     );
     super(filled, { cause: options.cause });
     this.name = 'Problem';

@@ -187,7 +187,7 @@ async function createLegacy({ ctx, owner, parsed: body, claim, reply }: ReadingC
   });
   const { coin, units } = read;
   if (units < COIN[coin].dustUnits) {
-    const shown = (value: bigint) => `${formatUnits(coin, value)} ${coin}`;
+    const shown = (value: bigint) => `${formatUnits(coin, value)} ${COIN[coin].asset}`;
     throw new Problem('amount_too_small', { coin, amount: shown(units), minimum: shown(COIN[coin].dustUnits) }, { param: 'amount' });
   }
   const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);

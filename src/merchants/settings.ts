@@ -1,7 +1,7 @@
 /** Settings that a merchant changes: validated, stored and written to the audit log in one transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
-import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, isCoin, isToken, NATIVE_COINS } from '../core/coin.ts';
+import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, NATIVE_COINS } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
@@ -120,8 +120,9 @@ export async function changeOwnSettings(
       const wish = wished[i] ?? null;
       if (wish === null || wish === tier.confirmations) return [];
       if (!Number.isInteger(wish) || wish > 1_000 || tier.rule !== 'confirmations')
-        refuse('confirmations', `for ${coin} it must be a whole number of up to 1000`);
-      if (wish < tier.confirmations) refuse('confirmations', `for ${coin} it must be at least ${tier.confirmations} for this amount`);
+        refuse('confirmations', `for ${coinText(coin)} it must be a whole number of up to 1000`);
+      if (wish < tier.confirmations)
+        refuse('confirmations', `for ${coinText(coin)} it must be at least ${tier.confirmations} for this amount`);
       return [{ belowUsdCents: tier.belowUsdCents?.toString() ?? null, confirmations: wish, rule: tier.rule }];
     });
     // Tiers that follow the table lie between those that do not, so none takes the number of its neighbor.

@@ -5,7 +5,19 @@ import { deriveAddress, type Script } from '../chains/address.ts';
 import { explainReport, isStale, readReports, SYNCING_HEADERS } from '../chains/bitcoin/p2p/peer-status.ts';
 import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, chainOf, isToken, kindOf, leadingCoins, NATIVE_COINS, type Network, settingOf } from '../core/coin.ts';
+import {
+  COIN,
+  type Coin,
+  chainCode,
+  chainOf,
+  coinText,
+  isToken,
+  kindOf,
+  leadingCoins,
+  NATIVE_COINS,
+  type Network,
+  settingOf,
+} from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
@@ -459,7 +471,7 @@ async function checkStrays(ctx: Context): Promise<Finding[]> {
     from stray_deposits where claimed_at is null order by first_seen_at, coin, ref limit ${MOST_NAMED}`;
   return strays.map(({ coin, ref, walletId, merchantId, index, address, units, at }) =>
     bad(
-      `${coin} deposit`,
+      `${coinText(coin)} deposit`,
       `${formatUnits(coin, units)} came to ${address} in ${ref} (index ${index} of ${walletId}, ${merchantId}) on ${at.toISOString()}, an address that no payment uses`,
       `once you have handled it: florin deposit claim --coin ${coin} --ref ${ref}`,
     ),

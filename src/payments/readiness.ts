@@ -99,8 +99,8 @@ export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCe
     'amount_too_small',
     {
       coin,
-      amount: `${formatUsd(usdCents)} USD (${formatUnits(coin, units)} ${coin})`,
-      minimum: `${formatUnits(coin, least)} ${coin} (about ${worth} USD)`,
+      amount: `${formatUsd(usdCents)} USD (${formatUnits(coin, units)} ${COIN[coin].asset})`,
+      minimum: `${formatUnits(coin, least)} ${COIN[coin].asset} (about ${worth} USD)`,
     },
     { param: 'currency' },
   );

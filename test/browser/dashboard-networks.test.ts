@@ -45,10 +45,38 @@ test('the list, a payment with its rate, and its transfers name the network besi
   noFaults();
 });
 
+test('money on the wrong network needs attention at once, is named with its network, and is accepted with one decision', async () => {
+  const body = { amount: 25.5, currency_fiat: 'USD', crypto: TOKEN, payment_address: 'test_usdx_ethereum_wrong_network' };
+  const { json } = await app.test.post('/v1/transactions/create', body);
+  await fetch(json.payment_url);
+  await eventually(
+    async () => (await app.test.get(`/api/payment/${json.id}`)).json.exceptions.join(),
+    (exceptions) => exceptions === 'wrong_network',
+  );
+  await open('test/attention?exception=wrong_network');
+  const row = page.getByRole('row').filter({ hasText: '$25.50' });
+  await row.getByText('Wrong network').waitFor();
+  await row.getByText('On another network, on hold').waitFor();
+  await row.getByText(SECOND, { exact: true }).waitFor();
+  await row.getByText('Pending').waitFor();
+  await audit('Needs attention with money on the wrong network');
+  await row.getByRole('link', { name: '25.50' }).click();
+  await page.getByRole('button', { name: 'Accept' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('Accept 25.5 USDX on Second').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Mark as refunded' }).count(), 0, 'not while it can still be paid');
+  await dialog.getByRole('button', { name: 'Accept' }).click();
+  await eventually(
+    async () => (await app.test.get(`/api/payment/${json.id}`)).json,
+    ({ status, network }) => status === 'completed' && network === SECOND,
+  );
+  noFaults();
+});
+
 test('a stablecoin is turned on and off under Wallets, without a key of its own', async () => {
   await giveWallet(app, 'ETH');
   await open('live/wallets');
-  const usdc = page.getByRole('checkbox', { name: 'USD Coin (USDC)' });
+  const usdc = page.getByRole('checkbox', { name: 'USDC on Ethereum' });
   await usdc.waitFor();
   assert.equal(await usdc.isChecked(), false);
   await usdc.click();
@@ -57,6 +85,9 @@ test('a stablecoin is turned on and off under Wallets, without a key of its own'
   // There is no Ethereum node here, and the page says so.
   const stablecoins = page.locator('section', { has: page.getByRole('heading', { name: 'Stablecoins' }) });
   await stablecoins.getByText('No Ethereum source is connected, so payments cannot be detected.').waitFor();
+  // Facts that help to choose.
+  await stablecoins.getByText('Authorized in the EU under MiCA.').first().waitFor();
+  await stablecoins.getByText('No Base source is connected yet').first().waitFor();
   await audit('Wallets with a stablecoin');
   assert.equal(await usdc.isChecked(), true);
   await usdc.click();

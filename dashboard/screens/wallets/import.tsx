@@ -5,7 +5,7 @@ import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'rea
 import { COIN_KINDS, COINS, type Coin } from '../../generated/api.ts';
 import { readGiven } from '../../lib/account-key.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
-import { coinName } from '../../lib/coin.ts';
+import { accountNetworks, coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
@@ -284,6 +284,11 @@ function Compare({
         <div className="grid gap-3">
           <h2>Does your wallet show these addresses?</h2>
           <p className="text-sm text-soft">Open the list of receiving addresses in your wallet and compare them, character by character.</p>
+          {COIN_KINDS[coin] === 'ethereum' && (
+            <p className="text-sm text-soft">
+              You compare them only once: they are the same on {new Intl.ListFormat('en').format(accountNetworks())}.
+            </p>
+          )}
           <ol className="grid gap-2">
             {preview.addresses.map(({ path, address }) => (
               <li key={address} className="rounded-lg bg-raised px-3 py-2.5">

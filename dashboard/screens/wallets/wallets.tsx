@@ -1,17 +1,18 @@
 /** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
 
 import { type ReactNode, useState } from 'react';
-import { COIN_KINDS, type Coin } from '../../generated/api.ts';
+import type { Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
-import { Note, Tick } from '../../ui/form.tsx';
+import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
+import { Tokens } from './tokens.tsx';
 import { SCRIPT_WORDS } from './words.ts';
 
 type Wallet = Reply<'GET /:mode/wallets'>['wallets'][number];
@@ -53,7 +54,7 @@ export function Screen() {
               ))}
             <Addable wallets={data.wallets.filter(isAddable)} />
           </div>
-          {data.tokens.length > 0 && <Tokens tokens={data.tokens} hasWallet={hasTokenWallet(data.wallets)} />}
+          {data.tokens.length > 0 && <Tokens tokens={data.tokens} wallets={data.wallets} />}
           <HowChangesWork wallets={data} />
         </>
       )}
@@ -111,44 +112,6 @@ function Standing({ wallets }: { wallets: readonly Wallet[] }) {
     </Note>
   ) : (
     <Note tone="warn">You can’t take live payments right now. Each currency below shows what is missing.</Note>
-  );
-}
-
-type Token = Reply<'GET /:mode/wallets'>['tokens'][number];
-/** Tokens arrive at the addresses of the account wallet, which is one for all of their networks. */
-const hasTokenWallet = (wallets: readonly Wallet[]): boolean =>
-  wallets.some(({ currency, state }) => COIN_KINDS[currency] === 'ethereum' && state === 'active');
-
-function Tokens({ tokens, hasWallet }: { tokens: readonly Token[]; hasWallet: boolean }) {
-  const may = useMay('settings.write');
-  const act = useAct('POST /:mode/wallets/tokens', { refreshes: [['wallets']], done: 'Saved' });
-  // What was just chosen shows at once, until the reply says what is stored.
-  const on = act.isPending ? act.variables.body.tokens : tokens.filter((token) => token.on).map(({ coin }) => coin);
-  return (
-    <Card title="Stablecoins">
-      <div className="grid gap-4 p-4">
-        <p className="max-w-2xl text-sm text-soft">
-          {hasWallet
-            ? 'They arrive at the addresses of your Ethereum wallet, so they need no key of their own. Turn on the ones you want to accept.'
-            : 'They arrive at the addresses of your Ethereum wallet. Set it up before you turn one on.'}
-        </p>
-        <fieldset className="grid gap-3 sm:grid-cols-2">
-          <legend className="sr-only">Stablecoins that customers can pay with</legend>
-          {tokens.map(({ coin, name, currency, network, readiness }) => (
-            <Tick
-              key={coin}
-              label={`${name} (${currency})`}
-              hint={readiness?.missing[0]?.message ?? `On ${network}`}
-              checked={on.includes(coin)}
-              disabled={!may || (!hasWallet && !on.includes(coin))}
-              onChange={(event) =>
-                act.mutate({ body: { tokens: event.target.checked ? [...on, coin] : on.filter((one) => one !== coin) } })
-              }
-            />
-          ))}
-        </fieldset>
-      </div>
-    </Card>
   );
 }
 

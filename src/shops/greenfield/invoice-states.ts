@@ -3,7 +3,7 @@
  * knows to how the payment is now. Pure. `PaidLate` is never sent, because plugins ship goods on it.
  */
 import type { Coin } from '../../core/coin.ts';
-import type { Decision, Exception, PaymentStatus } from '../../core/payment.ts';
+import { type Decision, type Exception, hasWrongCoin, type PaymentStatus } from '../../core/payment.ts';
 
 export const INVOICE_STATUSES = ['New', 'Processing', 'Settled', 'Expired', 'Invalid'] as const;
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number];
@@ -34,7 +34,7 @@ export function invoiceState(payment: Standing): InvoiceState {
     case 'expired':
     case 'failed':
       // Money that waits for the merchant. `PaidPartial` until it is accepted: on `PaidLate`, shops deliver.
-      if (has('late')) return { status: 'Expired', additionalStatus: 'PaidPartial' };
+      if (has('late') || hasWrongCoin(payment.exceptions)) return { status: 'Expired', additionalStatus: 'PaidPartial' };
       if (decided(payment) === 'reject') return { status: 'Invalid', additionalStatus: 'Marked' };
       if (has('underpaid')) return { status: 'Expired', additionalStatus: 'PaidPartial' };
       return { status: payment.status === 'expired' ? 'Expired' : 'Invalid', additionalStatus: 'None' };

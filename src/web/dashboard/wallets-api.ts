@@ -1,8 +1,8 @@
 /** Wallets: a card for each coin, the import of account keys, and scheduled changes. Live mode only: test mode needs none. */
 import Type from 'typebox';
 import type { Context } from '../../context.ts';
-import { COIN, COINS, type Coin, chainOf, contractOf, isToken, NATIVE_COINS, NETWORKS } from '../../core/coin.ts';
-import { formatUnits } from '../../core/money.ts';
+import { ASSET, COIN, COINS, type Coin, chainOf, contractOf, isToken, NATIVE_COINS, NETWORKS } from '../../core/coin.ts';
+import { formatUnits, formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
@@ -67,6 +67,12 @@ const TokenCard = Type.Object({
   name: PlainText,
   network: PlainText,
   on: Type.Boolean(),
+  /** Whether a source is connected that shows payments on its network. */
+  connected: Type.Boolean(),
+  /** What customers usually pay its network for a transfer. */
+  usual_fee_usd: Nullable(PlainText),
+  /** Whether its issuer is authorized in the European Union; null for what MiCA does not ask that of. */
+  mica: Nullable(literals(['authorized', 'not_authorized', 'unknown'] as const)),
   /** Null while it is off. */
   readiness: Nullable(Readiness),
 });
@@ -143,8 +149,14 @@ export const WALLETS: readonly Route[] = [
         tokens: tokensFor(call.ctx).map((coin) => {
           const ready = readiness.find((one) => one.coin === coin);
           const { asset, name } = COIN[coin];
-          const { name: network } = chainOf(coin);
-          return { coin, currency: asset, name, network, on: ready !== undefined, readiness: ready ? readinessBody(ready) : null };
+          const { name: network, chain, usualFeeCents } = chainOf(coin);
+          return {
+            ...{ coin, currency: asset, name, network, on: ready !== undefined },
+            connected: call.ctx.chains.get(chain)?.follows ?? false,
+            usual_fee_usd: usualFeeCents === undefined ? null : formatUsd(BigInt(usualFeeCents)),
+            mica: ASSET[asset].mica ?? null,
+            readiness: ready ? readinessBody(ready) : null,
+          };
         }),
       };
     },
