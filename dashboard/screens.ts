@@ -46,6 +46,13 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/links/links.tsx'),
   },
   {
+    path: 'shops',
+    nav: { label: 'Shops', icon: 'shop', group: 'Developers' },
+    action: 'keys.read',
+    load: () => import('./screens/shops/shops.tsx'),
+  },
+  { path: 'shops/authorize', action: 'keys.read', load: () => import('./screens/shops/authorize.tsx') },
+  {
     path: 'wallets',
     nav: { label: 'Wallets', icon: 'wallet', group: 'Business' },
     action: 'wallets.read',

@@ -1985,6 +1985,78 @@ export type Api = {
       success: boolean;
     };
   };
+  'GET /:mode/shops': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        name: string;
+        platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'other';
+        hint: string;
+        site: string | null;
+        can_refund: boolean;
+        created_by: string | null;
+        created_at: string;
+        last_used_at: string | null;
+      }[];
+      url: string;
+      store_id: string;
+      on_plan: boolean;
+    };
+  };
+  'POST /:mode/shops': {
+    query: undefined;
+    body: {
+      platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart';
+      name: string;
+    };
+    reply: {
+      success: boolean;
+      api_key: string;
+      store_id: string;
+      url: string;
+    };
+  };
+  'POST /:mode/shops/asked': {
+    query: undefined;
+    body: {
+      ask: string;
+    };
+    reply: {
+      success: boolean;
+      name: string;
+      site: string | null;
+      permissions: string[];
+      unknown: string[];
+      business: string;
+      on_plan: boolean;
+    };
+  };
+  'POST /:mode/shops/pair': {
+    query: undefined;
+    body: {
+      ask: string;
+    };
+    reply: {
+      success: boolean;
+      api_key: string;
+      store_id: string;
+      url: string;
+      redirect: string | null;
+      user_id: string;
+      permissions: string[];
+    };
+  };
+  'POST /:mode/shops/:id/disconnect': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
   'GET /:mode/team': {
     query: undefined;
     body: undefined;

@@ -17,5 +17,6 @@ export function coinOfMethod(text: string): Coin | null {
 /** The coins that a payer of a store could choose. */
 export async function offeredCoins(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<readonly Coin[]> {
   const { settings, walletCoins } = await getMerchant(ctx, { merchantId });
-  return COINS.filter((coin) => isOffered(settings, coin) && (mode === 'test' || walletCoins.includes(coin)));
+  const isReceivable = (coin: Coin): boolean => walletCoins.includes(coin) && ctx.chains.has(COIN[coin].chain);
+  return COINS.filter((coin) => isOffered(settings, coin) && (mode === 'test' || isReceivable(coin)));
 }

@@ -19,7 +19,25 @@ let parentOrigin = '';
 const post = (type: string, more: object = {}): void => {
   if (parentOrigin) window.parent.postMessage({ type: `florin.${type}`, id, ...more }, parentOrigin);
 };
+/** In a frame that the plugin of a shop opened: its words for the status. The page's policy says which sites may frame it. */
+const isModal = framed && new URL(location.href).searchParams.get('view') === 'modal';
+const INVOICE: Readonly<Record<string, string>> = {
+  pending: 'New',
+  processing: 'Processing',
+  completed: 'Settled',
+  expired: 'Expired',
+  failed: 'Invalid',
+  cancelled: 'Invalid',
+};
+let invoiceStatus = '';
+const reportInvoice = (): void => {
+  const status = INVOICE[main().dataset.status ?? ''] ?? 'New';
+  if (!isModal || status === invoiceStatus) return;
+  invoiceStatus = status;
+  window.parent.postMessage({ invoiceId: id, status }, '*');
+};
 const report = (): void => {
+  reportInvoice();
   // Reading a height forces a layout.
   if (!parentOrigin) return;
   post('status', { status: main().dataset.status, state: main().dataset.state });
@@ -35,7 +53,9 @@ if (framed) {
     report();
   });
   addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') post('close');
+    if (event.key !== 'Escape') return;
+    post('close');
+    if (isModal) window.parent.postMessage('close', '*');
   });
   new ResizeObserver(() => post('resize', { height: document.documentElement.scrollHeight })).observe(body);
 }
@@ -409,5 +429,6 @@ if (id && 'live' in body.dataset) {
   addEventListener('online', () => void poll());
 }
 setInterval(tick, 250);
+if (isModal) window.parent.postMessage('loaded', '*');
 settle();
 dispatchEvent(new Event('eip6963:requestProvider'));

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { type Packed, readPacked, sendPacked } from '../../http/encoding.ts';
 import { findSetup } from '../../merchants/merchants.ts';
+import { readPairing } from '../../shops/pairing.ts';
 import { BuildToolsMissing } from '../build-tools.ts';
 import { html } from '../html.ts';
 import { sendPlain } from '../plain.ts';
@@ -24,6 +25,13 @@ const CSP =
  * support a nonce. Its scripts are served like all other files, and it may not contact other hosts.
  */
 const REFERENCE_CSP = CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'");
+
+/** The page that connects a shop also sends a form there, and nowhere else. */
+function policyFor({ url }: FastifyRequest): string {
+  const ask = /^\/dashboard\/(?:live|test)\/shops\/authorize\?(?:.*&)?ask=([\w-]+)/.exec(url)?.[1];
+  const origin = ask === undefined ? null : readPairing(ask).origin;
+  return origin === null ? CSP : CSP.replace("form-action 'self'", `form-action 'self' ${origin}`);
+}
 
 const HEADERS = {
   'referrer-policy': 'same-origin',
@@ -131,8 +139,9 @@ export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }:
     const links = root === null ? [] : await screenFiles(root, data?.signed_in === false ? '/dashboard/sign-in' : request.url);
     if (links.length > 0) reply.header('link', links.map((link) => `</dashboard/${link}>; rel=modulepreload`).join(', '));
     const file = root === null ? null : await files.load(root, 'index.html');
-    if (file === null || data === null) return page(request, reply, { name: 'index.html', csp: CSP });
-    reply.headers({ ...HEADERS, 'content-security-policy': CSP, 'content-type': file.type, 'cache-control': 'no-store' });
+    const csp = policyFor(request);
+    if (file === null || data === null) return page(request, reply, { name: 'index.html', csp });
+    reply.headers({ ...HEADERS, 'content-security-policy': csp, 'content-type': file.type, 'cache-control': 'no-store' });
     return reply.send(file.packed.plain.toString().replace('</body>', () => `${dataBlock(data)}</body>`));
   };
   app.get('/dashboard', { exposeHeadRoute: false }, appPage);

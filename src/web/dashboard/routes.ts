@@ -15,6 +15,7 @@ import { REQUESTS } from './requests-api.ts';
 import type { Route } from './route.ts';
 import { SECURITY } from './security-api.ts';
 import { SETTINGS } from './settings-api.ts';
+import { SHOPS } from './shops-api.ts';
 import { TEAM } from './team-api.ts';
 import { USAGE } from './usage-api.ts';
 import { WALLETS } from './wallets-api.ts';
@@ -33,6 +34,7 @@ export const DASHBOARD_ROUTES: readonly Route[] = [
   ...REPORTS,
   ...SECURITY,
   ...SETTINGS,
+  ...SHOPS,
   ...TEAM,
   ...USAGE,
   ...WALLETS,

@@ -1,0 +1,127 @@
+/** The page that the plugin of a shop opens: a member lets the shop connect, and the browser takes the key there. */
+import { useEffect, useRef, useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useAct, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Segments } from '../../ui/form.tsx';
+import { Card, ErrorCard, Skeleton } from '../../ui/states.tsx';
+import { ShowShopKey } from './connect.tsx';
+
+type Asked = Reply<'POST /:mode/shops/asked'>;
+type Paired = Reply<'POST /:mode/shops/pair'>;
+
+/** In the order in which they are shown. */
+const MAY = [
+  ['cancreateinvoice', 'Create payments'],
+  ['canviewinvoices', 'See the payments that it created'],
+  ['canmodifyinvoices', 'Cancel its payments, and accept or reject money that arrived late'],
+  ['canviewstoresettings', 'See the name of your business and the coins you accept'],
+  ['canmodifywebhooks', 'Be notified about its payments'],
+  ['pullpayments', 'Ask you to refund a customer. You send refunds yourself.'],
+] as const;
+
+export function Screen() {
+  useTitle('Connect a shop');
+  const mode = useMode();
+  const { filters } = useFilters(['ask']);
+  const mayManage = useMay('keys.manage');
+  const read = useAct('POST /:mode/shops/asked', { quiet: true });
+  const pair = useAct('POST /:mode/shops/pair', { quiet: true });
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const [paired, setPaired] = useState<Paired | null>(null);
+  const begin = useRef(read.mutate);
+  useEffect(() => begin.current({ body: { ask: filters.ask } }, { onSuccess: setAsked }), [filters.ask]);
+  if (read.error) return <ErrorCard error={read.error} />;
+  if (asked === null) return <Skeleton lines={6} />;
+  const possible = asked.unknown.length === 0 && asked.permissions.length > 0;
+  return (
+    <div className="mx-auto grid w-full max-w-xl gap-5">
+      <h1>Connect a shop</h1>
+      <Card>
+        <div className="grid gap-4 p-5">
+          <p>
+            <strong className="font-medium">{asked.name}</strong>
+            {asked.site !== null && (
+              <>
+                {' '}
+                at <strong className="font-medium break-all">{asked.site}</strong>
+              </>
+            )}{' '}
+            wants to take payments for <strong className="font-medium">{asked.business}</strong>.
+          </p>
+          <Segments
+            label="Mode"
+            value={mode}
+            options={[
+              { value: 'live', label: 'Live' },
+              { value: 'test', label: 'Test' },
+            ]}
+            onChange={(chosen) => location.assign(`/dashboard/${chosen}/shops/authorize?ask=${filters.ask}`)}
+          />
+          <p className="text-sm text-soft">
+            {mode === 'test' ? 'Test payments move no money.' : 'Customers of this shop pay with real money.'}
+          </p>
+          {possible ? (
+            <div className="grid gap-1.5 text-sm">
+              <span className="font-medium">The shop can</span>
+              <ul className="grid list-disc gap-1 pl-5">
+                {MAY.filter(([name]) => asked.permissions.some((permission) => permission.endsWith(name))).map(([name, words]) => (
+                  <li key={name}>{words}</li>
+                ))}
+              </ul>
+              <p className="text-soft">It can’t move money, see other payments or change your settings.</p>
+            </div>
+          ) : (
+            <p role="alert" className="text-sm text-bad">
+              {asked.unknown.length > 0
+                ? `This plugin asks for permissions that Florin doesn’t have: ${asked.unknown.join(', ')}.`
+                : 'The link of this plugin is not complete. Start again in the settings of your shop.'}
+            </p>
+          )}
+          {!asked.on_plan && (
+            <p role="alert" className="text-sm text-bad">
+              Your plan doesn’t include webhooks, so the shop wouldn’t be notified about payments. Ask your operator to change the plan
+              first.
+            </p>
+          )}
+          {pair.error && (
+            <p role="alert" className="text-sm text-bad">
+              {pair.error.message}
+            </p>
+          )}
+          {mayManage ? (
+            <Button
+              look="main"
+              busy={pair.isPending}
+              disabled={!possible}
+              onClick={() => pair.mutate({ body: { ask: filters.ask } }, { onSuccess: setPaired })}
+            >
+              {asked.site === null ? 'Create key' : 'Connect'}
+            </Button>
+          ) : (
+            <p className="text-sm">Ask an owner, admin or developer of your team to connect the shop.</p>
+          )}
+        </div>
+      </Card>
+      {paired !== null && <Handover paired={paired} />}
+    </div>
+  );
+}
+
+/** Sends the key to the shop in a form, or shows it when the plugin named no address. */
+function Handover({ paired }: { paired: Paired }) {
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => form.current?.submit(), []);
+  if (paired.redirect === null)
+    return <ShowShopKey made={paired} platform={null} onClose={() => location.assign(location.pathname.replace('/authorize', ''))} />;
+  return (
+    <form ref={form} method="post" action={paired.redirect} className="grid gap-2">
+      <input type="hidden" name="apiKey" value={paired.api_key} />
+      <input type="hidden" name="userId" value={paired.user_id} />
+      {paired.permissions.map((permission) => (
+        <input key={permission} type="hidden" name="permissions[]" value={permission} />
+      ))}
+      <Button type="submit">Continue to the shop</Button>
+    </form>
+  );
+}

@@ -1,0 +1,102 @@
+/** Dialogs of connected shops: a new key with where to enter it, and disconnecting. */
+import { type FormEvent, useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useAct, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Choice } from '../../ui/form.tsx';
+import { CONNECTABLE, type Connectable, PLATFORM_STEPS, PLATFORM_WORDS, type Shop } from './platforms.ts';
+
+type Made = Reply<'POST /:mode/shops'>;
+
+export function ConnectShop({ onClose }: { onClose: () => void }) {
+  const mode = useMode();
+  const [platform, setPlatform] = useState<Connectable>('woocommerce');
+  const [name, setName] = useState('');
+  const [made, setMade] = useState<Made | null>(null);
+  const connect = useAct('POST /:mode/shops', { refreshes: [['shops']] });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    connect.mutate({ body: { platform, name: name.trim() } }, { onSuccess: setMade });
+  };
+  if (made !== null) return <ShowShopKey made={made} platform={platform} onClose={onClose} />;
+  return (
+    <Dialog open onClose={onClose} title={mode === 'test' ? 'Connect a shop in test mode' : 'Connect a shop'}>
+      <form onSubmit={submit} className="grid gap-4">
+        <p className="text-sm text-soft">
+          Many plugins can connect without this step: enter this address as the address of BTCPay Server and choose “Generate API key”.
+        </p>
+        <Choice
+          label="Platform"
+          hint={PLATFORM_STEPS[platform]}
+          options={CONNECTABLE.map((value) => ({ value, label: PLATFORM_WORDS[value] }))}
+          value={platform}
+          onChange={(event) => setPlatform(CONNECTABLE.find((known) => known === event.target.value) ?? 'woocommerce')}
+        />
+        <Field
+          label="Name"
+          hint="Such as the address of your shop."
+          maxLength={60}
+          required
+          pattern=".*\S.*"
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+        />
+        <Foot onBack={onClose}>
+          <Button type="submit" look="main" busy={connect.isPending}>
+            Create key
+          </Button>
+        </Foot>
+      </form>
+    </Dialog>
+  );
+}
+
+export function ShowShopKey({ made, platform, onClose }: { made: Made; platform: Connectable | null; onClose: () => void }) {
+  return (
+    <Dialog open onClose={onClose} title="Enter this in your shop">
+      {platform !== null && <p className="text-sm text-soft">{PLATFORM_STEPS[platform]}</p>}
+      <div className="grid gap-3 text-sm">
+        <div className="grid gap-1">
+          <span className="font-medium">Address of BTCPay Server</span>
+          <Code text={made.url} label="Copy the address" />
+        </div>
+        <div className="grid gap-1">
+          <span className="font-medium">API key</span>
+          <Code text={made.api_key} label="Copy the API key" />
+        </div>
+        <div className="grid gap-1">
+          <span className="font-medium">Store ID</span>
+          <Code text={made.store_id} label="Copy the store ID" />
+        </div>
+      </div>
+      <p className="text-sm text-soft">Copy the key now: you won’t see it again.</p>
+      <Button look="main" onClick={onClose}>
+        Done
+      </Button>
+    </Dialog>
+  );
+}
+
+export function Disconnect({ shop, onClose }: { shop: Shop; onClose: () => void }) {
+  const end = useAct('POST /:mode/shops/:id/disconnect', { refreshes: [['shops']], done: 'Shop disconnected.' });
+  return (
+    <Dialog open onClose={onClose} title={`Disconnect ${shop.name}?`}>
+      <p className="text-sm text-soft">
+        Its key stops working within a second, so the shop can’t create payments anymore. Payments that it created stay, and the shop is
+        still notified about them.
+      </p>
+      <Foot onBack={onClose}>
+        <Button
+          look="danger"
+          busy={end.isPending}
+          onClick={() => end.mutate({ params: { id: shop.id }, body: {} }, { onSuccess: onClose })}
+        >
+          Disconnect
+        </Button>
+      </Foot>
+    </Dialog>
+  );
+}

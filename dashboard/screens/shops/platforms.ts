@@ -1,0 +1,22 @@
+/** The shops that connect through BTCPay's plugins, and where each asks for the key. */
+import type { Reply } from '../../lib/api.ts';
+
+export type Shop = Reply<'GET /:mode/shops'>['data'][number];
+
+export const PLATFORM_WORDS = {
+  woocommerce: 'WooCommerce',
+  prestashop: 'PrestaShop',
+  magento: 'Magento 2',
+  opencart: 'OpenCart',
+  other: 'Other',
+} as const;
+
+export const PLATFORM_STEPS = {
+  woocommerce: 'Install “BTCPay for WooCommerce V2”. Then open WooCommerce → Settings → BTCPay Settings.',
+  prestashop: 'Install the BTCPay module. Then open Modules → BTCPay → Configure.',
+  magento: 'Install BTCPay’s extension. Then open Stores → Configuration → Sales → Payment methods → BTCPay Server.',
+  opencart: 'Install BTCPay’s extension. Then open Extensions → Payments → BTCPay → Edit.',
+} as const;
+
+export type Connectable = keyof typeof PLATFORM_STEPS;
+export const CONNECTABLE = Object.keys(PLATFORM_STEPS) as Connectable[];

@@ -1,0 +1,101 @@
+/** Connected shops, and how to connect one. */
+import { lazy, Suspense, useState } from 'react';
+import { useApi, useMay, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card, Empty, Pending } from '../../ui/states.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/values.tsx';
+import { PLATFORM_WORDS, type Shop } from './platforms.ts';
+
+const ConnectShop = lazy(() => import('./connect.tsx').then((module) => ({ default: module.ConnectShop })));
+const Disconnect = lazy(() => import('./connect.tsx').then((module) => ({ default: module.Disconnect })));
+
+export function Screen() {
+  useTitle('Shops');
+  const mayManage = useMay('keys.manage');
+  const shops = useApi('GET /:mode/shops', ['shops'], {});
+  const [connecting, setConnecting] = useState(false);
+  const [ending, setEnding] = useState<Shop | null>(null);
+  const rows = shops.data?.data ?? [];
+  const connect = mayManage && (
+    <Button look="main" onClick={() => setConnecting(true)}>
+      Connect a shop
+    </Button>
+  );
+  return (
+    <div className="grid gap-5">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <h1>Shops</h1>
+        {rows.length > 0 && connect}
+      </div>
+      {!shops.data ? (
+        <Card>
+          <Pending of={shops} />
+        </Card>
+      ) : rows.length === 0 ? (
+        <Card>
+          <Empty title="No connected shops yet">
+            <div className="grid justify-items-center gap-4">
+              <p>BTCPay’s plugins for WooCommerce, PrestaShop, Magento and OpenCart work with Florin. Connect yours with one key.</p>
+              {connect}
+            </div>
+          </Empty>
+        </Card>
+      ) : (
+        <Card title="Connected shops">
+          <Table label="Connected shops" columns={columnsOf(mayManage, setEnding)} rows={rows} />
+        </Card>
+      )}
+      {shops.data && !shops.data.on_plan && (
+        <p className="text-sm text-soft">Your plan doesn’t include webhooks, so plugins can’t be notified about payments.</p>
+      )}
+      <Suspense>
+        {connecting && <ConnectShop onClose={() => setConnecting(false)} />}
+        {ending && <Disconnect shop={ending} onClose={() => setEnding(null)} />}
+      </Suspense>
+    </div>
+  );
+}
+
+const columnsOf = (mayManage: boolean, onEnd: (shop: Shop) => void): Column<Shop>[] => [
+  {
+    name: 'Shop',
+    phone: 'title',
+    cell: (shop) => (
+      <span className="grid">
+        <span className="font-medium break-words">{shop.name}</span>
+        <span className="text-xs text-soft">{PLATFORM_WORDS[shop.platform]}</span>
+      </span>
+    ),
+  },
+  { name: 'Key', phone: 'corner', cell: (shop) => <code className="text-xs whitespace-nowrap">{shop.hint}</code> },
+  {
+    name: 'Site',
+    cell: (shop) => (shop.site === null ? <span className="text-soft">Not known</span> : <span className="break-all">{shop.site}</span>),
+  },
+  {
+    name: 'Connected',
+    cell: (shop) => (
+      <span className="grid max-sm:justify-items-end">
+        <Time at={shop.created_at} />
+        <span className="text-xs text-soft">by {shop.created_by ?? 'the operator'}</span>
+      </span>
+    ),
+  },
+  {
+    name: 'Last used',
+    cell: (shop) => (shop.last_used_at === null ? <span className="text-soft">Never</span> : <Time at={shop.last_used_at} />),
+  },
+  ...(mayManage
+    ? [
+        {
+          name: 'Action',
+          cell: (shop: Shop) => (
+            <Button onClick={() => onEnd(shop)} aria-label={`Disconnect ${shop.name}`}>
+              Disconnect
+            </Button>
+          ),
+        },
+      ]
+    : []),
+];

@@ -1,0 +1,130 @@
+/** Connected shops: the list, keys that are entered by hand, pairing by the plugin of a shop, disconnecting. */
+import Type from 'typebox';
+import { Problem } from '../../core/problem.ts';
+import { literals } from '../../http/schema-fields.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
+import { writeAudit } from '../../people/members.ts';
+import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
+import { platformOf, readPairing } from '../../shops/pairing.ts';
+import { PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
+import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
+import { Done, Instant, Nullable, PlainText } from './fields.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+
+const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
+const Platform = literals(PLATFORMS);
+const Ask = Type.String({ maxLength: 6_000 });
+const Item = Type.Object({
+  id: PlainText,
+  name: PlainText,
+  platform: literals([...PLATFORMS, 'other'] as const),
+  hint: PlainText,
+  site: Nullable(PlainText),
+  can_refund: Type.Boolean(),
+  created_by: Nullable(PlainText),
+  created_at: Instant,
+  last_used_at: Nullable(Instant),
+});
+const item = (shop: ListedShop) => ({
+  ...{ id: shop.id, name: shop.name, platform: shop.platform, hint: shop.hint, site: shop.origin, created_by: shop.createdBy },
+  can_refund: shop.permissions.some((permission) => permission.endsWith('pullpayments')),
+  created_at: shop.createdAt.toISOString(),
+  last_used_at: shop.lastUsedAt?.toISOString() ?? null,
+});
+/** The only replies that contain the key. */
+const Connected = Type.Object({ success: Type.Boolean(), api_key: PlainText, store_id: PlainText, url: PlainText });
+const Paired = Type.Object({
+  ...Connected.properties,
+  redirect: Nullable(PlainText),
+  user_id: PlainText,
+  permissions: Type.Array(PlainText),
+});
+
+async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'permissions'> & { origin?: string | null }) {
+  const { userId: actorId, name: createdBy } = call.actor;
+  const made = await call.ctx.db.begin(async (tx) => {
+    const connected = await connectShop(call.ctx, tx, { ...ownerOf(call), ...shop, createdBy, actorId });
+    const after = { name: shop.name, platform: shop.platform, site: shop.origin ?? null, permissions: shop.permissions };
+    await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: connected.shopId, after });
+    return connected;
+  });
+  return { success: true, api_key: made.apiKey, store_id: made.storeId, url: greenfieldUrl(call.ctx) };
+}
+
+export const SHOPS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/shops',
+    action: 'keys.read',
+    reply: Type.Object({ success: Type.Boolean(), data: Type.Array(Item), url: PlainText, store_id: PlainText, on_plan: Type.Boolean() }),
+    handle: async (call) => {
+      const [shops, { plan }] = await Promise.all([listShops(call.ctx, ownerOf(call)), getMerchant(call.ctx, ownerOf(call))]);
+      const on_plan = call.ctx.settings.plans[plan].webhooks;
+      return { success: true, data: shops.map(item), url: greenfieldUrl(call.ctx), store_id: storeIdOf(ownerOf(call)), on_plan };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shops',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({ platform: Platform, name: Name }),
+    reply: Connected,
+    handle: (call) => {
+      const platform = PLATFORMS.find((known) => known === call.body.platform)!;
+      return connect(call, { platform, name: call.body.name, permissions: PLATFORM_PERMISSIONS[platform] });
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shops/asked',
+    action: 'keys.read',
+    body: Type.Object({ ask: Ask }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      name: PlainText,
+      site: Nullable(PlainText),
+      permissions: Type.Array(PlainText),
+      unknown: Type.Array(PlainText),
+      business: PlainText,
+      on_plan: Type.Boolean(),
+    }),
+    handle: async (call) => {
+      const { name, origin: site, permissions, unknown } = readPairing(call.body.ask);
+      const merchant = await getMerchant(call.ctx, ownerOf(call));
+      const on_plan = call.ctx.settings.plans[merchant.plan].webhooks;
+      return { success: true, name, site, permissions, unknown, business: merchant.name, on_plan };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shops/pair',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({ ask: Ask }),
+    reply: Paired,
+    handle: async (call) => {
+      const { name, redirect, origin, permissions, unknown } = readPairing(call.body.ask);
+      const reason = unknown.length > 0 ? `Florin does not have ${unknown.join(', ')}` : 'it names no permissions';
+      if (unknown.length > 0 || permissions.length === 0) throw new Problem('parameter_invalid', { reason }, { param: 'permissions' });
+      const made = await connect(call, { platform: platformOf(permissions), name, permissions, origin });
+      const named = permissions.map((permission) => `${permission}:${made.store_id}`);
+      return { ...made, redirect, user_id: call.actor.userId, permissions: named };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shops/:id/disconnect',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({}),
+    reply: Done,
+    handle: async (call) => {
+      await call.ctx.db.begin(async (tx) => {
+        const before = await disconnectShop(tx, { ...ownerOf(call), shopId: call.params.id });
+        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.disconnected', object: call.params.id, before });
+      });
+      return { success: true };
+    },
+  }),
+];

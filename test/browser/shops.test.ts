@@ -1,0 +1,136 @@
+/** Shops in a real browser: a plugin is paired in the dashboard, its shop takes a payment in a frame, and it is disconnected. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
+import { eventually } from '../kit/app.ts';
+import { openTab } from '../kit/browser.ts';
+import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { readShopFile, shopClient } from '../kit/shop-flows.ts';
+
+const dashboard = await startDashboard();
+const { app, page, tab } = dashboard;
+
+/** The shop: takes the form of the pairing, and serves the page of its checkout. */
+const posted: URLSearchParams[] = [];
+let checkout = '';
+const shop = createServer(async (request, reply) => {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part as Buffer);
+  if (request.method === 'POST') posted.push(new URLSearchParams(Buffer.concat(parts).toString()));
+  reply.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
+  reply.end(
+    `<!doctype html><html lang="en"><head><title>Shop</title><link rel="icon" href="data:,"></head><body><h1>Shop</h1>${request.url === '/checkout' ? checkout : ''}</body></html>`,
+  );
+});
+await new Promise<void>((resolve) => shop.listen(0, '127.0.0.1', resolve));
+const origin = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
+after(() => {
+  shop.close();
+  shop.closeAllConnections();
+});
+
+test('a plugin asks for its key: a member chooses the mode and agrees, and the browser takes the key to the shop', async () => {
+  const asked = readShopFile('authorize').get.replace(
+    /redirect=.*/,
+    `redirect=${encodeURIComponent(`${origin}/?btcpay-settings-callback`)}`,
+  );
+  await dashboard.signOut();
+  await page.goto(`${app.config.publicUrl}/btcpay${asked}`);
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByText('wants to take payments for').waitFor();
+  await page.getByText(origin, { exact: true }).waitFor();
+  await page
+    .getByRole('button', { name: 'Test', exact: true })
+    .or(page.getByRole('radio', { name: 'Test' }))
+    .click();
+  await page.waitForURL(/\/dashboard\/test\/shops\/authorize/);
+  await page.getByText('Test payments move no money.').waitFor();
+  await dashboard.audit('connecting a shop');
+  await page.getByRole('button', { name: 'Connect', exact: true }).click();
+  await page.waitForURL(`${origin}/?btcpay-settings-callback`);
+  dashboard.noFaults();
+  const [form] = posted;
+  const key = form!.get('apiKey')!;
+  assert.match(key, /^shop_test_[0-9A-Za-z]{38}$/);
+  assert.ok(form!.get('userId'));
+  // The key works at once: the plugin makes its webhook in the request that received it.
+  const call = shopClient(`${app.url}/btcpay`, key);
+  const [store] = (await call('GET', '/api/v1/stores')).json;
+  const wanted = new URLSearchParams(asked.split('?')[1]).getAll('permissions');
+  assert.deepEqual(
+    form!.getAll('permissions[]'),
+    wanted.map((permission) => `${permission}:${store.id}`),
+  );
+  assert.deepEqual((await call('GET', '/api/v1/api-keys/current')).json.permissions, form!.getAll('permissions[]'));
+});
+
+test('a link that asks for more than there is connects nothing, and other pages may send forms nowhere else', async () => {
+  const link = (permission: string) => `/btcpay/api-keys/authorize?permissions=${permission}&applicationName=Odd&redirect=${origin}/`;
+  await page.goto(app.config.publicUrl + link('btcpay.store.canuselightningnode'));
+  await page.getByText('canuselightningnode').waitFor();
+  assert.ok(await page.getByRole('button', { name: 'Connect', exact: true }).isDisabled());
+  const policyOf = async (path: string) => (await fetch(app.url + path)).headers.get('content-security-policy')!;
+  assert.match(await policyOf('/dashboard/test/shops'), /form-action 'self';/);
+  assert.match(await policyOf('/dashboard/test/shops/authorize?ask=x'), /form-action 'self';/);
+  assert.equal(posted.length, 1);
+});
+
+test('the script of the plugin opens the page over the shop, says how it goes, and the customer pays', async () => {
+  const call = shopClient(`${app.url}/btcpay`, posted[0]!.get('apiKey'));
+  const body = { amount: '30.00', currency: 'USD', metadata: { orderId: '7' }, checkout: { redirectURL: `${origin}/thanks?key=1` } };
+  const { json: invoice } = await call('POST', '/api/v1/invoices', body);
+  checkout = `<script src="${app.config.publicUrl}/btcpay/modal/btcpay.js?ver=2.8.0"></script><script>
+    window.heard = [];
+    btcpay.onModalReceiveMessage((event) => heard.push(event.data));
+    btcpay.onModalWillEnter(() => heard.push('enter'));
+    btcpay.onModalWillLeave(() => heard.push('leave'));
+    btcpay.showInvoice('${invoice.id}');
+  </script>`;
+  const customer = await openTab(dashboard.browser, `${origin}/checkout`, { width: 390 });
+  const heard = () => customer.page.evaluate('window.heard') as Promise<(string | { invoiceId: string; status: string })[]>;
+  await customer.page.locator('iframe').waitFor({ state: 'visible' });
+  const frame = customer.page.frameLocator('iframe');
+  await frame.getByText('Litecoin').click();
+  await frame.locator('#c-continue').click();
+  await frame.locator('#simulate').click();
+  await frame.locator('main[data-state="completed"]').waitFor();
+  await eventually(heard, (all) => all.some((one) => typeof one === 'object' && one.status === 'Settled'));
+  const all = await heard();
+  assert.deepEqual(all.slice(0, 3), ['enter', 'loaded', { invoiceId: invoice.id, status: 'New' }]);
+  assert.equal(await frame.locator('#return').getAttribute('href'), `${origin}/thanks?key=1`, 'nothing is added to the address');
+  await customer.page.getByRole('button', { name: 'Close' }).click();
+  assert.deepEqual((await heard()).slice(-2), ['leave', 'close']);
+  assert.equal(await customer.page.locator('iframe').count(), 0);
+  assert.deepEqual(customer.faults, []);
+  await customer.close();
+  const link = await fetch(`${app.url}/btcpay/invoices/${invoice.id}`, { redirect: 'manual' });
+  assert.equal(link.headers.get('location'), `${app.config.publicUrl}/dashboard/test/payments/${invoice.id}`);
+});
+
+test('connected shops are listed, get keys for other plugins, and are disconnected', async () => {
+  await dashboard.go('test/shops', 'Shops');
+  await page
+    .getByRole('cell', { name: /WooCommerce/ })
+    .first()
+    .waitFor();
+  await dashboard.audit('shops');
+  await page.getByRole('button', { name: 'Connect a shop' }).click();
+  await page.getByLabel('Platform').selectOption('magento');
+  await page.getByLabel('Name').fill('Magento shop');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByText('Enter this in your shop').waitFor();
+  await page.getByText(/^shop_test_[0-9A-Za-z]{38}$/).waitFor();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Disconnect WooCommerce' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Disconnect' }).click();
+  await page.getByText('Shop disconnected.').waitFor();
+  const call = shopClient(`${app.url}/btcpay`, posted[0]!.get('apiKey'));
+  await eventually(
+    () => call('GET', '/api/v1/stores'),
+    ({ status }) => status === 401,
+  );
+  assert.deepEqual(tab.faults, []);
+});
