@@ -124,7 +124,8 @@ test('a session gets one payment, with its ID in the metadata, and the amount th
 
 test('money that is confirmed captures the session, by the webhook and by a question', async () => {
   const { session, payment, data } = await begin();
-  assert.equal((await provider.authorizePayment({ data })).status, 'requires_more');
+  assert.equal((await provider.getPaymentStatus({ data })).status, 'requires_more');
+  await refused(provider.authorizePayment({ data }), /has not paid yet/, 'payment_requires_more_error');
   await refused(provider.capturePayment({ data }), /is not completed in Florin: it is pending/);
   await simulate(payment, 'success');
   const webhook = await delivered(payment, 'payment.completed');
@@ -181,6 +182,7 @@ test('another amount gets another payment, and the one before is canceled', asyn
   assert.deepEqual([now.status, now.amount_fiat, now.metadata.session_id], ['pending', '25.50', session]);
   await provider.deletePayment({ data: back.data! });
   assert.equal((await read(now.id)).status, 'cancelled');
+  await refused(provider.authorizePayment({ data: back.data! }), /is cancelled in Florin. Start a new/, 'payment_authorization_error');
   // Twice, and a session without a payment.
   await provider.deletePayment({ data: back.data! });
   assert.deepEqual(await provider.deletePayment({ data: { session_id: session } }), { data: { session_id: session } });

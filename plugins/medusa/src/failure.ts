@@ -5,6 +5,11 @@ import { ApiError, ConnectionError, TimeoutError } from '../../../sdk/src/errors
 /** What was asked for cannot be done. */
 export const refuse = (message: string): MedusaError => new MedusaError(MedusaError.Types.NOT_ALLOWED, message);
 
+/** The customer has to pay first. Medusa answers the storefront with the cart, not with an order. */
+export const requireMore = (message: string): MedusaError => new MedusaError(MedusaError.Types.PAYMENT_REQUIRES_MORE_ERROR, message);
+/** Nothing can be paid any more. Medusa answers the storefront with the cart, too. */
+export const requireSession = (message: string): MedusaError => new MedusaError(MedusaError.Types.PAYMENT_AUTHORIZATION_ERROR, message);
+
 /** Why a request to Florin failed. Other errors are returned as they are. */
 export function failureOf(error: unknown): unknown {
   if (error instanceof ApiError) {

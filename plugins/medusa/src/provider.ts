@@ -13,6 +13,7 @@ import type {
   InitiatePaymentInput,
   InitiatePaymentOutput,
   Logger,
+  PaymentSessionStatus,
   ProviderWebhookPayload,
   RefundPaymentInput,
   RefundPaymentOutput,
@@ -29,7 +30,7 @@ import { createSend } from '../../../sdk/src/request.ts';
 import type { Payment, PaymentEvent } from '../../../sdk/src/types.ts';
 import { verify } from '../../../sdk/src/webhooks.ts';
 import { readAmount, readCurrency } from './amount.ts';
-import { failureOf, refuse } from './failure.ts';
+import { failureOf, refuse, requireMore, requireSession } from './failure.ts';
 import { checkOptions } from './options.ts';
 import { actionOf, isReversed, sessionStatusOf } from './status.ts';
 import type { FlorinOptions } from './types.ts';
@@ -41,6 +42,8 @@ type Wanted = { amount: unknown; currency: string; sessionId: string; key: strin
 
 /** States in which a payment has or may get money: its session is not given up. */
 const PAID: readonly Payment['status'][] = ['processing', 'completed'];
+
+const AUTHORIZED: readonly PaymentSessionStatus[] = ['pending_authorization', 'captured'];
 
 /** Errors: a MedusaError. */
 function keptOf(data: Data | undefined): Kept {
@@ -110,9 +113,17 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     return { status: 'pending', data: shown(payment, session_id) };
   }
 
-  /** Called when a customer completes the cart, and by Medusa when a webhook tells of money. */
+  /**
+   * Called when a customer completes the cart, and by Medusa after a webhook. Medusa answers a storefront with what is left to do only if it
+   * is thrown: other statuses without money become a plain 400.
+   */
   async authorizePayment({ data }: AuthorizePaymentInput): Promise<AuthorizePaymentOutput> {
-    return this.getPaymentStatus({ data: data ?? {} });
+    const found = await this.getPaymentStatus({ data: data ?? {} });
+    if (found.status === 'requires_more')
+      throw requireMore('The customer has not paid yet. Send them to the payment_url of the payment session.');
+    if (!AUTHORIZED.includes(found.status))
+      throw requireSession(`The payment is ${String(found.data?.status)} in Florin. Start a new payment session.`);
+    return found;
   }
 
   async getPaymentStatus({ data }: GetPaymentStatusInput): Promise<GetPaymentStatusOutput> {

@@ -16,6 +16,8 @@ export class MedusaError extends Error {
     NOT_ALLOWED: 'not_allowed',
     NOT_FOUND: 'not_found',
     UNEXPECTED_STATE: 'unexpected_state',
+    PAYMENT_REQUIRES_MORE_ERROR: 'payment_requires_more_error',
+    PAYMENT_AUTHORIZATION_ERROR: 'payment_authorization_error',
   } as const;
   readonly type: string;
   constructor(type: string, message: string) {
