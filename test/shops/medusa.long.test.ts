@@ -1,0 +1,274 @@
+/** A real Medusa store with the packed provider and a real Florin server: from the cart to the captured order, and a refund. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { packProvider } from '../../scripts/medusa.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
+import { freePort } from '../kit/nodes.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const STORE = join(ROOT, 'test/fixtures/medusa');
+const run = promisify(execFile);
+const MINUTES = 60_000;
+
+let app: TestApp;
+let database: TestDatabase;
+let proxy: DatabaseProxy;
+let home: string;
+let medusa: ChildProcess | null = null;
+let output = '';
+let url: string;
+let seeded: { publishable: string; secret: string; region: string; variant: string };
+
+/** Medusa from npm, as its lock file names it: 680 MB, kept for later runs. Nothing of it is run while it is installed. */
+async function installMedusa(): Promise<string> {
+  const lock = readFileSync(join(STORE, 'package-lock.json'));
+  const kept = join(ROOT, '.cache', `medusa-${createHash('sha256').update(lock).digest('hex').slice(0, 12)}`);
+  if (existsSync(kept)) return kept;
+  const work = `${kept}-${process.pid}`;
+  mkdirSync(work, { recursive: true });
+  for (const file of ['package.json', 'package-lock.json']) cpSync(join(STORE, file), join(work, file));
+  try {
+    // Not `npm ci`: it demands the native packages of all other platforms, and no registry has to have them.
+    await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: work, maxBuffer: 64 << 20 });
+    renameSync(work, kept);
+    return kept;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** A store: its own folder with Medusa's packages, and beside them the provider, unpacked as npm does. */
+async function createStore(): Promise<string> {
+  const packages = join(await installMedusa(), 'node_modules');
+  const archive = await packProvider(home);
+  const folder = join(home, 'store');
+  mkdirSync(join(folder, 'node_modules'), { recursive: true });
+  for (const file of ['medusa-config.js', 'seed.js', 'package.json']) cpSync(join(STORE, file), join(folder, file));
+  for (const name of (await run('ls', ['-A', packages])).stdout.trim().split('\n'))
+    symlinkSync(join(packages, name), join(folder, 'node_modules', name));
+  await run('tar', ['-xzf', archive], { cwd: home });
+  // A copy, not a link: what it requires is looked for beside it.
+  cpSync(join(home, 'package'), join(folder, 'node_modules/medusa-payment-florin'), { recursive: true });
+  return folder;
+}
+
+before(async () => {
+  home = mkdtempSync(join(tmpdir(), 'florin-medusa-'));
+  app = await startTestApp();
+  database = await testDatabase();
+  const folder = await createStore();
+  const port = await freePort();
+  url = `http://127.0.0.1:${port}`;
+  const endpoint = await app.test.post('/v1/webhook_endpoints', { url: `${url}/hooks/payment/florin_florin`, events: ['*'] });
+  await database.db.sql.unsafe(`create database medusa_${port}`);
+  // Medusa connects over TCP only.
+  proxy = await startDatabaseProxy({ host: database.connection.host, port: 5432, database: `medusa_${port}`, user: 'florin' });
+  const env = {
+    PATH: process.env.PATH ?? '',
+    HOME: home,
+    NODE_ENV: 'production',
+    MEDUSA_DISABLE_TELEMETRY: 'true',
+    DATABASE_URL: proxy.url,
+    PORT: String(port),
+    FLORIN_URL: app.url,
+    FLORIN_API_KEY: app.merchant.keys.testSecret,
+    FLORIN_WEBHOOK_SECRET: endpoint.json.secret,
+  };
+  const command = (...args: string[]) => [join(folder, 'node_modules/@medusajs/cli/cli.js'), ...args];
+  const options = { cwd: folder, env, maxBuffer: 64 << 20 };
+  await run(process.execPath, command('db:migrate', '--skip-scripts'), options);
+  const { stdout } = await run(process.execPath, command('exec', './seed.js'), options);
+  seeded = JSON.parse(/^SEEDED (.*)$/m.exec(stdout)![1]!);
+  medusa = spawn(process.execPath, command('start'), { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  for (const stream of [medusa.stdout!, medusa.stderr!])
+    stream.on('data', (part: Buffer) => {
+      output += part;
+    });
+  await eventually(
+    async () => {
+      assert.equal(medusa!.exitCode, null, output);
+      return fetch(`${url}/health`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    },
+    (up) => up,
+    2 * MINUTES,
+  );
+});
+after(async () => {
+  if (medusa && medusa.exitCode === null) {
+    const ended = once(medusa, 'exit');
+    medusa.kill('SIGTERM');
+    await ended;
+  }
+  await proxy?.stop();
+  await database?.drop();
+  await app?.stop();
+  if (home) rmSync(home, { recursive: true, force: true });
+});
+
+async function ask(path: string, body?: object): Promise<any> {
+  const isAdmin = path.startsWith('/admin');
+  const reply = await fetch(url + path, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(isAdmin
+        ? { authorization: `Basic ${Buffer.from(`${seeded.secret}:`).toString('base64')}` }
+        : { 'x-publishable-api-key': seeded.publishable }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const json = (await reply.json()) as any;
+  return { status: reply.status, ...json };
+}
+
+/** A cart with one mug, and its payment session. */
+async function begin(quantity = 1): Promise<{ cart: string; collection: string; data: any }> {
+  const { cart } = await ask('/store/carts', {
+    region_id: seeded.region,
+    email: 'customer@shop.example',
+    items: [{ variant_id: seeded.variant, quantity }],
+  });
+  assert.equal(cart.total, 25.5 * quantity);
+  const created = await ask('/store/payment-collections', { cart_id: cart.id });
+  return { cart: cart.id, collection: created.payment_collection.id, data: await startSession(created.payment_collection.id) };
+}
+async function startSession(collection: string): Promise<any> {
+  const reply = await ask(`/store/payment-collections/${collection}/payment-sessions`, { provider_id: 'pp_florin_florin' });
+  assert.equal(reply.status, 200, JSON.stringify(reply));
+  return reply.payment_collection.payment_sessions[0].data;
+}
+const complete = (cart: string) => ask(`/store/carts/${cart}/complete`, {});
+const simulate = async (payment: string, scenario: string) => {
+  const reply = await app.test.post(`/v1/test/payments/${payment}/simulate`, { scenario });
+  assert.equal(reply.status, 200, reply.text);
+};
+/** The only order of a cart, once there is one in this state. */
+async function orderOf(payment: string, wanted: (order: any) => boolean): Promise<any> {
+  const fields = 'id,total,payment_status,payment_collections.*,payment_collections.payment_sessions.*,payment_collections.payments.*';
+  return eventually(
+    async () => {
+      const { orders } = await ask(`/admin/orders?fields=${fields}`);
+      return orders.find((order: any) =>
+        // An order is visible a moment before its payment.
+        order.payment_collections?.[0]?.payment_sessions?.some((session: any) => session.data.payment_id === payment),
+      );
+    },
+    (order) => order !== undefined && wanted(order),
+    MINUTES,
+  );
+}
+const countOrders = async (): Promise<number> => (await ask('/admin/orders?fields=id')).count;
+
+test('the provider and the example of its settings have the types of Medusa', async () => {
+  const packages = join(await installMedusa(), 'node_modules');
+  const settings = {
+    extends: join(ROOT, 'tsconfig.json'),
+    compilerOptions: {
+      paths: { '@medusajs/framework/*': [`${packages}/@medusajs/framework/dist/*/index.d.ts`] },
+      typeRoots: [join(ROOT, 'node_modules/@types')],
+      // Medusa's own types are looser.
+      exactOptionalPropertyTypes: false,
+    },
+    include: [join(ROOT, 'plugins/medusa/src'), join(ROOT, 'plugins/medusa/example')],
+  };
+  writeFileSync(join(home, 'tsconfig.json'), JSON.stringify(settings));
+  const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['--noEmit', '-p', home]).catch((error) => error);
+  assert.equal(stdout, '');
+});
+
+test('a cart becomes a captured order by webhooks alone', async () => {
+  const { cart, data } = await begin(2);
+  const payment = (await app.test.get(`/api/payment/${data.payment_id}`)).json;
+  assert.deepEqual([payment.amount_fiat, payment.currency_fiat, payment.status], ['51.00', 'EUR', 'pending']);
+  assert.equal(payment.metadata.session_id, data.session_id);
+  assert.equal(payment.payment_url, data.payment_url);
+  const early = await complete(cart);
+  assert.deepEqual([early.type, early.error?.type], ['cart', 'payment_requires_more_error'], JSON.stringify(early));
+
+  const before = await countOrders();
+  await simulate(payment.id, 'success');
+  const order = await orderOf(payment.id, ({ payment_status }) => payment_status === 'captured');
+  assert.equal(order.total, 51);
+  assert.deepEqual([order.payment_collections[0].captured_amount, order.payment_collections[0].payments[0].amount], [51, 51]);
+  // The customer returns, and the same events arrive again.
+  const returned = await complete(cart);
+  assert.deepEqual([returned.type, returned.order.id], ['order', order.id]);
+  for (const { id } of (await app.test.get(`/v1/events?payment_id=${payment.id}`)).json.data) {
+    const [delivery] = (await app.test.get(`/v1/webhook_deliveries?event_id=${id}`)).json.data;
+    await app.test.post(`/v1/webhook_deliveries/${delivery.id}/resend`);
+  }
+  await refuseOrRefund(order);
+  assert.equal(await countOrders(), before + 1);
+});
+
+/** A refund is a claim in Florin, or refused with what to do instead: nothing is recorded that did not happen. */
+async function refuseOrRefund(order: any): Promise<void> {
+  const [payment] = order.payment_collections[0].payments;
+  const reply = await ask(`/admin/payments/${payment.id}/refund`, { amount: 10 });
+  const openapi = (await app.anonymous.get('/openapi.json')).json;
+  const { payment: now } = await ask(`/admin/payments/${payment.id}?fields=*refunds`);
+  if (openapi.paths['/v1/refunds'] === undefined) {
+    assert.equal(reply.status, 400, JSON.stringify(reply));
+    assert.match(reply.message, /does not create refunds yet/);
+    assert.deepEqual(now.refunds, []);
+  } else {
+    assert.equal(reply.status, 200, JSON.stringify(reply));
+    assert.equal(now.refunds.length, 1);
+  }
+}
+
+test('money on its way places the order, and it is captured when the network has confirmed it', async () => {
+  const { data } = await begin();
+  await simulate(data.payment_id, 'slow');
+  const sessionOf = (order: any) => order.payment_collections[0].payment_sessions[0];
+  const placed = await orderOf(data.payment_id, (order) => sessionOf(order).status === 'pending_authorization');
+  assert.deepEqual([placed.payment_collections[0].payments.length, placed.payment_collections[0].captured_amount ?? 0], [0, 0]);
+  const advanced = await app.test.post('/v1/test/clock/advance', { seconds: 3_600, payment_id: data.payment_id });
+  assert.equal(advanced.status, 200, advanced.text);
+  const paid = await orderOf(data.payment_id, ({ payment_status }) => payment_status === 'captured');
+  assert.equal(paid.id, placed.id);
+});
+
+test('a new session cancels the payment before, but not one that has money', async () => {
+  const { collection, data } = await begin();
+  const second = await startSession(collection);
+  assert.notEqual(second.payment_id, data.payment_id);
+  const status = async (id: string) => (await app.test.get(`/api/payment/${id}`)).json.status;
+  assert.deepEqual([await status(data.payment_id), await status(second.payment_id)], ['cancelled', 'pending']);
+  await simulate(second.payment_id, 'slow');
+  const refused = await ask(`/store/payment-collections/${collection}/payment-sessions`, { provider_id: 'pp_florin_florin' });
+  assert.deepEqual([refused.status, refused.message], [500, 'Could not delete all payment sessions'], JSON.stringify(refused));
+  await eventually(
+    async () => output,
+    (text) => text.includes(`The customer has already sent money for the payment ${second.payment_id}.`),
+  );
+  assert.equal(await status(second.payment_id), 'processing');
+});
+
+test('a webhook that is not signed changes nothing, and Medusa says why', async () => {
+  const { cart, data } = await begin();
+  const event = { id: 'evt_1', type: 'payment.completed', data: { id: data.payment_id, metadata: { session_id: data.session_id } } };
+  const reply = await fetch(`${url}/hooks/payment/florin_florin`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'webhook-id': 'evt_1', 'webhook-timestamp': '1', 'webhook-signature': 'v1,AAAA' },
+    body: JSON.stringify(event),
+  });
+  assert.equal(reply.status, 200);
+  await eventually(
+    async () => output,
+    (text) => text.includes('Florin: a webhook was refused.'),
+  );
+  assert.equal((await complete(cart)).error.type, 'payment_requires_more_error');
+});
