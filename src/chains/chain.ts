@@ -194,6 +194,8 @@ export type RangeBlock = {
   sightings(matcher: Pick<Matcher, 'has'>): readonly Sighting[];
 };
 export type Tagged = { safe: BlockRef | null; finalized: BlockRef | null };
+/** Balances that are read in one request. */
+export const HOLDINGS_AT_ONCE = 250;
 /** How a source reads a chain whose blocks come too fast to read each of them. Errors: ChainError. */
 export type RangeReader = {
   /** The newest block. */
@@ -206,6 +208,8 @@ export type RangeReader = {
   /** The identity of a block, for comparison with another source. */
   identity(hash: string): Promise<string>;
   tags(): Promise<Tagged>;
+  /** What accounts hold of the tokens that count on this chain, at the newest block, in the order of the holders. */
+  holdings: { coins: readonly Coin[]; read(holders: readonly { coin: Coin; account: string }[]): Promise<readonly bigint[]> };
   /** How many requests were sent since the start. */
   requests(): number;
 };

@@ -18,8 +18,9 @@ import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, TAGS_SECONDS } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
-import { createReads, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
+import { createReads, mostAgain, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
+import { createSentinel, type Sentinel } from './range-sentinel.ts';
 import {
   agreedAt,
   agreedTarget,
@@ -58,6 +59,7 @@ type Follower = {
   readonly notes: FollowState;
   readonly watching: Watching;
   readonly accounts: Accounts;
+  readonly sentinel: Sentinel;
   readonly known: Set<string>;
   begun: boolean;
   taggedAtMs: number;
@@ -87,6 +89,7 @@ export function createRangeFollower(
     notes: createFollowState(ctx, coin),
     watching: createWatching(ctx, chain),
     accounts: createAccounts(ctx, coin),
+    sentinel: createSentinel(ctx, coin, { isRegtest: chain.network === 'regtest' }),
     known: new Set(),
     ...{
       begun: false,
@@ -176,7 +179,7 @@ async function readUp(
     return true;
   }
   await endRound(follower, { voting, cursor, before });
-  return false;
+  return lookForMissing(follower, { voting, keys, cursor });
 }
 
 /** Where each source was read to, from the last run. */
@@ -288,6 +291,25 @@ async function endRound(
   await ctx.db.sql`
     update tips set looked_at = ${before}, scanned_through = case when ${doubt === null} then ${before} else scanned_through end,
       updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+}
+
+/** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */
+async function lookForMissing(
+  { ctx, chain, reads, sentinel }: Follower,
+  { voting, keys, cursor }: { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor },
+): Promise<boolean> {
+  const back = await sentinel(voting[0]!.one.source.ranges, keys).catch((error) => {
+    // It is a second look: a source that cannot show balances still shows what was paid.
+    if (!(error instanceof ChainError)) throw error;
+    ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
+    return null;
+  });
+  if (back === null) return false;
+  for (const { one } of voting) {
+    const read = reads.get(one)!;
+    readFrom(read, Math.max(0, cursor.height - Math.min(back, mostAgain(read))));
+  }
+  return true;
 }
 
 /** Settles what waits for confirmations, if that was put off. */

@@ -1,4 +1,5 @@
 /** How often a chain is read by ranges: within the requests a day that its operator allows, and slower while no payment is open. */
+import { HOLDINGS_AT_ONCE } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { DAY_MS } from '../core/clock.ts';
 import { type Coin, chainOf, coinsBeside } from '../core/coin.ts';
@@ -11,6 +12,9 @@ export const TAGS_SECONDS = 12;
 /** How often the contracts of tokens are asked, and how many requests that takes for each. */
 export const CONTRACTS_SECONDS = 300;
 const REQUESTS_PER_CONTRACT = 5;
+/** How often balances are compared with what was recorded, and how many requests that takes at most. */
+export const BALANCES_SECONDS = 45;
+export const MOST_BALANCE_REQUESTS = 2;
 
 const DAY_SECONDS = DAY_MS / 1_000;
 
@@ -18,7 +22,7 @@ export type Load = { isOpen: boolean /** Addresses that are asked about. */; acc
 
 /**
  * The requests a day to each source, without a limit: for each poll the newest block, the last anchor, and the searches; besides, final
- * blocks and contracts. Blocks with payments add about five each.
+ * blocks, contracts and balances. Blocks with payments add about five each.
  */
 export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): number {
   const { pollSeconds, blockSeconds } = chainOf(coin);
@@ -29,7 +33,9 @@ export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): nu
   const searches = ranges * Math.ceil(accounts / ACCOUNTS_AT_ONCE);
   const tags = isOpen ? (2 * DAY_SECONDS) / TAGS_SECONDS : 0;
   const contracts = (REQUESTS_PER_CONTRACT * coinsBeside(coin).length * DAY_SECONDS) / CONTRACTS_SECONDS;
-  return Math.ceil(((2 + searches) * DAY_SECONDS) / seconds + tags + contracts);
+  const parts = Math.min(MOST_BALANCE_REQUESTS, Math.ceil((accounts * coinsBeside(coin).length) / HOLDINGS_AT_ONCE));
+  const balances = (parts * DAY_SECONDS) / BALANCES_SECONDS;
+  return Math.ceil(((2 + searches) * DAY_SECONDS) / seconds + tags + contracts + balances);
 }
 
 /** The fewest requests a day that still read every block. */

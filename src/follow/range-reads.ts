@@ -34,6 +34,9 @@ export function readFrom(reads: Reads, height: number): void {
   reads.lateThrough = Math.min(reads.lateThrough === 0 ? height : reads.lateThrough, Math.max(0, reads.through - OVERLAP));
 }
 
+/** How many blocks can be searched again in one round. */
+export const mostAgain = ({ span }: Reads): number => (SEARCHES_AT_ONCE - 2) * span;
+
 /** How far a source can be searched in this round. */
 export const reachOf = ({ through, span }: Reads, target: number): number =>
   Math.min(target, (through ?? target) + SEARCHES_AT_ONCE * span);

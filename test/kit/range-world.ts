@@ -178,6 +178,7 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
         const at = (height: number | null, depth: number) => all[height ?? Math.max(0, all.length - depth)] ?? null;
         return { safe: at(safe, 60), finalized: at(finalized, 120) };
       }),
+    holdings: { coins: [], read: async () => [] },
     requests: () => provider.requests,
   };
   const source = {

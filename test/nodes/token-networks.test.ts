@@ -349,3 +349,58 @@ test('doctor states the requests a day, the searches that providers allow, and w
   assert.ok((await about()).some(({ detail }) => / searches 3 blocks at once/.test(detail)));
   providers.base[1].fail = () => undefined;
 });
+
+test('paid on the wrong network, or in the wrong coin: found where it is, reported at once, and completed by one decision', async () => {
+  for (const [asked, paid, exception] of [
+    [BASE, 'USDC@polygon', 'wrong_network'],
+    [ARBITRUM, 'USDC@arbitrum', 'wrong_token'],
+  ] as const) {
+    const made = await create(asked);
+    await pay(paid, [[made.payment_address, 25_500_000n]]);
+    await mine(paid, 2);
+    const held = await reach(made.id, ({ exceptions }) => exceptions.length > 0);
+    assert.deepEqual([held.status, held.exceptions, held.amount_held_usd], ['pending', [exception], '25.50']);
+    assert.deepEqual(
+      held.transfers.map((t: any) => [t.amount, t.currency, t.network]),
+      [['25.50', COIN[paid].asset, COIN[paid].chain]],
+    );
+    // Neither more confirmations nor time make it count.
+    await mine(paid, 5);
+    assert.equal((await detail(made.id)).status, 'pending');
+    ok(await app.live.post(`/v1/payments/${made.id}/resolve`, { action: 'accept' }));
+    const done = await completed(made.id);
+    assert.deepEqual(
+      [done.currency, done.network, done.amount_received, done.exceptions],
+      [COIN[paid].asset, COIN[paid].chain, '25.50', []],
+    );
+  }
+});
+
+/** A token that only tells balances: those in the storage at the account. */
+const BALANCES_ONLY = '6004355460005260206000f3';
+
+test('a transfer that no provider names shows in the balance of its address, and is searched for and recorded', async () => {
+  const node = nodeOf(OPTIMISM);
+  const made = await create(OPTIMISM);
+  for (const provider of providers.optimism) provider.answer = ({ method }) => (method === 'eth_getLogs' ? [] : undefined);
+  const hidden = await pay(OPTIMISM, [[made.payment_address, 25_500_000n]]);
+  // More blocks than are searched a second time.
+  await mine(OPTIMISM, 150);
+  for (const provider of providers.optimism) provider.answer = () => undefined;
+  await mine(OPTIMISM, 3);
+  assert.deepEqual((await detail(made.id)).transfers, []);
+  await node.rpc('anvil_setStorageAt', contract(OPTIMISM), `0x${word(made.payment_address)}`, `0x${word(25_500_000n)}`);
+  await setCode(OPTIMISM, BALANCES_ONLY);
+  const ranges = app.app.ctx.chains.get('optimism')!.sources[0]!.source.ranges!;
+  const others = Array.from({ length: 700 }, (_, n) => ({
+    coin: n % 2 ? OPTIMISM : ('USDT@optimism' as Coin),
+    account: word(BigInt(n)).slice(24),
+  }));
+  const holder = { coin: OPTIMISM, account: made.payment_address.slice(2).toLowerCase() };
+  const found = await ranges.holdings.read([...others, holder]);
+  assert.deepEqual([found.length, found.filter((balance) => balance !== 0n)], [701, [25_500_000n]]);
+  await mine(OPTIMISM, 2);
+  const done = await completed(made.id);
+  assert.deepEqual([done.transaction_hash, done.amount_received], [hidden, '25.50']);
+  await setCode(OPTIMISM, tokenCode());
+});

@@ -9,6 +9,7 @@ import { ProofError } from './proof-values.ts';
 import { proveReceipts } from './proven-block.ts';
 import { checkReceiptsSteps } from './receipts.ts';
 import { inTurns } from './steps.ts';
+import { holdingsOf } from './token-balances.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
 import { readReceipt, TRANSFER } from './value-moves.ts';
 
@@ -110,6 +111,19 @@ async function readTags(rpc: Pick<EthRpc, 'batch'>): Promise<Tagged> {
   return { safe: refOf(safe), finalized: refOf(finalized) };
 }
 
+/** Balances by coin instead of contract. */
+function holdingsBy(rpc: EthRpc, tokens: Tokens): RangeReader['holdings'] {
+  const contracts = new Map([...tokens].map(([contract, coin]) => [coin, contract]));
+  return {
+    coins: [...contracts.keys()],
+    read: (holders) =>
+      holdingsOf(
+        rpc,
+        holders.map(({ coin, account }) => ({ contract: contracts.get(coin) ?? '', account })),
+      ),
+  };
+}
+
 export const createRangeReader = (rpc: EthRpc, { tokens }: { tokens: Tokens }): RangeReader => ({
   head: async () => headerOf(await rpc.call('eth_getBlockByNumber', 'latest', false)),
   at: async (heights) => {
@@ -123,5 +137,6 @@ export const createRangeReader = (rpc: EthRpc, { tokens }: { tokens: Tokens }): 
   fetch: (hash) => fetchBlock(rpc, hash, tokens),
   identity: async (hash) => identityOf(await readHeader(rpc, hash)),
   tags: () => readTags(rpc),
+  holdings: holdingsBy(rpc, tokens),
   requests: rpc.sent,
 });

@@ -1,0 +1,122 @@
+/**
+ * Compares what the addresses of recent payments hold with what was recorded, on every chain that is read by ranges, whatever the payments
+ * asked for. Providers may leave out logs, and nodes may index them late; a balance that nothing explains shows it, and blocks are searched
+ * again. Nothing is recorded from a balance.
+ */
+import { HOLDINGS_AT_ONCE, type RangeReader } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin, chainOf, coinsBeside } from '../core/coin.ts';
+import { BALANCES_SECONDS, MOST_BALANCE_REQUESTS } from './poll-pace.ts';
+
+/** A test node mines on demand. */
+const REGTEST_MS = 1_000;
+/** Balances in one look; the next one continues with the others. */
+const MOST_HOLDINGS = MOST_BALANCE_REQUESTS * HOLDINGS_AT_ONCE;
+/** Looks in a row that must show the same before it is believed: sources may lag behind what was read, or ahead of it. */
+const SURE = 2;
+/** Searches for one balance before it counts as explained. */
+const MOST_SEARCHES = 3;
+/** How far back is searched at most, and how much before the last look that was explained. */
+const BACK_SECONDS = 6 * 3_600;
+const BEFORE_SECONDS = 600;
+
+type Holder = { coin: Coin; account: string };
+type Known = {
+  balance: bigint;
+  /** Of everything recorded by then. */
+  recorded: bigint;
+  atMs: number;
+  over: number;
+  under: number;
+};
+
+/** What a look finds out about one holding. */
+export type Verdict = 'explained' | 'unsure' | 'search' | 'given_up';
+/** Compares a balance with what was recorded, given the last look that was explained. Changes `known`. */
+export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balance: bigint; recorded: bigint; nowMs: number }): Verdict {
+  const expected = known.balance + (recorded - known.recorded);
+  const settle = (): void => {
+    Object.assign(known, { balance, recorded, atMs: nowMs, over: 0, under: 0 });
+  };
+  if (balance === expected) {
+    settle();
+    return 'explained';
+  }
+  if (balance < expected) {
+    // It was moved on, or the source lags.
+    known.over = 0;
+    if (++known.under < SURE) return 'unsure';
+    settle();
+    return 'explained';
+  }
+  known.under = 0;
+  if (++known.over < SURE) return 'unsure';
+  if (known.over < SURE + MOST_SEARCHES) return 'search';
+  settle();
+  return 'given_up';
+}
+
+export type Sentinel = ReturnType<typeof createSentinel>;
+export function createSentinel(ctx: Context, coin: Coin, { isRegtest }: { isRegtest: boolean }) {
+  const holdings = new Map<string, Known>();
+  const { blockSeconds } = chainOf(coin);
+  let lookedAtMs = Number.NEGATIVE_INFINITY;
+  let place = 0;
+
+  /** The next accounts in turn. */
+  const nextOf = (accounts: readonly string[], count: number): string[] => {
+    const from = place < accounts.length ? place : 0;
+    place = from + count;
+    return accounts.slice(from, from + count);
+  };
+  const recordedOf = async (accounts: readonly string[]): Promise<Map<string, bigint>> => {
+    const rows = await ctx.db.sql<{ key: string; coin: Coin; units: bigint }[]>`
+      select d.key, t.coin, sum(t.units)::numeric(38, 0) as units
+      from deposit_addresses d join transfers t on t.payment_id = d.payment_id
+      where d.coin = ${COIN[coin].family} and d.key = any(${accounts as string[]}::text[]) and t.coin = any(${coinsBeside(coin)}::text[])
+        and t.block_height is not null
+      group by 1, 2`;
+    return new Map(rows.map((row) => [`${row.coin} ${row.key}`, BigInt(row.units)]));
+  };
+  const judge = ({ coin: held, account }: Holder, balance: bigint, recorded: bigint): { verdict: Verdict; known: Known } => {
+    const id = `${held} ${account}`;
+    const nowMs = ctx.clock.monotonicMs();
+    const known = holdings.get(id) ?? { balance: 0n, recorded: 0n, atMs: nowMs - BACK_SECONDS * 1000, over: 0, under: 0 };
+    holdings.set(id, known);
+    return { verdict: judgeHolding(known, { balance, recorded, nowMs }), known };
+  };
+
+  /** How many blocks to search again, from the newest one down; null: everything is explained. Errors: ChainError. */
+  return async (reader: Pick<RangeReader, 'holdings'>, accounts: readonly string[]): Promise<number | null> => {
+    const nowMs = ctx.clock.monotonicMs();
+    if (
+      accounts.length === 0 ||
+      reader.holdings.coins.length === 0 ||
+      nowMs - lookedAtMs < (isRegtest ? REGTEST_MS : BALANCES_SECONDS * 1000)
+    )
+      return null;
+    lookedAtMs = nowMs;
+    const tokens = reader.holdings.coins;
+    const part = nextOf(accounts, Math.max(1, Math.floor(MOST_HOLDINGS / Math.max(1, tokens.length))));
+    const asked = part.flatMap((account) => tokens.map((token): Holder => ({ coin: token, account })));
+    const balances = await reader.holdings.read(asked);
+    const recorded = await recordedOf(part);
+    let seconds: number | null = null;
+    for (const [i, holder] of asked.entries()) {
+      const { verdict, known } = judge(holder, balances[i]!, recorded.get(`${holder.coin} ${holder.account}`) ?? 0n);
+      const named = { coin: holder.coin, account: holder.account };
+      if (verdict === 'given_up') ctx.log.error(named, 'An address holds more than was recorded, and no source shows where it came from');
+      if (verdict !== 'search') continue;
+      ctx.log.warn(named, 'An address holds more than was recorded; searching again for where it came from');
+      seconds = Math.max(seconds ?? 0, Math.min(BACK_SECONDS, (nowMs - known.atMs) / 1000 + BEFORE_SECONDS));
+    }
+    forget(new Set(accounts));
+    return seconds === null ? null : Math.ceil(seconds / blockSeconds);
+  };
+
+  /** Payments of more than a week ago are not looked at any more. */
+  function forget(accounts: ReadonlySet<string>): void {
+    if (place < accounts.size) return;
+    for (const id of holdings.keys()) if (!accounts.has(id.slice(id.indexOf(' ') + 1))) holdings.delete(id);
+  }
+}
