@@ -44,7 +44,10 @@ function showFacts(review: Review): void {
   for (const { to, amount } of review.destinations) row('Destination', `${to} receives ${amount}`);
   row('Total', review.total);
   row('Network fee, at most', review.fee);
-  row('Spends from', `${review.addresses} inputs in ${review.transactions} ${review.transactions === 1 ? 'transaction' : 'transactions'}`);
+  row(
+    'Spends from',
+    `${review.inputs} ${review.inputs === 1n ? 'input' : 'inputs'} in ${review.transactions} ${review.transactions === 1 ? 'transaction' : 'transactions'}`,
+  );
   row('Sweep', review.id);
 }
 

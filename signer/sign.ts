@@ -1,8 +1,9 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
-import { COIN, coinText, nativeOf } from '../src/core/coin.ts';
+import { COIN, coinText, isToken, kindOf, nativeOf } from '../src/core/coin.ts';
 import { formatUnits } from '../src/core/money.ts';
-import { linesOf, readSigningFile, type SigningFile, signedFileText } from '../src/core/signing-file.ts';
+import { linesOf, type Request, readSigningFile, type SigningFile, signedFileText } from '../src/core/signing-file.ts';
 import { type Account, findAccount, forget, readSecret, refuse } from './secret.ts';
+import { checkAccounts, signAccounts } from './sign-accounts.ts';
 import { checkPsbt, signPsbt } from './sign-psbt.ts';
 
 /** A fee above this part of what is moved is refused, in percent. */
@@ -19,10 +20,24 @@ export type Review = {
   total: string;
   fee: string;
   transactions: number;
-  addresses: number;
+  inputs: bigint;
 };
 
 const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
+
+const inputsOf = (request: Request): bigint => {
+  switch (request.kind) {
+    case 'psbt':
+      return BigInt(request.inputs);
+    case 'batch':
+      return BigInt(request.authorizations.length);
+    case 'fund':
+      return 0n;
+    case 'native':
+    case 'token':
+      return 1n;
+  }
+};
 
 /** What the file says about itself, before a secret is known. Errors: SignerError, FileError. */
 export function describeFile(file: SigningFile): Review {
@@ -42,7 +57,7 @@ export function describeFile(file: SigningFile): Review {
     total: `${formatUnits(file.coin, file.totalUnits)} ${COIN[file.coin].asset}`,
     fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,
     transactions: file.requests.length,
-    addresses: file.requests.reduce((count, request) => count + (request.kind === 'psbt' ? request.inputs : 1), 0),
+    inputs: sum(file.requests.map(inputsOf)),
   };
 }
 
@@ -57,6 +72,14 @@ function signBitcoin(file: SigningFile, account: Account): string[] {
   if (fee !== file.feeUnits) refuse('The fee of the file is not the sum of its fees.');
   if (fee * 100n > spent * MOST_FEE_PERCENT) refuse(`The fee is more than ${MOST_FEE_PERCENT} percent of the money.`);
   return checked.map((one) => signPsbt(one, account));
+}
+
+function signEthereum(file: SigningFile, account: Account): string[] {
+  const requests = checkAccounts(file, account);
+  // Fees of tokens are paid in another coin, so they are only shown.
+  if (!isToken(file.coin) && file.feeUnits * 100n > (file.totalUnits + file.feeUnits) * MOST_FEE_PERCENT)
+    refuse(`The fee is more than ${MOST_FEE_PERCENT} percent of the money.`);
+  return signAccounts(requests, file, account);
 }
 
 /**
@@ -83,7 +106,7 @@ export function signFile({
   let account: Account | null = null;
   try {
     account = findAccount(root, file);
-    const transactions = signBitcoin(file, account);
+    const transactions = kindOf(file.coin) === 'ethereum' ? signEthereum(file, account) : signBitcoin(file, account);
     return { text: signedFileText({ id: file.id, round: file.round, transactions }), review };
   } finally {
     forget(root, account?.account ?? null, account?.addresses ?? null);

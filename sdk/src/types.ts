@@ -115,6 +115,7 @@ export type ErrorCode =
   | 'second_owner_required'
   | 'sweep_destination_missing'
   | 'sweep_empty'
+  | 'sweep_gas_missing'
   | 'sweep_busy'
   | 'sweep_state'
   | 'signed_file_refused'

@@ -79,9 +79,18 @@ export function parseAccountKey(
 
 const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
 
+/** The public key of the address `1/0` of an account key of depth 3: outside the chain of deposit addresses, so it is never issued. */
+export function internalKeyOf(accountKey: string, { coin, network }: { coin: Coin; network: Network }): Uint8Array {
+  const { publicKey } = readExtended(accountKey.trim(), { coin, network }).node.deriveChild(1).deriveChild(0);
+  invariant(publicKey, 'an account key derives public keys');
+  return publicKey;
+}
+
 /** Whether a file contains a private key or a seed phrase, in any form that wallets export. */
 export const containsPrivateKey = (text: string): boolean =>
-  /\b[a-z]{3,8}(?:[\s,"]{1,8}[a-z]{3,8}){11}\b/i.test(text) || /"(?:0x)?[0-9a-fA-F]{64}"/.test(text) || isPrivate(text);
+  /\b[a-z]{3,8}(?:[\s,"]{1,8}[a-z]{3,8}){11}\b/i.test(text) ||
+  /(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{64}(?![0-9A-Za-z])/.test(text) ||
+  isPrivate(text);
 
 /** Refuses private keys in every form that wallets export. */
 function refusePrivate(text: string): void {

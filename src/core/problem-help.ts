@@ -325,6 +325,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'Everything on the deposit addresses is unconfirmed, undecided, disputed, already in another signing file, or worth less than the fee to move it.',
     fix: 'Look at the reasons in the list of what remains. Wait for confirmations, decide open payments, choose a slower fee, or lower the limits.',
   },
+  sweep_gas_missing: {
+    why: 'Tokens move with a fee in the coin of the network, and deposit addresses hold none. One address of the same wallet, outside the deposit addresses (path 1/0 below the account), pays for all of them.',
+    fix: 'Send the amount in the message to the address, wait until it is confirmed, and make the file again.',
+  },
   sweep_busy: {
     why: 'Each output and each account nonce can be in only one open signing file, so that two files never spend the same money.',
     fix: 'Send the other file, or cancel it if it was never signed.',

@@ -218,6 +218,11 @@ export const PROBLEMS = {
     'There is no confirmed {coin} destination address yet. Set one with ./florin sweep destination.',
   ),
   sweep_empty: entry(409, 'conflict', 'There is nothing to sweep in {coin} with these settings: {reason}.'),
+  sweep_gas_missing: entry(
+    409,
+    'conflict',
+    'The address {address} of the same wallet pays the network fee of this sweep. It needs {needed} {coin} and has {held}. Send it the rest and make the file again; what is left can be swept back.',
+  ),
   sweep_busy: entry(
     409,
     'conflict',

@@ -1220,7 +1220,9 @@ create table sweep_transactions (
   refusal text,
   block_height bigint,
   block_hash text,
-  moved integer,
+  after_number integer,
+  unmoved text[] not null default '{}'::text[],
+  looked_at timestamp with time zone,
   PRIMARY KEY (sweep_id, round, number),
   FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
 );

@@ -1,9 +1,12 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
 import { type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, chainCode, coinsBeside } from '../core/coin.ts';
+import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
+import { signingFileOf } from '../core/signing-file.ts';
+import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { depthToEnd } from './holdings.ts';
+import { unmovedBy } from './receipts-check.ts';
 
 const POLL_MS = 1_000;
 /** Transactions of one round. */
@@ -35,17 +38,23 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
   return { stop: () => loop.stop() };
 }
 
-/** One round: sends what is due, and looks where everything is that was sent. */
+/** One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. */
 export async function followSweeps(ctx: Context, chain: Chain): Promise<void> {
   const coins = coinsBeside(chain.coin);
-  const { sql } = ctx.db;
-  const waiting = await sql<Waiting[]>`
-    select t.sweep_id as "sweepId", s.coin, t.round, t.number, t.txid, t.raw, t.block_hash as "blockHash",
-      t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as due
-    from sweeps s join sweep_transactions t on t.sweep_id = s.id
-    where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
-    order by t.sent_at nulls first, s.number, t.round, t.number limit ${BATCH}`;
-  for (const one of waiting) await followOne(ctx, chain, one);
+  const waiting = await ctx.db.sql<Waiting[]>`
+    update sweep_transactions t set looked_at = clock_timestamp()
+    from (
+      select t.sweep_id, t.round, t.number, s.coin from sweeps s join sweep_transactions t on t.sweep_id = s.id
+      where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
+        and (t.after_number is null or exists (select 1 from sweep_transactions f
+          where f.sweep_id = t.sweep_id and f.number = t.after_number and f.block_height is not null))
+      order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH}
+    ) chosen
+    where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
+    returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_hash as "blockHash",
+      t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as due`;
+  // In the order of their nonces, because a node refuses gaps or keeps them waiting.
+  for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number)) await followOne(ctx, chain, one);
   for (const id of new Set(waiting.map(({ sweepId }) => sweepId))) await conclude(ctx, chain, id);
 }
 
@@ -55,25 +64,33 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting): Promise<void
   const mined = state.blockHash === null ? null : await chain.block(state.blockHash);
   const where = sql`sweep_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
   if (mined) {
-    if (mined.hash !== one.blockHash)
-      await sql`update sweep_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null,
+    if (mined.hash === one.blockHash) return;
+    const unmoved = kindOf(one.coin) === 'ethereum' ? await readUnmoved(ctx, chain, one) : [];
+    await sql`
+      update sweep_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null, unmoved = ${unmoved}::text[],
         sent_at = coalesce(sent_at, clock_timestamp()) where ${where}`;
     return;
   }
-  if (one.blockHash !== null) await sql`update sweep_transactions set block_height = null, block_hash = null where ${where}`;
+  if (one.blockHash !== null)
+    await sql`update sweep_transactions set block_height = null, block_hash = null, unmoved = '{}' where ${where}`;
   if (state.state === 'mempool') {
     if (one.due) await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = null where ${where}`;
     return;
   }
   if (!one.due) return;
-  const refusal = await send(chain, one.raw);
+  const refusal = await send(chain, one);
   await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
   if (refusal !== null)
     ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
 }
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
-async function send(chain: Chain, raw: Uint8Array): Promise<string | null> {
+async function send(chain: Chain, { coin, raw }: Waiting): Promise<string | null> {
+  if (kindOf(coin) === 'ethereum') {
+    const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
+    const refusal = reply?.error?.message ?? null;
+    return refusal === null || /already known|already imported/i.test(refusal) ? null : refusal.slice(0, 300);
+  }
   try {
     await chain.outlet.send(raw);
     return null;
@@ -83,6 +100,18 @@ async function send(chain: Chain, raw: Uint8Array): Promise<string | null> {
   }
 }
 
+/** The accounts whose money a mined transaction did not move, by its receipt. */
+async function readUnmoved(ctx: Context, chain: Chain, { sweepId, number, txid }: Waiting): Promise<string[]> {
+  const [[row], [reply]] = await Promise.all([
+    ctx.db.sql<{ file: unknown }[]>`select file from sweeps where id = ${sweepId}`,
+    chain.ask([['eth_getTransactionReceipt', txid]]),
+  ]);
+  if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the node has no receipt of ${txid} yet`);
+  const request = signingFileOf(row!.file).requests[number];
+  return request && request.kind !== 'psbt' ? unmovedBy(request, reply.result) : [];
+}
+
+type Row = { number: number; round: number; sent: boolean; refusal: string | null; height: number | null; unmoved: string[] };
 /**
  * The state of a sweep from those of its transactions. Transactions with the same number in different rounds spend the same inputs, so at
  * most one of them can be mined.
@@ -90,22 +119,36 @@ async function send(chain: Chain, raw: Uint8Array): Promise<string | null> {
 async function conclude(ctx: Context, chain: Chain, id: string): Promise<void> {
   const tip = await chain.tip();
   await ctx.db.begin(async (tx) => {
-    const [sweep] = await tx<{ state: string; coin: Coin; merchantId: string }[]>`
-      select state, coin, merchant_id as "merchantId" from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
+    const [sweep] = await tx<{ coin: Coin }[]>`select coin from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
-    const rows = await tx<{ number: number; round: number; sent: boolean; refusal: string | null; height: number | null }[]>`
-      select number, round, sent_at is not null as sent, refusal, block_height::int as height from sweep_transactions where sweep_id = ${id}`;
-    const numbers = new Map<number, (typeof rows)[number][]>();
-    for (const row of rows) numbers.set(row.number, [...(numbers.get(row.number) ?? []), row]);
+    const rows = await tx<Row[]>`
+      select number, round, sent_at is not null as sent, refusal, block_height::int as height, unmoved from sweep_transactions
+      where sweep_id = ${id}`;
     const depth = depthToEnd(ctx, sweep.coin);
-    const done = [...numbers.values()].every((of) => of.some(({ height }) => height !== null && tip.height - height + 1 >= depth));
-    const sent = rows.some((row) => row.height !== null || (row.sent && row.refusal === null));
+    const ended = new Set(rows.flatMap(({ number, height }) => (height !== null && tip.height - height + 1 >= depth ? [number] : [])));
     const refused = rows.find(({ refusal }) => refusal !== null)?.refusal ?? null;
-    if (done) {
-      await tx`update sweeps set state = 'confirmed', sent_at = coalesce(sent_at, clock_timestamp()), ended_at = clock_timestamp(), failure = null where id = ${id}`;
-      ctx.log.info({ sweep: id, chain: chainCode(sweep.coin) }, 'A sweep is confirmed');
-    } else if (sent)
+    if (new Set(rows.map(({ number }) => number)).size === ended.size) return end(ctx, tx, { id, coin: sweep.coin, rows });
+    if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))
       await tx`update sweeps set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
     else if (refused !== null) await tx`update sweeps set failure = ${refused} where id = ${id}`;
   });
+}
+
+/** Ends a sweep. What did not move may be in another file, and the gas address may pay for the next one. */
+async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin: Coin; rows: readonly Row[] }): Promise<void> {
+  const unmoved = [...new Set(rows.flatMap((row) => row.unmoved))];
+  const [{ moved } = { moved: 0 }] = await tx<{ moved: number }[]>`
+    with released as (
+      update sweep_inputs i set released_at = clock_timestamp()
+      where i.sweep_id = ${id} and i.released_at is null and (i.input like 'gas:%' or exists (select 1 from transfers t
+        where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and lower(t.address) = any(${unmoved}::text[])))
+      returning i.payment_id
+    )
+    select count(*)::int - (select count(payment_id)::int from released) as moved from sweep_inputs
+    where sweep_id = ${id} and payment_id is not null and released_at is null`;
+  const failure = unmoved.length === 0 ? null : `the money of ${unmoved.length} addresses did not move`;
+  await tx`
+    update sweeps set state = ${moved > 0 ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),
+      ended_at = clock_timestamp(), failure = ${failure} where id = ${id}`;
+  ctx.log.info({ sweep: id, chain: chainCode(coin), unmoved: unmoved.length }, 'A sweep ended');
 }

@@ -1,7 +1,7 @@
 /** What lies on deposit addresses, from the ledger of transfers, and why a part of it stays there. */
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken, nativeOf } from '../core/coin.ts';
 import type { TransferKind } from '../core/payment.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
 
@@ -65,7 +65,7 @@ export const readWallets = async (ctx: Context, { merchantId }: { merchantId: st
     from wallets where merchant_id = ${merchantId} and next_index > 0
     order by active desc, created_at desc, id limit 100`;
 
-const tiersOf = (ctx: Context, coin: Coin) => ctx.settings.confirmations[coin] ?? chainOf(coin).confirmations;
+const tiersOf = (ctx: Context, coin: Coin) => ctx.settings.confirmations[nativeOf(coin)] ?? chainOf(coin).confirmations;
 /** Confirmations from which received money may be spent: those of the smallest payments. */
 const depthToSpend = (ctx: Context, coin: Coin): number => Math.max(1, tiersOf(ctx, coin)[0]?.confirmations ?? 1);
 /** Confirmations from which money that was sent counts as gone: those of the largest payments. */

@@ -2,6 +2,7 @@
 import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import { Problem } from '../core/problem.ts';
 import { FileError, MAX_SIGNED_BYTES, type SignedFile, type SigningFile } from '../core/signing-file.ts';
+import { checkSignedRequest } from './accounts-check.ts';
 import { type CheckedTransaction, checkSignedPsbt, finishPsbt, inputsOfRaw, SignedError } from './utxo-check.ts';
 
 export type Upload = {
@@ -27,7 +28,7 @@ const refusing = <T>(work: () => T): T => {
 function checkAll(file: SigningFile, transactions: readonly string[]): CheckedTransaction[] {
   if (transactions.length !== file.requests.length) throw new SignedError('has a different number of transactions than was asked for');
   return file.requests.map((request, i) => {
-    if (request.kind !== 'psbt') throw new SignedError('is for another kind of chain');
+    if (request.kind !== 'psbt') return checkSignedRequest(request, transactions[i]!, file);
     return checkSignedPsbt(request, transactions[i]!, file.account.script as BitcoinScript);
   });
 }

@@ -1,8 +1,9 @@
 /** Sweeps: list what can be moved, make a signing file, take the signed file back. Nothing here can spend: keys stay with the merchant. */
 import { containsPrivateKey } from '../chains/account-key.ts';
 import { type Chain, ChainError } from '../chains/chain.ts';
+import { feeOf, transactionOf } from '../chains/ethereum/account-requests.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, chainCode, kindOf } from '../core/coin.ts';
+import { CHAIN, COIN, COINS, type Coin, chainCode, chainOf, contractOf, kindOf } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '../core/signing-file.ts';
@@ -21,8 +22,9 @@ import {
   type SweepWish,
   selectHoldings,
 } from './holdings.ts';
+import { type GasPrice, makeAccountRequests, readGasPrice } from './make-accounts.ts';
 import { type Made, makePsbts } from './make-utxo.ts';
-import { readSigned } from './signed.ts';
+import { readSigned, type Upload } from './signed.ts';
 
 export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
 export type SweepState = (typeof SWEEP_STATES)[number];
@@ -125,10 +127,10 @@ export async function makeSweep(
   const ready = chosen.filter(({ stays }) => stays === null);
   const id = newId('swp', ctx.random);
   const work = { holdings: ready, wallet, destination: current.address, wish, reference: id };
-  const made = await asking(coin, makeRequests(chain, { ...work, coin }));
+  const made = await asking(coin, makeRequests(ctx, chain, { ...work, coin, now }));
   const remains = remainderOf(chosen.map((holding) => ({ ...holding, stays: holding.stays ?? made.stay.get(holding) ?? null })));
   if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
-  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests });
+  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: made.gasPrice });
   const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor });
   return { sweep, remains };
 }
@@ -156,21 +158,42 @@ const reasonText = (remains: readonly Remainder[]): string =>
     : remains.map(({ reason, count }) => `${count} ${count === 1 ? 'transfer is' : 'transfers are'} ${WORDS[reason]}`).join('; ');
 
 type Work = { holdings: readonly Holding[]; wallet: SweepWallet; destination: string; wish: SweepWish; reference: string };
-async function makeRequests(chain: Chain, { coin: _coin, ...work }: Work & { coin: Coin }): Promise<Made<Request>> {
-  return makePsbts(chain, { ...work, rateE8: await rateFor(chain, work.wish) });
+type Asked = Made<Request> & { gasPrice: GasPrice | null };
+async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coin; now: Date }): Promise<Asked> {
+  const { coin, now } = work;
+  if (kindOf(coin) !== 'ethereum')
+    return { ...(await makePsbts(chain, { ...work, rateE8: await rateFor(chain, work.wish) })), gasPrice: null };
+  const gasPrice = await readGasPrice(chain, work.wish);
+  const network = ctx.settings.networks[COIN[coin].chain];
+  const nowSeconds = Math.floor(now.getTime() / 1000);
+  const on = { network, chainId: chainIdOf(ctx, coin), contract: contractOf(coin, network), gasPrice, nowSeconds };
+  return { ...(await makeAccountRequests(chain, { ...work, ...on })), gasPrice };
 }
+/** The number of a chain of accounts in its signatures. */
+const chainIdOf = (ctx: Context, coin: Coin): number => {
+  const { chain, chainIds } = chainOf(coin);
+  return chain === CHAIN.ethereum.chain ? ctx.settings.ethChainId : chainIds![ctx.settings.networks[chain]];
+};
 
 function fileOf(
   ctx: Context,
-  { id, round, coin, wallet, requests }: { id: string; round: number; coin: Coin; wallet: SweepWallet; requests: readonly Request[] },
+  {
+    id,
+    round,
+    coin,
+    wallet,
+    requests,
+    gasPrice,
+  }: { id: string; round: number; coin: Coin; wallet: SweepWallet; requests: readonly Request[]; gasPrice: GasPrice | null },
 ): SigningFile {
+  const chainId = gasPrice && chainIdOf(ctx, coin);
   const sum = (values: readonly bigint[]) => values.reduce((a, b) => a + b, 0n);
   const origin = wallet.path.startsWith('m') ? wallet.path.split('/').slice(0, -1).join('/') : null;
   return {
-    ...{ id, round, coin, network: ctx.settings.networks[COIN[coin].chain], chainId: null, gasPrice: null, requests },
+    ...{ id, round, coin, network: ctx.settings.networks[COIN[coin].chain], chainId, gasPrice, requests },
     account: { chainKey: wallet.chainKey, script: wallet.script, origin },
     totalUnits: sum(linesOf({ requests }).map(({ units }) => units)),
-    feeUnits: sum(requests.map((request) => (request.kind === 'psbt' ? request.feeUnits : 0n))),
+    feeUnits: sum(requests.map((request) => (request.kind === 'psbt' ? request.feeUnits : feeOf(request, { chainId, gasPrice })))),
   };
 }
 
@@ -196,7 +219,7 @@ async function store(
       const [sweep] = await tx<Sweep[]>`
         insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
         values (${id}, ${merchantId}, ${wallet.id}, ${coin}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
-          ${feeUnits.toString()}, ${inputs.length}, ${actor.name})
+          ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name})
         returning ${COLUMNS(tx)}`;
       await tx`
         insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
@@ -286,6 +309,7 @@ export async function acceptSigned(
   if (containsPrivateKey(content)) throw new Problem('signed_file_private');
   const upload = readSigned(content, readSignedFile);
   const id = await sweepOf(ctx, { merchantId, id: upload.id, input: upload.input });
+  await tryBatches(ctx, await readSigningFileOf(ctx, { merchantId, id }), upload);
   const isKnown = await ctx.db.begin(async (tx) => {
     const sweep = await lockSweep(tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
@@ -295,17 +319,41 @@ export async function acceptSigned(
     if (known) return true;
     if (sweep.state !== 'made') throw new Problem('sweep_state', { id, state: sweep.state });
     await tx`
-      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units)
-      select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric
+      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, after_number)
+      select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric, after_number
       from unnest(${checked.map((_, i) => i)}::int[], ${checked.map(({ txid }) => txid)}::text[],
-        ${checked.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${checked.map(({ feeUnits }) => feeUnits.toString())}::text[])
-        as given (number, txid, raw, fee)`;
+        ${checked.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${checked.map(({ feeUnits }) => feeUnits.toString())}::text[],
+        ${file.requests.map((request) => fundOf(request, file))}::int[]) as given (number, txid, raw, fee, after_number)`;
     await tx`update sweeps set state = 'signed', signed_at = clock_timestamp() where id = ${id}`;
     const after = { transactions: checked.length };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
     return false;
   });
   return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown };
+}
+
+/**
+ * Runs the batches on the node before anything is sent, in the form in which the first failure ends all of it: a transfer that would fail
+ * is known before it costs a fee. Errors: signed_file_refused.
+ */
+async function tryBatches(ctx: Context, file: SigningFile, upload: Upload): Promise<void> {
+  const chain = chainFor(ctx, file.coin);
+  for (const [i, { signatures }] of upload.check(file).entries()) {
+    const request = file.requests[i]!;
+    if (request.kind !== 'batch') continue;
+    const { to, data } = transactionOf(request, file, { signatures: signatures ?? [], mayFail: false });
+    const [reply] = await asking(file.coin, chain.ask([['eth_estimateGas', { from: request.from, to: `0x${to}`, data: `0x${data}` }]]));
+    const failure = reply?.error?.message;
+    if (failure !== undefined && !/nonce|authorization is used/i.test(failure))
+      throw new Problem('signed_file_refused', { reason: `contains a token transfer that would fail (${failure.slice(0, 200)})` });
+  }
+}
+
+/** The request that pays for the gas of another one and must be mined before it; null: none. */
+function fundOf(request: Request, { requests }: SigningFile): number | null {
+  if (request.kind !== 'token') return null;
+  const at = requests.findIndex((one) => one.kind === 'fund' && one.to === request.from);
+  return at === -1 ? null : at;
 }
 
 /** Cancels a file that was not sent, so that another one may spend the same. Errors: sweep_not_found, sweep_state. */

@@ -7,6 +7,7 @@ import { bytesToHex, concatBytes } from '@noble/hashes/utils.js';
 import { p2wpkh, Transaction } from '@scure/btc-signer';
 import { outputScript } from '../chains/bitcoin/address.ts';
 import type { BitcoinScript } from '../chains/bitcoin/params.ts';
+import type { Signature } from '../chains/ethereum/transaction.ts';
 import { invariant } from '../core/invariant.ts';
 import type { PsbtRequest } from '../core/signing-file.ts';
 
@@ -126,7 +127,8 @@ function spentBy(asked: Transaction, i: number): { script: Uint8Array; amount: b
   return { script: spent.script, amount: spent.amount };
 }
 
-export type CheckedTransaction = { txid: string; raw: Uint8Array; feeUnits: bigint };
+/** `signatures`: of the authorizations in it. */
+export type CheckedTransaction = { txid: string; raw: Uint8Array; feeUnits: bigint; signatures?: readonly Signature[] };
 /** Errors: SignedError. */
 export function checkSignedPsbt(request: PsbtRequest, hex: string, script: BitcoinScript): CheckedTransaction {
   const asked = readPsbt(request.psbt);

@@ -1,0 +1,80 @@
+/** Checks requests of chains of accounts against the file around them and against the wallet, and signs them. */
+import { bytesToHex } from '@noble/hashes/utils.js';
+import type { HDKey } from '@scure/bip32';
+import { domainOf, feeOf, transactionOf, transfersOf } from '../src/chains/ethereum/account-requests.ts';
+import { accountOf } from '../src/chains/ethereum/address.ts';
+import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
+import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
+import { chainOf, contractOf, isToken } from '../src/core/coin.ts';
+import type { AccountPath, AccountRequest, SigningFile } from '../src/core/signing-file.ts';
+import { type Account, refuse, SignerError } from './secret.ts';
+
+/** The most gas that one transfer may use, and the highest price of gas, in wei. */
+const MOST_GAS = 300_000n;
+const MOST_PRICE = 5_000_000_000_000n;
+
+const keyOf = ({ account, addresses }: Account, { chain, index }: AccountPath): HDKey =>
+  (chain === 0 ? addresses : account.deriveChild(1)).deriveChild(index);
+
+function checkOwn(account: Account, from: string, path: AccountPath): void {
+  if (accountOf(keyOf(account, path).publicKey!) !== from.slice(2).toLowerCase())
+    refuse(`The address ${from} does not belong to path ${path.chain}/${path.index} of this wallet.`);
+}
+
+/** The network that the file names, by the number that its signatures contain. */
+function checkChain({ coin, network, chainId, gasPrice }: SigningFile): void {
+  const { chainIds } = chainOf(coin);
+  if (!chainIds || chainId === null || gasPrice === null) throw new SignerError('The file mixes two kinds of chains.');
+  const known = Object.values(chainIds);
+  // Private networks may have a number of their own, but never that of a network where money is.
+  const isOther = network === 'mainnet' ? chainId !== chainIds.mainnet : chainId !== chainIds[network] && known.includes(chainId);
+  if (isOther || (network !== 'mainnet' && chainId === 1)) refuse('The file is for another network than it says.');
+  if (gasPrice.max > MOST_PRICE || gasPrice.tip > gasPrice.max) refuse('The price of gas in the file is too high.');
+}
+
+function checkRequest(request: AccountRequest, file: SigningFile, account: Account): void {
+  checkOwn(account, request.from, request.path);
+  const count = request.kind === 'batch' ? BigInt(request.authorizations.length) : 1n;
+  if (request.gas > MOST_GAS * count) refuse('A transaction may use more gas than such a transfer needs.');
+  const contract = contractOf(file.coin, file.network);
+  if ((request.kind === 'native') === isToken(file.coin)) refuse('The file moves another coin than it says.');
+  if ((request.kind === 'token' || request.kind === 'batch') && request.contract.toLowerCase() !== contract?.toLowerCase())
+    refuse(`The file calls another contract than that of ${file.coin}.`);
+  if (request.kind === 'fund') {
+    const paid = file.requests.find((one) => one.kind === 'token' && one.from.toLowerCase() === request.to.toLowerCase());
+    if (paid?.kind !== 'token' || request.units > feeOf(paid, file))
+      refuse('The file sends money for gas to an address that does not need it.');
+  }
+  if (request.kind === 'batch') for (const { from, path } of request.authorizations) checkOwn(account, from, path);
+}
+
+/** Errors: SignerError. */
+export function checkAccounts(file: SigningFile, account: Account): AccountRequest[] {
+  checkChain(file);
+  const requests = file.requests.map((request) => (request.kind === 'psbt' ? refuse('The file mixes two kinds of chains.') : request));
+  for (const request of requests) checkRequest(request, file, account);
+  const nonces = requests.map(({ from, nonce }) => `${from.toLowerCase()} ${nonce}`);
+  if (new Set(nonces).size !== nonces.length) refuse('The file uses the same nonce twice.');
+  if (requests.reduce((sum, request) => sum + feeOf(request, file), 0n) !== file.feeUnits)
+    refuse('The fee of the file is not the sum of its fees.');
+  return requests;
+}
+
+/** The signed transactions in hex. */
+export function signAccounts(requests: readonly AccountRequest[], file: SigningFile, account: Account): string[] {
+  const signWith = (path: AccountPath, hash: Uint8Array) => {
+    const key = keyOf(account, path);
+    const signature = signHash(hash, key.privateKey!);
+    key.wipePrivateData();
+    return signature;
+  };
+  return requests.map((request) => {
+    const domain = request.kind === 'batch' ? domainOf(request, file) : null;
+    const signatures =
+      request.kind === 'batch'
+        ? transfersOf(request).map((transfer, i) => signWith(request.authorizations[i]!.path, authorizationHash(transfer, domain!)))
+        : [];
+    const tx = transactionOf(request, file, { signatures });
+    return bytesToHex(signedBytes(tx, signWith(request.path, signingHash(tx))));
+  });
+}

@@ -1,0 +1,288 @@
+/** ETH and tokens leave deposit addresses on a real EVM: one transfer each, authorizations in a batch, and transfers with gas paid first. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { signFile } from '../../signer/sign.ts';
+import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
+import { COIN, type Coin } from '../../src/core/coin.ts';
+import { readSignedFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import { changeSettings } from '../../src/merchants/merchants.ts';
+import { setDestination } from '../../src/money-out/destinations.ts';
+import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
+import { acceptSigned, cancelSweep, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { type EthNode, startAnvil } from '../kit/nodes.ts';
+import { account, giveWallet, reach } from '../kit/shop.ts';
+
+const { runtime } = JSON.parse(readFileSync(join(import.meta.dirname, '../fixtures/contracts/tokens.json'), 'utf8'));
+const [USDC, USDT] = ['USDC@ethereum', 'USDT@ethereum'] as const satisfies Coin[];
+/** Where the code behind USDC is, which is called through a proxy as on mainnet. */
+const LOGIC = '0x00000000000000000000000000000000000c0de1';
+const LOGIC_SLOT = '0x7050c9e0f4ca769c69bd3a8ef740bc37934f8e2c036e5a723fd8ee048ed3f8c3';
+const DESTINATION = '0x00000000000000000000000000000000000A11cE';
+const actor = { userId: '', name: 'Test', ip: '' };
+const secret = account('ETH').privateExtendedKey;
+
+let node: EthNode;
+let app: TestApp;
+const contract = (coin: Coin): string => COIN[coin].contract!;
+const owner = () => ({ merchantId: app.merchant.merchantId });
+before(async () => {
+  node = await startAnvil();
+  await node.rpc('anvil_setCode', LOGIC, `0x${runtime.Token}`);
+  await node.rpc('anvil_setCode', contract(USDC), `0x${runtime.Proxy}`);
+  await node.rpc('anvil_setStorageAt', contract(USDC), LOGIC_SLOT, `0x${word(LOGIC)}`);
+  // Without the functions of EIP-3009, as USDT is: its name says that they are not there.
+  await node.rpc('anvil_setCode', contract(USDT), `0x${runtime.Token.replaceAll(selector('DOMAIN_SEPARATOR()'), 'deadbeef')}`);
+  await node.rpc('anvil_setCode', MULTICALL3, `0x${runtime.Multicall3}`);
+  app = await startTestApp({
+    ETH_NODE_URL: node.url,
+    ETH_CHAIN_ID: '31337',
+    ETH_NETWORK: 'regtest',
+    ETH_CONFIRMATIONS: '2',
+    PRICES: 'static:ETH=2500.00,USDC=1.00,USDT=1.00',
+    LOG_LEVEL: 'fatal',
+  });
+  await giveWallet(app, 'ETH');
+  await changeSettings(app.app.ctx, { ...owner(), settings: { tokens: [USDC, USDT] } });
+  await eventually(
+    async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers?.ETH,
+    (follower) => follower !== undefined,
+    60_000,
+  );
+  await setDestination(app.app.ctx, { ...owner(), coin: 'ETH', address: DESTINATION, ends: DESTINATION.slice(-6), actor: null });
+});
+after(async () => {
+  await app?.stop();
+  await node?.destroy();
+});
+
+const create = async (crypto: string): Promise<{ id: string; address: string; amount: string }> => {
+  const made = await app.live.post('/v1/transactions/create', { amount: 25, currency_fiat: 'USD', crypto, network: 'ethereum' });
+  assert.equal(made.status, 201, made.text);
+  return { id: made.json.transaction_id, address: made.json.payment_address, amount: made.json.amount };
+};
+async function paid(crypto: string, count: number, pay: (address: string) => Promise<unknown>): Promise<string[]> {
+  const payments = [];
+  for (let i = 0; i < count; i++) payments.push(await create(crypto));
+  for (const { address } of payments) await pay(address);
+  await node.mine(2);
+  for (const { id } of payments) await reach(app, id, ({ status }) => status === 'completed');
+  return payments.map(({ address }) => address);
+}
+const mint = (coin: Coin) => (address: string) =>
+  node.send({ to: contract(coin), data: `0x${selector('mint(address,uint256)')}${word(address)}${word(25_000_000n)}`, gas: 200_000 });
+const held = async (coin: Coin, address: string): Promise<bigint> =>
+  BigInt(await node.rpc('eth_call', { to: contract(coin), data: `0x${selector('balanceOf(address)')}${word(address)}` }, 'latest'));
+const make = (coin: Coin) => makeSweep(app.app.ctx, { ...owner(), coin, walletId: null, wish: DEFAULT_WISH, actor });
+const contentOf = async (id: string) => signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id }));
+const sign = async (id: string) => signFile({ content: await contentOf(id), secret, ends: DESTINATION.slice(-6) }).text;
+const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
+/** Mines until the sweep is over. */
+const finish = (id: string) =>
+  eventually(
+    async () => {
+      await node.mine(1);
+      return (await getSweep(app.app.ctx, { ...owner(), id })).sweep;
+    },
+    ({ state }) => state === 'confirmed' || state === 'failed',
+    60_000,
+  );
+/** Sends ETH to the address that the error names. */
+async function payGas(coin: Coin): Promise<void> {
+  await assert.rejects(make(coin), (error: any) => {
+    assert.equal(error.code, 'sweep_gas_missing');
+    return true;
+  });
+  const error: any = await make(coin).catch((failed) => failed);
+  const [, address] = /address (0x[0-9a-fA-F]{40})/.exec(error.message) ?? [];
+  await node.send({ to: address!, value: 10n ** 18n });
+  await node.mine(1);
+}
+
+test('ETH: one transfer from each address, for all that is left after the fee', async () => {
+  const addresses = await paid('ETH', 3, (to) => node.send({ to, value: 10n ** 16n }));
+  const { sweep } = await make('ETH');
+  assert.equal(sweep.inputCount, 3);
+  assert.equal(sweep.totalUnits + sweep.feeUnits, 3n * 10n ** 16n);
+  await upload(await sign(sweep.id));
+  const done = await finish(sweep.id);
+  assert.deepEqual([done.state, done.failure], ['confirmed', null]);
+  assert.equal(BigInt(await node.rpc('eth_getBalance', DESTINATION, 'latest')), sweep.totalUnits);
+  for (const address of addresses) assert.equal(await node.rpc('eth_getTransactionCount', address, 'latest'), '0x1');
+});
+
+test('USDC: authorizations in one transaction that the gas address pays for; a frozen address stays', async (t) => {
+  const addresses = await paid('USDC', 8, mint(USDC));
+  const frozen = addresses[3]!;
+  const freeze = (on: bigint) =>
+    node.send({ to: contract(USDC), data: `0x${selector('freeze(address,bool)')}${word(frozen)}${word(on)}`, gas: 100_000 });
+  await freeze(1n);
+  await node.mine(1);
+  await payGas(USDC);
+  const { sweep, remains } = await make(USDC);
+  assert.deepEqual(remains, [{ reason: 'frozen', count: 1, units: 25_000_000n }]);
+  assert.equal(sweep.totalUnits, 175_000_000n);
+  const text = await sign(sweep.id);
+  assert.equal((await upload(text)).isKnown, false);
+  assert.equal((await upload(text)).isKnown, true);
+  const done = await finish(sweep.id);
+  assert.deepEqual([done.state, done.failure], ['confirmed', null]);
+  assert.equal(await held(USDC, DESTINATION), 175_000_000n);
+  const { transactions } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
+  const { gasUsed } = await node.rpc('eth_getTransactionReceipt', transactions[0]!.txid);
+  t.diagnostic(`gas for each of 7 addresses: ${Math.round(Number(gasUsed) / 7)}`);
+  await freeze(0n);
+  await node.mine(1);
+  const again = await make(USDC);
+  assert.deepEqual([again.sweep.totalUnits, again.remains], [25_000_000n, []]);
+  // Frozen after the file was made: the service sees it before anything is sent.
+  const late = await sign(again.sweep.id);
+  await freeze(1n);
+  await node.mine(1);
+  await assert.rejects(upload(late), (error: any) => error.code === 'signed_file_refused' && /would fail/.test(error.message));
+  await cancelSweep(app.app.ctx, { ...owner(), id: again.sweep.id, actor });
+});
+
+test('USDT: the gas address pays each address for its gas, and the transfers follow', async () => {
+  const before = await held(USDT, DESTINATION);
+  await paid('USDT', 2, mint(USDT));
+  const { sweep } = await make(USDT);
+  const file = await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id });
+  assert.deepEqual(
+    file.requests.map(({ kind }) => kind),
+    ['fund', 'fund', 'token', 'token'],
+  );
+  await upload(await sign(sweep.id));
+  assert.equal((await finish(sweep.id)).state, 'confirmed');
+  assert.equal((await held(USDT, DESTINATION)) - before, 50_000_000n);
+  assert.ok(!(await listSweepable(app.app.ctx, owner())).some(({ coin, count }) => coin === USDT && count > 0));
+});
+
+test('a signed file for accounts that is not what was asked is refused', async () => {
+  await paid('USDC', 2, mint(USDC));
+  const { sweep } = await make(USDC);
+  const content = await contentOf(sweep.id);
+  const ends = DESTINATION.slice(-6);
+  const change = (edit: (file: any) => void): string => {
+    const file = JSON.parse(content);
+    edit(file);
+    return JSON.stringify(file);
+  };
+  const each = (file: any, edit: (one: any) => void) => file.requests[0].authorizations.forEach(edit);
+  const stranger = '0x00000000000000000000000000000000000B11cE';
+  /** Files that a malicious server may make, which the signer signs because they contradict nothing, and the service then refuses. */
+  const signable: [what: string, content: string][] = [
+    [
+      'another destination',
+      change((file) =>
+        each(file, ({ line }) => {
+          line.to = stranger.replace('B11', 'A11').replace('0x0', '0x1');
+        }),
+      ),
+    ],
+    [
+      'another nonce of an authorization',
+      change((file) =>
+        each(file, (one) => {
+          one.nonce = `0x${'11'.repeat(32)}`;
+        }),
+      ),
+    ],
+    [
+      'another nonce of the transaction',
+      change((file) => {
+        file.requests[0].nonce += 1;
+      }),
+    ],
+    [
+      'a longer validity',
+      change((file) => {
+        file.requests[0].validBefore += 9_999_999;
+      }),
+    ],
+    [
+      'another domain',
+      change((file) => {
+        file.requests[0].domain.version = '1';
+      }),
+    ],
+    [
+      'another private network',
+      change((file) => {
+        file.chainId = 424_242;
+      }),
+    ],
+  ];
+  for (const [what, given] of signable)
+    await assert.rejects(upload(signFile({ content: given, secret, ends }).text), { code: 'signed_file_refused' }, what);
+  /** What the signer refuses. */
+  const refused: [what: string, content: string, reason: RegExp][] = [
+    [
+      'mainnet',
+      change((file) => {
+        file.chainId = 1;
+      }),
+      /another network/,
+    ],
+    [
+      'another contract',
+      change((file) => {
+        file.requests[0].contract = contract(USDT);
+      }),
+      /another contract/,
+    ],
+    [
+      'an address of somebody else',
+      change((file) => {
+        file.requests[0].authorizations[0].from = stranger;
+      }),
+      /does not belong to path/,
+    ],
+    [
+      'much gas',
+      change((file) => {
+        file.requests[0].gas = '99999999';
+      }),
+      /more gas/,
+    ],
+    [
+      'a hidden fee',
+      change((file) => {
+        file.feeUnits = '1';
+      }),
+      /not the sum of its fees/,
+    ],
+    [
+      'a gas price of 1 ETH',
+      change((file) => {
+        file.gasPrice.max = '1000000000000000000';
+      }),
+      /price of gas/,
+    ],
+    [
+      'two recipients',
+      change((file) => {
+        file.requests[0].authorizations[0].line.to = stranger;
+      }),
+      /names several/,
+    ],
+    [
+      'another total',
+      change((file) => {
+        file.requests[0].authorizations[0].line.units = '1';
+      }),
+      /not the sum of its payments/,
+    ],
+  ];
+  for (const [what, given, reason] of refused) assert.throws(() => signFile({ content: given, secret, ends }), reason, what);
+  const text = await sign(sweep.id);
+  const { transactions, ...rest } = readSignedFile(text);
+  const flipped = transactions[0]!.replace(/..$/, (byte) => (byte === '00' ? '01' : '00'));
+  await assert.rejects(upload(signedFileText({ ...rest, transactions: [flipped] })), { code: 'signed_file_refused' });
+  for (const key of [secret, `{"seed":"${'abandon '.repeat(11)}about"}`, `{"key":"0x${'ab'.repeat(32)}"}`])
+    await assert.rejects(upload(text.replace('{', `{"x":${JSON.stringify(key)},`)), { code: 'signed_file_private' });
+  await upload(text);
+  assert.equal((await finish(sweep.id)).state, 'confirmed');
+});

@@ -1,0 +1,118 @@
+/** Transactions and authorizations of accounts: another library encodes and signs the same bytes. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
+import { addr, Transaction as Elsewhere, signTyped } from 'micro-eth-signer';
+import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { authorizationHash, domainSeparator, selector } from '../../src/chains/ethereum/token-calls.ts';
+import { readSigned, signedBytes, signerOf, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
+import { masterKey, numbersFrom } from '../kit/signing.ts';
+
+const CHAIN_IDS = [1, 10, 137, 8453, 42161, 31337];
+const TYPES = {
+  TransferWithAuthorization: [
+    { name: 'from', type: 'address' },
+    { name: 'to', type: 'address' },
+    { name: 'value', type: 'uint256' },
+    { name: 'validAfter', type: 'uint256' },
+    { name: 'validBefore', type: 'uint256' },
+    { name: 'nonce', type: 'bytes32' },
+  ],
+} as const;
+
+export function checkAccountAgreement(files: number): void {
+  const number = numbersFrom(11);
+  const root = masterKey().derive("m/44'/60'/0'/0");
+  const hex = (bytes: number) => Array.from({ length: bytes }, () => number(256).toString(16).padStart(2, '0')).join('');
+  for (let i = 0; i < files; i++) {
+    const { privateKey, publicKey } = root.deriveChild(i);
+    const tx = {
+      ...{ chainId: CHAIN_IDS[i % CHAIN_IDS.length]!, nonce: number(300), gas: BigInt(21_000 + number(1_000_000)), to: hex(20) },
+      ...{
+        units: i % 3 === 0 ? 0n : BigInt(`0x${hex(1 + number(9))}`),
+        data: i % 2 === 0 ? '' : hex(number(500)),
+        max: BigInt(number(1e9)) * 7n + 1n,
+      },
+      tip: BigInt(number(1_000)),
+    };
+    const max = tx.max > tx.tip ? tx.max : tx.tip;
+    const mine = { ...tx, max };
+    const signature = signHash(signingHash(mine), privateKey!);
+    const raw = signedBytes(mine, signature);
+    const theirs = Elsewhere.prepare({
+      ...{ type: 'eip1559', chainId: BigInt(tx.chainId), nonce: BigInt(tx.nonce), gasLimit: tx.gas, maxFeePerGas: max },
+      ...{ maxPriorityFeePerGas: tx.tip, to: addr.addChecksum(`0x${tx.to}`), value: tx.units, data: `0x${tx.data}` },
+    }).signBy(privateKey!, false);
+    assert.equal(`0x${bytesToHex(raw)}`, theirs.toHex(), `transaction ${i}`);
+    assert.equal(transactionId(raw), theirs.hash);
+    assert.equal(signerOf(signingHash(mine), readSigned(raw)!.signature), accountOf(publicKey!));
+    const from = checksumAddress(accountOf(publicKey!));
+    const domain = {
+      name: i % 2 === 0 ? 'USD Coin' : 'PayPal USD',
+      version: String(1 + (i % 2)),
+      chainId: tx.chainId,
+      contract: `0x${hex(20)}`,
+    };
+    const transfer = {
+      from,
+      to: checksumAddress(hex(20)),
+      units: BigInt(number(1e9)),
+      validBefore: 1_800_000_000 + i,
+      nonce: `0x${hex(32)}`,
+    };
+    const typed = signTyped(
+      {
+        types: TYPES,
+        primaryType: 'TransferWithAuthorization',
+        domain: {
+          name: domain.name,
+          version: domain.version,
+          chainId: BigInt(domain.chainId),
+          verifyingContract: checksumAddress(domain.contract.slice(2)),
+        },
+        message: {
+          from,
+          to: transfer.to,
+          value: transfer.units,
+          validAfter: 0n,
+          validBefore: BigInt(transfer.validBefore),
+          nonce: hexToBytes(transfer.nonce.slice(2)),
+        },
+      },
+      privateKey!,
+      false,
+    );
+    const own = signHash(authorizationHash(transfer, domain), privateKey!);
+    const text = [own.r, own.s].map((value) => value.toString(16).padStart(64, '0')).join('') + (27 + own.parity).toString(16);
+    assert.equal(`0x${text}`, typed, `authorization ${i}`);
+  }
+}
+
+test('another library signs the same transactions and authorizations, for 50 random ones', () => checkAccountAgreement(50));
+
+test('selectors and the domain of USDC are those on mainnet', () => {
+  assert.equal(selector('transfer(address,uint256)'), 'a9059cbb');
+  assert.equal(selector('transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)'), 'e3ee160e');
+  assert.equal(selector('aggregate3((address,bool,bytes)[])'), '82ad56cb');
+  const usdc = { name: 'USD Coin', version: '2', chainId: 1, contract: '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48' };
+  assert.equal(domainSeparator(usdc), '06c37168a7db5138defc7866392bb87a741f9b3d104deb5094588ce041cae335');
+});
+
+test('bytes that are not a transaction are none, and a changed one has another signer', () => {
+  const { privateKey, publicKey } = masterKey().deriveChild(1);
+  const tx = { chainId: 1, nonce: 0, tip: 1n, max: 2n, gas: 21_000n, to: '11'.repeat(20), units: 5n, data: '' };
+  const raw = signedBytes(tx, signHash(signingHash(tx), privateKey!));
+  for (const bytes of [
+    new Uint8Array(),
+    Uint8Array.of(2),
+    raw.slice(0, -1),
+    Uint8Array.of(...raw, 0),
+    hexToBytes('01c0'),
+    hexToBytes('02c0'),
+  ])
+    assert.equal(readSigned(bytes), null);
+  const { signature } = readSigned(raw)!;
+  assert.notEqual(signerOf(signingHash({ ...tx, units: 6n }), signature), accountOf(publicKey!));
+  const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
+  assert.equal(signerOf(signingHash(tx), { ...signature, s: N - signature.s, parity: signature.parity === 0 ? 1 : 0 }), null);
+});
