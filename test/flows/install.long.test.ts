@@ -25,7 +25,7 @@ after(async () => {
 
 test('a release installs in less than 200 MB, builds nothing, and takes a payment', async (t) => {
   execFileSync(process.execPath, ['scripts/release.ts'], { cwd: ROOT });
-  const [archive] = globSync('dist/release/*.tgz', { cwd: ROOT });
+  const [archive] = globSync('dist/release/florin-*.tgz', { cwd: ROOT });
   cpSync(join(ROOT, archive!), join(home, 'florin.tgz'));
   execFileSync('tar', ['-xzf', 'florin.tgz'], { cwd: home });
   const [name] = globSync('florin-*', { cwd: home });
