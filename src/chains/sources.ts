@@ -1,9 +1,9 @@
 /** Combines several sources of one coin: payments are read from the first healthy source, lookups try each until one can answer. */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
-import { type Coin, type Network, settingOf } from '../core/coin.ts';
+import { type Coin, finalityOf, type Network, settingOf } from '../core/coin.ts';
 import type { Log } from '../log.ts';
-import { type Chain, ChainError, type ChainHealth, type ChainSource, type NamedSource, type SourceState } from './chain.ts';
+import { type Chain, ChainError, type ChainHealth, type ChainSource, type Finality, type NamedSource, type SourceState } from './chain.ts';
 
 /** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;
@@ -111,18 +111,10 @@ function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>)
 type Taken<T> = { answer: T; by: NamedSource };
 type Ask<T> = (source: ChainSource) => Promise<T>;
 
+type Following = { coin: Coin; followers: readonly NamedSource[]; standings: Standings };
+
 /** The source that payments are read from, and which takes over when it is down or hangs. */
-function createFollowing({
-  coin,
-  followers,
-  standings,
-  log,
-}: {
-  coin: Coin;
-  followers: readonly NamedSource[];
-  standings: Standings;
-  log: Log;
-}) {
+function createFollowing({ coin, followers, standings, log }: Following & { log: Log }) {
   let current = followers[0] ?? null;
   const moveTo = (one: NamedSource, reason: string): void => {
     if (one === current) return;
@@ -205,6 +197,24 @@ async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonl
   throw first ?? new ChainError('unsupported', 'no source is set');
 }
 
+/**
+ * Final blocks as the followed source reports them. Where tags name them, only the word of your own node counts, so it is asked when the
+ * followed source is blind.
+ */
+async function readFinality(follow: <T>(ask: Ask<T>) => Promise<T>, { coin, followers, standings }: Following): Promise<Finality> {
+  const found = await follow((source) => source.finality());
+  if (!found.blind || finalityOf(coin) !== 'tags') return found;
+  for (const one of followers) {
+    if (one.trust !== 'own' || (await standings.of(one)).state !== 'ok') continue;
+    const told = await one.source.finality().catch((error: unknown) => {
+      if (error instanceof ChainError) return null;
+      throw error;
+    });
+    if (told) return told;
+  }
+  return found;
+}
+
 /** Joins sources in order of preference. */
 export function joinSources({ coin, network, sources, proof = null, helped = false, log, clock }: Joined): Chain {
   const followers = sources.filter((one) => one.follows);
@@ -242,7 +252,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     fetchBlock: (hash) => follow((source) => source.fetchBlock(hash)),
     fetchMempool: (health) => follow((source) => source.fetchMempool(health)),
     txState: (txid) => follow((source) => source.txState(txid)),
-    finality: () => follow((source) => source.finality()),
+    finality: () => readFinality(follow, { coin, followers, standings }),
     transaction: (txid, hint) => any((source) => source.transaction(txid, hint)),
     addressSummary: (address) => lookUp((source) => source.addressSummary(address), { sources: withBalances, standings }),
     fees: () => lookUp((source) => source.fees(), { sources: forFees, standings }),
