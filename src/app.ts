@@ -196,12 +196,13 @@ function openSources({
   };
   const proof = headers?.params ?? null;
   for (const url of config.nodeUrls[coin]) {
+    const setting = trusts.shift()!;
     const source = isBitcoinLike(family)
       ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
       : isToken(coin)
         ? createTokenNetworkSource({ coin, network, chainId: chainOf(coin).chainIds![network], url, outgoing, log })
-        : createEthereumSource({ network, chainId: config.ethChainId, url, outgoing, log });
-    add(nameOfSource(url), trusts.shift()!, source, true);
+        : createEthereumSource({ network, chainId: config.ethChainId, url, isOwn: setting === 'own', outgoing, log });
+    add(nameOfSource(url), setting, source, true);
   }
   const p2p = config.p2p[coin];
   if ((p2p === 'on' || p2p === 'on_demand') && isBitcoinLike(family)) {

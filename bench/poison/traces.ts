@@ -15,6 +15,7 @@ import { createMerchant } from '../../src/merchants/merchants.ts';
 import { settleDuePayments } from '../../src/payments/payments.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
+import { makeBlock } from '../../test/kit/ethereum-blocks.ts';
 import { startChild } from '../kit.ts';
 import { CENTS, openPayment, PRICE, watch } from './blocks.ts';
 
@@ -32,7 +33,6 @@ else await read();
 async function serveNode(): Promise<void> {
   const hex = (value: number | bigint) => `0x${value.toString(16)}`;
   const word = (value: number | bigint) => value.toString(16).padStart(64, '0');
-  const hash = (n: number) => `0x${word(n + 1)}`;
   const time = Math.floor(Date.now() / 1000);
   const transactions = [
     { to: DIRECT, value: DUE },
@@ -45,24 +45,17 @@ async function serveNode(): Promise<void> {
     value: hex(value),
     nonce: hex(n),
     input: to ? '0x' : '0x600035',
-    blockHash: hash(1),
   }));
-  const receipts = transactions.map((tx) => ({
-    transactionHash: tx.hash,
-    blockHash: hash(1),
-    status: '0x1',
-    gasUsed: '0x5208',
-    effectiveGasPrice: '0xa',
-    logs: [],
-  }));
+  const genesis = makeBlock({ height: 0, parent: `0x${word(0)}`, time });
+  const chain = [genesis, makeBlock({ height: 1, parent: genesis.hash, time, transactions })];
   let tip = 0;
   const header = (height: number, full: unknown) => {
-    if (height > tip) return null;
-    const whole = full === true ? transactions : transactions.map((tx) => tx.hash);
-    const parentHash = height === 0 ? `0x${word(0)}` : hash(height - 1);
-    return { number: hex(height), hash: hash(height), parentHash, timestamp: hex(time), transactions: height === 1 ? whole : [] };
+    const made = chain[height];
+    if (!made || height > tip) return null;
+    return { ...made.header, transactions: full === true ? made.transactions : made.transactions.map((tx) => tx.hash) };
   };
-  const balance = (key: string, blockHash: string) => (blockHash === hash(1) && (key === DIRECT || key === THROUGH) ? DUE : 0n);
+  const heightOf = (hash: string) => chain.findIndex((made) => made.hash === hash);
+  const balance = (key: string, blockHash: string) => (heightOf(blockHash) === 1 && (key === DIRECT || key === THROUGH) ? DUE : 0n);
   const answers: Record<string, (...params: any[]) => unknown> = {
     grow: () => {
       tip = 1;
@@ -73,8 +66,8 @@ async function serveNode(): Promise<void> {
     eth_syncing: () => false,
     net_peerCount: () => '0x8',
     eth_getBlockByNumber: (at: string, full: boolean) => (at === 'pending' ? null : header(/^0x/.test(at) ? Number(at) : tip, full)),
-    eth_getBlockByHash: (at: string, full: boolean) => header(Number(BigInt(at)) - 1, full),
-    eth_getBlockReceipts: (at: string) => (at === hash(1) ? receipts : []),
+    eth_getBlockByHash: (at: string, full: boolean) => header(heightOf(at), full),
+    eth_getBlockReceipts: (at: string) => chain[heightOf(at)]?.receipts ?? null,
     eth_getBalance: (address: string, { blockHash }: { blockHash: string }) => hex(balance(address.slice(2), blockHash)),
     eth_call: ({ data }: { data: string }, { blockHash }: { blockHash: string }) =>
       `0x${(data.slice(2 + 62).match(/.{64}/g) ?? []).map((one) => word(balance(one.slice(24), blockHash))).join('')}`,
@@ -118,7 +111,7 @@ async function read(): Promise<void> {
   await ctx.prices.start();
   const node = await startChild('bench/poison/traces.ts', {}, ['node']);
   const url = `http://127.0.0.1:${node.line}`;
-  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, outgoing: ctx.outgoing, log });
+  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, isOwn: true, outgoing: ctx.outgoing, log });
   try {
     const { merchantId } = await createMerchant(ctx, { name: 'Flooded' });
     const ids = [await openPayment(ctx, 'ETH', merchantId, DIRECT, DUE), await openPayment(ctx, 'ETH', merchantId, THROUGH, DUE)];

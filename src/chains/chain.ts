@@ -38,6 +38,8 @@ export type Matcher = {
   quick?: Readonly<Record<'pays' | 'spends', (bytes: Uint8Array, from: number, to: number) => boolean>>;
   /** ETH: addresses assigned shortly before that time, for nodes that can only be asked for individual balances. */
   recent(at: Date): readonly string[] | Promise<readonly string[]>;
+  /** ETH: addresses of payments that wait for money or for confirmations, those that end first, for sources that prove balances. */
+  open?(): readonly string[] | Promise<readonly string[]>;
   /** Our transactions that are not in a block. */
   waiting: readonly string[];
 };

@@ -11,6 +11,8 @@ import { createWatchSet, type WatchSet } from './watch-set.ts';
 
 /** How long an address counts as recently issued; windows and late payments end well before. */
 const RECENT_MS = 7 * DAY_MS;
+/** Open addresses whose balances a source is asked to prove. */
+const MOST_OPEN = 2_400;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
@@ -65,6 +67,14 @@ export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonl
     const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
     const rows = await ctx.db.sql<{ key: string }[]>`
       select key from deposit_addresses where coin = ${COIN[coin].family} and created_at > ${since} order by created_at, key`;
+    return rows.map((row) => row.key);
+  },
+  open: async () => {
+    const rows = await ctx.db.sql<{ key: string }[]>`
+      select d.key from deposit_addresses d join payments p on p.id = d.payment_id
+      where d.coin = ${COIN[coin].family} and d.created_at > ${new Date(ctx.clock.now().getTime() - RECENT_MS)}
+        and p.mode = 'live' and p.status in ('pending', 'processing')
+      order by d.created_at, d.key limit ${MOST_OPEN}`;
     return rows.map((row) => row.key);
   },
   waiting: waiting.map((row) => row.txid),

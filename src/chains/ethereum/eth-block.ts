@@ -1,13 +1,22 @@
-/** Blocks of an Ethereum node with their receipts, and what they pay to watched accounts. */
+/** Blocks of an Ethereum node with their receipts, checked against their hash, and what they pay to watched accounts. */
+import { hexToBytes } from '@noble/hashes/utils.js';
 import { invariant } from '../../core/invariant.ts';
 import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher, type Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
+import { type ProvenHeader, provenHeader } from './block-header.ts';
+import { identityOf } from './block-transactions.ts';
 import { type EthRpc, failure, hash32, isPruned, rows, smallNumber } from './eth-rpc.ts';
+import { ProofError } from './proof-values.ts';
+import { proveBlock } from './proven-block.ts';
+import { inTurns, type Steps } from './steps.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
-import { type EthReceipt, type EthTransaction, outpoint, readReceipt, readTransaction } from './value-moves.ts';
+import { type EthReceipt, type EthTransaction, type Gain, outpoint, readReceipt, readTransaction } from './value-moves.ts';
 
 export type EthBlock = { ref: BlockRef; transactions: readonly EthTransaction[]; receipts: readonly EthReceipt[] };
+/** A block whose transactions and receipts are exactly those under its hash. `signed`: the transactions as the node sent them. */
+export type ProvenBlock = EthBlock & { header: ProvenHeader; signed: readonly unknown[] };
 
+/** The block of a header, as a node sends it. */
 export function headerOf(value: unknown): BlockRef {
   const header = fields(value);
   return {
@@ -17,7 +26,15 @@ export function headerOf(value: unknown): BlockRef {
     time: new Date(smallNumber(header.timestamp) * 1000),
   };
 }
+
+/** The same where the fields are those of Ethereum and fit the hash. Errors: ProofError. */
+export function provenRef(value: unknown): BlockRef {
+  const ref = headerOf(value);
+  provenHeader(value, hexToBytes(ref.hash.slice(2)));
+  return ref;
+}
 export const headerOrNull = (value: unknown): BlockRef | null => (value === null ? null : headerOf(value));
+export const provenRefOrNull = (value: unknown): BlockRef | null => (value === null ? null : provenRef(value));
 
 /** Receipts of single transactions, if the node does not return those of a block. */
 async function readReceipts(transactions: readonly EthTransaction[], { batch }: Pick<EthRpc, 'batch'>): Promise<unknown[]> {
@@ -28,7 +45,10 @@ async function readReceipts(transactions: readonly EthTransaction[], { batch }: 
   });
 }
 
-export async function readBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<EthBlock> {
+type Answers = { block: unknown; receipts: readonly unknown[] };
+
+/** The answers of a node about a block, which name each other. Errors: ChainError, and ProofError when they do not. */
+async function askForBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<Answers> {
   const [block, receipts] = await rpc.batch([
     ['eth_getBlockByHash', hash, true],
     ['eth_getBlockReceipts', hash],
@@ -36,26 +56,67 @@ export async function readBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promi
   if (block?.error) throw failure(block.error, 'eth_getBlockByHash');
   // Another machine behind the same address may be a block ahead.
   if (!block || !receipts || block.result === null) throw new ChainError('outage', `the ETH node does not have block ${hash} yet`);
-  const ref = headerOf(block.result);
+  if (headerOf(block.result).hash !== hash) throw new ProofError(`the ETH node answered another block than ${hash}`);
   const transactions = rows(fields(block.result).transactions).map(readTransaction);
   if (receipts.error && isPruned(receipts.error)) throw failure(receipts.error, 'eth_getBlockReceipts');
   // A provider may lack the method, or reject a reply of this size.
   const found = receipts.error ? await readReceipts(transactions, rpc) : receipts.result;
   const list = found === null ? [] : rows(found);
+  // Some machines have a block a moment before its receipts.
+  if (list.length === 0 && transactions.length > 0) throw new ChainError('outage', `the ETH node has no receipts of block ${hash} yet`);
   const isOwn = (value: unknown, i: number) => {
     const receipt = fields(value);
     return hash32(receipt.blockHash) === hash && hash32(receipt.transactionHash) === transactions[i]?.txid;
   };
-  if (ref.hash !== hash || list.length !== transactions.length || !list.every(isOwn))
-    throw new ChainError('outage', `the receipts of block ${hash} do not fit it`);
-  return { ref, transactions, receipts: list.map(readReceipt) };
+  if (list.length !== transactions.length || !list.every(isOwn)) throw new ProofError(`the receipts of block ${hash} do not fit it`);
+  return { block: block.result, receipts: list };
 }
 
-type Gained = { key: string; index: number | null; units: bigint };
+/** Reads a block, as told. Errors: ChainError. */
+export async function readBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<EthBlock> {
+  const { block, receipts } = await askForBlock(hash, rpc).catch((error: unknown) => {
+    throw error instanceof ProofError ? new ChainError('outage', error.message, { cause: error }) : error;
+  });
+  return { ref: headerOf(block), transactions: rows(fields(block).transactions).map(readTransaction), receipts: receipts.map(readReceipt) };
+}
+
+/** Reads a block and proves it; the IDs and senders of transactions are as told. Errors: ChainError, and ProofError if anything does not fit. */
+export async function readProvenBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<ProvenBlock> {
+  const { block, receipts } = await askForBlock(hash, rpc);
+  const header = await proveBlock({ block, hash, receipts });
+  const signed = rows(fields(block).transactions);
+  return { ref: headerOf(block), header, signed, transactions: signed.map(readTransaction), receipts: receipts.map(readReceipt) };
+}
+
+/**
+ * Checks that these transactions have the IDs and senders that the node said. Neither is under the hash of a block: both are computed
+ * from the contents and the signature. Errors: ProofError.
+ */
+export const proveIdentities = ({ transactions, signed }: Pick<ProvenBlock, 'transactions' | 'signed'>, places: Iterable<number>) =>
+  inTurns(
+    (function* (): Steps<void> {
+      for (const place of new Set(places)) {
+        yield;
+        const { txid, from } = identityOf(signed[place]);
+        const told = transactions[place]!;
+        if (txid !== told.txid || from !== told.from) throw new ProofError(`transaction ${told.txid} has another ID or sender than told`);
+      }
+    })(),
+  );
+
+/** The places of transactions that pay watched accounts directly. */
+export const placesPaying = ({ transactions }: Pick<EthBlock, 'transactions'>, { has }: Pick<Matcher, 'has'>): number[] =>
+  transactions.flatMap(({ to, units }, place) => (to !== null && units > 0n && has(to) ? [place] : []));
+
+/** The places of transactions that a scan names: what they pay, or whose place they take. */
+export function placesNamed({ transactions }: Pick<EthBlock, 'transactions'>, { sightings, conflicts }: BlockScan): number[] {
+  const named = new Set([...sightings, ...conflicts].map(({ txid }) => txid));
+  return transactions.flatMap(({ txid }, place) => (named.has(txid) ? [place] : []));
+}
 
 /** ETH: one transfer per transaction and account, with the same reference and sum for every method, in the mempool too. */
-export function sightingsOf({ ref, transactions }: Pick<EthBlock, 'ref' | 'transactions'>, gains: readonly Gained[]): Sighting[] {
-  const sums = new Map<string, Gained>();
+export function sightingsOf({ ref, transactions }: Pick<EthBlock, 'ref' | 'transactions'>, gains: readonly Gain[]): Sighting[] {
+  const sums = new Map<string, Gain>();
   for (const gain of gains) {
     const name = `${gain.key} ${gain.index}`;
     sums.set(name, { ...gain, units: gain.units + (sums.get(name)?.units ?? 0n) });
@@ -79,7 +140,7 @@ export function sightingsOf({ ref, transactions }: Pick<EthBlock, 'ref' | 'trans
 /** What a block pays in ETH and in tokens, and which watched outpoints its transactions use. */
 export function scanOf(
   block: EthBlock,
-  { gains, tokens, matcher }: { gains: readonly Gained[]; tokens: Tokens; matcher: Matcher },
+  { gains, tokens, matcher }: { gains: readonly Gain[]; tokens: Tokens; matcher: Matcher },
 ): BlockScan {
   const sightings = [...sightingsOf(block, gains), ...tokenSightings(block, tokens, matcher)];
   const conflicts = matcher.watchesSpends

@@ -1,32 +1,45 @@
 /**
- * What watched accounts gained in a block, read with the best method that the node offers: value logs, access lists, or balances.
- * Traces only show which transaction caused a gain, because contract authors control their size.
+ * What watched accounts gained in a block, read with the best method that the node offers: value logs, access lists, or balances. Logs
+ * are proven with the block; access lists and balances are the word of a node, so those of others are proven too. Traces only show which
+ * transaction caused a gain, because contract authors control their size.
  */
 import { invariant } from '../../core/invariant.ts';
 import type { Log } from '../../log.ts';
 import type { Matcher } from '../chain.ts';
+import { createBalanceAudit } from './eth-balance-audit.ts';
 import { type BalanceReader, type Balances, balancesAt, createBalanceReader } from './eth-balances.ts';
-import type { EthBlock } from './eth-block.ts';
+import type { EthBlock, ProvenBlock } from './eth-block.ts';
+import { proveGains } from './eth-proven-gains.ts';
 import type { EthRpc } from './eth-rpc.ts';
 import { createTraceReader, type TraceReader } from './eth-traces.ts';
-import { type BalanceChange, directMoves, type Move, movesOfLogs, namedIn, readAccessList, sentBy, sumsOf } from './value-moves.ts';
+import {
+  type BalanceChange,
+  directMoves,
+  type Gain,
+  type Move,
+  movesOfLogs,
+  namedIn,
+  readAccessList,
+  sentBy,
+  sumsOf,
+} from './value-moves.ts';
 
-/** What an account gained in one transaction of a block; `index` is null when the transaction is unknown. */
-export type Gain = { key: string; index: number | null; units: bigint };
 type Rung = 'value logs' | 'access lists' | 'balances';
-type Reads = { rpc: EthRpc; log: Log; balances: BalanceReader; traces: TraceReader };
+/** The first fork whose receipts contain every move of ETH (EIP-7708); its headers have this many fields. */
+const AMSTERDAM_FIELDS = 23;
+type Reads = { rpc: EthRpc; isOwn: boolean; log: Log; balances: BalanceReader; traces: TraceReader };
 
 const coin = 'ETH';
 
-/** Creates the reader for one node. It caches the last block's balances and the node's abilities. */
-export function createGainReader({ rpc, log, traceMs }: { rpc: EthRpc; log: Log; traceMs?: number }): {
+/** Creates the reader for one node. It caches the last block's balances and the node's abilities. `isOwn`: its word counts. */
+export function createGainReader({ rpc, isOwn, log, traceMs }: { rpc: EthRpc; isOwn: boolean; log: Log; traceMs?: number }): {
   /** What watched accounts gained in the block, by exactly one method: the first that the node supports for it. */
-  read(block: EthBlock, matcher: Matcher): Promise<Gain[]>;
+  read(block: ProvenBlock, matcher: Matcher): Promise<Gain[]>;
 } {
   const balances = createBalanceReader({ rpc, log });
   const traces = createTraceReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
-  const reads: Reads = { rpc, log, balances, traces };
-  let logsSeen = false;
+  const reads: Reads = { rpc, isOwn, log, balances, traces };
+  const audit = isOwn ? null : createBalanceAudit({ rpc, log });
   let rung: Rung | null = null;
   const use = (now: Rung) => {
     if (now !== rung) log.info({ coin, from: now }, 'Reading transfers inside contracts with a different node method');
@@ -39,23 +52,23 @@ export function createGainReader({ rpc, log, traceMs }: { rpc: EthRpc; log: Log;
       const all = directMoves(transactions, receipts);
       const direct = all.filter(toUs);
       const logged = movesOfLogs(receipts);
-      // Value logs are active when direct transfers appear in them; a list without those is incomplete.
-      const inForce = logged.length > 0 || (logsSeen && all.length === 0);
+      // Before that fork nobody can write such logs, and a network with the fields but without the logs shows direct transfers only.
+      const inForce = block.header.fieldCount >= AMSTERDAM_FIELDS && (logged.length > 0 || all.length === 0);
       const isFull = direct.every((d) =>
         logged.some((l) => l.index === d.index && l.from === d.from && l.to === d.to && l.units === d.units),
       );
-      logsSeen = inForce;
       if (inForce && isFull) {
         use('value logs');
         return gains(logged.filter(toUs));
       }
-      const listed = await gainsOfAccessList(block, matcher, direct, reads);
+      const listed = isOwn ? await gainsOfAccessList(block, matcher, direct, reads) : undefined;
       if (listed) {
         use('access lists');
         return listed;
       }
       use('balances');
-      return gainsOfBalances(block, matcher, direct, reads);
+      const seen = await gainsOfBalances(block, matcher, direct, reads);
+      return audit ? [...seen, ...(await audit.check(block, matcher, seen))] : seen;
     },
   };
 }
@@ -103,14 +116,15 @@ export function gainsOfChanges(
 }
 
 /** By balances, which show how much; traces and call data show which transaction. */
-async function gainsOfBalances(block: EthBlock, matcher: Matcher, direct: readonly Move[], reads: Reads): Promise<Gain[]> {
+async function gainsOfBalances(block: ProvenBlock, matcher: Matcher, direct: readonly Move[], reads: Reads): Promise<Gain[]> {
   const { ref, transactions, receipts } = block;
   const keys = new Set(await matcher.recent(ref.time));
   for (const [i, { input }] of transactions.entries())
     if (receipts[i]?.ok) for (const key of namedIn(input)) if (matcher.has(key)) keys.add(key);
   const rest = await reads.balances.unexplained(block, [...keys], direct);
-  if (!rest) return gainsUnseen(block, matcher, direct, reads);
-  const gained = new Map([...rest].filter(([, units]) => units > 0n));
+  const told = rest && new Map([...rest].filter(([, units]) => units > 0n));
+  const gained = told && !reads.isOwn ? await proveGains(block, told, { log: reads.log, direct }, reads.rpc) : told;
+  if (!gained) return gainsUnseen(block, matcher, direct, reads);
   if (gained.size === 0) return gains(direct);
   const found = attribute(block, gained, await reads.traces.explain(block, gained), reads.log);
   return [...gains(direct), ...found];

@@ -13,10 +13,13 @@ export async function readHealth({
   rpc: { batch },
   network,
   chainId,
+  readHeader = headerOf,
 }: {
   rpc: Pick<EthRpc, 'batch'>;
   network: Network;
   chainId: number;
+  /** Reads the header of the tip. */
+  readHeader?: typeof headerOf;
 }): Promise<ChainHealth> {
   const [id, latest, syncing, peers, version] = await batch([
     ['eth_chainId'],
@@ -26,7 +29,7 @@ export async function readHealth({
     ['web3_clientVersion'],
   ]);
   for (const reply of [id, latest]) if (reply?.error) throw failure(reply.error, 'eth_chainId');
-  const head = headerOf(latest?.result);
+  const head = readHeader(latest?.result);
   const progress = fields(syncing?.result);
   const has = quantity(id?.result);
   return {

@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
+import { AMSTERDAM, type Json, makeBlock } from '../../../test/kit/ethereum-blocks.ts';
 import { createLog } from '../../log.ts';
 import { createOutgoing } from '../../outgoing/http-client.ts';
 import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain.ts';
@@ -73,8 +74,10 @@ async function nodeOf(
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://user:key@127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, outgoing, log, retryMs: 10, ...options });
-  return { source, asked, batches };
+  const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, isOwn: true, outgoing, log, retryMs: 10, ...options });
+  /** The true hash of its block at a height. */
+  const hashAt = (height: number) => answers.test_hashAt!(height) as string;
+  return { source, asked, batches, hashAt };
 }
 
 // A small chain ------------------------------------------------------------------------------------------------
@@ -97,31 +100,47 @@ const transfer = (from: string, to: string, units: bigint, emitter = SYSTEM) => 
   topics: [TRANSFER, `0x${pad(from)}`, `0x${pad(to)}`],
   data: `0x${pad(units.toString(16))}`,
 });
-/** Block 100 on block 99 with these transactions. */
-function block(transactions: Tx[], height = 100): Answers {
-  const head = { number: hex(height), hash: hash(height), parentHash: hash(height - 1), timestamp: hex(1_700_000_000 + height) };
-  const full = transactions.map(({ n, from = PAYER, to = CONTRACT, value = 0n, input = '0x' }) => ({
-    hash: hash(`f${n}`),
-    from: `0x${from}`,
-    to: to === null ? null : `0x${to}`,
-    value: hex(value),
-    nonce: hex(n),
-    input,
-    blockHash: hash(height),
-  }));
-  const receipts = transactions.map(({ n, ok = true, logs = [] }) => ({
-    transactionHash: hash(`f${n}`),
-    blockHash: hash(height),
-    status: ok ? '0x1' : '0x0',
-    gasUsed: hex(21_000),
-    effectiveGasPrice: '0xa',
-    logs,
-  }));
+/** Block 100 on block 99 with these transactions. `fields`: of its header. */
+function block(
+  transactions: Tx[],
+  { height = 100, parent = hash(99), fields = {} }: { height?: number; parent?: string; fields?: Json } = {},
+): Answers {
+  const made = makeBlock({
+    height,
+    parent,
+    fields,
+    transactions: transactions.map(({ n, from = PAYER, to = CONTRACT, value = 0n, input = '0x', ok = true, logs = [] }) => ({
+      hash: hash(`f${n}`),
+      from: `0x${from}`,
+      to: to === null ? null : `0x${to}`,
+      value: hex(value),
+      nonce: hex(n),
+      input,
+      ok,
+      logs,
+    })),
+  });
   return {
+    test_hashAt: (wanted: number) => (wanted === height ? made.hash : null),
     eth_getBlockByHash: (wanted: string, whole: boolean) =>
-      wanted === hash(height) ? { ...head, transactions: whole ? full : full.map((tx) => tx.hash) } : null,
-    eth_getBlockReceipts: (wanted: string) => (wanted === hash(height) ? receipts : null),
+      wanted === made.hash ? { ...made.header, transactions: whole ? made.transactions : made.transactions.map((tx) => tx.hash) } : null,
+    eth_getBlockReceipts: (wanted: string) => (wanted === made.hash ? made.receipts : null),
   };
+}
+/** Several blocks, each on the one before. */
+function blocks(lists: readonly { transactions: Tx[]; fields?: Json }[], from = 100): Answers {
+  const made: Answers[] = [];
+  let parent = hash(from - 1);
+  for (const [i, { transactions, fields = {} }] of lists.entries()) {
+    const answers = block(transactions, { height: from + i, parent, fields });
+    parent = answers.test_hashAt!(from + i) as string;
+    made.push(answers);
+  }
+  const any =
+    (method: string) =>
+    (...params: unknown[]) =>
+      made.map((answers) => answers[method]!(...params)).find((found) => found !== null) ?? null;
+  return Object.fromEntries(Object.keys(made[0]!).map((method) => [method, any(method)]));
 }
 /** Balances of accounts before and after block 100, returned one by one or, as real nodes also do, for a simulated creation. */
 const balances = (change: Record<string, [before: bigint, after: bigint]>, { simulates = true } = {}): Answers => {
@@ -149,8 +168,12 @@ const matcher = (more: Partial<Matcher> = {}): Matcher => ({
   waiting: [],
   ...more,
 });
-const scan = async ({ source }: { source: ChainSource }, over: Partial<Matcher> = {}, height = 100) => {
-  const found = await (await source.fetchBlock(hash(height))).scan(matcher(over));
+const scan = async (
+  { source, hashAt }: { source: ChainSource; hashAt(height: number): string },
+  over: Partial<Matcher> = {},
+  height = 100,
+) => {
+  const found = await (await source.fetchBlock(hashAt(height))).scan(matcher(over));
   assert.equal(new Set(found.sightings.map((s) => s.ref)).size, found.sightings.length, 'two transfers have one name');
   return found;
 };
@@ -183,6 +206,7 @@ describe('a block is read with the first method for value moves that the node of
     },
     { txHash: hash('f5'), result: frame(PAYER, US_TOO, 900n, { error: 'out of gas', calls: [frame(US_TOO, US, 30n)] }) },
   ];
+  const TOLD = block(story);
   const before = 1_000_000n;
   const moved = balances({ [US]: [before, before + 570n - 300n - FEE], [US_TOO]: [7n, 7n] });
   const flat = (n: number, traceAddress: number[], [from, to, value]: [string, string, bigint], more: object = {}) => ({
@@ -190,7 +214,7 @@ describe('a block is read with the first method for value moves that the node of
     action: { callType: 'call', from: `0x${from}`, to: `0x${to}`, value: hex(value) },
     traceAddress,
     transactionHash: hash(`f${n}`),
-    blockHash: hash(100),
+    blockHash: TOLD.test_hashAt!(100),
     ...more,
   });
   const RUNGS: readonly [name: string, answers: Answers, notAsked: readonly string[]][] = [
@@ -207,13 +231,14 @@ describe('a block is read with the first method for value moves that the node of
               4: [transfer(PAYER, CONTRACT, 40n)],
             }[tx.n] ?? [],
         })),
+        { fields: AMSTERDAM },
       ),
       OTHER_RUNGS,
     ],
     [
       'access lists (EIP-7928)',
       {
-        ...block(story),
+        ...TOLD,
         ...moved,
         eth_getBlockAccessList: () => [
           {
@@ -233,11 +258,11 @@ describe('a block is read with the first method for value moves that the node of
       },
       ['debug_traceBlockByHash', 'trace_block'],
     ],
-    ['traces of the callTracer', { ...block(story), ...moved, debug_traceBlockByHash: () => inner }, ['trace_block']],
+    ['traces of the callTracer', { ...TOLD, ...moved, debug_traceBlockByHash: () => inner }, ['trace_block']],
     [
       'flat traces',
       {
-        ...block(story),
+        ...TOLD,
         ...moved,
         trace_block: () => [
           flat(1, [], [PAYER, US, 500n]),
@@ -249,15 +274,15 @@ describe('a block is read with the first method for value moves that the node of
           flat(4, [0, 0], [TOKEN, US, 40n]),
           flat(5, [], [PAYER, US_TOO, 900n], { error: 'out of gas' }),
           flat(5, [0], [US_TOO, US, 30n]),
-          { type: 'reward', action: { author: `0x${US}`, value: '0x5' }, traceAddress: [], blockHash: hash(100) },
+          { type: 'reward', action: { author: `0x${US}`, value: '0x5' }, traceAddress: [], blockHash: TOLD.test_hashAt!(100) },
         ],
       },
       [],
     ],
-    ['balances', { ...block(story), ...moved }, []],
+    ['balances', { ...TOLD, ...moved }, []],
     [
       'balances told one by one',
-      { ...block(story), ...balances({ [US]: [before, before + 270n - FEE], [US_TOO]: [7n, 7n] }, { simulates: false }) },
+      { ...TOLD, ...balances({ [US]: [before, before + 270n - FEE], [US_TOO]: [7n, 7n] }, { simulates: false }) },
       [],
     ],
   ];
@@ -285,35 +310,34 @@ describe('a block is read with the first method for value moves that the node of
     const node = await nodeOf({ ...block([{ n: 1, logs: fakes }]), ...quiet });
     assert.deepEqual((await scan(node)).sightings, []);
     assert.ok(node.asked.includes('eth_call'), 'a block with such logs alone is read by another rung');
-    const among = await nodeOf({ ...block([{ n: 1, value: 9n, logs: [transfer(PAYER, CONTRACT, 9n), ...fakes] }]), ...quiet });
+    const early = [{ n: 1, value: 9n, logs: [transfer(PAYER, CONTRACT, 9n), transfer(PAYER, US, 500n)] }];
+    assert.deepEqual((await scan(await nodeOf({ ...block(early), ...quiet }))).sightings, [], 'no header before Amsterdam has value logs');
+    const among = await nodeOf(block([{ n: 1, value: 9n, logs: [transfer(PAYER, CONTRACT, 9n), ...fakes] }], { fields: AMSTERDAM }));
     assert.deepEqual((await scan(among)).sightings, []);
   });
 
   test('a failed transaction moves no value, whatever logs it has', async () => {
     const node = await nodeOf(
-      block([
-        { n: 1, to: US, value: 5n, ok: false, logs: [transfer(PAYER, US, 5n)] },
-        { n: 2, value: 1n, logs: [transfer(PAYER, CONTRACT, 1n)] },
-      ]),
+      block(
+        [
+          { n: 1, to: US, value: 5n, ok: false, logs: [transfer(PAYER, US, 5n)] },
+          { n: 2, value: 1n, logs: [transfer(PAYER, CONTRACT, 1n)] },
+        ],
+        { fields: AMSTERDAM },
+      ),
     );
     assert.deepEqual((await scan(node)).sightings, []);
   });
 
-  test('with value logs active, a block without direct transfers is also read by logs; before and after that, by what is available', async () => {
-    const heights: Answers[] = [
-      block([{ n: 1, to: US, value: 5n }], 100),
-      block([{ n: 2, to: US, value: 6n, logs: [transfer(PAYER, US, 6n)] }], 101),
-      block([{ n: 3, input: '0x1234' }], 102),
-      block([{ n: 4, logs: [transfer(CONTRACT, US_TOO, 8n)] }], 103),
-      block([{ n: 5, value: 9n }], 104),
-    ];
-    const one =
-      (method: string) =>
-      (wanted: string, ...rest: unknown[]) =>
-        heights.map((answers) => answers[method]!(wanted, ...rest)).find((found) => found !== null) ?? null;
+  test('from the first header of Amsterdam on, blocks are read by logs, with direct transfers or without; before that, by what is available', async () => {
     const node = await nodeOf({
-      eth_getBlockByHash: one('eth_getBlockByHash'),
-      eth_getBlockReceipts: one('eth_getBlockReceipts'),
+      ...blocks([
+        { transactions: [{ n: 1, to: US, value: 5n }] },
+        { transactions: [{ n: 2, to: US, value: 6n, logs: [transfer(PAYER, US, 6n)] }], fields: AMSTERDAM },
+        { transactions: [{ n: 3, input: '0x1234' }], fields: AMSTERDAM },
+        { transactions: [{ n: 4, logs: [transfer(CONTRACT, US_TOO, 8n)] }], fields: AMSTERDAM },
+        { transactions: [{ n: 5, value: 9n }] },
+      ]),
       eth_call: ({ data }: { data: string }) => `0x${'0'.repeat(data.length - 64)}`,
     });
     const asked = () => node.asked.filter((method) => method === 'eth_call').length;
@@ -333,10 +357,13 @@ describe('a block is read with the first method for value moves that the node of
 
   test('logs that omit a payment are not treated as complete', async () => {
     const node = await nodeOf({
-      ...block([
-        { n: 1, to: US, value: 5n },
-        { n: 2, value: 1n, logs: [transfer(PAYER, CONTRACT, 1n)] },
-      ]),
+      ...block(
+        [
+          { n: 1, to: US, value: 5n },
+          { n: 2, value: 1n, logs: [transfer(PAYER, CONTRACT, 1n)] },
+        ],
+        { fields: AMSTERDAM },
+      ),
       ...balances({ [US]: [0n, 5n] }),
     });
     assert.deepEqual(told((await scan(node)).sightings), ['direct f1:tx aa 5']);
@@ -492,18 +519,14 @@ describe('a block is read with the first method for value moves that the node of
   });
 
   test('each block starts with the balances at the end of the previous one, and new addresses are requested', async () => {
-    const heights = [block([{ n: 1 }], 100), block([{ n: 2 }], 101)];
-    const one =
-      (method: string) =>
-      (wanted: string, ...rest: unknown[]) =>
-        heights.map((answers) => answers[method]!(wanted, ...rest)).find((found) => found !== null) ?? null;
+    const both = blocks([{ transactions: [{ n: 1 }] }, { transactions: [{ n: 2 }] }]);
+    const hashes = [hash(99), both.test_hashAt!(100), both.test_hashAt!(101)];
     const reads: string[] = [];
     const node = await nodeOf({
-      eth_getBlockByHash: one('eth_getBlockByHash'),
-      eth_getBlockReceipts: one('eth_getBlockReceipts'),
+      ...both,
       eth_getBalance: (address: string, { blockHash }: { blockHash: string }) => {
-        reads.push(`${address.slice(2, 4)} at ${blockHash.replace(/^0x0+/, '')}`);
-        const at = [hash(99), hash(100), hash(101)].indexOf(blockHash);
+        const at = hashes.indexOf(blockHash);
+        reads.push(`${address.slice(2, 4)} at ${99 + at}`);
         return hex(address === `0x${US}` ? [1, 5, 12][at]! : [3, 3, 4][at]!);
       },
     });
@@ -525,7 +548,7 @@ describe('a block is read with the first method for value moves that the node of
       { n: 1, to: US, value: 4n },
       { n: 2, to: US, value: 5n, ok: false },
     ]);
-    const receipts = eth_getBlockReceipts!(hash(100)) as { transactionHash: string }[];
+    const receipts = eth_getBlockReceipts!(rest.test_hashAt!(100)) as { transactionHash: string }[];
     const node = await nodeOf({
       ...rest,
       ...balances({ [US]: [0n, 4n] }),
@@ -697,7 +720,7 @@ describe('traces are requested only for what a balance does not explain, and not
 
   test('block receipts that are too large for the provider are read one by one', async () => {
     const { eth_getBlockReceipts, ...rest } = block(silent);
-    const receipts = eth_getBlockReceipts!(hash(100)) as { transactionHash: string }[];
+    const receipts = eth_getBlockReceipts!(rest.test_hashAt!(100)) as { transactionHash: string }[];
     const node = await nodeOf({
       ...rest,
       ...moved,
@@ -716,28 +739,47 @@ describe('unusable answers are an outage, never a payment and never the end', ()
     ...good,
     [method]: (...params) => what(structuredClone(good[method]!(...params))),
   });
-  const BAD: readonly [what: string, answers: Answers][] = [
-    ['an unknown block', { ...good, eth_getBlockByHash: () => null }],
-    ['another block', change('eth_getBlockByHash', (b) => ({ ...b, hash: hash(7) }))],
-    ['a block without transactions', change('eth_getBlockByHash', ({ transactions: _, ...b }) => b)],
-    ['a block with hashes in place of transactions', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [hash('f1')] }))],
-    ['a decimal value', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], value: '4' }] }))],
-    ['a value as a number', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], value: 4 }] }))],
-    ['a short address', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], to: '0xaa' }] }))],
-    ['a height beyond all numbers', change('eth_getBlockByHash', (b) => ({ ...b, number: `0x${'f'.repeat(30)}` }))],
-    ['no receipts', change('eth_getBlockReceipts', () => null)],
-    ['receipts of fewer transactions', change('eth_getBlockReceipts', () => [])],
-    ['receipts of another block', change('eth_getBlockReceipts', ([r]) => [{ ...r, blockHash: hash(7) }])],
-    ['receipts of another transaction', change('eth_getBlockReceipts', ([r]) => [{ ...r, transactionHash: hash(7) }])],
-    ['a receipt without status', change('eth_getBlockReceipts', ([{ status: _, ...r }]) => [r])],
-    ['an invalid balance', { ...good, eth_call: () => '0x', eth_getBalance: () => null }],
+  const changeTx = (what: object) => change('eth_getBlockByHash', (b) => ({ ...b, transactions: [{ ...b.transactions[0], ...what }] }));
+  const BAD: readonly [what: string, answers: Answers, kind: ChainError['kind']][] = [
+    ['an unknown block', { ...good, eth_getBlockByHash: () => null }, 'outage'],
+    ['another block', change('eth_getBlockByHash', (b) => ({ ...b, hash: hash(7) })), 'unproven'],
+    ['a block without transactions', change('eth_getBlockByHash', ({ transactions: _, ...b }) => b), 'outage'],
+    ['a block with hashes in place of transactions', change('eth_getBlockByHash', (b) => ({ ...b, transactions: [hash('f1')] })), 'outage'],
+    ['a decimal value', changeTx({ value: '4' }), 'outage'],
+    ['a value as a number', changeTx({ value: 4 }), 'outage'],
+    ['another value', changeTx({ value: '0x5' }), 'unproven'],
+    ['a short address', changeTx({ to: '0xaa' }), 'outage'],
+    ['another address', changeTx({ to: `0x${US_TOO}` }), 'unproven'],
+    ['a transaction of an unknown type', changeTx({ type: '0x5' }), 'unproven'],
+    ['a height beyond all numbers', change('eth_getBlockByHash', (b) => ({ ...b, number: `0x${'f'.repeat(30)}` })), 'outage'],
+    ['another time', change('eth_getBlockByHash', (b) => ({ ...b, timestamp: '0x1' })), 'unproven'],
+    ['a header without a field', change('eth_getBlockByHash', ({ stateRoot: _, ...b }) => b), 'unproven'],
+    ['no receipts', change('eth_getBlockReceipts', () => null), 'outage'],
+    ['receipts of fewer transactions', change('eth_getBlockReceipts', () => []), 'outage'],
+    ['receipts of more transactions', change('eth_getBlockReceipts', ([r]) => [r, r]), 'unproven'],
+    ['receipts of another block', change('eth_getBlockReceipts', ([r]) => [{ ...r, blockHash: hash(7) }]), 'unproven'],
+    ['receipts of another transaction', change('eth_getBlockReceipts', ([r]) => [{ ...r, transactionHash: hash(7) }]), 'unproven'],
+    ['a receipt without status', change('eth_getBlockReceipts', ([{ status: _, ...r }]) => [r]), 'unproven'],
+    ['a receipt with another status', change('eth_getBlockReceipts', ([r]) => [{ ...r, status: '0x0' }]), 'unproven'],
+    ['a receipt with a log more', change('eth_getBlockReceipts', ([r]) => [{ ...r, logs: [transfer(PAYER, US, 9n, TOKEN)] }]), 'unproven'],
+    ['an invalid balance', { ...good, eth_call: () => '0x', eth_getBalance: () => null }, 'outage'],
   ];
-  for (const [what, answers] of BAD) {
+  for (const [what, answers, kind] of BAD) {
     test(what, async () => {
       const node = await nodeOf(answers);
-      await assert.rejects(scan(node), (error) => error instanceof ChainError && error.kind === 'outage');
+      await assert.rejects(scan(node), (error) => error instanceof ChainError && error.kind === kind);
     });
   }
+
+  test('a header of a fork that this version does not know is refused with the reason', async () => {
+    // A later fork has hashed a field that this version does not know.
+    const { header } = makeBlock({ height: 100, parent: hash(99) });
+    const { source } = await nodeOf({ eth_getBlockByNumber: () => ({ ...header, hash: hash(7), nextRoot: hash(8) }) });
+    await assert.rejects(
+      source.tip(),
+      (error) => error instanceof ChainError && error.kind === 'unproven' && /a fork that this version does not know/.test(error.message),
+    );
+  });
 
   const HTTP: readonly [what: string, status: number, body: string][] = [
     ['a page of words', 200, '<html>welcome</html>'],
@@ -759,7 +801,14 @@ describe('unusable answers are an outage, never a payment and never the end', ()
   }
 
   test('a node that is away', async () => {
-    const source = createEthereumSource({ network: 'regtest', chainId: 31337, url: 'http://user:key@127.0.0.1:9', outgoing, log });
+    const source = createEthereumSource({
+      network: 'regtest',
+      chainId: 31337,
+      url: 'http://user:key@127.0.0.1:9',
+      isOwn: true,
+      outgoing,
+      log,
+    });
     await assert.rejects(source.tip(), (error) => error instanceof ChainError && error.kind === 'outage' && !error.message.includes('key'));
   });
   test('another chain is reported as such', async () => {
@@ -769,7 +818,7 @@ describe('unusable answers are an outage, never a payment and never the end', ()
 });
 
 describe('limits of providers', () => {
-  const LATEST = { number: '0x64', hash: hash(100), parentHash: hash(99), timestamp: '0x1' };
+  const LATEST = makeBlock({ height: 100, parent: hash(99) }).header;
   const answers: Answers = { eth_getBlockByNumber: () => LATEST, eth_getTransactionByHash: (txid: string) => ({ hash: txid }) };
   const ids = (n: number) => Array.from({ length: n }, (_, i) => hash(i + 1));
 
@@ -923,21 +972,21 @@ describe('as anvil 1.7.1 answered', () => {
   ] as const) {
     test(`a transfer forwarded by a contract, by ${method}`, async () => {
       const receipt = answer('internal-receipt');
-      const transaction = { hash: receipt.transactionHash, from: receipt.from, to: receipt.to, value: '0x3039', nonce: '0x4', input: '0x' };
+      // The block of the receipt was not recorded.
+      const made = makeBlock({
+        height: 5,
+        parent: hash(1),
+        transactions: [{ hash: receipt.transactionHash, from: receipt.from, to: receipt.to, value: '0x3039', nonce: '0x4' }],
+      });
+      const traces = JSON.parse(JSON.stringify(answer(label)).replaceAll(receipt.blockHash, made.hash));
       const { source } = await nodeOf({
-        eth_getBlockByHash: () => ({
-          number: receipt.blockNumber,
-          hash: receipt.blockHash,
-          parentHash: hash(1),
-          timestamp: '0x1',
-          transactions: [transaction],
-        }),
-        eth_getBlockReceipts: () => [receipt],
-        [method]: () => answer(label),
+        eth_getBlockByHash: () => ({ ...made.header, transactions: made.transactions }),
+        eth_getBlockReceipts: () => made.receipts,
+        [method]: () => traces,
         eth_getBalance: (_: string, at: { blockHash: string }) => (at.blockHash === hash(1) ? '0x5' : '0x303e'),
       });
       const ours = matcher({ has: (key) => key === AA, recent: () => [AA] });
-      const { sightings } = await (await source.fetchBlock(receipt.blockHash)).scan(ours);
+      const { sightings } = await (await source.fetchBlock(made.hash)).scan(ours);
       assert.deepEqual(
         sightings.map((s) => [s.kind, s.key, s.units, s.txid]),
         [['internal', AA, 0x3039n, receipt.transactionHash]],
@@ -951,7 +1000,7 @@ describe('as anvil 1.7.1 answered', () => {
     const { source } = await nodeOf({
       eth_getTransactionByHash: (txid: string) => transactions.find((tx) => tx.hash === txid) ?? null,
       eth_getTransactionReceipt: (txid: string) => receipts.find((receipt) => receipt.transactionHash === txid) ?? null,
-      eth_getBlockByNumber: () => ({ ...answer('block-full'), number: '0x50' }),
+      eth_getBlockByNumber: () => makeBlock({ height: 0x50, parent: hash(1) }).header,
       eth_getBlockByHash: () => answer('block-full'),
     });
     const mined = await source.transaction(transactions[0].hash);
@@ -998,7 +1047,7 @@ describe('as anvil 1.7.1 answered', () => {
   });
 
   test('tags, and the depths that replace tags that a provider does not know', async () => {
-    const head = { ...answer('block-full'), number: '0x3e8' };
+    const head = makeBlock({ height: 1_000, parent: hash(1) }).header;
     const known = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? head : answer(`block-${tag}`)) });
     const heights = ['safe', 'finalized'].map((tag) => Number(answer(`block-${tag}`).number));
     assert.deepEqual(await known.source.finality(), { safe: heights[0], finalized: heights[1], chainlock: null, tip: head.hash });
@@ -1009,8 +1058,9 @@ describe('as anvil 1.7.1 answered', () => {
       },
     });
     assert.deepEqual(await unknown.source.finality(), { safe: 936, finalized: 872, chainlock: null, tip: head.hash });
-    const young = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? { ...head, number: '0x46' } : null) });
-    assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null, tip: head.hash });
+    const low = makeBlock({ height: 70, parent: hash(1) }).header;
+    const young = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? low : null) });
+    assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null, tip: low.hash });
   });
 
   test('health of a node, and of a provider that does not show its peers', async () => {

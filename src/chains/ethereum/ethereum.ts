@@ -1,13 +1,23 @@
 /**
- * An Ethereum node or provider over JSON-RPC. ETH also moves inside contracts, where transactions do not show it: each block is
- * read with the best method that the node offers (value logs, access lists, balances), and with that method only. Tokens are read from
- * the same receipts.
+ * An Ethereum node or provider over JSON-RPC. Every header and block is checked against its hash, so a node that lies can only leave a
+ * block out. ETH also moves inside contracts, where transactions do not show it: each block is read with the best method that the node
+ * offers (value logs, access lists, balances), and with that method only. Tokens are read from the same receipts.
  */
 import type { Network } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
-import { ChainError, type ChainSource } from '../chain.ts';
-import { headerOf, headerOrNull, readBlock, scanOf } from './eth-block.ts';
+import { type BlockScan, ChainError, type ChainSource, type Matcher, NO_FINALITY } from '../chain.ts';
+import {
+  type ProvenBlock,
+  placesNamed,
+  placesPaying,
+  proveIdentities,
+  provenRef,
+  provenRefOrNull,
+  readProvenBlock,
+  scanOf,
+} from './eth-block.ts';
+import { createEthDoubt } from './eth-doubt.ts';
 import { createGainReader } from './eth-gains.ts';
 import { readFinality, readHealth } from './eth-health.ts';
 import { fetchPool } from './eth-pool.ts';
@@ -22,25 +32,40 @@ export function createEthereumSource({
   network,
   chainId,
   url,
+  isOwn,
   outgoing,
   log,
   retryMs,
   traceMs,
+  doubtMs,
 }: {
   network: Network;
   chainId: number;
   url: string;
+  /** Whether the operator runs it. Of others, nothing counts that is not proven. */
+  isOwn: boolean;
   outgoing: Outgoing;
   log: Log;
   /** First pause after a rate limit without Retry-After. */
   retryMs?: number;
   /** Time limit for the traces of one block. */
   traceMs?: number;
+  /** How long it is left out after a block that did not fit its hash. */
+  doubtMs?: number;
 }): ChainSource {
   const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
   const { call } = rpc;
-  const gains = createGainReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
+  const gains = createGainReader({ rpc, isOwn, log, ...(traceMs !== undefined && { traceMs }) });
   const tokens = tokensBeside('ETH', network);
+  const doubt = createEthDoubt(doubtMs);
+  const { prove } = doubt;
+  const scan = async (block: ProvenBlock, matcher: Matcher): Promise<BlockScan> => {
+    // Who sent what to us: a false sender would make it a payment to oneself.
+    if (!isOwn) await proveIdentities(block, placesPaying(block, matcher));
+    const found = scanOf(block, { gains: await gains.read(block, matcher), tokens, matcher });
+    if (!isOwn) await proveIdentities(block, placesNamed(block, found));
+    return found;
+  };
   return {
     coin: 'ETH',
     network,
@@ -49,19 +74,23 @@ export function createEthereumSource({
       if (id !== BigInt(chainId)) throw new ChainError('wrong_network', `the ETH node is on chain ${id}, ETH_CHAIN_ID says ${chainId}`);
       return String(chainId);
     },
-    health: () => readHealth({ rpc, network, chainId }),
-    tip: async () => headerOf(await call('eth_getBlockByNumber', 'latest', false)),
-    blockAt: async (height) => headerOrNull(await call('eth_getBlockByNumber', toHex(height), false)),
-    block: async (hash) => headerOrNull(await call('eth_getBlockByHash', hash, false)),
+    health: async () => {
+      doubt.check();
+      return prove(() => readHealth({ rpc, network, chainId, readHeader: provenRef }));
+    },
+    tip: () => prove(async () => provenRef(await call('eth_getBlockByNumber', 'latest', false))),
+    blockAt: (height) => prove(async () => provenRefOrNull(await call('eth_getBlockByNumber', toHex(height), false))),
+    block: (hash) => prove(async () => provenRefOrNull(await call('eth_getBlockByHash', hash, false))),
     fetchBlock: async (hash) => {
-      const block = await readBlock(hash, rpc);
-      return { ref: block.ref, scan: async (matcher) => scanOf(block, { gains: await gains.read(block, matcher), tokens, matcher }) };
+      const block = await doubt.proveBlock(() => readProvenBlock(hash, rpc));
+      return { ref: block.ref, scan: (matcher) => doubt.proveBlock(() => scan(block, matcher)) };
     },
     fetchMempool: () => fetchPool(rpc),
     contracts: () => readContracts(rpc, { coin: 'ETH', network }),
     txState: (txid) => readState(txid, rpc),
-    finality: () => readFinality(rpc),
-    transaction: (txid) => findTransaction(txid, rpc),
+    // Nothing proves which blocks are final.
+    finality: async () => (isOwn ? prove(() => readFinality(rpc)) : NO_FINALITY),
+    transaction: (txid) => prove(() => findTransaction(txid, rpc)),
     addressSummary: async () => {
       throw new ChainError(
         'unsupported',

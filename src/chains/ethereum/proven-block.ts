@@ -1,6 +1,8 @@
 /** Blocks of Ethereum-like chains under their hash: nobody who serves one can change, invent, move or leave out anything in it. */
 import { hexToBytes } from '@noble/hashes/utils.js';
+import { fields } from '../reply.ts';
 import { type ProvenHeader, provenHeader } from './block-header.ts';
+import { checkTransactionsSteps } from './block-transactions.ts';
 import { checkReceiptsSteps } from './receipts.ts';
 import { inTurns } from './steps.ts';
 
@@ -16,5 +18,12 @@ import { inTurns } from './steps.ts';
 export async function proveReceipts({ block, hash, receipts }: { block: unknown; hash: string; receipts: unknown }): Promise<ProvenHeader> {
   const header = provenHeader(block, hexToBytes(hash.slice(2)));
   await inTurns(checkReceiptsSteps(receipts, header.receiptsRoot));
+  return header;
+}
+
+/** The same for a block of Ethereum with its whole transactions (types 0 to 4), which are proven too. */
+export async function proveBlock(given: { block: unknown; hash: string; receipts: unknown }): Promise<ProvenHeader> {
+  const header = await proveReceipts(given);
+  await inTurns(checkTransactionsSteps(fields(given.block).transactions, header.transactionsRoot));
   return header;
 }

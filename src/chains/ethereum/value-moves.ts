@@ -21,6 +21,8 @@ export type EthReceipt = {
 };
 /** One value move of the transaction at `index` of the block. Accounts are 40 hex digits. */
 export type Move = { index: number; from: string; to: string; units: bigint };
+/** What an account gained in one transaction of a block; `index` is null when the transaction is unknown. */
+export type Gain = { key: string; index: number | null; units: bigint };
 
 /** EIP-7708: the emitter of value logs. Anyone can emit the same topics, but not from this address. */
 const SYSTEM = 'fffffffffffffffffffffffffffffffffffffffe';

@@ -1,0 +1,115 @@
+/** Proven balances of open addresses: what a node hides shows within 24 blocks, and what it showed is not counted again. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type MadeBlock, makeBlock } from '../../../test/kit/ethereum-blocks.ts';
+import { bytesOfHex } from '../../../test/kit/ethereum-data.ts';
+import { type Account, stateOf } from '../../../test/kit/ethereum-state.ts';
+import { createLog } from '../../log.ts';
+import { provenHeader } from './block-header.ts';
+import { createBalanceAudit } from './eth-balance-audit.ts';
+import type { EthCall } from './eth-rpc.ts';
+import type { Gain } from './value-moves.ts';
+
+const [US, US_TOO] = ['aa'.repeat(20), 'bb'.repeat(20)];
+
+/** Blocks from 100 on, in which the accounts are as the function says. Beginning with a parent that is not read. */
+function chainOf(count: number, accountsAt: (height: number) => Record<string, Account>, fork = '1') {
+  const states = new Map<string, ReturnType<typeof stateOf>>();
+  const blocks: MadeBlock[] = [];
+  for (let height = 99; height < 100 + count; height++) {
+    const state = stateOf(accountsAt(height));
+    const parent = blocks.at(-1)?.hash ?? `0x${fork.padStart(64, '0')}`;
+    const block = makeBlock({ height, parent, fields: { stateRoot: state.root } });
+    states.set(block.hash, state);
+    blocks.push(block);
+  }
+  return { blocks, states };
+}
+type Chain = ReturnType<typeof chainOf>;
+
+/** The audit of a chain; `calls` are the accounts that were proven at each block. */
+function auditOf({ blocks, states }: Chain, { proves = true } = {}) {
+  const calls: number[] = [];
+  const answer = ([method, first, , at]: EthCall) => {
+    if (method === 'eth_getBlockByHash') return { result: blocks.find(({ hash }) => hash === first)?.header ?? null, error: null };
+    if (!proves) return { result: null, error: { code: -32601, message: 'the method does not exist' } };
+    return { result: states.get((at as { blockHash: string }).blockHash)!.prove(first as string), error: null };
+  };
+  const batch = async (asked: readonly EthCall[]) => {
+    calls.push(asked.filter(([method]) => method === 'eth_getProof').length);
+    return asked.map(answer);
+  };
+  const audit = createBalanceAudit({ rpc: { batch }, log: createLog('silent') });
+  const read = async (place: number, { open = [US], seen = [] }: { open?: string[]; seen?: Gain[] } = {}) => {
+    const { header, hash } = blocks[place]!;
+    const ref = { height: Number(header.number), hash, parent: header.parentHash, time: new Date(0) };
+    const block = { ref, header: provenHeader(header, bytesOfHex(hash)), transactions: [], receipts: [], signed: [] };
+    return (await audit.check(block, { open: () => open }, seen)).map(({ key, index, units }) => `${key.slice(0, 2)} ${index} ${units}`);
+  };
+  return { calls, read };
+}
+/** What is found in each of the blocks, by height, except where nothing is. */
+async function readAll(audit: ReturnType<typeof auditOf>, count: number, seen: Record<number, bigint> = {}, open?: string[]) {
+  const found: string[] = [];
+  for (let place = 1; place <= count; place++) {
+    const units = seen[99 + place];
+    const gains = await audit.read(place, { ...(units && { seen: [{ key: US, index: 0, units }] }), ...(open && { open }) });
+    found.push(...gains.map((gain) => `${99 + place}: ${gain}`));
+  }
+  return found;
+}
+
+test('a gain that the node hides is found at the next proof, at most 24 blocks later', async () => {
+  const audit = auditOf(chainOf(60, (height) => ({ [US]: { balance: height >= 103 ? 12n : 5n } })));
+  assert.deepEqual(await readAll(audit, 60), ['124: aa null 7']);
+  // Twice for a new address, then once in 24 blocks.
+  assert.deepEqual(audit.calls, [2, 1, 1]);
+});
+
+test('a gain in the first block after an address was issued is found in that block', async () => {
+  const audit = auditOf(chainOf(3, (height) => ({ [US]: { balance: height >= 100 ? 7n : 5n } })));
+  assert.deepEqual(await readAll(audit, 3), ['100: aa null 2']);
+});
+
+test('gains that were seen are not counted again, and what is missing beside them is', async () => {
+  const chain = chainOf(60, (height) => ({ [US]: { balance: height >= 130 ? 30n : height >= 110 ? 20n : height >= 100 ? 8n : 5n } }));
+  assert.deepEqual(await readAll(auditOf(chain), 60, { 100: 3n, 110: 12n, 130: 10n }), []);
+  assert.deepEqual(await readAll(auditOf(chain), 60, { 100: 3n, 110: 11n, 130: 10n }), ['124: aa null 1']);
+});
+
+test('an address that was used, or has code, is proven from then on', async () => {
+  for (const change of [{ nonce: 1n }, { code: '0x00' }] satisfies Account[]) {
+    const used = chainOf(80, (height) => ({
+      [US]: { balance: height >= 130 ? 40n : height >= 110 ? 30n : 5n, ...(height >= 112 && change) },
+    }));
+    const found = await readAll(auditOf(used), 80);
+    assert.deepEqual(found, 'nonce' in change ? ['148: aa null 10'] : []);
+  }
+});
+
+test('where blocks do not follow each other it starts over', async () => {
+  const chain = chainOf(60, (height) => ({ [US]: { balance: height >= 103 ? 12n : 5n } }));
+  const audit = auditOf(chain);
+  await audit.read(1);
+  // The gain was in a block between.
+  assert.deepEqual(await audit.read(10), []);
+  assert.deepEqual(await audit.read(11), []);
+  assert.deepEqual(audit.calls, [2, 2]);
+});
+
+test('at most a hundred addresses are proven at one block, new and overdue ones first, and none that are closed', async () => {
+  const many = Array.from({ length: 150 }, (_, i) => i.toString(16).padStart(40, '0'));
+  const audit = auditOf(chainOf(30, (height) => (height >= 101 ? { [many[149]!]: { balance: 9n } } : { [US]: { balance: 1n } })));
+  assert.deepEqual(await readAll(audit, 3, {}, many), ['101: 00 null 9']);
+  assert.deepEqual(audit.calls, [200, 100]);
+  assert.deepEqual(await audit.read(4, { open: [] }), []);
+  assert.equal(audit.calls.length, 2);
+});
+
+test('a node that proves nothing shows nothing, and a proof that does not fit is refused', async () => {
+  const chain = chainOf(3, () => ({ [US]: { balance: 5n }, [US_TOO]: { balance: 6n } }));
+  assert.deepEqual(await readAll(auditOf(chain, { proves: false }), 3), []);
+  const [, first] = chain.blocks;
+  chain.states.set(first!.hash, stateOf({ [US]: { balance: 500n }, [US_TOO]: { balance: 6n } }));
+  await assert.rejects(auditOf(chain).read(1), { name: 'ProofError' });
+});
