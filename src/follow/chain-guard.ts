@@ -8,6 +8,7 @@ import { createDisputes } from './disputes.ts';
 import { describeSources, type Judgement, lowestAgreed, writeJudgement } from './judgement.ts';
 import { createAgreement, type Evidence } from './source-agreement.ts';
 import { type Comparisons, followedOf, isBehind, readVotes } from './source-votes.ts';
+import { createVouching } from './vouching.ts';
 
 /** There is one more block than there are intervals. */
 const BLOCKS_JUDGED = 13;
@@ -27,6 +28,7 @@ type Guard = {
   readonly binding: boolean;
   readonly evidenceOf: ReturnType<typeof createAgreement>;
   readonly writeDisputes: ReturnType<typeof createDisputes>;
+  readonly vouch: ReturnType<typeof createVouching>;
   readonly compared: Comparisons;
   survey: readonly SourceState[];
   /** The hash of the cursor that was judged last. */
@@ -51,6 +53,7 @@ export function createGuard(
     binding,
     evidenceOf: createAgreement(ctx, chain),
     writeDisputes: createDisputes(ctx, chain),
+    vouch: createVouching(ctx, chain),
     compared: new Map(),
     survey: [],
     judged: '',
@@ -89,6 +92,8 @@ async function judge(guard: Guard): Promise<void> {
   const seen = await readSeen(ctx, coin);
   const { cursor } = seen;
   const evidence = survey.length > 1 && cursor ? await readEvidence(guard, cursor) : null;
+  // Before anything is released, so that a payment completes with what vouches for it.
+  if (evidence && cursor) await guard.vouch(evidence, cursor);
   const work = cursor ? (chain.provenWork(cursor.hash)?.holds ?? []) : [];
   const reasons = judgeChain({ coin, votes: await readVotes(compared, coin, survey), work, ...seen });
   const followed = followedOf(survey);

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-type Call = { id: unknown; method: string; params: any[] };
+export type Call = { id: unknown; method: string; params: any[] };
 export type EthProxy = {
   url: string;
   /** Methods that this provider does not have; `custom tracers`: it runs only its own. */
@@ -11,6 +11,10 @@ export type EthProxy = {
   answer: (call: Call) => unknown;
   /** Refuses one call with an error; undefined passes it on. */
   fail: (call: Call) => { code: number; message: string } | undefined;
+  /** Changes what the node answered to one call. */
+  change: (call: Call, result: any) => unknown;
+  /** It answers nothing. */
+  isAway: boolean;
   /** How many of the next requests get 429 and a Retry-After of one second. */
   limited: number;
   /** The largest accepted batch. */
@@ -25,6 +29,10 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     for await (const part of request) parts.push(part as Buffer);
     const body = JSON.parse(Buffer.concat(parts).toString()) as Call | Call[];
     proxy.requests++;
+    if (proxy.isAway) {
+      request.socket.destroy();
+      return;
+    }
     const say = (status: number, value: unknown, headers: Record<string, string> = {}) =>
       reply.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value));
     if (proxy.limited > 0) {
@@ -57,7 +65,10 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     try {
       if (rest.length > 0) {
         const passed = await fetch(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rest) });
-        for (const answer of (await passed.json()) as { id: unknown }[]) answers.set(answer.id, answer);
+        for (const answer of (await passed.json()) as { id: unknown; result?: unknown }[]) {
+          const call = rest.find(({ id }) => id === answer.id)!;
+          answers.set(answer.id, 'result' in answer ? { ...answer, result: proxy.change(call, answer.result) } : answer);
+        }
       }
       const all = calls.map((call) => answers.get(call.id));
       say(200, Array.isArray(body) ? all : all[0]);
@@ -72,6 +83,8 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     refused: new Set(),
     answer: () => undefined,
     fail: () => undefined,
+    change: (_, result) => result,
+    isAway: false,
     limited: 0,
     maxBatch: 1_000,
     requests: 0,

@@ -1,6 +1,7 @@
 /** Code of small token contracts for a test EVM, and calls to them. */
 
-const TRANSFER = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
+/** keccak256('Transfer(address,address,uint256)'). */
+export const TRANSFER = 'ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
 const byte = (value: number): string => value.toString(16).padStart(2, '0');
 /** 32 bytes of call data. */
 export const word = (value: bigint | string): string =>
@@ -39,6 +40,14 @@ export const REVERTING_TOKEN = tokenCode({ last: '60006000fd' });
 export const MINTING_TOKEN = tokenCode({ from: '6000' });
 /** Its transfers come from this account, no matter who calls: PUSH20. */
 export const tokenFrom = (account: string): string => tokenCode({ from: `73${account.replace('0x', '').toLowerCase()}` });
+
+/**
+ * Calls `to` (the word before, in the call data at `at`) with the full value of the call: PUSH 0 four times, CALLVALUE, address, GAS,
+ * CALL.
+ */
+export const CALL_WITH_VALUE = (address: string): string => `600060006000600034${address}5af1`;
+/** Forwards the ETH that it receives to the address in its call data: CALLDATALOAD(0), STOP. */
+export const VALUE_FORWARDER = `${CALL_WITH_VALUE('600035')}00`;
 
 /** Passes call data on to the contract named by its first word, as batch contracts do. */
 export const FORWARDER = `6020360380602060003760006000826000600060003 55af100`.replace(' ', '');

@@ -7,25 +7,17 @@ import { base58check } from '../kit/base58.ts';
 import { type EthProxy, startEthProxy } from '../kit/eth-proxy.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
+import { CALL_WITH_VALUE, VALUE_FORWARDER, word } from '../kit/token-contracts.ts';
 
 /** 25 USD at the test price. */
 const AMOUNT = 10n ** 16n;
 const ETH = 10n ** 18n;
 const HOUR = 3_600;
-const word = (value: bigint | string) =>
-  (typeof value === 'string' ? value.replace('0x', '').toLowerCase() : value.toString(16)).padStart(64, '0');
 const ACCOUNT_KEY = base58check.respell(
   HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/44'/60'/0'").publicExtendedKey,
   0x043587cf,
 );
 
-/**
- * Calls `to` (the word before, in the call data at `at`) with the full value of the call: PUSH 0 four times, CALLVALUE, address, GAS,
- * CALL.
- */
-const CALL_WITH_VALUE = (address: string) => `600060006000600034${address}5af1`;
-/** Forwards what it receives to the address in its call data: CALLDATALOAD(0), STOP. */
-const FORWARDER = `${CALL_WITH_VALUE('600035')}00`;
 /** Forwards to one address in its code (PUSH20), so that no transaction names it. */
 const FORWARDER_TO = (address: string) => `${CALL_WITH_VALUE(`73${address.slice(2).toLowerCase()}`)}00`;
 /** Forwards, then reverts everything: REVERT(0, 0) in place of STOP. */
@@ -169,7 +161,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
 
     told('a contract forwards the payment', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
-      const forwarder = await node.deploy(FORWARDER);
+      const forwarder = await node.deploy(VALUE_FORWARDER);
       const hash = await node.send({ to: forwarder, value: AMOUNT, data: `0x${word(address)}` });
       await mine(1);
       const seen = await reach(id, 'processing', null, (d) => d.confirmations === 1);
@@ -219,7 +211,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       assert.equal(before.status, 'pending');
       assert.deepEqual(before.transfers, []);
       // The address still works afterwards.
-      await node.send({ to: await node.deploy(FORWARDER), value: AMOUNT, data: `0x${word(address)}` });
+      await node.send({ to: await node.deploy(VALUE_FORWARDER), value: AMOUNT, data: `0x${word(address)}` });
       await mine(2);
       assert.equal((await reach(id, 'completed')).transfers.length, 1);
     });
@@ -264,7 +256,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
 
     told('two payments in one block, of two kinds', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
-      const forwarder = await node.deploy(FORWARDER);
+      const forwarder = await node.deploy(VALUE_FORWARDER);
       await node.send({ to: address, value: AMOUNT / 2n });
       await node.send({ to: forwarder, value: AMOUNT / 2n, data: `0x${word(address)}` });
       await mine(2);
@@ -275,7 +267,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
 
     told('the merchant sweeps the address in the block that pays the rest', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
-      const forwarder = await node.deploy(FORWARDER);
+      const forwarder = await node.deploy(VALUE_FORWARDER);
       await node.send({ to: address, value: AMOUNT / 2n });
       await mine(1);
       await reach(id, 'pending', 'underpaid');
@@ -305,7 +297,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       const { id, address } = await open(name, events);
       await service.age(id, 1.1 * HOUR);
       await reach(id, 'expired');
-      await node.send({ to: await node.deploy(FORWARDER), value: AMOUNT, data: `0x${word(address)}` });
+      await node.send({ to: await node.deploy(VALUE_FORWARDER), value: AMOUNT, data: `0x${word(address)}` });
       await mine(1);
       await reach(id, 'expired', 'late');
       const accepted = await service.live.post(`/v1/payments/${id}/resolve`, { action: 'accept' });
@@ -402,7 +394,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
 
     told('paid through a contract while the service is down', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
-      const forwarder = await node.deploy(FORWARDER);
+      const forwarder = await node.deploy(VALUE_FORWARDER);
       await service.end('SIGKILL');
       await node.send({ to: forwarder, value: AMOUNT, data: `0x${word(address)}` });
       await node.mine(3);
@@ -450,7 +442,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     const payBesideFlood = async (name: string, events: string) => {
       const paid = [await open(name, events), await open(name, events), await open(name, events)] as const;
       const [direct, naming, silent] = paid;
-      const forwarders = [await node.deploy(FORWARDER), await node.deploy(FORWARDER_TO(silent.address))];
+      const forwarders = [await node.deploy(VALUE_FORWARDER), await node.deploy(FORWARDER_TO(silent.address))];
       // While anvil runs the flood, it returns the new balances for the block before it.
       await scanned();
       const flood = await node.send({ data: `0x${FLOOD}`, gas: 1_000_000 });
@@ -555,7 +547,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     const onBalances = namesInner ? () => {} : told;
     onBalances('a better reading of a block replaces its earlier one', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
-      const naming = await node.deploy(FORWARDER);
+      const naming = await node.deploy(VALUE_FORWARDER);
       const silent = await node.deploy(FORWARDER_TO(address));
       const hashes = [
         await node.send({ to: naming, value: AMOUNT / 2n, data: `0x${word(address)}` }),
