@@ -21,6 +21,7 @@ for (const name of names.length > 0
       'catchup',
       'poison',
       'headers',
+      'light-client',
       'peers',
       'settle',
       'transfers',
