@@ -827,7 +827,7 @@ test('a decision locks, reads, settles and writes once', async () => {
       'select p',
       'insert into decisions',
       'select payment_id',
-      'update payments',
+      'with written',
       'insert into payment_day_deltas',
       'insert into payment_count_deltas',
       'with event_input',

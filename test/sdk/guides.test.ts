@@ -199,6 +199,8 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/self-hosting/, 'docker build', 'test/tidy.test.ts: there is no Docker here; what the image is made of is looked at'],
   [/README|CONTRIBUTING|self-hosting/, 'npm ci', 'test/sdk/quickstart.test.ts begins in the same way; .ci/run does the rest'],
   [/^README/, './florin', 'test/flows/readme.test.ts'],
+  [/sweeping/, './florin sweep', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
+  [/stablecoins/, 'chain release', 'test/nodes/token-networks.test.ts: it needs a contract that was upgraded'],
   [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these run until they are stopped'],
 ];
 
