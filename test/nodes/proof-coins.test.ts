@@ -56,12 +56,13 @@ const readyz = async ({ app }: SteppedShop): Promise<{ reasons: string[]; text: 
 };
 const few = (coin: Coin) => ({ [`${coin}_CONFIRMATIONS`]: '2' });
 
-for (const { coin, forgeries } of [
-  { coin: 'DOGE' as const, forgeries: [...FORGERIES, BORROWED] },
-  { coin: 'LTC' as const, forgeries: FORGERIES },
-  { coin: 'DASH' as const, forgeries: FORGERIES },
+for (const { coin, forgeries, kind } of [
+  { coin: 'DOGE' as const, forgeries: [...FORGERIES, BORROWED], kind: 'node' as const },
+  { coin: 'DOGE' as const, forgeries: FORGERIES, kind: 'blockbook' as const },
+  { coin: 'LTC' as const, forgeries: FORGERIES, kind: 'node' as const },
+  { coin: 'DASH' as const, forgeries: FORGERIES, kind: 'node' as const },
 ]) {
-  test(`${coin}: forged blocks of a node complete nothing and are named, and what it shows honestly completes`, () =>
+  test(`${coin}: forged blocks of a ${kind} complete nothing and are named, and what it shows honestly completes`, () =>
     tellStepped(
       ['own'],
       async (story) => {
@@ -86,7 +87,7 @@ for (const { coin, forgeries } of [
         }
         assert.deepEqual(new Set(await statuses(forged)), new Set(['pending']));
       },
-      { coin, kind: 'node', work: {}, environment: few(coin) },
+      { coin, kind, work: {}, environment: few(coin) },
     ));
 }
 

@@ -72,10 +72,11 @@ function progressOf({ chain, nowSeconds }: { chain: HeaderChain; nowSeconds: num
 /** The highest block for each number of confirmations, lowest number first. */
 function provenHeights({ work, params }: HeaderChain, most: number): number[] {
   const one = workPerConfirmation(work, params);
-  const total = work.workAt(work.tipHeight());
   const heights: number[] = [];
+  let total = 0n;
   for (let height = work.tipHeight(); height > work.checkpointHeight && heights.length < most; height--) {
-    const proven = (total - work.workAt(height - 1)) / one;
+    total += work.blockWork(height);
+    const proven = total / one;
     while (heights.length < most && BigInt(heights.length) < proven && heights.length < work.tipHeight() - height + 1) heights.push(height);
   }
   return heights;
