@@ -24,6 +24,7 @@ async function download(...answers: (keyof typeof ANSWERS)[]) {
   const refused: string[] = [];
   const peers = answers.map((answer, i) => ({
     name: `${i + 1}`,
+    stats: () => ({ bytesIn: 0 }),
     readBlock: async () => {
       asked.push(`${i + 1}`);
       return Buffer.from(answer);
@@ -54,3 +55,38 @@ for (const [answers, result, asked, refused] of [
   test(`peers that send ${answers.join(', then ')}: ${refused === '' ? 'none' : `peer ${refused}`} is refused`, async () => {
     assert.deepEqual(await download(...answers), { result, asked, refused });
   });
+
+/** Peers that never finish, of which some send bytes meanwhile, and an honest one at the end. */
+async function downloadBehind(waiting: readonly { bytes: number }[], enoughMs: number) {
+  const asked: number[] = [];
+  const over = Promise.withResolvers<Buffer>();
+  const peers = [
+    ...waiting.map(({ bytes }) => ({ bytes, answer: over.promise })),
+    { bytes: 0, answer: Promise.resolve(Buffer.from('real')) },
+  ];
+  const result = downloadBlock({
+    block,
+    peers: peers.map(({ bytes, answer }, i) => ({
+      stats: () => ({ bytesIn: asked.includes(i) ? bytes : 0 }),
+      readBlock: () => {
+        asked.push(i);
+        return answer;
+      },
+    })) as unknown as Peer[],
+    check: async (bytes) => bytes.toString(),
+    refuse: () => assert.fail('nobody is to blame'),
+    nextPeerMs: 5,
+  });
+  await Promise.race([result, new Promise((resolve) => setTimeout(resolve, enoughMs))]);
+  const before = asked.length;
+  over.resolve(Buffer.from('late'));
+  return { result: await result, before };
+}
+
+test('seven peers that withhold a block do not keep the eighth from being asked', async () => {
+  assert.deepEqual(await downloadBehind(new Array(7).fill({ bytes: 100 }), 10_000), { result: 'real', before: 8 });
+});
+
+test('three peers that are sending the block keep a fourth from sharing the line', async () => {
+  assert.deepEqual(await downloadBehind(new Array(3).fill({ bytes: 50_000 }), 100), { result: 'late', before: 3 });
+});

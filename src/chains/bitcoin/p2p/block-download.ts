@@ -5,8 +5,10 @@ import type { Peer } from './peer.ts';
 
 /** After this long the next peer is asked too. */
 export const NEXT_PEER_MS = 10_000;
-/** Peers that are asked for one block at the same time. */
-const MAX_ASKED = 3;
+/** Peers that send one block at the same time: more would share a slow line. Those that send nothing keep no place. */
+const MAX_SENDING = 3;
+/** Fewer bytes since it was asked are nothing. */
+const LEAST_BYTES = 10_000;
 
 /**
  * Reads a block whose header is known. `check` throws a BlockError when the bytes are not that block, and any other Error when they are,
@@ -31,7 +33,9 @@ export async function downloadBlock<T>({
 }): Promise<T> {
   const over = new AbortController();
   const waiting = [...peers];
-  const asked = new Set<Promise<void>>();
+  /** Open requests: the peer, and how many bytes it had sent before. */
+  const asked = new Map<Promise<void>, { peer: Peer; before: number }>();
+  const sending = (): number => [...asked.values()].filter(({ peer, before }) => peer.stats().bytesIn - before >= LEAST_BYTES).length;
   const found: { value: T }[] = [];
   /** Peers whose bytes cannot be read, by them or by us. */
   const unreadable: { peer: Peer; reason: string }[] = [];
@@ -60,14 +64,14 @@ export async function downloadBlock<T>({
   };
   try {
     while (found.length === 0 && (waiting.length > 0 || asked.size > 0)) {
-      const next = asked.size < MAX_ASKED ? waiting.shift() : undefined;
+      const next = sending() < MAX_SENDING ? waiting.shift() : undefined;
       if (next) {
+        const before = next.stats().bytesIn;
         const answer = askOne(next).finally(() => asked.delete(answer));
-        asked.add(answer);
+        asked.set(answer, { peer: next, before });
       }
-      const pause =
-        waiting.length > 0 && asked.size < MAX_ASKED ? [sleep(nextPeerMs, undefined, { signal: over.signal }).catch(() => {})] : [];
-      await Promise.race([...asked, ...pause]);
+      const pause = waiting.length > 0 ? [sleep(nextPeerMs, undefined, { signal: over.signal }).catch(() => {})] : [];
+      await Promise.race([...asked.keys(), ...pause]);
     }
   } finally {
     over.abort();
