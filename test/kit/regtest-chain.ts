@@ -1,9 +1,11 @@
-/** Blocks on Bitcoin's regtest genesis with real proof of work, and a header chain in memory that takes only such. */
+/** Blocks on Bitcoin's regtest genesis with real proof of work, and the header chain that takes them. */
 import { randomBytes } from 'node:crypto';
 import { merkleRootOf } from '../../src/chains/bitcoin/block-proof.ts';
-import type { KnownHeader } from '../../src/chains/bitcoin/header-chain.ts';
-import { HeaderFault, type HeaderView } from '../../src/chains/bitcoin/p2p/header-sync.ts';
-import type { WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { createHeaderChain } from '../../src/chains/bitcoin/header-chain.ts';
+import type { HeaderView } from '../../src/chains/bitcoin/p2p/header-sync.ts';
+import { viewHeaders } from '../../src/chains/bitcoin/p2p/header-view.ts';
+import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
+import { workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
 import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
 import { emptyChain, type ServedChain } from './scripted-peer.ts';
 
@@ -78,35 +80,12 @@ export const forkOf = (chain: ServedChain, height: number): ServedChain => ({
   transactions: new Map(),
 });
 
-/** A header chain in memory: links and proof of work are checked, the longest branch wins. */
-export function createMemoryHeaders(): HeaderView & { size(): number } {
-  const all = new Map<string, KnownHeader>([
-    [GENESIS, { height: 0, hash: GENESIS, parent: '', timeSeconds: 1_296_688_602, bytes: Buffer.alloc(80) }],
-  ]);
-  let tip = all.get(GENESIS)!;
-  const addOne = ({ bytes }: WireHeader): boolean => {
-    const hash = shownHash(bytes);
-    if (all.has(hash)) return false;
-    if (!meets(hash) || bytes.readUInt32LE(72) !== BITS) throw new HeaderFault('invalid', 'a header has no proof of work');
-    const parent = all.get(Buffer.from(bytes.subarray(4, 36)).reverse().toString('hex'));
-    if (!parent) throw new HeaderFault('unlinked', 'the parent of a header is not known');
-    const known = { height: parent.height + 1, hash, parent: parent.hash, timeSeconds: bytes.readUInt32LE(68), bytes: Buffer.from(bytes) };
-    all.set(hash, known);
-    if (known.height > tip.height) tip = known;
-    return true;
-  };
-  return {
-    size: () => all.size,
-    tip: () => tip,
-    forget: () => {},
-    hashOf: ({ bytes }) => shownHash(bytes),
-    find: (hash) => all.get(hash) ?? null,
-    locator: () => {
-      const hashes: string[] = [];
-      for (let at: KnownHeader | undefined = tip; at; at = all.get(at.parent))
-        if (hashes.length < 10 || at.height % 100 === 0) hashes.push(at.hash);
-      return hashes.slice(0, 101);
-    },
-    add: async (headers) => ({ added: headers.filter(addOne).length, last: shownHash(headers.at(-1)!.bytes) }),
-  };
-}
+/** Bitcoin's regtest header chain with all its rules, as peers fill it. */
+export const createRegtestHeaders = (): HeaderView =>
+  viewHeaders(
+    createHeaderChain({
+      ...regtestProof('BTC'),
+      hashWork: async (kind, headers) => headers.map((header) => workHash(kind, header)),
+      nowSeconds: () => Math.floor(Date.now() / 1000),
+    }),
+  );

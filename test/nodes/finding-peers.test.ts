@@ -12,7 +12,7 @@ import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { isPublicAddress } from '../../src/outgoing.ts';
 import { eventually } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
-import { createMemoryHeaders, createServedChain } from '../kit/regtest-chain.ts';
+import { createRegtestHeaders, createServedChain } from '../kit/regtest-chain.ts';
 import { type ScriptedPeer, startScriptedPeer } from '../kit/scripted-peer.ts';
 
 const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
@@ -48,7 +48,7 @@ async function start(
   const asked: string[] = [];
   const { resolve = async () => [], ...others } = more;
   const service = createPeerService({
-    ...{ network, view: createMemoryHeaders(), given: [], store: createPeerStore(database.db, PLACE), spacingSeconds: 600 },
+    ...{ network, view: createRegtestHeaders(), given: [], store: createPeerStore(database.db, PLACE), spacingSeconds: 600 },
     ...{ clock, log: silent, onHint: () => {}, isUsable: (host) => host.startsWith('127.'), checkMs: 50 },
     limits: { ...PEERS_LIMITS, tickMs: 20 },
     peerLimits: { ...PEER_LIMITS, tickMs: 20 },

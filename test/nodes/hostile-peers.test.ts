@@ -9,7 +9,7 @@ import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
 import { PEERS_LIMITS, type StoredPeers } from '../../src/chains/bitcoin/p2p/peers.ts';
 import { eventually } from '../kit/app.ts';
-import { createMemoryHeaders, createServedChain, extend, forkOf, shownHash, transaction } from '../kit/regtest-chain.ts';
+import { createRegtestHeaders, createServedChain, extend, forkOf, shownHash, transaction } from '../kit/regtest-chain.ts';
 import { type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';
 
 const BTC = peerNetwork('BTC', 'regtest');
@@ -32,7 +32,7 @@ function serve(peers: readonly ScriptedPeer[], more: Partial<PeerServiceOptions>
   const stored: { last: StoredPeers } = { last: { anchors: [], proven: [] } };
   const clock = { skippedMs: 0, now: () => new Date(), monotonicMs: () => performance.now() + clock.skippedMs };
   let hints = 0;
-  const view = createMemoryHeaders();
+  const view = createRegtestHeaders();
   const service = createPeerService({
     network: BTC,
     view,
@@ -110,6 +110,16 @@ test('after a reorganization the longer branch is read, also by a peer that only
   assert.ok(await blockOf(service, longer.headers.at(-1)!.hash));
 });
 
+/** Headers with real work above the served ones, at these times. */
+const continued = (chain: ServedChain, timeSeconds: (height: number) => number): WireHeader[] => {
+  const longer = forkOf(chain, chain.headers.length);
+  extend(longer, 10, { timeSeconds });
+  return longer.headers.slice(chain.headers.length).map(({ header }) => header);
+};
+const HOURS = 3_600;
+/** Each block with a payment ends with it. */
+const LAST = transaction([{ script: '0014'.padEnd(44, 'b'), units: 1_000n }]);
+
 /** What seven of eight peers do. Each keeps to the handshake, so that it takes a place. */
 const HOSTILE: readonly { name: string; script(chain: ServedChain, fork: ServedChain): Script }[] = [
   {
@@ -168,6 +178,61 @@ const HOSTILE: readonly { name: string; script(chain: ServedChain, fork: ServedC
     },
   },
   {
+    name: 'send blocks whose last transaction stands twice (CVE-2012-2459)',
+    script: (chain) => (message, link) => {
+      if (message.command !== 'getdata') return false;
+      for (const { hash } of message.items) {
+        const bytes = Buffer.concat([chain.blocks.get(hash) ?? Buffer.alloc(100), LAST]);
+        bytes[80]! += 1;
+        link.send({ command: 'block', bytes });
+      }
+      return true;
+    },
+  },
+  {
+    name: 'send blocks with a transaction of 64 bytes in place of two hashes',
+    script: (chain) => (message, link) => {
+      if (message.command !== 'getdata') return false;
+      for (const { hash } of message.items) {
+        const block = chain.blocks.get(hash) ?? Buffer.alloc(100);
+        link.send({
+          command: 'block',
+          bytes: Buffer.concat([block.subarray(0, 80), Buffer.from([2]), block.subarray(-64), block.subarray(-64)]),
+        });
+      }
+      return true;
+    },
+  },
+  {
+    name: 'claim times in the future',
+    script: (chain) => (message, link) => {
+      if (message.command !== 'getheaders') return false;
+      const from = chain.headers.findLastIndex(({ hash }) => message.locator.includes(hash)) + 1;
+      const known = chain.headers.slice(from).map(({ header }) => header);
+      const now = Math.floor(Date.now() / 1000);
+      return link.send({ command: 'headers', headers: [...known, ...continued(chain, (height) => now + 3 * HOURS + height)] });
+    },
+  },
+  {
+    name: 'claim times before the median',
+    script: (chain) => (message, link) => {
+      if (message.command !== 'getheaders') return false;
+      return link.send({ command: 'headers', headers: continued(chain, (height) => 1_600_000_000 + height) });
+    },
+  },
+  {
+    name: 'flood with branches that have real work, but less',
+    script: (chain) => (message, link) => {
+      if (message.command !== 'getheaders') return false;
+      for (let i = 0; i < 300; i++) {
+        const fork = forkOf(chain, 100);
+        extend(fork, 15);
+        link.send({ command: 'headers', headers: fork.headers.slice(100).map(({ header }) => header) });
+      }
+      return true;
+    },
+  },
+  {
     name: 'send malformed and oversized messages',
     script: () => (message, link) => {
       if (message.command !== 'getheaders') return false;
@@ -218,11 +283,17 @@ for (const { name, script } of HOSTILE) {
       (hash) => hash === chain.headers.at(-1)!.hash,
     );
     const paid = transaction([{ script: '0014'.padEnd(44, 'a'), units: 1_000n }]);
-    const [block] = extend(chain, 1, { transactions: [paid] });
-    honest.announce(announceBlock(chain.headers.at(-1)!.header));
+    const [block] = extend(chain, 1, { transactions: [paid, LAST] });
+    // Those that lie about blocks announce it first, so that one of them is asked first.
+    const liars = /blocks/.test(name) && !/fork/.test(name) ? hostile : [];
+    const announced = announceBlock(chain.headers.at(-1)!.header);
+    for (const peer of liars.length > 0 ? liars : [honest]) peer.announce(announced);
     await reaches(service, chain);
-    const bytes = await blockOf(service, block!.hash);
+    const read = blockOf(service, block!.hash);
+    if (liars.length > 0) honest.announce(announced);
+    const bytes = await read;
     assert.ok(bytes.includes(paid));
+    if (liars.length > 0) assert.ok(liars.some(({ messages }) => messages.some(({ command }) => command === 'getdata')));
   });
 }
 

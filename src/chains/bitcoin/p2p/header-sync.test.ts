@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../../test/kit/app.ts';
-import { createMemoryHeaders, createServedChain } from '../../../../test/kit/regtest-chain.ts';
+import { createRegtestHeaders, createServedChain } from '../../../../test/kit/regtest-chain.ts';
 import { createLog } from '../../../log.ts';
 import { createHeaderSync, type HeaderView } from './header-sync.ts';
 import { MAX_HEADERS, type WireHeader } from './messages.ts';
@@ -46,7 +46,7 @@ function createSync(view: HeaderView) {
 }
 
 test('the next headers are asked for before the last ones are checked, after the last one that was sent', async () => {
-  const memory = createMemoryHeaders();
+  const memory = createRegtestHeaders();
   const gate = Promise.withResolvers<void>();
   const { sync, left } = createSync({
     ...memory,
@@ -73,7 +73,7 @@ test('the next headers are asked for before the last ones are checked, after the
 });
 
 test('two peers that are read at the same time are both kept, and send little twice', async () => {
-  const memory = createMemoryHeaders();
+  const memory = createRegtestHeaders();
   const { sync, left } = createSync(memory);
   const peers = [createPeer(1), createPeer(2)];
   for (const { peer } of peers) sync.onOpen(peer);
@@ -88,7 +88,7 @@ test('two peers that are read at the same time are both kept, and send little tw
 });
 
 test('a peer that sends the same headers again and again is left', async () => {
-  const memory = createMemoryHeaders();
+  const memory = createRegtestHeaders();
   const { sync, left } = createSync(memory);
   const first = above([]);
   const liar = createPeer(1, () => first);
