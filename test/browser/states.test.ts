@@ -121,6 +121,36 @@ for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const) {
   });
 }
 
+test('the networks of a coin appear when it is chosen, the cheapest one selected, with and without scripts', async () => {
+  for (const scripts of [true, false]) {
+    const tab = await openTab(browser, stateUrl(app.url, fixture('choose, with stablecoins')), { scripts, width: 360 });
+    const { page } = tab;
+    const networks = page.getByRole('group', { name: 'Network for USDC' });
+    assert.equal(await networks.isVisible(), false);
+    await page.locator('#c-USDC').check();
+    const radios = await networks.getByRole('radio').all();
+    const shown = await Promise.all(radios.map(async (radio) => [await radio.getAttribute('value'), await radio.isChecked()]));
+    assert.deepEqual(shown, [
+      ['base', true],
+      ['optimism', false],
+      ['polygon', false],
+      ['arbitrum', false],
+      ['ethereum', false],
+    ]);
+    assert.match(await networks.innerText(), /Base\s+fee about \$0\.01, done in about 10 seconds/);
+    // The keyboard reaches them right after the coin.
+    await page.locator('#c-USDC').focus();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('ArrowDown');
+    assert.equal(await page.locator('#c-USDC-optimism').isChecked(), true);
+    await page.locator('#c-USDT').check();
+    assert.equal(await networks.isVisible(), false);
+    if (scripts) assert.deepEqual(await auditAccessibility(page), []);
+    assert.deepEqual(tab.faults, []);
+    await tab.close();
+  }
+});
+
 /** Announces a wallet (EIP-6963) that records what it is asked; `on` is its chain, `refuses` a method that its user declines. */
 const walletScript = ({ on = '0x2105', refuses = '', name = 'Fox <b>Wallet</b>' } = {}): string => `
   window.asked = [];
