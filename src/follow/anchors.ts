@@ -16,12 +16,20 @@ export async function readAnchor(ctx: Context, coin: Coin): Promise<Anchor | nul
 }
 
 /** Starts at a block. Addresses that were issued before it had no quote on this chain. */
-export async function beginAt(ctx: Context, coin: Coin, { height, hash }: Anchor, before: Date): Promise<void> {
+export async function beginAt(
+  ctx: Context,
+  coin: Coin,
+  { at: { height, hash }, before, sources }: { at: Anchor; before: Date; sources: readonly string[] },
+): Promise<void> {
   await ctx.db.begin(async (tx) => {
     await tx`
       insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since)
       values (${chainCode(coin)}, ${height}, ${hash}, ${before}, ${height + 1}, ${hash}, ${before}) on conflict do nothing`;
     await insertAnchor(tx, coin, { height, hash });
+    // Also of those that are away now.
+    await tx`
+      insert into range_reads (chain, source, height) select ${COIN[coin].chain}, source, ${height} from unnest(${sources}::text[]) as s (source)
+      on conflict do nothing`;
   });
 }
 
@@ -39,6 +47,14 @@ export async function moveUp(tx: Tx, coin: Coin, from: Anchor, to: Anchor): Prom
   await tx`
     delete from anchors where chain = ${COIN[coin].chain} and at < clock_timestamp() - ${keptSeconds(coin)} * interval '1 second'
       and height < ${to.height}`;
+}
+
+/** Whether all anchors since the start are kept. */
+export async function hasShortHistory(ctx: Context, coin: Coin): Promise<boolean> {
+  const [row] = await ctx.db.sql<{ isShort: boolean }[]>`
+    select coalesce(t.watched_since > clock_timestamp() - ${keptSeconds(coin)} * interval '1 second', false) as "isShort"
+    from tips t where t.coin = ${chainCode(coin)}`;
+  return row?.isShort ?? true;
 }
 
 /** The anchors below a block, lowest first. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { newTx, openRangeShop, type Provider, type RangeShop, type Tx, type World } from '../../test/kit/range-world.ts';
+import { releaseChain } from './chain-acts.ts';
 
 let shop: RangeShop;
 before(async () => {
@@ -496,4 +497,52 @@ test(`${ROWS.length} hostile cases`, async (t) => {
       if (transfers !== undefined) assert.equal(now.transfers.filter((x: any) => x.block_height !== null).length, Math.min(50, transfers));
       if (received === '25.50') assert.equal(now.verified_by, 'providers');
     });
+});
+
+test('a reorganization of 5,000 blocks moves a payment, and holds the chain until an operator releases it', async () => {
+  const deep = await openRangeShop(['claimed', 'claimed']);
+  try {
+    const { id, address } = await deep.create();
+    for (let i = 0; i < 50; i++) {
+      if (i === 3) deep.world.mine(pay(address));
+      deep.world.mineEmpty(100);
+      await deep.poll();
+    }
+    const asked = deep.providers[0]!.requests;
+    const back = deep.world.undo(5_000);
+    deep.world.mineEmpty(4_800);
+    deep.world.mine(...back.slice(0, 1));
+    deep.world.mineEmpty(400);
+    await deep.poll(2);
+    const needed = deep.providers[0]!.requests - asked;
+    assert.ok(needed < 60, `${needed} requests`);
+    const moved = await deep.detail(id);
+    assert.equal(
+      moved.transfers[0].block_height,
+      deep.world.blocks.findIndex(({ txs }) => txs.length > 0),
+    );
+    const reasons = async () => (await deep.app.app.ctx.db.sql<{ reasons: string[] }[]>`select reasons from chain_guard`)[0]!.reasons;
+    assert.match((await reasons()).join(), /a reorganization of 5\d{3} blocks/);
+    await releaseChain(deep.app.app.ctx, { coin: 'USDC@base', reason: 'the sequencer announced it' });
+    deep.world.mineEmpty(2);
+    await deep.poll(2);
+    assert.deepEqual(await reasons(), []);
+  } finally {
+    await deep.stop();
+  }
+});
+
+test('a reorganization below the first block that was read is followed', async () => {
+  const fresh = await openRangeShop(['claimed', 'claimed']);
+  try {
+    const { id, address } = await fresh.create();
+    fresh.world.undo(10);
+    fresh.world.mineEmpty(20);
+    fresh.world.mine(pay(address));
+    fresh.world.mineEmpty(60);
+    await fresh.poll(2);
+    assert.equal((await fresh.detail(id)).amount_received, '25.50');
+  } finally {
+    await fresh.stop();
+  }
 });

@@ -10,7 +10,7 @@ import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { startLoop } from '../db/loop.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
-import { type Anchor, beginAt, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
+import { type Anchor, beginAt, hasShortHistory, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
@@ -18,7 +18,7 @@ import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, TAGS_SECONDS } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
-import { createReads, mostAgain, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
+import { createReads, mostAgain, OVERLAP, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
 import { createSentinel, type Sentinel } from './range-sentinel.ts';
 import {
@@ -156,7 +156,7 @@ async function readUp(
   const { ctx, chain, notes, accounts, watching } = follower;
   const { coin } = chain;
   const last = await readAnchor(ctx, coin);
-  if (last === null) await beginAt(ctx, coin, target, before);
+  if (last === null) await beginAt(ctx, coin, { at: target, before, sources: follower.sources.map(({ name }) => name) });
   await begin(follower, last ?? target);
   const found = await findCursor(follower, { voting, cursor: last ?? target, target });
   if (found === null || signal?.aborted) return false;
@@ -166,7 +166,8 @@ async function readUp(
   const keys = await accounts.read();
   const reads = voting.map(({ one }) => follower.reads.get(one)!);
   for (const read of reads) if (read.through === null) readFrom(read, cursor.height);
-  const reach = Math.min(...reads.map((read) => reachOf(read, target.height)));
+  // One that was away catches up beside the others.
+  const reach = Math.max(...reads.map((read) => reachOf(read, target.height)));
   const to = reach > cursor.height && reach < target.height ? await agreedTarget(voting, reach) : target;
   if (to.height > cursor.height || reads.some(({ through }) => (through ?? 0) < found.height)) {
     const upTo = to.height > cursor.height ? to : cursor;
@@ -220,16 +221,21 @@ async function findCursor(
   const fork = found ?? (await beginAgain(follower, { voting, lowest: anchors[0] ?? cursor }));
   await takeBack(ctx, chain, cursor, { cursor: fork, base: null });
   for (const read of follower.reads.values()) readFrom(read, fork.height);
+  // The chain may come back to blocks that were taken back.
+  follower.known.clear();
   follower.missingSinceMs = null;
   return fork;
 }
 
-/** No anchor is left on the chain: an operator must look, and then everything is read again from before the oldest one. */
+/**
+ * No anchor is on the chain. Soon after the start, everything is read again from below the first one. Later, the reorganization is deeper
+ * than anchors are kept for, and an operator must look first.
+ */
 async function beginAgain(follower: Follower, { voting, lowest }: { voting: readonly Voting[]; lowest: Anchor }): Promise<Anchor> {
   const { ctx, chain } = follower;
   const code = chainCode(chain.coin);
   const [allowed] = await ctx.db.sql`select 1 from tips where coin = ${code} and begin_again`;
-  if (!allowed) {
+  if (!allowed && !(await hasShortHistory(ctx, chain.coin))) {
     await ctx.db.sql`
       update tips set hold_reason = 'a reorganization deeper than this chain allows; an operator must look' where coin = ${code}`;
     throw new ChainError(
@@ -237,7 +243,7 @@ async function beginAgain(follower: Follower, { voting, lowest }: { voting: read
       `no block that was read of ${chainOf(chain.coin).name} is on the chain of its sources; completion is held`,
     );
   }
-  const [base] = await agreedAt(voting, [Math.max(0, lowest.height - 1)]);
+  const [base] = await agreedAt(voting, [Math.max(0, lowest.height - OVERLAP)]);
   if (!base) throw new ChainError('outage', 'the sources do not show the block to begin at');
   return { height: base.height, hash: base.hash };
 }
@@ -248,21 +254,25 @@ type Range = { voting: readonly Voting[]; reads: readonly Reads[]; keys: readonl
 async function readRange(follower: Follower, { voting, reads, keys, cursor, to }: Range): Promise<void> {
   const { ctx, watching, known } = follower;
   const named = new Map<number, Set<string>>();
-  for (const found of await Promise.all(reads.map((read) => searchThrough(read, to.height, keys))))
+  const ends = new Map(reads.map((read) => [read, reachOf(read, to.height)]));
+  for (const found of await Promise.all([...ends].map(([read, end]) => searchThrough(read, end, keys))))
     for (const [height, hash] of found) named.set(height, (named.get(height) ?? new Set()).add(hash));
   const verifier = verifierOf(voting);
   // What one source alone showed is read again as soon as somebody vouches for it.
   const alone = verifier !== null && follower.mayBeAlone ? await readUnverified(watching) : new Map<number, string>();
-  for (const [height, hash] of alone) if (height <= to.height) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  for (const [height, hash] of alone) {
+    known.delete(knownAs(hash, verifier));
+    if (height <= to.height) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  }
   const hits = await readHits(watching, voting, { named, known });
   const nowMs = ctx.clock.monotonicMs();
   const queue = hits.length > 0 || nowMs - follower.queuedAtMs >= QUEUE_EVERY_MS;
-  const progress = new Map(reads.map((read) => [read.one.name, to.height]));
+  const progress = new Map([...ends].map(([read, end]) => [read.one.name, end]));
   await recordRange(watching, { cursor, to, hits, progress, queue });
   if (queue) follower.queuedAtMs = nowMs;
   follower.owesQueue = !queue;
   follower.mayBeAlone = verifier === null || alone.size > 0;
-  for (const read of reads) wasRead(read, to.height);
+  for (const [read, end] of ends) wasRead(read, end);
   remember(known, hits);
 }
 

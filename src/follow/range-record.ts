@@ -1,7 +1,7 @@
 /** Reads the blocks in which sources name transfers, proves them, and records what they pay together with the new anchor. */
 import { type BlockRef, ChainError, type RangeBlock } from '../chains/chain.ts';
 import { COIN, type Coin, coinsBeside } from '../core/coin.ts';
-import type { Verifier } from '../core/payment.ts';
+import { VERIFIERS, type Verifier } from '../core/payment.ts';
 import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, moveUp } from './anchors.ts';
@@ -27,7 +27,7 @@ export async function readHits(
 ): Promise<Hit[]> {
   const verifiedBy = verifierOf(voting);
   const heights = [...named]
-    .filter(([, hashes]) => [...hashes].some((hash) => !known.has(knownAs(hash, verifiedBy))))
+    .filter(([, hashes]) => [...hashes].some((hash) => !isKnown(known, hash, verifiedBy)))
     .map(([height]) => height)
     .sort((a, b) => a - b);
   const hits: Hit[] = [];
@@ -35,7 +35,7 @@ export async function readHits(
     const part = heights.slice(i, i + HEIGHTS_AT_ONCE);
     for (const [n, ref] of (await agreedAt(voting, part)).entries()) {
       if (!ref) throw new ChainError('outage', `no source shows block ${part[n]} now`);
-      if (known.has(knownAs(ref.hash, verifiedBy))) continue;
+      if (isKnown(known, ref.hash, verifiedBy)) continue;
       const block = await readBlock(voting, ref.hash);
       hits.push({ ref: block.ref, verifiedBy, sightings: block.sightings(watching.keys) });
     }
@@ -43,6 +43,9 @@ export async function readHits(
   return hits;
 }
 export const knownAs = (hash: string, verifiedBy: Verifier | null): string => `${hash} ${verifiedBy}`;
+/** What is verified needs no reading by a source that is alone. */
+const isKnown = (known: ReadonlySet<string>, hash: string, verifiedBy: Verifier | null): boolean =>
+  known.has(knownAs(hash, verifiedBy)) || (verifiedBy === null && VERIFIERS.some((verifier) => known.has(knownAs(hash, verifier))));
 
 /** The block from the first source whose receipts fit it; the others must name the same transactions. Errors: Disagreement, ChainError. */
 async function readBlock(voting: readonly Voting[], hash: string): Promise<RangeBlock> {

@@ -52,6 +52,8 @@ async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
   await tx`update transfers set conflict_height = null where coin = any(${coins}::text[]) and conflict_height > ${fork.height}`;
   await tx`delete from blocks where coin = ${chainCode(coin)} and height > ${fork.height}`;
   await tx`delete from anchors where chain = ${COIN[coin].chain} and height > ${fork.height}`;
+  // Also at sources that are away now.
+  await tx`update range_reads set height = ${fork.height} where chain = ${COIN[coin].chain} and height > ${fork.height}`;
 }
 
 /**

@@ -207,10 +207,19 @@ export type RangeShop = {
 };
 
 /** A shop that reads USDC on Base from these providers. */
-export async function openRangeShop(trusts: readonly Trust[], { coin = 'USDC@base' as Coin, height = 100 } = {}): Promise<RangeShop> {
+export async function openRangeShop(
+  trusts: readonly Trust[],
+  { coin = 'USDC@base' as Coin, height = 100, confirmations = '' } = {},
+): Promise<RangeShop> {
   const app = await startTestApp(
     {
-      ...{ BASE_NODE_URL: 'http://127.0.0.1:1', ETH_NODE_URL: 'http://127.0.0.1:1', BASE_TRUST: 'untrusted', LOG_LEVEL: 'silent' },
+      ...{
+        BASE_NODE_URL: 'http://127.0.0.1:1',
+        ETH_NODE_URL: 'http://127.0.0.1:1',
+        BASE_TRUST: 'untrusted',
+        BASE_CONFIRMATIONS: confirmations,
+        LOG_LEVEL: 'silent',
+      },
       PRICES: 'static:ETH=2500.00,USDC=1.00,EURC=1.00',
     },
     { roles: ['api'] },

@@ -142,7 +142,9 @@ export function scanOf(
   block: EthBlock,
   { gains, tokens, matcher }: { gains: readonly Gain[]; tokens: Tokens; matcher: Matcher },
 ): BlockScan {
-  const sightings = [...sightingsOf(block, gains), ...tokenSightings(block, tokens, matcher)];
+  // What one address of this install sends to another one pays nothing.
+  const fromOthers = gains.filter(({ index }) => index === null || !matcher.has(block.transactions[index]?.from ?? ''));
+  const sightings = [...sightingsOf(block, fromOthers), ...tokenSightings(block, tokens, matcher)];
   const conflicts = matcher.watchesSpends
     ? block.transactions
         .filter((tx) => matcher.spends(outpoint(tx)))

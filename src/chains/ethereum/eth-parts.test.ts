@@ -46,6 +46,28 @@ test('replies are matched by id; a limit is waited for, and a refused batch is s
   assert.throws(() => readExchange([calls[0]], { status: 401, parsed: null, retryAfter: undefined, first: 7 }), /refuses the key/);
 });
 
+test('what one deposit address sends to another one pays nothing, in a block or waiting', () => {
+  const OTHER = 'dd'.repeat(20);
+  const matcher: Matcher = {
+    has: (key) => key === US || key === OTHER,
+    watchesSpends: false,
+    spends: () => false,
+    recent: () => [],
+    waiting: [],
+  };
+  const transactions = [tx(), tx({ txid: word('2'), from: OTHER })];
+  const gains = [0, 1].map((index) => ({ key: US, index, units: 5n }));
+  const { sightings } = scanOf({ ref, transactions, receipts: [receipt(), receipt()] }, { gains, tokens: new Map(), matcher });
+  assert.deepEqual(
+    sightings.map(({ txid }) => txid),
+    [word('1')],
+  );
+  assert.deepEqual(
+    scanOfPool(transactions, matcher).sightings.map(({ txid }) => txid),
+    [word('1')],
+  );
+});
+
 test('gains of one account in one transaction are one transfer, and a gain without a transaction names the block', () => {
   const block = { ref, transactions: [tx()] };
   const gains = [

@@ -46,7 +46,8 @@ async function readPool({ attempt, batch }: EthRpc): Promise<Pool> {
 export function scanOfPool(ready: readonly EthTransaction[], matcher: Matcher): Pick<MempoolScan, 'sightings' | 'conflicts'> {
   const sightings = ready.flatMap((tx): Sighting[] => {
     const { from, to, txid, units } = tx;
-    if (to === null || to === from || units <= 0n || !matcher.has(to)) return [];
+    // What one address of this install sends to another one pays nothing.
+    if (to === null || to === from || units <= 0n || !matcher.has(to) || matcher.has(from)) return [];
     return [{ key: to, ref: `${txid}:tx`, txid, units, kind: 'direct', spends: [outpoint(tx)], lock: null }];
   });
   const conflicts = matcher.watchesSpends
