@@ -58,7 +58,7 @@ async function happen(shop: RangeShop, random: (below: number) => number, paymen
   const what = random(24);
   if (what < 9) {
     const count = random(4);
-    for (let i = 0; i < count; i++) world.mine(newTx(...Array.from({ length: 1 + random(3) }, () => randomMove(random, payments))));
+    for (let i = 0; i < count; i++) world.mine(newTx(...Array.from({ length: 1 + random(12) }, () => randomMove(random, payments))));
     if (waiting.length > 0 && random(2) === 0) world.mine(...waiting.splice(0));
     world.mineEmpty(random(6));
   } else if (what < 11) {
