@@ -7,7 +7,12 @@ import { readTransfer, type Tokens, tokenSightings } from './token-logs.ts';
 import { TRANSFER } from './value-moves.ts';
 
 const BLOCKS = [14_764_013, 15_537_393, 17_034_869, 19_426_587, 22_431_084];
-const everyone = { has: () => true };
+type Block = Parameters<typeof tokenSightings>[0];
+/** What each account is paid as if it alone were watched, because what moves between two watched accounts pays nothing. */
+const toEveryone = (block: Block, tokens: Tokens) => {
+  const accounts = new Set(block.receipts.flatMap(({ logs }) => logs.flatMap((one) => readTransfer(one, tokens)?.to ?? [])));
+  return [...accounts].flatMap((to) => tokenSightings(block, tokens, { has: (key) => key === to }));
+};
 /** The tokens of the recorded blocks, by the contract that the records name. */
 const RECORDED: Tokens = new Map(
   BLOCKS.flatMap((number) => readTokenBlock(number).transfers.map(({ token, address }) => [address.slice(2), token as Coin] as const)),
@@ -16,11 +21,11 @@ const RECORDED: Tokens = new Map(
 for (const number of BLOCKS)
   test(`every transfer in block ${number} is found once, with its account and amount, and nothing else`, () => {
     const { transfers, ...block } = readTokenBlock(number);
-    const found = tokenSightings(block, RECORDED, everyone);
+    const found = toEveryone(block, RECORDED);
     const counted = transfers.filter(({ status, units, from, to }) => status === 1 && units !== '0' && from !== to);
     assert.deepEqual(
-      found.map(({ coin, key, txid, units }) => [coin, `0x${key}`, txid, String(units)]),
-      counted.map(({ token, to, transactionHash, units }) => [token, to, transactionHash, units]),
+      found.map(({ coin, key, txid, units }) => [coin, `0x${key}`, txid, String(units)].join()).sort(),
+      counted.map(({ token, to, transactionHash, units }) => [token, to, transactionHash, units].join()).sort(),
     );
     assert.equal(new Set(found.map(({ ref }) => ref)).size, found.length, 'two transfers have one name');
     const [one] = counted;
@@ -28,7 +33,7 @@ for (const number of BLOCKS)
     const watched = tokenSightings(block, RECORDED, { has: (key) => `0x${key}` === one.to });
     assert.equal(watched.length, counted.filter(({ to }) => to === one.to).length, 'only watched accounts are shown');
     const others = new Map([...RECORDED].filter(([, coin]) => coin !== one.token));
-    assert.equal(tokenSightings(block, others, everyone).length, counted.filter(({ token }) => token !== one.token).length);
+    assert.equal(toEveryone(block, others).length, counted.filter(({ token }) => token !== one.token).length);
   });
 
 test('the recorded blocks contain what makes tokens difficult', () => {
@@ -58,11 +63,7 @@ test('logs as a node answers them are read like those in the receipts trie', () 
     .sort(([, a], [, b]) => b.length - a.length);
   const tokens: Tokens = new Map([[busiest![0].slice(2), 'ETH']]);
   const transactions = receipts.map((_, i) => ({ txid: `0x${i}`, from: 'c1'.repeat(20), nonce: BigInt(i) }));
-  const found = tokenSightings(
-    { transactions, receipts: receipts.map(({ status, logs }) => ({ ok: status === '0x1', logs })) },
-    tokens,
-    everyone,
-  );
+  const found = toEveryone({ transactions, receipts: receipts.map(({ status, logs }) => ({ ok: status === '0x1', logs })) }, tokens);
   assert.ok(found.length > 10);
   const sum = busiest![1].reduce(
     (total, { topics, data }) =>
@@ -125,14 +126,16 @@ test('the name of a transfer is its place among those of its transaction to the 
   const transactions = [{ txid: word('f1'), from: PAYER, nonce: 3n }];
   const other = { ...log, topics: [TRANSFER, word(PAYER), word('bb'.repeat(20))] };
   const refs = (logs: object[], ok = true) =>
-    tokenSightings({ transactions, receipts: [{ ok, logs }] }, TOKENS, everyone).map(({ ref, spends }) => [ref, spends]);
+    toEveryone({ transactions, receipts: [{ ok, logs }] }, TOKENS).map(({ ref, spends }) => [ref, spends]);
   const spends = [`${PAYER}:3`];
   const expected = [
     [`${word('f1')}:log:${US}:0`, spends],
-    [`${word('f1')}:log:${'bb'.repeat(20)}:0`, spends],
     [`${word('f1')}:log:${US}:1`, spends],
+    [`${word('f1')}:log:${'bb'.repeat(20)}:0`, spends],
   ];
   assert.deepEqual(refs([log, other, log]), expected);
   assert.deepEqual(refs([{ ...log, address: `0x${'df'.repeat(20)}` }, log, { ...log, data: word('0') }, other, log]), expected);
   assert.deepEqual(refs([log], false), [], 'a failed transaction pays nothing');
+  const both = { has: (key: string) => key === US || key === PAYER };
+  assert.deepEqual(tokenSightings({ transactions, receipts: [{ ok: true, logs: [log] }] }, TOKENS, both), [], 'both are watched');
 });
