@@ -25,7 +25,20 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/prices',
     ],
   },
-  { title: 'Shops', entries: ['guides/shops/woocommerce', 'guides/shops/medusa'] },
+  {
+    title: 'Shops',
+    entries: [
+      'guides/shops/README',
+      'guides/shops/woocommerce',
+      'guides/shops/woocommerce-btcpay',
+      'guides/shops/prestashop',
+      'guides/shops/magento',
+      'guides/shops/opencart',
+      'guides/shops/whmcs',
+      'guides/shops/medusa',
+      'guides/shops/shopify',
+    ],
+  },
   {
     title: 'Reference',
     entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/config'],
