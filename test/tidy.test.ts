@@ -136,7 +136,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
-  shops: ['shop_keys', 'shop_invoices'],
+  shops: ['shop_keys', 'shop_invoices', 'shop_refunds'],
   chains: ['header_pages', 'known_peers', 'peer_status', 'electrum_certificates'],
 };
 /** Statements over several owners' tables, with the reason. */

@@ -2049,6 +2049,36 @@ export type Api = {
       permissions: string[];
     };
   };
+  'GET /:mode/shop-refunds': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        name: string;
+        amount: string;
+        currency: string;
+        payment_id: string | null;
+        coin: string | null;
+        address: string | null;
+        created_at: string;
+        claimed_at: string | null;
+        sent_at: string | null;
+        txid: string | null;
+        url: string;
+      }[];
+    };
+  };
+  'POST /:mode/shop-refunds/:id/sent': {
+    query: undefined;
+    body: {
+      txid: string | null;
+    };
+    reply: {
+      success: boolean;
+    };
+  };
   'POST /:mode/shops/:id/disconnect': {
     query: undefined;
     body: {

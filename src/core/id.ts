@@ -2,7 +2,23 @@
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-export type IdPrefix = 'pay' | 'we' | 'mer' | 'key' | 'del' | 'rec' | 'req' | 'wal' | 'usr' | 'acc' | 'lnk' | 'inv' | 'dev' | 'shp' | 'swp';
+export type IdPrefix =
+  | 'pay'
+  | 'we'
+  | 'mer'
+  | 'key'
+  | 'del'
+  | 'rec'
+  | 'req'
+  | 'wal'
+  | 'usr'
+  | 'acc'
+  | 'lnk'
+  | 'inv'
+  | 'dev'
+  | 'shp'
+  | 'ref'
+  | 'swp';
 
 /** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes, or such as latin1 text. */
 export function base62(length: number, random: (bytes: number) => Uint8Array | string): string {

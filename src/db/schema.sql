@@ -1268,3 +1268,26 @@ create table token_contracts (
   changed_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (coin)
 );
+
+create table shop_refunds (
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  shop_key_id text collate "C" not null,
+  payment_id text collate "C",
+  name text not null,
+  amount text not null,
+  currency text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  coin text,
+  address text,
+  claimed_at timestamp with time zone,
+  sent_at timestamp with time zone,
+  txid text,
+  PRIMARY KEY (id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (payment_id) REFERENCES payments(id),
+  FOREIGN KEY (shop_key_id) REFERENCES shop_keys(id),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX shop_refunds_of ON shop_refunds USING btree (merchant_id, mode, created_at, id);

@@ -510,7 +510,7 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
 }
 
 /** Live: an address of the coin's network. Test: an address of any of its networks, or a test address such as `test_btc_payer`. */
-function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): void {
+export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): void {
   if (mode === 'live') {
     decodeAddress(address, { coin, network: ctx.settings.networks[COIN[coin].chain] });
     return;

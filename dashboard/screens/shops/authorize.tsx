@@ -13,10 +13,10 @@ type Paired = Reply<'POST /:mode/shops/pair'>;
 /** In the order in which they are shown. */
 const MAY = [
   ['cancreateinvoice', 'Create payments'],
-  ['canviewinvoices', 'See the payments that it created'],
-  ['canmodifyinvoices', 'Cancel its payments, and accept or reject money that arrived late'],
+  ['canviewinvoices', 'See the payments of your shops'],
+  ['canmodifyinvoices', 'Cancel payments of your shops, and accept or reject money that arrived late'],
   ['canviewstoresettings', 'See the name of your business and the coins you accept'],
-  ['canmodifywebhooks', 'Be notified about its payments'],
+  ['canmodifywebhooks', 'Be notified about payments of your shops'],
   ['pullpayments', 'Ask you to refund a customer. You send refunds yourself.'],
 ] as const;
 

@@ -6,6 +6,7 @@ import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/values.tsx';
 import { PLATFORM_WORDS, type Shop } from './platforms.ts';
+import { Refunds } from './refunds.tsx';
 
 const ConnectShop = lazy(() => import('./connect.tsx').then((module) => ({ default: module.ConnectShop })));
 const Disconnect = lazy(() => import('./connect.tsx').then((module) => ({ default: module.Disconnect })));
@@ -46,6 +47,7 @@ export function Screen() {
           <Table label="Connected shops" columns={columnsOf(mayManage, setEnding)} rows={rows} />
         </Card>
       )}
+      <Refunds />
       {shops.data && !shops.data.on_plan && (
         <p className="text-sm text-soft">Your plan doesn’t include webhooks, so plugins can’t be notified about payments.</p>
       )}

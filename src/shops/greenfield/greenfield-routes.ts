@@ -15,6 +15,7 @@ import { invalid } from './greenfield-error.ts';
 import { createWebhook, deleteWebhook, getWebhook, listWebhooks, updateWebhook } from './greenfield-webhooks.ts';
 import { hasMoney, invoiceJson, paymentMethods, possibleMarks } from './invoice-body.ts';
 import { methodOf, offeredCoins } from './payment-methods.ts';
+import { createPullPayment } from './pull-payments.ts';
 
 export type GreenfieldCall = {
   ctx: Context;
@@ -43,7 +44,7 @@ export type GreenfieldRoute = {
 
 /** The version of the original that this answers like. Plugins compare it. */
 const VERSION = '2.4.1';
-const { viewInvoices, createInvoice: create, modifyInvoices, viewStore, webhooks } = PERMISSIONS;
+const { viewInvoices, createInvoice: create, modifyInvoices, viewStore, webhooks, refunds } = PERMISSIONS;
 
 const ownerOf = ({ shop: { merchantId, mode } }: GreenfieldCall) => ({ merchantId, mode });
 const targetOf = (call: GreenfieldCall) => ({ ...ownerOf(call), dialect: 'greenfield' as const, paymentId: call.params.invoice! });
@@ -160,6 +161,7 @@ export const GREENFIELD_ROUTES: readonly GreenfieldRoute[] = [
   ...both('GET', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => getWebhook(ctx, shop, params.webhook!)),
   ...both('PUT', '/webhooks/:webhook', webhooks, ({ ctx, shop, params, body }) => updateWebhook(ctx, shop, params.webhook!, body.value)),
   ...both('DELETE', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => deleteWebhook(ctx, shop, params.webhook!)),
+  ...both('POST', '/pull-payments', refunds, ({ ctx, shop, body }) => createPullPayment(ctx, shop, body)),
   ...both('POST', '/invoices', create, postInvoice),
   ...both('GET', '/invoices', viewInvoices, readInvoices),
   ...both('GET', '/invoices/:invoice', viewInvoices, readInvoice),

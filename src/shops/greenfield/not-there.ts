@@ -13,6 +13,6 @@ const NOT_THERE: readonly [call: RegExp, message: string][] = [
   [/\/wallet\b|\/wallets\b|\/onchain\b/i, 'Manage wallets in the dashboard. Florin holds no key that can spend.'],
   [/\/rates\b/, 'Florin uses the median of several exchanges. GET /api/crypto/price shows its prices.'],
 ];
-const ANY = 'Florin does not have this call. docs/guides/shops lists what plugins can use.';
+const ANY = 'Florin does not have this call. The guide about shops in its documentation lists what plugins can use.';
 
 export const whatInstead = (path: string): string => NOT_THERE.find(([call]) => call.test(path))?.[1] ?? ANY;

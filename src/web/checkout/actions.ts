@@ -10,6 +10,7 @@ import { visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
 import { reportUnpayable } from '../../payments/readiness.ts';
 import { isTooSmall } from './choice.ts';
+import { registerClaims } from './claim-page.ts';
 import { type Counting, countRequests } from './counting.ts';
 import { registerEmbed } from './embedding.ts';
 import { PAYMENT_ID, registerForms } from './forms.ts';
@@ -36,6 +37,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
     registerLive(pages, ctx, { idOf, counting });
     registerEmbed(pages, ctx);
     registerShopPages(pages, ctx);
+    registerClaims(pages, ctx, { counting });
     registerStates(pages, ctx);
   });
 }

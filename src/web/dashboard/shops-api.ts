@@ -1,5 +1,7 @@
 /** Connected shops: the list, keys that are entered by hand, pairing by the plugin of a shop, disconnecting. */
 import Type from 'typebox';
+import type { Context } from '../../context.ts';
+import { coinText } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
@@ -8,6 +10,7 @@ import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
 import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
 import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
+import { listRefunds, markRefundSent, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { Done, Instant, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
@@ -30,6 +33,27 @@ const item = (shop: ListedShop) => ({
   can_refund: shop.permissions.some((permission) => permission.endsWith('pullpayments')),
   created_at: shop.createdAt.toISOString(),
   last_used_at: shop.lastUsedAt?.toISOString() ?? null,
+});
+const Refund = Type.Object({
+  id: PlainText,
+  name: PlainText,
+  amount: PlainText,
+  currency: PlainText,
+  payment_id: Nullable(PlainText),
+  coin: Nullable(PlainText),
+  address: Nullable(PlainText),
+  created_at: Instant,
+  claimed_at: Nullable(Instant),
+  sent_at: Nullable(Instant),
+  txid: Nullable(PlainText),
+  url: PlainText,
+});
+const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
+const refundItem = (ctx: Context, refund: ShopRefund) => ({
+  ...{ id: refund.id, name: refund.name, amount: refund.amount, currency: refund.currency, payment_id: refund.paymentId },
+  ...{ coin: refund.coin && coinText(refund.coin), address: refund.address, created_at: refund.createdAt.toISOString() },
+  ...{ claimed_at: at(refund.claimedAt), sent_at: at(refund.sentAt), txid: refund.txid },
+  url: `${greenfieldUrl(ctx)}/pull-payments/${refund.id}`,
 });
 /** The only replies that contain the key. */
 const Connected = Type.Object({ success: Type.Boolean(), api_key: PlainText, store_id: PlainText, url: PlainText });
@@ -110,6 +134,32 @@ export const SHOPS: readonly Route[] = [
       const made = await connect(call, { platform: platformOf(permissions), name, permissions, origin });
       const named = permissions.map((permission) => `${permission}:${made.store_id}`);
       return { ...made, redirect, user_id: call.actor.userId, permissions: named };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/shop-refunds',
+    action: 'payments.read',
+    reply: Type.Object({ success: Type.Boolean(), data: Type.Array(Refund) }),
+    handle: async (call) => ({
+      success: true,
+      data: (await listRefunds(call.ctx, ownerOf(call))).map((refund) => refundItem(call.ctx, refund)),
+    }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shop-refunds/:id/sent',
+    action: 'payments.resolve',
+    recent: true,
+    body: Type.Object({ txid: Nullable(Type.String({ minLength: 1, maxLength: 100 })) }),
+    reply: Done,
+    handle: async (call) => {
+      await call.ctx.db.begin(async (tx) => {
+        const { txid } = call.body as { txid: string | null };
+        await markRefundSent(tx, { ...ownerOf(call), refundId: call.params.id, txid });
+        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.refund_sent', object: call.params.id, after: { txid } });
+      });
+      return { success: true };
     },
   }),
   memberRoute({
