@@ -13,6 +13,7 @@ import {
   listSweeps,
   makeSweep,
   readSigningFileOf,
+  replaceSweep,
   type Sweep,
   stayText,
 } from '../money-out/sweeps.ts';
@@ -127,6 +128,24 @@ export const SWEEP_COMMANDS: Commands = {
       const id = need(flags, 'sweep');
       await writeSweep(await readSigningFileOf(ctx, { merchantId: need(flags, 'merchant'), id }), flags);
       return { id, file: flags.out };
+    },
+  },
+  'sweep replace': {
+    about: 'Make the file again with a higher fee, while its transaction waits to be mined',
+    options: {
+      merchant: MERCHANT,
+      sweep: SWEEP,
+      out: { value: 'FILE', about: 'Where to write the file', required: true },
+      speed: { value: SPEEDS.join('|'), about: 'Fee (default fast); at least a quarter above the last one' },
+      psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
+    },
+    notes: 'It spends the same money, so only one of the two transactions can be mined. Sign and send it like the first one.',
+    run: async (ctx, flags) => {
+      const [merchantId, id] = [need(flags, 'merchant'), need(flags, 'sweep')];
+      const speed = flags.speed === undefined ? 'fast' : oneOf(flags.speed, SPEEDS, 'speed');
+      const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: ACTOR });
+      await writeSweep(await readSigningFileOf(ctx, { merchantId, id }), flags);
+      return { ...sweepBody(sweep), file: flags.out };
     },
   },
   'sweep send': {

@@ -52,7 +52,9 @@ export async function followSweeps(ctx: Context, chain: Chain): Promise<void> {
     ) chosen
     where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
     returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_hash as "blockHash",
-      t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as due`;
+      -- Nodes refuse what was replaced.
+      (t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}))
+        and t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) as due`;
   // In the order of their nonces, because a node refuses gaps or keeps them waiting.
   for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number)) await followOne(ctx, chain, one);
   for (const id of new Set(waiting.map(({ sweepId }) => sweepId))) await conclude(ctx, chain, id);
@@ -126,7 +128,8 @@ async function conclude(ctx: Context, chain: Chain, id: string): Promise<void> {
       where sweep_id = ${id}`;
     const depth = depthToEnd(ctx, sweep.coin);
     const ended = new Set(rows.flatMap(({ number, height }) => (height !== null && tip.height - height + 1 >= depth ? [number] : [])));
-    const refused = rows.find(({ refusal }) => refusal !== null)?.refusal ?? null;
+    const newest = Math.max(...rows.map(({ round }) => round));
+    const refused = rows.find(({ refusal, round }) => refusal !== null && round === newest)?.refusal ?? null;
     if (new Set(rows.map(({ number }) => number)).size === ended.size) return end(ctx, tx, { id, coin: sweep.coin, rows });
     if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))
       await tx`update sweeps set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;

@@ -1,5 +1,6 @@
 /** Sweeps: list what can be moved, make a signing file, take the signed file back. Nothing here can spend: keys stay with the merchant. */
 import { containsPrivateKey } from '../chains/account-key.ts';
+import { isBitcoinLike, PARAMS } from '../chains/bitcoin/params.ts';
 import { type Chain, ChainError } from '../chains/chain.ts';
 import { feeOf, transactionOf } from '../chains/ethereum/account-requests.ts';
 import type { Context } from '../context.ts';
@@ -24,7 +25,9 @@ import {
 } from './holdings.ts';
 import { type GasPrice, makeAccountRequests, readGasPrice } from './make-accounts.ts';
 import { type Made, makePsbts } from './make-utxo.ts';
+import { type Raise, raised, replaceRequests } from './replace.ts';
 import { readSigned, type Upload } from './signed.ts';
+import { sizeOfRaw } from './utxo-check.ts';
 
 export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
 export type SweepState = (typeof SWEEP_STATES)[number];
@@ -187,13 +190,20 @@ function fileOf(
   }: { id: string; round: number; coin: Coin; wallet: SweepWallet; requests: readonly Request[]; gasPrice: GasPrice | null },
 ): SigningFile {
   const chainId = gasPrice && chainIdOf(ctx, coin);
-  const sum = (values: readonly bigint[]) => values.reduce((a, b) => a + b, 0n);
   const origin = wallet.path.startsWith('m') ? wallet.path.split('/').slice(0, -1).join('/') : null;
   return {
     ...{ id, round, coin, network: ctx.settings.networks[COIN[coin].chain], chainId, gasPrice, requests },
     account: { chainKey: wallet.chainKey, script: wallet.script, origin },
+    ...sumsOf(requests, { chainId, gasPrice }),
+  };
+}
+
+/** What the recipients of requests get, and what the requests cost at most. */
+function sumsOf(requests: readonly Request[], price: Pick<SigningFile, 'chainId' | 'gasPrice'>): { totalUnits: bigint; feeUnits: bigint } {
+  const sum = (values: readonly bigint[]) => values.reduce((a, b) => a + b, 0n);
+  return {
     totalUnits: sum(linesOf({ requests }).map(({ units }) => units)),
-    feeUnits: sum(requests.map((request) => (request.kind === 'psbt' ? request.feeUnits : feeOf(request, { chainId, gasPrice })))),
+    feeUnits: sum(requests.map((request) => (request.kind === 'psbt' ? request.feeUnits : feeOf(request, price)))),
   };
 }
 
@@ -317,14 +327,18 @@ export async function acceptSigned(
     const [known] = await tx`
       select 1 from sweep_transactions where sweep_id = ${id} and txid = any(${checked.map(({ txid }) => txid)}::text[]) limit 1`;
     if (known) return true;
-    if (sweep.state !== 'made') throw new Problem('sweep_state', { id, state: sweep.state });
+    const [{ signed } = { signed: true }] = await tx<{ signed: boolean }[]>`
+      select exists (select 1 from sweep_transactions where sweep_id = ${id} and round = ${file.round}) as signed`;
+    // A replacement is signed while the transaction before it waits.
+    const isOpen = sweep.state === 'made' || sweep.state === 'signed' || sweep.state === 'sent';
+    if (!isOpen || signed) throw new Problem('sweep_state', { id, state: sweep.state });
     await tx`
       insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, after_number)
       select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric, after_number
       from unnest(${checked.map((_, i) => i)}::int[], ${checked.map(({ txid }) => txid)}::text[],
         ${checked.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${checked.map(({ feeUnits }) => feeUnits.toString())}::text[],
         ${file.requests.map((request) => fundOf(request, file))}::int[]) as given (number, txid, raw, fee, after_number)`;
-    await tx`update sweeps set state = 'signed', signed_at = clock_timestamp() where id = ${id}`;
+    await tx`update sweeps set state = case state when 'made' then 'signed' else state end, signed_at = clock_timestamp() where id = ${id}`;
     const after = { transactions: checked.length };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
     return false;
@@ -354,6 +368,64 @@ function fundOf(request: Request, { requests }: SigningFile): number | null {
   if (request.kind !== 'token') return null;
   const at = requests.findIndex((one) => one.kind === 'fund' && one.to === request.from);
   return at === -1 ? null : at;
+}
+
+/**
+ * Makes the file again with a higher fee, from the same inputs, while it waits to be mined. What was sent before is followed too. Errors:
+ * sweep_not_found, sweep_state, sweep_empty, not_supported, chain_unavailable.
+ */
+export async function replaceSweep(
+  ctx: Context,
+  { merchantId, id, speed, actor }: Owner & { id: string; speed: SweepWish['speed']; actor: Actor },
+): Promise<Sweep> {
+  const before = await readSigningFileOf(ctx, { merchantId, id });
+  const chain = chainFor(ctx, before.coin);
+  const file = await asking(before.coin, raiseFee(ctx, chain, { file: before, speed }));
+  await ctx.db.begin(async (tx) => {
+    const { state, round } = await lockSweep(tx, { merchantId, id });
+    if ((state !== 'signed' && state !== 'sent') || round !== before.round) throw new Problem('sweep_state', { id, state });
+    await tx`
+      update sweeps set file = ${stored(tx, file)}, round = ${file.round}, total_units = ${file.totalUnits.toString()},
+        fee_units = ${file.feeUnits.toString()} where id = ${id}`;
+    const after = { total: file.totalUnits.toString(), fee: file.feeUnits.toString() };
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.replaced', object: id, after });
+  });
+  return (await getSweep(ctx, { merchantId, id })).sweep;
+}
+
+/** The lowest fee for relaying, per virtual byte in 1e-8. */
+function relayRateOf(coin: Coin): bigint {
+  const { family } = COIN[coin];
+  return isBitcoinLike(family) ? PARAMS[family].floorPerKilobyte * 100_000n : 0n;
+}
+
+/** The same file for a higher fee. Errors: ChainError, sweep_empty. */
+async function raiseFee(
+  ctx: Context,
+  chain: Chain,
+  { file, speed }: { file: SigningFile; speed: SweepWish['speed'] },
+): Promise<SigningFile> {
+  const wish = { ...DEFAULT_WISH, speed };
+  const { coin } = file;
+  let raise: Raise;
+  let gasPrice: GasPrice | null = null;
+  if (file.gasPrice) {
+    const current = await readGasPrice(chain, wish);
+    const larger = (one: bigint, other: bigint) => (one > other ? one : other);
+    gasPrice = { max: larger(current.max, raised(file.gasPrice.max)), tip: larger(current.tip, raised(file.gasPrice.tip)) };
+    raise = { from: file.gasPrice.max, to: gasPrice.max };
+  } else {
+    const sent = await ctx.db.sql<{ raw: Uint8Array }[]>`
+      select raw from sweep_transactions where sweep_id = ${file.id} and round = (select max(round) from sweep_transactions where sweep_id = ${file.id})
+      order by number limit 100`;
+    const sizes = sent.map(({ raw }) => BigInt(sizeOfRaw(raw)));
+    if (sizes.length !== file.requests.length) throw new Problem('sweep_state', { id: file.id, state: 'not signed yet' });
+    raise = { sizes, rateE8: await rateFor(chain, wish), relayE8: relayRateOf(coin), leastUnits: COIN[coin].dustUnits };
+  }
+  const requests = replaceRequests(file.requests, raise);
+  if (!requests)
+    throw new Problem('sweep_empty', { coin, reason: 'the money is not enough for a higher fee, or its gas was paid in advance' });
+  return { ...file, ...sumsOf(requests, { chainId: file.chainId, gasPrice }), round: file.round + 1, gasPrice, requests };
 }
 
 /** Cancels a file that was not sent, so that another one may spend the same. Errors: sweep_not_found, sweep_state. */

@@ -140,14 +140,8 @@ export function checkSignedPsbt(request: PsbtRequest, hex: string, script: Bitco
   return { txid: signed.id, raw: Buffer.from(hex, 'hex'), feeUnits: request.feeUnits };
 }
 
-/** The inputs that a PSBT spends, as `txid:n`. */
-export function inputsOfPsbt(base64: string): string[] {
-  const tx = readPsbt(base64);
-  return Array.from({ length: tx.inputsLength }, (_, i) => {
-    const { txid, index } = tx.getInput(i);
-    return `${bytesToHex(txid!)}:${index}`;
-  });
-}
+/** Virtual bytes of a signed transaction. */
+export const sizeOfRaw = (raw: Uint8Array): number => Transaction.fromRaw(raw, OPTIONS).vsize;
 
 /** The inputs of a raw transaction in hex, as `txid:n`. Errors: SignedError. */
 export function inputsOfRaw(hex: string): string[] {

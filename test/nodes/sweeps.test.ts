@@ -5,67 +5,134 @@ import { signFile } from '../../signer/sign.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { acceptSigned, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
+import { acceptSigned, getSweep, listSweepable, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { type RealNode, startBitcoind } from '../kit/nodes.ts';
+import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
 
-let node: RealNode;
+type Pair = 'BTC' | 'LTC';
+let nodes: Record<Pair, RealNode>;
 let app: TestApp;
 before(async () => {
-  node = await startBitcoind();
+  const [BTC, LTC] = await Promise.all([startBitcoind(), startLitecoind()]);
+  nodes = { BTC, LTC };
   app = await startTestApp({
-    BTC_NODE_URL: node.url,
-    BTC_NETWORK: 'regtest',
-    BTC_CONFIRMATIONS: '2',
-    PRICES: 'static:BTC=1000.00',
+    ...{ BTC_NODE_URL: BTC.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2' },
+    ...{ LTC_NODE_URL: LTC.url, LTC_NETWORK: 'regtest', LTC_CONFIRMATIONS: '2' },
+    PRICES: 'static:BTC=1000.00,LTC=1000.00',
     LOG_LEVEL: 'fatal',
   });
-  await giveWallet(app, 'BTC');
+  for (const coin of ['BTC', 'LTC'] as const) await giveWallet(app, coin);
   await eventually(
-    async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers?.BTC,
-    (follower) => follower !== undefined,
+    async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers ?? {},
+    ({ BTC, LTC }) => BTC !== undefined && LTC !== undefined,
     60_000,
   );
 });
 after(async () => {
   await app?.stop();
-  await node?.destroy();
+  for (const node of Object.values(nodes ?? {})) await node.destroy();
 });
 
 const actor = { userId: '', name: 'Test', ip: '' };
-const secret = account('BTC').privateExtendedKey;
+const owner = () => ({ merchantId: app.merchant.merchantId });
+const secretOf = (coin: Pair) => account(coin).privateExtendedKey;
+const make = (coin: Pair) => makeSweep(app.app.ctx, { ...owner(), coin, walletId: null, wish: DEFAULT_WISH, actor });
+const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
+const stateOf = async (id: string) => (await getSweep(app.app.ctx, { ...owner(), id })).sweep.state;
+const signed = async (coin: Pair, id: string, address: string) =>
+  signFile({
+    content: signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id })),
+    secret: secretOf(coin),
+    ends: address.slice(-6),
+  }).text;
 
-test('a sweep in BTC: listed, made, signed offline, sent and followed to its confirmation', async () => {
-  const { ctx } = app.app;
-  const owner = { merchantId: app.merchant.merchantId };
+/** Three completed payments, and the destination of the sweep. */
+async function receive(coin: Pair): Promise<string> {
   const payments = [];
-  for (let i = 0; i < 3; i++) payments.push(await openPayment(app, 'BTC', 25));
-  await node.payMany(payments.map(({ address, amount }) => [address, amount] as const));
-  await node.mine(2);
+  for (let i = 0; i < 3; i++) payments.push(await openPayment(app, coin, 25));
+  await nodes[coin].payMany(payments.map(({ address, amount }) => [address, amount] as const));
+  await nodes[coin].mine(2);
   for (const { id } of payments) await reach(app, id, ({ status }) => status === 'completed');
-  const address = await node.newAddress();
-  await setDestination(ctx, { ...owner, coin: 'BTC', address, ends: address.slice(-6), actor: null });
-  const [listed] = await listSweepable(ctx, owner);
-  assert.deepEqual([listed!.coin, listed!.count, listed!.units, listed!.remains], ['BTC', 3, 7_500_000n, []]);
-  const { sweep } = await makeSweep(ctx, { ...owner, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor });
-  assert.equal(sweep.totalUnits + sweep.feeUnits, 7_500_000n);
-  await assert.rejects(makeSweep(ctx, { ...owner, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor }), { code: 'sweep_empty' });
-  const content = signingFileText(await readSigningFileOf(ctx, { ...owner, id: sweep.id }));
-  const { text } = signFile({ content, secret, ends: address.slice(-6) });
-  assert.equal((await acceptSigned(ctx, { ...owner, content: text, actor })).isKnown, false);
-  assert.equal((await acceptSigned(ctx, { ...owner, content: text, actor })).isKnown, true);
-  const state = async () => (await getSweep(ctx, { ...owner, id: sweep.id })).sweep;
-  await eventually(state, (one) => one.state === 'sent');
-  await node.mine(1);
-  const { transactions } = await eventually(
-    () => getSweep(ctx, { ...owner, id: sweep.id }),
-    (one) => one.transactions[0]?.blockHeight != null,
+  const address = await nodes[coin].newAddress();
+  await setDestination(app.app.ctx, { ...owner(), coin, address, ends: address.slice(-6), actor: null });
+  return address;
+}
+
+for (const coin of ['BTC', 'LTC'] as const)
+  test(`a sweep in ${coin}: listed, made, signed offline, sent and followed to its confirmation`, async () => {
+    const address = await receive(coin);
+    const [listed] = await listSweepable(app.app.ctx, owner());
+    assert.deepEqual([listed!.coin, listed!.count, listed!.units, listed!.remains], [coin, 3, 7_500_000n, []]);
+    const { sweep } = await make(coin);
+    assert.equal(sweep.totalUnits + sweep.feeUnits, 7_500_000n);
+    await assert.rejects(make(coin), { code: 'sweep_empty' });
+    const text = await signed(coin, sweep.id, address);
+    assert.equal((await upload(text)).isKnown, false);
+    assert.equal((await upload(text)).isKnown, true);
+    await eventually(
+      () => stateOf(sweep.id),
+      (state) => state === 'sent',
+    );
+    await nodes[coin].mine(1);
+    const { transactions } = await eventually(
+      () => getSweep(app.app.ctx, { ...owner(), id: sweep.id }),
+      (one) => one.transactions[0]?.blockHeight != null,
+    );
+    assert.equal(await stateOf(sweep.id), 'sent');
+    await nodes[coin].mine(1);
+    await eventually(
+      () => stateOf(sweep.id),
+      (state) => state === 'confirmed',
+    );
+    const received = await nodes[coin].rpc('gettransaction', transactions[0]!.txid);
+    assert.equal(Math.round(received.amount * 1e8), Number(sweep.totalUnits));
+    assert.deepEqual(await listSweepable(app.app.ctx, owner()), []);
+  });
+
+test('a sweep that waits is replaced by one with a higher fee, from the same inputs', async () => {
+  const address = await receive('BTC');
+  const { sweep } = await make('BTC');
+  await assert.rejects(replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor }), { code: 'sweep_state' });
+  const first = await signed('BTC', sweep.id, address);
+  await upload(first);
+  await eventually(
+    () => stateOf(sweep.id),
+    (state) => state === 'sent',
   );
-  assert.equal((await state()).state, 'sent');
-  await node.mine(1);
-  await eventually(state, (one) => one.state === 'confirmed');
-  const received = await node.rpc('gettransaction', transactions[0]!.txid);
-  assert.equal(Math.round(received.amount * 1e8), Number(sweep.totalUnits));
-  assert.deepEqual(await listSweepable(ctx, owner), []);
+  const second = await replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
+  assert.ok(second.feeUnits >= (sweep.feeUnits * 5n) / 4n);
+  assert.equal(second.totalUnits + second.feeUnits, 7_500_000n);
+  // The file before it does not count any more.
+  await assert.rejects(upload(first), { code: 'signed_file_refused' });
+  await upload(await signed('BTC', sweep.id, address));
+  const { transactions } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
+  assert.deepEqual(
+    transactions.map(({ round }) => round),
+    [0, 1],
+  );
+  await eventually(
+    () => nodes.BTC.rpc('getrawmempool') as Promise<string[]>,
+    (mempool) => mempool.includes(transactions[1]!.txid) && !mempool.includes(transactions[0]!.txid),
+  );
+  await nodes.BTC.mine(2);
+  await eventually(
+    () => stateOf(sweep.id),
+    (state) => state === 'confirmed',
+  );
+});
+
+test('a file with a private key is refused, and nothing of it is stored', async () => {
+  const secret = secretOf('BTC');
+  const phrase = 'legal winner thank year wave sausage worth useful legal winner thank yellow';
+  for (const content of [secret, phrase, `{"format":"florin-signed-file","seed":"${phrase}"}`, `{"x":["${secret}"]}`])
+    await assert.rejects(upload(content), { code: 'signed_file_private' });
+  const { sql } = app.app.ctx.db;
+  const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = current_schema()`;
+  assert.ok(tables.length > 50);
+  for (const { name } of tables) {
+    const found = await sql`
+      select 1 from ${sql(name)} as t where t::text like ${`%${secret.slice(10, 60)}%`} or t::text like ${'%sausage%'} limit 1`;
+    assert.equal(found.length, 0, name);
+  }
 });

@@ -65,6 +65,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'sweep.destination_dropped': 'Canceled a change of the destination of sweeps',
   'sweep.destination_set': 'Set the destination of sweeps',
   'sweep.made': 'Made a file to sign for a sweep',
+  'sweep.replaced': 'Raised the fee of a sweep',
   'sweep.signed': 'Uploaded a signed sweep',
   'team.second_factor_required': 'Changed the two-factor requirement',
   'wallet.change_asked': 'Requested a wallet change',
