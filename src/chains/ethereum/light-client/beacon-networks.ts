@@ -1,0 +1,69 @@
+/** What differs between beacon chains, and where each fork puts what light clients prove (consensus-specs, Altair to Gloas). */
+import { hexToBytes } from '@noble/hashes/utils.js';
+
+export const BEACON_FORKS = ['capella', 'deneb', 'electra', 'fulu', 'gloas'] as const;
+export type BeaconFork = (typeof BEACON_FORKS)[number];
+
+export type BeaconNetwork = {
+  /** Seconds since 1970. */
+  genesisTime: number;
+  /** Part of each signature, so that none of another chain is valid here. */
+  genesisValidatorsRoot: Uint8Array;
+  secondsPerSlot: number;
+  slotsPerEpoch: number;
+  epochsPerPeriod: number;
+  committeeSize: number;
+  /** In order. Light clients of Altair and Bellatrix headers, which name no execution block, are not needed. */
+  forks: readonly { fork: BeaconFork; version: Uint8Array; epoch: number }[];
+};
+
+/** Generalized indices: the position of a value in the tree that a root stands for. */
+export type Places = { finalizedRoot: number; currentCommittee: number; nextCommittee: number; execution: number };
+const BEFORE_ELECTRA: Places = { finalizedRoot: 105, currentCommittee: 54, nextCommittee: 55, execution: 25 };
+const FROM_ELECTRA: Places = { finalizedRoot: 169, currentCommittee: 86, nextCommittee: 87, execution: 25 };
+export const PLACES: Readonly<Record<BeaconFork, Places>> = {
+  capella: BEFORE_ELECTRA,
+  deneb: BEFORE_ELECTRA,
+  electra: FROM_ELECTRA,
+  fulu: FROM_ELECTRA,
+  // The execution block before the one of this slot: `signed_execution_payload_bid.message.parent_block_hash` of the body.
+  gloas: { finalizedRoot: 735, currentCommittee: 2945, nextCommittee: 2946, execution: 2856 },
+};
+
+const MAINNET_SIZES = { secondsPerSlot: 12, slotsPerEpoch: 32, epochsPerPeriod: 256, committeeSize: 512 };
+const forks = (...rows: readonly [fork: BeaconFork, version: string, epoch: number][]) =>
+  rows.map(([fork, version, epoch]) => ({ fork, version: hexToBytes(version), epoch }));
+
+/** Gloas has no epoch yet: until it has one, its headers are refused, and the chain is held instead of misread. */
+export const MAINNET: BeaconNetwork = {
+  ...MAINNET_SIZES,
+  genesisTime: 1_606_824_023,
+  genesisValidatorsRoot: hexToBytes('4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95'),
+  forks: forks(
+    ['capella', '03000000', 194_048],
+    ['deneb', '04000000', 269_568],
+    ['electra', '05000000', 364_032],
+    ['fulu', '06000000', 411_392],
+  ),
+};
+export const SEPOLIA: BeaconNetwork = {
+  ...MAINNET_SIZES,
+  genesisTime: 1_655_733_600,
+  genesisValidatorsRoot: hexToBytes('d8ea171f3c94aea21ebc42a1ed61052acf3f9209c00e4efbaaddac09ed9b8078'),
+  forks: forks(
+    ['capella', '90000072', 56_832],
+    ['deneb', '90000073', 132_608],
+    ['electra', '90000074', 222_464],
+    ['fulu', '90000075', 272_640],
+  ),
+};
+
+export const epochOf = (network: BeaconNetwork, slot: number): number => Math.floor(slot / network.slotsPerEpoch);
+/** Number of the sync committee that signs in a slot. */
+export const periodOf = (network: BeaconNetwork, slot: number): number => Math.floor(epochOf(network, slot) / network.epochsPerPeriod);
+/** The slot of a moment, in milliseconds since 1970. */
+export const slotAt = (network: BeaconNetwork, ms: number): number =>
+  Math.floor((ms / 1000 - network.genesisTime) / network.secondsPerSlot);
+/** The fork of a slot; null before the first one that is known. */
+export const forkAt = (network: BeaconNetwork, slot: number): BeaconNetwork['forks'][number] | null =>
+  network.forks.findLast(({ epoch }) => epoch <= epochOf(network, slot)) ?? null;
