@@ -23,6 +23,10 @@ import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
 import { createEthereumSource } from './chains/ethereum/ethereum.ts';
+import { type BeaconNetwork, MAINNET, SEPOLIA } from './chains/ethereum/light-client/beacon-networks.ts';
+import { createBeaconServers } from './chains/ethereum/light-client/beacon-servers.ts';
+import { createLightService, type LightService } from './chains/ethereum/light-client/light-service.ts';
+import { committeeProof, syncedSource } from './chains/ethereum/synced-source.ts';
 import { createTokenNetworkSource } from './chains/ethereum/token-network.ts';
 import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
@@ -173,7 +177,8 @@ function openSources({
   log,
   clock,
   help,
-}: Opening & { help: HeaderHelp | null }): NamedSource[] {
+  light,
+}: Opening & { help: HeaderHelp | null; light: LightService | null }): NamedSource[] {
   const { family, chain } = COIN[coin];
   const network = config.networks[chain];
   const trusts = [...config.trusts[coin]];
@@ -185,13 +190,15 @@ function openSources({
   };
   const add = (name: string, setting: TrustSetting, source: ChainSource, follows: boolean): void => {
     const { readHeaders } = source;
-    const trust = trustOf(setting, headers !== null && readHeaders !== undefined);
+    // Your own Ethereum node is believed as it is; what anybody else shows must be signed.
+    const synced = light !== null && setting !== 'own' ? syncedSource({ source, name, light }) : null;
+    const trust = trustOf(setting, (headers !== null && readHeaders !== undefined) || synced !== null);
     const proven =
       headers && readHeaders
         ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, askHelp, locks: trust === 'own', clock, log })
         : trust === 'own'
           ? vouchedBy(source)
-          : source;
+          : (synced ?? source);
     sources.push({ name, trust, source: checkedSource(proven, name), follows });
   };
   const proof = headers?.params ?? null;
@@ -244,14 +251,29 @@ function openElectrum(
   return { name: 'electrum', trust: 'claimed', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true };
 }
 
-/** What tests replace: where the header chains begin, and which peers bring headers beside other sources. No setting changes it. */
-export type Replaced = { starts?: ProofStarts; helpers?: readonly Endpoint[] };
+/**
+ * What tests replace: where the header chains begin, which peers bring headers beside other sources, and the beacon chain. No setting
+ * changes it.
+ */
+export type Replaced = { starts?: ProofStarts; helpers?: readonly Endpoint[]; beacon?: BeaconNetwork };
+
+/** What proves Ethereum through servers of others; null where none are set, or the network has no beacon chain that is known. */
+function openLight(
+  config: Config,
+  { beacon, ...rest }: { beacon: BeaconNetwork | undefined } & Pick<Opening, 'db' | 'outgoing' | 'clock' | 'log'>,
+) {
+  const name = config.networks.ethereum;
+  const network = beacon ?? { mainnet: MAINNET, testnet: SEPOLIA, regtest: null }[name];
+  const { urls, checkpoint } = config.beacon;
+  if (urls.length === 0 || network === null) return null;
+  return createLightService({ network, name, checkpoint, servers: createBeaconServers({ urls, outgoing: rest.outgoing }), ...rest });
+}
 
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
 export async function openCore(
   config: Config,
   log: Log = createLog(config.logLevel),
-  { starts = MAIN_STARTS, helpers = [] }: Replaced = {},
+  { starts = MAIN_STARTS, helpers = [], beacon }: Replaced = {},
 ): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
@@ -273,6 +295,8 @@ export async function openCore(
     closers.push(() => work.close());
     const headers = createHeaderServices({ starts, db, hashWork: work.hashWork, clock, log });
     closers.push(() => headers.close());
+    const light = openLight(config, { beacon, db, outgoing, clock, log });
+    closers.push(() => light?.close());
     const chains = new Map<ChainId, Chain>();
     for (const coin of leadingCoins()) {
       const { chain: id, family } = COIN[coin];
@@ -281,9 +305,10 @@ export async function openCore(
       const opening = { config, coin, headers: service, starts, helpers, work, db, outgoing, log, clock };
       const help = openHeaderHelp(opening);
       closers.push(() => help?.stop());
-      const sources = openSources({ ...opening, help });
+      const lightOf = id === 'ethereum' ? light : null;
+      const sources = openSources({ ...opening, help, light: lightOf });
       if (sources.length === 0) continue;
-      const proof = service && proofOf(service);
+      const proof = service ? proofOf(service) : lightOf && committeeProof(lightOf);
       const chain = joinSources({ coin, network, sources, proof, helped: help !== null, log, clock });
       chains.set(id, chain);
       closers.push(() => chain.close());

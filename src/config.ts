@@ -162,8 +162,23 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'own | untrusted',
     default: 'own for loopback addresses, private addresses and local names; otherwise untrusted',
     description:
-      'Whether you run the sources of the coin yourself: one word for all, or one per source, comma-separated, nodes first. An untrusted source of BTC, LTC, DOGE or DASH completes payments because every block is proven; one of another coin completes none.',
+      'Whether you run the sources of the coin yourself: one word for all, or one per source, comma-separated, nodes first. An untrusted source of BTC, LTC, DOGE or DASH completes payments because every block is proven; one of ETH does with ETH_BEACON_URL, one of another coin completes none.',
     danger: 'Use own only for servers that you run: one source of your own is enough to complete payments up to QUORUM_ABOVE.',
+  },
+  {
+    name: 'ETH_BEACON_URL',
+    type: 'urls',
+    default: '',
+    description:
+      'Beacon servers that answer light clients, https://host, comma-separated. With one, payments in ETH and in tokens on Ethereum complete through any provider: every block is proven by what the sync committee signed. What one server withholds, another can deliver.',
+  },
+  {
+    name: 'ETH_CHECKPOINT',
+    type: '0x and 64 digits',
+    default: '',
+    description:
+      'Root of a finalized beacon block of the last 14 days, where the proof begins. Needed with ETH_BEACON_URL at the first start; another value starts again from there.',
+    danger: 'Everything is proven from it. Compare it on two of the public checkpoint pages, or on your own beacon node.',
   },
   {
     name: 'QUORUM_ABOVE',
@@ -244,6 +259,8 @@ export type Config = {
   logLevel: string;
   /** Of each chain, under its leading coin, in order of preference; empty when none is set. */
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
+  /** Beacon servers, and the root of the finalized block where the proof begins. */
+  beacon: { urls: readonly string[]; checkpoint: string | null };
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
   /** As tls://host:port, tcp://host:port or `public`; empty when none is set. */
   electrumUrls: Readonly<Record<Coin, readonly string[]>>;
@@ -279,6 +296,14 @@ export class ConfigError extends Error {
 /** Whether details for debugging are printed. Never fails, unlike reading all settings. */
 export const isDebugging = (env: Readonly<Record<string, string | undefined>> = process.env): boolean =>
   /^(debug|trace)$/.test(env.LOG_LEVEL ?? '');
+
+/** The root of a beacon block, in lower case. */
+function readCheckpoint(value: string | null): string | null {
+  if (value === null) return null;
+  if (!/^0x[0-9a-fA-F]{64}$/.test(value))
+    throw new ConfigError('ETH_CHECKPOINT', 'must be 0x and 64 hex digits, the root of a finalized beacon block');
+  return value.toLowerCase();
+}
 
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
@@ -360,6 +385,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     metricsToken: text('METRICS_TOKEN'),
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
+    beacon: { urls: urls('ETH_BEACON_URL', 'https://host'), checkpoint: readCheckpoint(text('ETH_CHECKPOINT')) },
     blockbookUrls,
     electrumUrls,
     peers,

@@ -10,7 +10,7 @@ export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payme
 export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
 export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
 export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
-export type Verifier = 'node' | 'proof_of_work' | 'providers';
+export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers';
 export type KeyKind = 'secret' | 'public';
 export type ResolveAction = 'accept' | 'reject' | 'refund_sent';
 export type PriceChangeOrigin = 'sources' | 'history' | 'none';
@@ -191,7 +191,7 @@ export type Payment = {
   confirmations_required: number | null;
   /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
   completion_rule: CompletionRule | null;
-  /** What vouches for the blocks of the transfers that count: `proof_of_work`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
+  /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
   verified_by: Verifier | null;
   /** What is unusual about the payment; of several the gravest. Null when nothing is. */
   exception: PaymentException | null;
@@ -935,7 +935,7 @@ export type PaymentEventData = {
   confirmations_required: number | null;
   /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
   completion_rule: CompletionRule | null;
-  /** What vouches for the blocks of the transfers that count: `proof_of_work`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
+  /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
   verified_by: Verifier | null;
   /** What is unusual about the payment; of several the gravest. Null when nothing is. */
   exception: PaymentException | null;

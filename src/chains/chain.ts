@@ -175,8 +175,8 @@ export type Unspent = { units: bigint; leavingUnits: bigint };
 
 /** What the work of a chain proves. */
 export type ProvenWork = {
-  /** The highest blocks with 1, 2, 3 ... confirmations in work; fewer than asked for where nothing more is proven. */
-  heights: readonly number[];
+  /** The highest blocks with 1, 2, 3 ... confirmations in work; fewer than asked for where nothing more is proven. Null: blocks count. */
+  heights: readonly number[] | null;
   /** Why nothing may complete now, in words. */
   holds: readonly string[];
 };
@@ -308,6 +308,12 @@ export type ServerState = {
   height: number | null;
 };
 
+/** `reason`: why the last answer of the server did not count; null when it did. */
+export type Witnesses = {
+  /** Asks all of them. `trouble`: why nothing is proven with them, in words. */
+  check(): Promise<{ servers: readonly { name: string; reason: string | null }[]; trouble: string | null; head: string | null }>;
+};
+
 export type NamedSource = {
   /** Host and port, never credentials. */
   name: string;
@@ -348,6 +354,8 @@ export interface Chain extends ChainSource {
   requireProof: NonNullable<ChainSource['requireProof']>;
   /** Whether payments can be detected: false when the sources only answer lookups. */
   readonly follows: boolean;
+  /** The servers that prove which blocks the network signed; null where none are set. For the operator. */
+  readonly witnesses: Witnesses | null;
   /** Whether peers bring its headers when its sources cannot. */
   readonly helped: boolean;
   /** Whether payments are read only once a wallet needs them. */

@@ -24,7 +24,7 @@ const STATE_OF: Partial<Readonly<Record<ChainError['kind'], SourceState['state']
 const ELSEWHERE: readonly ChainError['kind'][] = ['outage', 'pruned', 'behind', 'unproven'];
 
 /** What proves the blocks of a chain, whatever source they are read from. */
-export type Proof = Pick<Chain, 'requireProof' | 'provenWork'>;
+export type Proof = Pick<Chain, 'requireProof' | 'provenWork'> & { witnesses?: Chain['witnesses'] };
 type Joined = {
   coin: Coin;
   network: Network;
@@ -236,6 +236,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     network,
     sources,
     follows: followers.length > 0,
+    witnesses: proof?.witnesses ?? null,
     helped,
     onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
     survey: () => survey(sources.filter((one) => !one.onlyLookUps)),

@@ -53,7 +53,7 @@ function remaining({
   return divideCeil(units, step) * step;
 }
 
-const WEAKNESS: Readonly<Record<Verifier, number>> = { proof_of_work: 0, node: 1, providers: 2 };
+const WEAKNESS: Readonly<Record<Verifier, number>> = { proof_of_work: 0, sync_committee: 1, node: 2, providers: 3 };
 /** The weakest of these; null when one is missing, or there are none. */
 export const weakestOf = (found: readonly (Verifier | null)[]): Verifier | null =>
   found.reduce<Verifier | null | undefined>(

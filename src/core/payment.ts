@@ -61,8 +61,8 @@ export type Decision = {
 
 export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta' | 'token';
 export type Lock = 'instantsend' | 'chainlock' | null;
-/** What vouches for a block: your own node, the proof of work that Florin checked, or two providers that agree. */
-export const VERIFIERS = ['node', 'proof_of_work', 'providers'] as const;
+/** What vouches for a block: your own node, proof of work or Ethereum's sync committee, which Florin checked, or two providers that agree. */
+export const VERIFIERS = ['node', 'proof_of_work', 'sync_committee', 'providers'] as const;
 export type Verifier = (typeof VERIFIERS)[number];
 
 /** USD worth, valued once at first sight (`first_sight`), again only when its protection ended (`confirmation`). */

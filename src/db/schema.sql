@@ -1291,3 +1291,21 @@ create table shop_refunds (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
 CREATE INDEX shop_refunds_of ON shop_refunds USING btree (merchant_id, mode, created_at, id);
+
+create table light_clients (
+  network text not null,
+  checkpoint text not null,
+  finalized_slot bigint not null,
+  finalized_root text not null,
+  finalized_hash text not null,
+  optimistic_slot bigint not null,
+  optimistic_root text not null,
+  optimistic_hash text not null,
+  current_committee bytea not null,
+  next_committee bytea,
+  halted text,
+  updated_at timestamp with time zone not null,
+  PRIMARY KEY (network),
+  CHECK ((optimistic_slot >= finalized_slot)),
+  CHECK ((finalized_slot >= 0))
+);

@@ -366,7 +366,7 @@ export const Detail = Type.Object(
     ),
     verified_by: OrNull(
       OneOf('Verifier', 'A verifier.', 'proof_of_work'),
-      'What vouches for the blocks of the transfers that count: `proof_of_work`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded.',
+      'What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded.',
     ),
     exception: OrNull(
       OneOf('PaymentException', 'An exception.', 'underpaid'),

@@ -3,7 +3,7 @@
 import { statfs } from 'node:fs/promises';
 import { deriveAddress, type Script } from '../chains/address.ts';
 import { explainReport, isStale, readReports, SYNCING_HEADERS } from '../chains/bitcoin/p2p/peer-status.ts';
-import { ChainError, type ChainSource, type NamedSource } from '../chains/chain.ts';
+import { ChainError, type ChainSource, type NamedSource, type Witnesses } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import {
   COIN,
@@ -142,6 +142,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} node` : `${name} source ${one.name}`, one)));
     findings.push(...(await checkRanges(ctx, coin, sources)));
     for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
+    if (chain?.witnesses) findings.push(...(await checkWitnesses(name, chain.witnesses)));
     if (chain?.helped) findings.push(...(await checkHelp(ctx, coin)));
     // A token network without a source is not offered.
     if (own.length > 0 && !chain?.follows && !isToken(coin))
@@ -181,6 +182,21 @@ async function checkServers({ coin, servers }: ChainSource): Promise<Finding[]> 
   if (states.length < 2)
     findings.push(good(`${coin} lookups`, 'balances and fees need two Electrum servers', `add another operator's to ${coin}_ELECTRUM_URL`));
   return findings;
+}
+
+/** Beacon servers. One that answers is enough, because nothing of what they say is believed. */
+async function checkWitnesses(coin: string, witnesses: Witnesses): Promise<Finding[]> {
+  const { servers, trouble, head } = await witnesses.check();
+  const isAnswered = servers.some(({ reason }) => reason === null);
+  const findings = servers.map(({ name, reason }) => {
+    const check = `${coin} beacon server ${name}`;
+    if (reason === null) return good(check, 'answers');
+    const fix = `check ${coin}_BEACON_URL, or remove it`;
+    return isAnswered ? good(check, reason, fix) : bad(check, reason, fix);
+  });
+  const check = `${coin} checkpoint`;
+  if (trouble !== null) return [...findings, bad(check, trouble, `set ${coin}_CHECKPOINT as docs/guides/ethereum.md describes`)];
+  return [...findings, good(check, head ?? 'nothing is proven yet: the proof begins when the service follows the chain')];
 }
 
 /** What keeps payments from completing, as the running service last recorded it. */

@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net';
 export type Call = { id: unknown; method: string; params: any[] };
 export type EthProxy = {
   url: string;
+  /** The node behind it. */
+  target: string;
   /** Methods that this provider does not have; `custom tracers`: it runs only its own. */
   refused: Set<string>;
   /** Changes the answer to one call; undefined passes it on. */
@@ -64,7 +66,11 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     const rest = calls.filter((call) => !answers.has(call.id));
     try {
       if (rest.length > 0) {
-        const passed = await fetch(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rest) });
+        const passed = await fetch(proxy.target, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(rest),
+        });
         for (const answer of (await passed.json()) as { id: unknown; result?: unknown }[]) {
           const call = rest.find(({ id }) => id === answer.id)!;
           answers.set(answer.id, 'result' in answer ? { ...answer, result: proxy.change(call, answer.result) } : answer);
@@ -79,6 +85,7 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const proxy: EthProxy = {
+    target,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     refused: new Set(),
     answer: () => undefined,

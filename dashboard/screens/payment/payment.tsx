@@ -95,7 +95,12 @@ export function Screen() {
   );
 }
 
-const VERIFIERS = { node: 'Your node', proof_of_work: 'Proof of work', providers: 'Two providers' } as const;
+const VERIFIERS = {
+  node: 'Your node',
+  proof_of_work: 'Proof of work',
+  sync_committee: 'Sync committee',
+  providers: 'Two providers',
+} as const;
 
 /** A rate, who agreed on it and when. */
 const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (

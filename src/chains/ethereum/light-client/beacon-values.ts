@@ -22,6 +22,6 @@ export function slotOf(value: unknown, name: string): number {
   if (slot > 2n ** 48n) throw new ProofError(`${name} is no possible slot`);
   return Number(slot);
 }
-/** A merkle branch: at most as deep as any that a fork has. */
+/** A merkle branch, at most as deep as those of all forks. */
 export const branchOf = (value: unknown, name: string): Uint8Array[] =>
   listOf(value, { name, max: 16 }).map((entry, i) => bytesOf(entry, `${name}[${i}]`, 32));

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hexToBytes } from '@noble/hashes/utils.js';
+import { createBeaconChain, smallNetwork } from '../../../../test/kit/beacon-chain.ts';
 import { bytesOfHex, readEthereum } from '../../../../test/kit/ethereum-data.ts';
 import { ProofError } from '../proof-values.ts';
 import { type BeaconFork, type BeaconNetwork, MAINNET } from './beacon-networks.ts';
-import { type LightState, readUpdate, startFrom, takeUpdate } from './light-client.ts';
+import { Equivocation, type LightState, readUpdate, startFrom, takeUpdate } from './light-client.ts';
 import { readLightHeader } from './light-header.ts';
 import { signingRoot } from './sync-committee.ts';
 
@@ -204,4 +205,128 @@ test('what a fork, a moment or a form does not allow is refused', () => {
   });
   for (const strange of [null, 7, 'text', [], { attested_header: {} }, { attested_header: { beacon: null } }])
     assert.throws(() => readUpdate(network, strange), ProofError);
+});
+
+const hash = (byte: number) => `0x${byte.toString(16).padStart(2, '0').repeat(32)}`;
+/** A small chain that has been final in the present period, with the committee of the next one known or not. */
+function begun(forks: Partial<Record<BeaconFork, number>> = { fulu: 0 }) {
+  const chain = createBeaconChain(smallNetwork(forks));
+  const first = chain.header(64, hash(1));
+  const state = startFrom(chain.network, first.root, chain.bootstrap(first));
+  const next = (of = state) => {
+    const finalized = chain.header(72, hash(2));
+    return take(chain.network, of, chain.update(chain.header(90, hash(3), { finalized }), { finalized, withNext: true }));
+  };
+  return { chain, first, state, next };
+}
+
+test('two thirds of the committee are enough, one less is not', () => {
+  const { chain, state } = begun();
+  const attested = chain.header(90, hash(3));
+  const absent = (count: number) => Array.from({ length: count }, (_, i) => 3 * i);
+  assert.equal(take(chain.network, state, chain.update(attested, { absent: absent(10) })).optimistic.executionHash, hash(3));
+  assert.throws(() => take(chain.network, state, chain.update(attested, { absent: absent(11) })), ProofError);
+  // Members whose bit is set but who did not sign.
+  const forged = chain.update(attested, { absent: absent(10) });
+  forged.sync_aggregate.sync_committee_bits = '0xffffffff';
+  assert.throws(() => take(chain.network, state, forged), ProofError);
+});
+
+test('only the committee of the period signs, and committees follow one another', () => {
+  const { chain, state, next } = begun();
+  const of = (slot: number, more: Parameters<typeof chain.update>[1] = {}) => chain.update(chain.header(slot, hash(4)), more);
+  const strangers = chain.committee(1, 5);
+  assert.throws(() => take(chain.network, state, of(91, { by: strangers })), ProofError, 'strangers');
+  assert.throws(() => take(chain.network, state, of(91, { by: chain.committee(2) })), ProofError, 'that of the next period');
+  assert.throws(() => take(chain.network, state, of(130)), ProofError, 'the next committee is not known yet');
+  const ready = next();
+  assert.equal(take(chain.network, ready, of(130)).optimistic.slot, 130);
+  assert.throws(() => take(chain.network, ready, of(130, { by: chain.committee(1) })), ProofError, 'the old committee in the new period');
+  assert.throws(() => take(chain.network, ready, of(200)), ProofError, 'two periods later');
+
+  const finalized = chain.header(130, hash(5));
+  const handed = take(chain.network, ready, chain.update(chain.header(150, hash(6), { finalized }), { finalized, withNext: true }));
+  assert.deepEqual([handed.finalized.slot, handed.current.aggregate], [130, ready.next!.aggregate]);
+  assert.equal(take(chain.network, handed, of(200)).optimistic.slot, 200);
+});
+
+test('a next committee that differs from the known one is refused', () => {
+  const { chain, next } = begun();
+  const ready = next();
+  const finalized = chain.header(80, hash(5), { seed: 5 });
+  // The state of the attested block names strangers, and the real committee signs it.
+  const attested = chain.header(100, hash(6), { finalized, seed: 5 });
+  assert.throws(
+    () => take(chain.network, ready, chain.update(attested, { finalized, withNext: true, seed: 5, by: chain.committee(1) })),
+    ProofError,
+  );
+});
+
+test('a finalized block of another branch with a valid signature stops everything', () => {
+  const { chain, next } = begun();
+  const ready = next();
+  const other = chain.header(72, hash(9));
+  const attested = chain.header(100, hash(6), { finalized: other });
+  assert.throws(() => take(chain.network, ready, chain.update(attested, { finalized: other })), Equivocation);
+  // Without a valid signature it is only a lie.
+  assert.throws(() => take(chain.network, ready, chain.update(attested, { finalized: other, by: chain.committee(1, 5) })), ProofError);
+});
+
+test('forks move the proofs and change what is signed', () => {
+  const forks = { deneb: 0, electra: 10, fulu: 12, gloas: 14 };
+  const { chain, next } = begun(forks);
+  let state = next();
+  for (const slot of [80, 95, 96, 111, 112, 113]) {
+    const finalized = chain.header(slot - 7, hash(slot));
+    const attested = chain.header(slot, hash(slot + 1), { finalized });
+    // The fork is that of the slot before the signature, not of the attested block.
+    const wrong = { ...chain.network, forks: chain.network.forks.map((fork) => ({ ...fork, epoch: fork.fork === 'deneb' ? 0 : 1_000 })) };
+    if (slot >= 80)
+      assert.throws(() => take(chain.network, state, chain.update(attested, { finalized, on: wrong })), ProofError, `${slot}`);
+    state = take(chain.network, state, chain.update(attested, { finalized }));
+    assert.equal(state.optimistic.executionHash, slot <= 90 ? hash(3) : hash(slot + 1));
+  }
+});
+
+test('a branch of the depth before a fork is refused after it', () => {
+  const { chain, state } = begun({ deneb: 0, electra: 11 });
+  const finalized = chain.header(72, hash(2));
+  const attested = chain.header(90, hash(3), { finalized });
+  const update = chain.update(attested, { finalized });
+  take(chain.network, state, update);
+  update.finality_branch = update.finality_branch!.slice(1);
+  assert.throws(() => take(chain.network, state, update), ProofError);
+  update.finality_branch = [hash(0), hash(0), ...chain.update(attested, { finalized }).finality_branch!];
+  take(chain.network, state, update);
+  update.finality_branch[0] = hash(1);
+  assert.throws(() => take(chain.network, state, update), ProofError);
+});
+
+test('1,000 random forgeries are refused', () => {
+  const forgeries = 1_000;
+  const { chain, next } = begun();
+  const ready = next();
+  let seed = 7;
+  const random = (below: number) => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return Math.floor((seed / 2_147_483_648) * below);
+  };
+  const good = chain.update(chain.header(100, hash(8)));
+  const forged = chain.header(101, hash(66), { seed: 5 });
+  const byStrangers = chain.update(forged, { seed: 5 });
+  for (let i = 0; i < forgeries; i++) {
+    const update = structuredClone(random(2) === 0 ? byStrangers : good);
+    // The signature of a true block under a false one, single bits, other bits of participation.
+    if (random(3) === 0) update.attested_header = forged.json;
+    const leaves = [...leavesOf(update)];
+    const leaf = leaves[random(leaves.length)]!;
+    leaf.set(changed(leaf.text, random(1_000)));
+    try {
+      const { optimistic } = take(chain.network, ready, update);
+      assert.notEqual(optimistic.executionHash, hash(66));
+      assert.ok([hash(3), hash(8)].includes(optimistic.executionHash));
+    } catch (error) {
+      assert.ok(error instanceof ProofError, String(error));
+    }
+  }
 });

@@ -65,7 +65,7 @@ export function isSignedBy({ keys, aggregate }: SyncCommittee, { bits, signature
     const signers = absent.reduce((sum, key) => sum.subtract(G1.fromBytes(key)), G1.fromBytes(aggregate));
     return bls.verify(bls.Signature.fromBytes(signature), bls.hash(message, SIGNED_FOR), signers);
   } catch {
-    // Bytes that are no point.
+    // The bytes do not encode a point of the group.
     return false;
   }
 }

@@ -1,0 +1,150 @@
+/**
+ * An Ethereum source whose blocks count only below the newest block that the sync committee signed. Its header leads to its parent by
+ * hash, that one to its own, and so on: the source can withhold a block but not invent one.
+ */
+import { type BlockRef, ChainError, type ChainSource, NO_FINALITY } from '../chain.ts';
+import type { Proof } from '../sources.ts';
+import type { LightService } from './light-client/light-service.ts';
+
+/** Blocks asked for at the same time while headers are linked. */
+const AT_ONCE = 32;
+/** Links that are kept below the newest block, unless the follower is further behind. */
+const KEPT = 4_096;
+/** The protocol proves no safe block; this depth stands for it (Ethereum loses no block that deep unless finality fails). */
+const SAFE_DEPTH = 32;
+
+/** The proof of the chain, for its followers. */
+export const committeeProof = (light: LightService): Proof => ({
+  requireProof: () => light.open(),
+  provenWork: () => ({ heights: null, holds: light.holds() }),
+  witnesses: { check: () => light.check() },
+});
+
+type Link = { hash: string; parent: string };
+
+/** The proven chain: hashes by height, without a gap up to its newest block. */
+function createLinks(source: ChainSource, name: string) {
+  const links = new Map<number, Link>();
+  let top: BlockRef | null = null;
+  /** The lowest height that was asked for last: what is below it is not needed. */
+  let floor = 0;
+  const lowest = () => top!.height - links.size + 1;
+  const unproven = (height: number) =>
+    new ChainError('unproven', `${name}: block ${height} that it shows is not on the chain that the sync committee signed`);
+  const byHash = async (hash: string): Promise<BlockRef> => {
+    const ref = await source.block(hash);
+    if (ref?.hash !== hash) throw new ChainError('behind', `${name} does not have block ${hash}, which the sync committee vouches for`);
+    return ref;
+  };
+
+  /** Links the parents of the lowest block down to a height. Blocks are asked for by number, and must have the hash that a child names. */
+  const reachDown = async (to: number): Promise<void> => {
+    while (lowest() > to) {
+      const from = Math.max(to, lowest() - AT_ONCE);
+      const refs = await Promise.all(Array.from({ length: lowest() - from }, (_, i) => source.blockAt(from + i)));
+      for (const ref of refs.reverse()) {
+        const height = lowest() - 1;
+        if (!ref) throw new ChainError('behind', `${name} does not show block ${height}`);
+        if (ref.hash !== links.get(lowest())!.parent || ref.height !== height) throw unproven(height);
+        links.set(height, ref);
+      }
+    }
+  };
+  return {
+    /** Takes a block that the committee signed as the newest one. */
+    raise: async (hash: string): Promise<BlockRef> => {
+      if (top?.hash === hash) return top;
+      const path = [await byHash(hash)];
+      // Down to a block that is known, by the hashes of parents: blocks that were replaced are noticed here.
+      while (top !== null) {
+        const last = path.at(-1)!;
+        if (links.get(last.height - 1)?.hash === last.parent) break;
+        if (last.height <= lowest() || path.length > KEPT) {
+          links.clear();
+          break;
+        }
+        path.push(await byHash(last.parent));
+      }
+      const joint = path.at(-1)!.height;
+      if (top !== null) for (let height = top.height; height >= joint && links.delete(height); height--);
+      for (const { height, hash: own, parent } of path) links.set(height, { hash: own, parent });
+      [top] = path as [BlockRef];
+      for (let height = lowest(); links.size > KEPT && height < floor; height++) links.delete(height);
+      return top;
+    },
+    /** The hash of the proven block at a height; null above the newest one. */
+    at: async (height: number): Promise<string | null> => {
+      if (top === null || height > top.height) return null;
+      floor = Math.max(0, height - SAFE_DEPTH);
+      if (height < lowest()) await reachDown(height);
+      return links.get(height)!.hash;
+    },
+    unproven,
+  };
+}
+
+/** The same source, of which only blocks below a signed head count. Before a follower asks for proof it is the source as it is. */
+export function syncedSource({ source, name, light }: { source: ChainSource; name: string; light: LightService }): ChainSource {
+  const links = createLinks(source, name);
+  let isOpen = false;
+  /** One walk at a time: two would link the same blocks. */
+  let turn: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const done = turn.then(work, work);
+    turn = done.catch(() => {});
+    return done;
+  };
+  const head = async (): Promise<BlockRef> => {
+    const heads = light.heads();
+    if (!heads) throw new ChainError('outage', light.trouble() ?? 'no block that the sync committee signed is known yet');
+    return links.raise(heads.optimistic.executionHash);
+  };
+  return {
+    ...source,
+    requireProof: async () => {
+      await light.open();
+      isOpen = true;
+    },
+    health: async () => {
+      const health = await source.health();
+      if (!isOpen || health.syncing) return health;
+      if (!light.heads())
+        return { ...health, syncing: true, progress: light.trouble() ?? 'waiting for a block that the sync committee signed' };
+      const tip = await inTurn(head);
+      return { ...health, tip, headers: Math.max(health.headers, tip.height) };
+    },
+    tip: async () => (isOpen ? inTurn(head) : source.tip()),
+    blockAt: async (height) => {
+      const found = await source.blockAt(height);
+      if (!isOpen || found === null) return found;
+      const proven = await inTurn(() => links.at(height));
+      if (proven === null) return null;
+      if (found.hash !== proven) throw links.unproven(height);
+      return found;
+    },
+    fetchBlock: async (hash) => {
+      const fetched = await source.fetchBlock(hash);
+      if (!isOpen) return fetched;
+      const proven = await inTurn(async () => {
+        await head();
+        return links.at(fetched.ref.height);
+      });
+      if (proven !== hash) throw links.unproven(fetched.ref.height);
+      return { ...fetched, verifiedBy: 'sync_committee' as const };
+    },
+    // The tip of the source may be newer than what is proven, so the two do not belong together.
+    fetchMempool: async (health) => {
+      const { beside: _, ...fetched } = await source.fetchMempool(health);
+      return fetched;
+    },
+    finality: async () => {
+      const heads = light.heads();
+      if (!isOpen || !heads) return NO_FINALITY;
+      const tip = await inTurn(head);
+      const final = await source.block(heads.finalized.executionHash);
+      const finalized = final?.hash === heads.finalized.executionHash ? final.height : null;
+      return { safe: Math.max(finalized ?? 0, tip.height - SAFE_DEPTH), finalized, chainlock: null, tip: tip.hash };
+    },
+    onHint: (wake) => light.onHead(wake),
+  };
+}
