@@ -39,10 +39,13 @@ export function checkAccountAgreement(files: number): void {
     const mine = { ...tx, max };
     const signature = signHash(signingHash(mine), privateKey!);
     const raw = signedBytes(mine, signature);
-    const theirs = Elsewhere.prepare({
-      ...{ type: 'eip1559', chainId: BigInt(tx.chainId), nonce: BigInt(tx.nonce), gasLimit: tx.gas, maxFeePerGas: max },
-      ...{ maxPriorityFeePerGas: tx.tip, to: addr.addChecksum(`0x${tx.to}`), value: tx.units, data: `0x${tx.data}` },
-    }).signBy(privateKey!, false);
+    const theirs = Elsewhere.prepare(
+      {
+        ...{ type: 'eip1559', chainId: BigInt(tx.chainId), nonce: BigInt(tx.nonce), gasLimit: tx.gas, maxFeePerGas: max },
+        ...{ maxPriorityFeePerGas: tx.tip, to: addr.addChecksum(`0x${tx.to}`), value: tx.units, data: `0x${tx.data}` },
+      },
+      false,
+    ).signBy(privateKey!, false);
     assert.equal(`0x${bytesToHex(raw)}`, theirs.toHex(), `transaction ${i}`);
     assert.equal(transactionId(raw), theirs.hash);
     assert.equal(signerOf(signingHash(mine), readSigned(raw)!.signature), accountOf(publicKey!));
