@@ -29,7 +29,8 @@ test('peers are host:port; a proxy speaks SOCKS5', () => {
 
 test('peers are used once a wallet needs them, unless a source is set; on test networks only those that are named', () => {
   const p2p = (env: Record<string, string>) => readConfig(env).p2p;
-  assert.deepEqual(p2p({}), { BTC: 'on_demand', ETH: 'off', LTC: 'on_demand', DASH: 'on_demand', DOGE: 'on_demand' });
+  const used = Object.entries(p2p({})).filter(([, how]) => how !== 'off');
+  assert.deepEqual(Object.fromEntries(used), { BTC: 'on_demand', LTC: 'on_demand', DASH: 'on_demand', DOGE: 'on_demand' });
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'headers', 'only headers, where the node cannot bring them');
   assert.equal(p2p({ LTC_BLOCKBOOK_URL: 'https://blockbook.example' }).LTC, 'headers');
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'off' }).BTC, 'off');
@@ -72,4 +73,16 @@ test('the quorum amount is in whole dollars, 1,000 by default', () => {
   const above = (QUORUM_ABOVE?: string) => readConfig({ ...BTC, QUORUM_ABOVE }).quorumAboveUsdCents;
   assert.deepEqual([above(), above('0'), above('25000')], [100_000n, 0n, 2_500_000n]);
   for (const wrong of ['-1', '10.50', '1e3']) assert.throws(() => above(wrong), ConfigError, wrong);
+});
+
+test('beacon servers are URLs, and the checkpoint is the root of a block', () => {
+  assert.deepEqual(readConfig({}).beacon, { urls: [], checkpoint: null });
+  const root = `0x${'Ab'.repeat(32)}`;
+  assert.deepEqual(readConfig({ ETH_BEACON_URL: 'https://a.example/, http://127.0.0.1:5052', ETH_CHECKPOINT: root }).beacon, {
+    urls: ['https://a.example', 'http://127.0.0.1:5052'],
+    checkpoint: root.toLowerCase(),
+  });
+  for (const wrong of ['14017856', '0x12', root.slice(2)])
+    assert.throws(() => readConfig({ ETH_CHECKPOINT: wrong }), /ETH_CHECKPOINT must be 0x and 64 hex digits/, wrong);
+  assert.throws(() => readConfig({ ETH_BEACON_URL: 'a.example' }), /ETH_BEACON_URL must look like https:\/\/host/);
 });
