@@ -6,8 +6,8 @@ export type Mode = 'live' | 'test';
 export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid';
-export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
-export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
+export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
+export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
 export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
 export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
 export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers';
@@ -18,6 +18,8 @@ export type TransactionStatus = 'pending' | 'confirmed' | 'failed' | 'replaced';
 export type DeliveryState = 'pending' | 'delivered' | 'failed';
 export type RecoveryStatus = 'queueing' | 'delivering' | 'done' | 'cancelled';
 export type DisabledReason = 'merchant' | 'failures' | 'gone';
+export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
 export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
@@ -32,7 +34,7 @@ export const NATIVE_NETWORKS = { "BTC": 'bitcoin', "ETH": 'ethereum', "LTC": 'li
 export const COIN_KINDS = { "BTC": 'bitcoin', "ETH": 'ethereum', "LTC": 'bitcoin', "DASH": 'bitcoin', "DOGE": 'bitcoin', "USDC@ethereum": 'ethereum', "USDC@base": 'ethereum', "USDC@arbitrum": 'ethereum', "USDC@optimism": 'ethereum', "USDC@polygon": 'ethereum', "USDT@ethereum": 'ethereum', "USDT@arbitrum": 'ethereum', "USDT@optimism": 'ethereum', "USDT@polygon": 'ethereum', "EURC@ethereum": 'ethereum', "EURC@base": 'ethereum', "PYUSD@ethereum": 'ethereum', "PYUSD@arbitrum": 'ethereum', "DAI@ethereum": 'ethereum' } as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
-export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed'] as const;
+export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed', 'refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled'] as const;
 export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'BDT', 'BHD', 'BMD', 'BRL', 'CLP', 'CNY', 'CZK', 'DKK', 'GEL', 'HKD', 'HUF', 'IDR', 'ILS', 'INR', 'ISK', 'KRW', 'KWD', 'LKR', 'MXN', 'MYR', 'NOK', 'NZD', 'PHP', 'PKR', 'PLN', 'RON', 'SAR', 'SEK', 'SGD', 'THB', 'TRY', 'TWD', 'UAH', 'VND', 'ZAR'] as const;
 
 /** Method and path -> what is sent and answered. */
@@ -788,6 +790,8 @@ export type Api = {
         amount_held: string;
         /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
         amount_held_usd: string | null;
+        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+        amount_refunded: string;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -926,6 +930,8 @@ export type Api = {
         amount_held: string;
         /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
         amount_held_usd: string | null;
+        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+        amount_refunded: string;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1113,6 +1119,8 @@ export type Api = {
         amount_held: string;
         /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
         amount_held_usd: string | null;
+        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+        amount_refunded: string;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1306,6 +1314,8 @@ export type Api = {
         amount_held: string;
         /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
         amount_held_usd: string | null;
+        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+        amount_refunded: string;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1444,6 +1454,8 @@ export type Api = {
         amount_held: string;
         /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
         amount_held_usd: string | null;
+        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+        amount_refunded: string;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -1583,6 +1595,8 @@ export type Api = {
         amount_held: string;
         /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
         amount_held_usd: string | null;
+        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+        amount_refunded: string;
         /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
         accepted_short: string | null;
         /** The same in US dollars. Null when nothing is missing. */
@@ -2449,7 +2463,7 @@ export type Api = {
     body: {
       /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url: string;
-      /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
       events?: EndpointEventType[] | undefined;
       /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
@@ -2534,7 +2548,7 @@ export type Api = {
     body: {
       /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url?: string | undefined;
-      /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
       events?: EndpointEventType[] | undefined;
       /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
@@ -2661,7 +2675,7 @@ export type Api = {
   'POST /:mode/webhooks/:id/test': {
     query: undefined;
     body: {
-      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test';
+      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test';
     };
     reply: {
       success: boolean;
@@ -2674,7 +2688,7 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */
@@ -2738,7 +2752,7 @@ export type Api = {
       endpoint_id?: string | undefined;
       payment_id?: string | undefined;
       state?: DeliveryState | undefined;
-      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid' | undefined;
+      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid' | undefined;
     };
     body: undefined;
     reply: {
@@ -2749,7 +2763,7 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */
@@ -2792,7 +2806,7 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */
@@ -2848,7 +2862,7 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
         /** The payment of the event. Null for a test event. */

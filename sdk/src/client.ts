@@ -12,6 +12,7 @@ import type {
   CreatedPayment,
   CreatedTransaction,
   CreateLegacyParams,
+  CreateRefundParams,
   CreateSimpleParams,
   CreateTransactionParams,
   CreateWebhookEndpointParams,
@@ -21,6 +22,7 @@ import type {
   ListDeliveriesParams,
   ListEventsParams,
   ListPaymentsParams,
+  ListRefundsParams,
   ListRequestsParams,
   ListTransfersParams,
   OnChainTransaction,
@@ -30,6 +32,8 @@ import type {
   PaymentStatus,
   Prices,
   RecoverParams,
+  Refund,
+  RefundList,
   RequestList,
   ResolveParams,
   RotateSecretParams,
@@ -137,6 +141,18 @@ export function createClient(options: ClientOptions) {
           await pause(Math.min(intervalMs, left), signal);
         }
       },
+    },
+    /** Money that you return to customers. You sign each refund with your own keys. */
+    refunds: {
+      /** Requests a refund. Without `address`, send its `claim_url` to the customer, who enters one. */
+      create: (params: CreateRefundParams, more?: RequestOptions) => post<Refund>('/v1/refunds', params, more),
+      /** Retrieves a refund. */
+      retrieve: (id: string, more?: RequestOptions) => get<Refund>(`/v1/refunds/${part(id)}`, {}, more),
+      /** Lists refunds, newest first. */
+      list: (params: ListRefundsParams = {}, more?: RequestOptions): Listing<RefundList> =>
+        listing(params, (page) => get<RefundList>('/v1/refunds', page, more), byId),
+      /** Cancels a refund that was not approved. */
+      cancel: (id: string, more?: RequestOptions) => post<Refund>(`/v1/refunds/${part(id)}/cancel`, {}, more),
     },
     crypto: {
       /** Current prices in USD, of the given coins or of all five. */

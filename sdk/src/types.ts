@@ -6,8 +6,8 @@ export type Mode = 'live' | 'test';
 export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid';
-export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
-export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed';
+export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
+export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
 export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
 export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
 export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers';
@@ -18,6 +18,8 @@ export type TransactionStatus = 'pending' | 'confirmed' | 'failed' | 'replaced';
 export type DeliveryState = 'pending' | 'delivered' | 'failed';
 export type RecoveryStatus = 'queueing' | 'delivering' | 'done' | 'cancelled';
 export type DisabledReason = 'merchant' | 'failures' | 'gone';
+export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 
 /** Values of an error's `code`. Later versions can add some. */
@@ -98,6 +100,7 @@ export type ErrorCode =
   | 'recovery_not_found'
   | 'merchant_not_found'
   | 'link_not_found'
+  | 'refund_not_found'
   | 'sweep_not_found'
   | 'wallet_not_found'
   | 'key_not_found'
@@ -113,6 +116,9 @@ export type ErrorCode =
   | 'endpoint_disabled'
   | 'live_mode_only'
   | 'second_owner_required'
+  | 'refund_exceeds'
+  | 'refund_state'
+  | 'refund_address_missing'
   | 'sweep_destination_missing'
   | 'sweep_empty'
   | 'sweep_gas_missing'
@@ -163,6 +169,8 @@ export type Payment = {
   amount_held: string;
   /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
   amount_held_usd: string | null;
+  /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+  amount_refunded: string;
   /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
   accepted_short: string | null;
   /** The same in US dollars. Null when nothing is missing. */
@@ -577,6 +585,161 @@ export type TestClock = {
   offset_seconds: number;
 };
 
+export type Refund = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the refund. */
+  id: string;
+  /** The payment that is refunded. */
+  payment_id: string;
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin of the payment. */
+  amount: string;
+  /** Coin that is returned. */
+  currency: Coin;
+  /** Network that it is returned on. */
+  network: PaymentNetwork;
+  /** What it is worth in US dollars, at `rate`. */
+  amount_usd: string;
+  /** Rate that was used: that of the payment, or the one when the refund was requested. */
+  rate: RefundRate;
+  /** Where the money goes. Null until the customer enters an address. */
+  address: string | null;
+  /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+  claim_url: string | null;
+  /** Until when the customer can enter the address. Null if you gave the address. */
+  claim_expires_at: string | null;
+  /** Why you return the money. Null when you gave no reason. */
+  reason: string | null;
+  /** Transaction that returned the money. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed. Null unless it failed. */
+  failure: string | null;
+  /** When the refund was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+};
+
+/** Money that is returned to a customer. */
+export type RefundItem = {
+  /** Identifier of the refund. */
+  id: string;
+  /** The payment that is refunded. */
+  payment_id: string;
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin of the payment. */
+  amount: string;
+  /** Coin that is returned. */
+  currency: Coin;
+  /** Network that it is returned on. */
+  network: PaymentNetwork;
+  /** What it is worth in US dollars, at `rate`. */
+  amount_usd: string;
+  /** Rate that was used: that of the payment, or the one when the refund was requested. */
+  rate: RefundRate;
+  /** Where the money goes. Null until the customer enters an address. */
+  address: string | null;
+  /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+  claim_url: string | null;
+  /** Until when the customer can enter the address. Null if you gave the address. */
+  claim_expires_at: string | null;
+  /** Why you return the money. Null when you gave no reason. */
+  reason: string | null;
+  /** Transaction that returned the money. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed. Null unless it failed. */
+  failure: string | null;
+  /** When the refund was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+};
+
+export type RefundList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The refunds, newest first. */
+  data: RefundItem[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+};
+
+export type CreateRefundParams = {
+  /** The payment to refund. */
+  payment_id: string;
+  /** Amount in US dollars. Without any amount, everything that arrived and was not refunded yet is returned. */
+  amount_usd?: number | string | undefined;
+  /** In place of `amount_usd`: an amount in `currency_fiat`, or without `currency_fiat` in the coin of the payment. */
+  amount?: number | string | undefined;
+  /** Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment. */
+  currency_fiat?: FiatCurrency | undefined;
+  /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. */
+  rate?: RefundRate | undefined;
+  /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. */
+  address?: string | undefined;
+  /** Why you return the money, up to 200 characters. The customer sees it. */
+  reason?: string | undefined;
+};
+
+/** The refund as it was when the event happened. */
+export type RefundEventData = {
+  /** Identifier of the refund. */
+  id: string;
+  /** The payment that is refunded. */
+  payment_id: string;
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin of the payment. */
+  amount: string;
+  /** Coin that is returned. */
+  currency: Coin;
+  /** Network that it is returned on. */
+  network: PaymentNetwork;
+  /** What it is worth in US dollars, at `rate`. */
+  amount_usd: string;
+  /** Rate that was used: that of the payment, or the one when the refund was requested. */
+  rate: RefundRate;
+  /** Where the money goes. Null until the customer enters an address. */
+  address: string | null;
+  /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+  claim_url: string | null;
+  /** Until when the customer can enter the address. Null if you gave the address. */
+  claim_expires_at: string | null;
+  /** Why you return the money. Null when you gave no reason. */
+  reason: string | null;
+  /** Transaction that returned the money. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed. Null unless it failed. */
+  failure: string | null;
+  /** When the refund was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+  /** Position among the events of the payment, from 1. Use it to order them. */
+  sequence: number;
+};
+
 export type Prices = {
   /** Always true: failed requests return an error object instead. */
   success: boolean;
@@ -713,10 +876,10 @@ export type TransactionParty = {
 };
 
 /** The body of a webhook. `type` says what happened, and which shape `data` has. */
-export type WebhookEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | WebhookTestEvent;
+export type WebhookEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | RefundRequestedEvent | RefundApprovedEvent | RefundSentEvent | RefundConfirmedEvent | RefundFailedEvent | RefundCanceledEvent | WebhookTestEvent;
 
 /** Something that happened to a payment. `type` says what, and which status `data` has. */
-export type PaymentEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent;
+export type PaymentEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | RefundRequestedEvent | RefundApprovedEvent | RefundSentEvent | RefundConfirmedEvent | RefundFailedEvent | RefundCanceledEvent;
 
 /** A payment was created. */
 export type PaymentCreatedEvent = {
@@ -864,6 +1027,102 @@ export type PaymentReversedEvent = {
   data: PaymentEventData;
 };
 
+/** A refund was requested. Sent only to endpoints that name it. */
+export type RefundRequestedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'refund.requested';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The refund as it was when the event happened. */
+  data: RefundEventData;
+};
+
+/** A refund was approved. Sent only to endpoints that name it. */
+export type RefundApprovedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'refund.approved';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The refund as it was when the event happened. */
+  data: RefundEventData;
+};
+
+/** The transaction of a refund was sent. Sent only to endpoints that name it. */
+export type RefundSentEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'refund.sent';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The refund as it was when the event happened. */
+  data: RefundEventData;
+};
+
+/** The transaction of a refund is confirmed. Sent only to endpoints that name it. */
+export type RefundConfirmedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'refund.confirmed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The refund as it was when the event happened. */
+  data: RefundEventData;
+};
+
+/** The transaction of a refund failed, so nothing was returned. Sent only to endpoints that name it. */
+export type RefundFailedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'refund.failed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The refund as it was when the event happened. */
+  data: RefundEventData;
+};
+
+/** A refund was canceled. Sent only to endpoints that name it. */
+export type RefundCanceledEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'refund.canceled';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The refund as it was when the event happened. */
+  data: RefundEventData;
+};
+
 /** Sent on request, to test an endpoint. */
 export type WebhookTestEvent = {
   /** Identifier of the event. */
@@ -907,6 +1166,8 @@ export type PaymentEventData = {
   amount_held: string;
   /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
   amount_held_usd: string | null;
+  /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+  amount_refunded: string;
   /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
   accepted_short: string | null;
   /** The same in US dollars. Null when nothing is missing. */
@@ -1067,7 +1328,7 @@ export type DeletedWebhookEndpoint = {
 export type CreateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url: string;
-  /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
@@ -1078,7 +1339,7 @@ export type CreateWebhookEndpointParams = {
 export type UpdateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url?: string | undefined;
-  /** Event types to send. `*` stands for the six basic ones; payment.updated is sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
@@ -1105,7 +1366,7 @@ export type WebhookDelivery = {
   /** The event that is delivered. */
   event_id: string;
   /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
   /** The endpoint that it is sent to. */
   endpoint_id: string;
   /** The payment of the event. Null for a test event. */
@@ -1144,7 +1405,7 @@ export type WebhookDeliveryItem = {
   /** The event that is delivered. */
   event_id: string;
   /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
   /** The endpoint that it is sent to. */
   endpoint_id: string;
   /** The payment of the event. Null for a test event. */
@@ -1311,6 +1572,17 @@ export type ListPaymentsParams = {
   created_after?: string | undefined;
   /** Only payments created before this time, written like `created_after`. */
   created_before?: string | undefined;
+};
+
+export type ListRefundsParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only refunds of this payment. */
+  payment_id?: string | undefined;
+  /** Only refunds in this status. */
+  status?: RefundStatus | undefined;
 };
 
 export type ListTransfersParams = {

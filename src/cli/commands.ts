@@ -2,6 +2,7 @@
 import type { Commands } from './command.ts';
 import { INSTALL_COMMANDS, SERVE_COMMAND } from './install-commands.ts';
 import { MERCHANT_COMMANDS } from './merchant-commands.ts';
+import { REFUND_COMMANDS } from './refund-commands.ts';
 import { SHOP_COMMANDS } from './shop-commands.ts';
 import { SWEEP_COMMANDS } from './sweep-commands.ts';
 import { WEBHOOK_COMMANDS } from './webhook-commands.ts';
@@ -11,6 +12,7 @@ export const COMMANDS: Commands = {
   ...MERCHANT_COMMANDS,
   ...SHOP_COMMANDS,
   ...SWEEP_COMMANDS,
+  ...REFUND_COMMANDS,
   ...WEBHOOK_COMMANDS,
   ...INSTALL_COMMANDS,
 };

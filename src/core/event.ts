@@ -14,7 +14,18 @@ export const EVENT_TYPES = [
 export const UPDATED_EVENT = 'payment.updated';
 /** Additive; sent to every endpoint, even if it does not list it: a completed payment lost its money. */
 export const REVERSED_EVENT = 'payment.reversed';
-export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT] as const;
+/** Additive; sent only to endpoints that list them: a refund of the payment reached another state. */
+export const REFUND_EVENTS = [
+  'refund.requested',
+  'refund.approved',
+  'refund.sent',
+  'refund.confirmed',
+  'refund.failed',
+  'refund.canceled',
+] as const;
+export type RefundEventType = (typeof REFUND_EVENTS)[number];
+export const isRefundEvent = (type: string): type is RefundEventType => REFUND_EVENTS.some((known) => known === type);
+export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT, ...REFUND_EVENTS] as const;
 export const TEST_EVENT = 'webhook.test';
 export type EventType = (typeof PAYMENT_EVENTS)[number];
 /** What an endpoint subscribes to; `*` stands for the six basic types. */

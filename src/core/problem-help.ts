@@ -272,6 +272,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The payment link was deleted, or belongs to another account or mode.',
     fix: 'See Payment links in the dashboard.',
   },
+  refund_not_found: {
+    why: 'The refund belongs to another account or mode, or the ID is not complete.',
+    fix: 'Copy the ID from the reply that created it, or list the refunds of the payment.',
+  },
   sweep_not_found: {
     why: 'No sweep of this merchant has this ID. Sweeps exist only in live mode.',
     fix: 'Copy the ID from the list of sweeps.',
@@ -316,6 +320,18 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   second_owner_required: {
     why: 'Changes of a wallet wait, so that one stolen account cannot redirect money. Only another owner can shorten the wait.',
     fix: 'Ask another owner, or wait until the time shown.',
+  },
+  refund_exceeds: {
+    why: 'The refunds of a payment never return more than what arrived for it in its coin and is confirmed. Transfers that you marked as refunded do not count.',
+    fix: 'List the refunds of the payment. Request a smaller amount, wait for confirmations, or cancel a refund that was not approved.',
+  },
+  refund_state: {
+    why: 'A refund only moves forward. Once it is approved, the money may have been sent, so only members can cancel it.',
+    fix: 'Retrieve the refund and act on its current status.',
+  },
+  refund_address_missing: {
+    why: 'The person who approves a refund has to see where the money goes.',
+    fix: 'Send the `claim_url` to the customer, and approve the refund after the customer has entered an address.',
   },
   sweep_destination_missing: {
     why: 'Sweeps go only to an address that the merchant confirmed, and a new address waits 24 hours, like a changed account key, so that owners notice one that they did not add.',

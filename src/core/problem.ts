@@ -181,6 +181,7 @@ export const PROBLEMS = {
   recovery_not_found: entry(404, 'not_found', 'No such recovery: {id}.'),
   merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
   link_not_found: entry(404, 'not_found', 'No such payment link: {id}.'),
+  refund_not_found: entry(404, 'not_found', 'There is no refund {id}. Check the ID and the mode.'),
   sweep_not_found: entry(404, 'not_found', 'There is no sweep {id}. Check the ID and the mode.'),
   wallet_not_found: entry(404, 'not_found', 'There is no {coin} wallet. Add one first, under Wallets.'),
   key_not_found: entry(404, 'not_found', 'No such API key: {id}.'),
@@ -212,6 +213,13 @@ export const PROBLEMS = {
     'conflict',
     'You cannot confirm your own change, and owners of less than 24 hours cannot confirm one either. Ask another owner, or wait: the change takes effect at the end of its waiting period.',
   ),
+  refund_exceeds: entry(
+    409,
+    'conflict',
+    'At most {available} of this payment can be refunded now: what arrived, is confirmed, and is not part of another refund.',
+  ),
+  refund_state: entry(409, 'conflict', 'The refund {id} is {state}, so it can no longer be {action}.'),
+  refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
   sweep_destination_missing: entry(
     409,
     'conflict',

@@ -158,6 +158,7 @@ create table payments (
   rate_lock_until timestamp with time zone,
   received_usd_cents bigint,
   uncounted jsonb,
+  refunded jsonb not null default '{}'::jsonb,
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),
@@ -1309,3 +1310,41 @@ create table light_clients (
   CHECK ((optimistic_slot >= finalized_slot)),
   CHECK ((finalized_slot >= 0))
 );
+
+create table refunds (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  payment_id text collate "C" not null,
+  coin text not null,
+  units numeric(38,0) not null,
+  usd_cents bigint not null,
+  rate text not null,
+  state text not null,
+  address text,
+  claim_hash bytea,
+  claim_until timestamp with time zone,
+  reason text,
+  txid text collate "C",
+  requested_by text not null,
+  approved_by text,
+  created_at timestamp with time zone not null,
+  approved_at timestamp with time zone,
+  sent_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  failure text,
+  PRIMARY KEY (id),
+  UNIQUE (claim_hash),
+  UNIQUE (number),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (payment_id) REFERENCES payments(id),
+  CHECK (((address IS NOT NULL) OR (state = ANY (ARRAY['requested'::text, 'canceled'::text])))),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
+  CHECK ((rate = ANY (ARRAY['payment'::text, 'current'::text]))),
+  CHECK ((state = ANY (ARRAY['requested'::text, 'approved'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
+  CHECK ((units > (0)::numeric)),
+  CHECK ((usd_cents >= 0))
+);
+CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
+CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);

@@ -35,6 +35,7 @@ const DETAILS: Readonly<Record<string, string | number>> = {
   mode: 'test',
   status: 'completed',
   action: 'canceling',
+  available: '0.00026289 BTC',
   missing: 'no BTC node is configured (BTC_NODE_URL)',
 };
 const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {

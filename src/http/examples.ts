@@ -8,6 +8,7 @@ export const DELIVERY_ID = 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq';
 export const RECOVERY_ID = 'rec_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const REQUEST_ID = 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR';
 const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
+export const REFUND_ID = 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const URL_OF_PAGE = `https://pay.example/pay?id=${PAYMENT_ID}`;
 const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
@@ -25,6 +26,7 @@ const pending = {
   amount_dust: '0',
   amount_held: '0',
   amount_held_usd: '0.00',
+  amount_refunded: '0',
   accepted_short: null,
   accepted_short_usd: null,
   amount_usd: '25.50',
@@ -62,6 +64,7 @@ const chosen = {
   amount_overpaid: '0.00000000',
   amount_dust: '0.00000000',
   amount_held: '0.00000000',
+  amount_refunded: '0.00000000',
   currency: 'BTC',
   network: 'bitcoin',
   payment_address: 'test_btc_success',
@@ -137,6 +140,30 @@ const event = (type: EventType, minute: number, sequence: number, payment: objec
   api_version: API_VERSION,
   data: { ...payment, sequence },
 });
+const REFUND_ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
+const refund = {
+  id: REFUND_ID,
+  payment_id: PAYMENT_ID,
+  status: 'requested',
+  mode: 'test',
+  amount: '0.00010309',
+  currency: 'BTC',
+  network: 'bitcoin',
+  amount_usd: '10.00',
+  rate: 'payment',
+  address: null,
+  claim_url: 'https://pay.example/claim/4fTq0ZcJb8sWn2LxR7vKd1Ye8sWn2LxR',
+  claim_expires_at: '2026-12-21T10:20:00.000Z',
+  reason: 'Broken mug',
+  transaction_hash: null,
+  failure: null,
+  created_at: at(20),
+  approved_at: null,
+  sent_at: null,
+  ended_at: null,
+};
+const approved = { ...refund, status: 'approved', address: REFUND_ADDRESS, approved_at: at(25) };
+const sent = { ...approved, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
 /** One body for each event type. */
 export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.created': event('payment.created', 0, 1, pending),
@@ -147,6 +174,17 @@ export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.cancelled': event('payment.cancelled', 5, 2, { ...pending, status: 'cancelled' }),
   'payment.updated': event('payment.updated', 2, 2, underpaid),
   'payment.reversed': event('payment.reversed', 43, 4, reversed),
+  'refund.requested': event('refund.requested', 20, 4, refund),
+  'refund.approved': event('refund.approved', 25, 5, approved),
+  'refund.sent': event('refund.sent', 30, 6, sent),
+  'refund.confirmed': event('refund.confirmed', 45, 7, { ...sent, status: 'confirmed', ended_at: at(45) }),
+  'refund.failed': event('refund.failed', 45, 7, {
+    ...sent,
+    status: 'failed',
+    failure: 'replaced by another transaction',
+    ended_at: at(45),
+  }),
+  'refund.canceled': event('refund.canceled', 22, 5, { ...refund, status: 'canceled', ended_at: at(22) }),
   'webhook.test': {
     id: EVENT_ID,
     type: TEST_EVENT,
@@ -386,6 +424,18 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
     requests: { default: { action: 'accept' }, named: { action: 'reject', transfers: [`${TXID}:0`] }, refunded: { action: 'refund_sent' } },
     reply: late,
   },
+  createRefund: {
+    requests: {
+      default: { payment_id: PAYMENT_ID },
+      price: { payment_id: PAYMENT_ID, amount: '10.00', currency_fiat: 'USD', reason: 'Broken mug' },
+      address: { payment_id: PAYMENT_ID, amount_usd: '10.00', rate: 'current', address: REFUND_ADDRESS },
+      coin: { payment_id: PAYMENT_ID, amount: '0.00010309' },
+    },
+    reply: { success: true, ...refund },
+  },
+  readRefunds: { reply: { success: true, data: [refund], has_more: false } },
+  readRefund: { reply: { success: true, ...sent } },
+  cancelRefund: { requests: { default: {} }, reply: { success: true, ...refund, status: 'canceled', ended_at: at(22) } },
   readEvents: { reply: { success: true, data: [EVENTS['payment.created']], has_more: false } },
   readEvent: { reply: EVENTS['payment.completed'] },
   createWebhookEndpoint: {

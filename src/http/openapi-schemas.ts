@@ -88,6 +88,8 @@ const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
   PriceChangeOrigin: 'Where a price change comes from.',
   TransactionStatus: 'Status of an on-chain transaction.',
   DeliveryState: 'State of a delivery.',
+  RefundStatus: 'Status of a refund.',
+  RefundRate: 'Exchange rate of a refund.',
   RecoveryStatus: 'Status of a recovery.',
   DisabledReason: 'Why an endpoint is disabled.',
   ErrorType: 'Kind of an error.',

@@ -3,6 +3,7 @@ import { LOOK_UPS } from './crypto.ts';
 import { PAYMENT_CHANGES } from './payment-changes.ts';
 import { PAYMENT_EVENT_ROUTES } from './payment-events.ts';
 import { PAYMENTS } from './payment-routes.ts';
+import { REFUNDS } from './refund-routes.ts';
 import { REQUEST_LOG } from './request-log.ts';
 import type { Route } from './route.ts';
 import { TEST_MODE } from './test-mode.ts';
@@ -15,6 +16,7 @@ export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = 
     about: 'Create payments, read them, and decide about unusual ones.',
     owns: /^\/(payments|api\/payment|v1\/transactions|v1\/payments)/,
   },
+  { name: 'Refunds', about: 'Return money to customers. You sign each refund with your own keys.', owns: /^\/v1\/refunds/ },
   { name: 'Market and chain', about: 'Prices, balances, fees and on-chain transactions.', owns: /^\/api\/crypto/ },
   { name: 'Events', about: 'What happened to your payments.', owns: /^\/v1\/events/ },
   { name: 'Webhooks', about: 'Endpoints that receive events, and the log of deliveries.', owns: /^\/v1\/webhook/ },
@@ -28,6 +30,7 @@ export const ROUTES: readonly Route[] = [
   ...PAYMENTS,
   ...LOOK_UPS,
   ...PAYMENT_CHANGES,
+  ...REFUNDS,
   ...PAYMENT_EVENT_ROUTES,
   ...WEBHOOKS,
   ...REQUEST_LOG,

@@ -6,6 +6,7 @@ import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '../core/payment.ts';
 import { PROBLEM_TYPES } from '../core/problem.ts';
+import { REFUND_RATES, REFUND_STATES } from '../core/refund.ts';
 import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
 import { DISABLED_REASONS } from '../webhooks/endpoints.ts';
 
@@ -42,6 +43,8 @@ export const UNIONS = {
   DeliveryState: DELIVERY_STATES,
   RecoveryStatus: RECOVERY_STATUSES,
   DisabledReason: DISABLED_REASONS,
+  RefundStatus: REFUND_STATES,
+  RefundRate: REFUND_RATES,
   ErrorType: PROBLEM_TYPES,
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 type UnionName = keyof typeof UNIONS;
@@ -76,6 +79,7 @@ export const Success = Flag('Always true: failed requests return an error object
 export const ModeField = OneOf('Mode', 'Whether this belongs to live mode or to test mode, as the API key did.', 'test');
 export const HasMore = Flag('Whether there are more rows after this page. Pass the last row as `starting_after` to get them.', false);
 export const PaymentId = (description: string) => Text(description, 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye');
+export const RefundId = (description: string) => Text(description, 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1');
 export const EndpointId = (description: string) => Text(description, 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn');
 export const EventId = (description: string) => Text(description, 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb');
 export const DeliveryId = (description: string) => Text(description, 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq');

@@ -3,6 +3,7 @@ import type { TSchema } from 'typebox';
 import * as payments from './schema.ts';
 import * as errors from './schema-errors.ts';
 import * as lookups from './schema-lookups.ts';
+import * as refunds from './schema-refunds.ts';
 import * as webhooks from './schema-webhooks.ts';
 
 /** In the order in which they are listed. */
@@ -28,6 +29,11 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   AdvanceClockParams: payments.AdvanceClock,
   EmptyParams: payments.Empty,
   TestClock: payments.ClockReply,
+  Refund: refunds.RefundReply,
+  RefundItem: refunds.RefundItem,
+  RefundList: refunds.RefundList,
+  CreateRefundParams: refunds.CreateRefund,
+  RefundEventData: webhooks.RefundEventData,
   Prices: lookups.PricesReply,
   Price: lookups.Price,
   Balance: lookups.BalanceReply,
@@ -64,6 +70,7 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
 /** Query parameters, which the document lists one by one and the SDK as types. */
 export const QUERIES: Readonly<Record<string, TSchema>> = {
   ListPaymentsParams: payments.ListQuery,
+  ListRefundsParams: refunds.RefundsQuery,
   ListTransfersParams: payments.TransfersQuery,
   ListEventsParams: webhooks.EventsQuery,
   ListDeliveriesParams: webhooks.DeliveriesQuery,

@@ -4,6 +4,7 @@ import {
   API_VERSION,
   DELIVERED_EVENTS,
   type EventType,
+  isRefundEvent,
   PAYMENT_EVENTS,
   REVERSED_EVENT,
   SHOP_EVENTS,
@@ -31,6 +32,7 @@ import {
   Text,
   Time,
 } from './schema-fields.ts';
+import { RefundItem } from './schema-refunds.ts';
 
 // Events
 
@@ -51,6 +53,13 @@ export const EventData = Type.Object(
   },
   { description: 'The payment as it was when the event happened.' },
 );
+export const RefundEventData = Type.Object(
+  {
+    ...RefundItem.properties,
+    sequence: Count('Position among the events of the payment, from 1. Use it to order them.', 1),
+  },
+  { description: 'The refund as it was when the event happened.' },
+);
 const Version = Text('Version of the shape of `data`.', API_VERSION);
 /** The status of the payment at that moment; for unlisted types it can be any. */
 const STATUS_OF: Readonly<Partial<Record<EventType, PaymentStatus>>> = {
@@ -61,6 +70,7 @@ const STATUS_OF: Readonly<Partial<Record<EventType, PaymentStatus>>> = {
   'payment.expired': 'expired',
   'payment.cancelled': 'cancelled',
 };
+const ONLY_NAMED = 'Sent only to endpoints that name it.';
 const SENT_WHEN: Readonly<Record<EventType, string>> = {
   'payment.created': 'A payment was created.',
   'payment.processing': 'The full amount was received and is waiting for confirmations.',
@@ -70,6 +80,12 @@ const SENT_WHEN: Readonly<Record<EventType, string>> = {
   'payment.cancelled': 'The payment was canceled.',
   'payment.updated': 'Something else about the payment changed, such as a partial or late transfer. Sent only to endpoints that name it.',
   'payment.reversed': 'A completed payment lost its money to a reorganization of the network. Sent to every endpoint.',
+  'refund.requested': `A refund was requested. ${ONLY_NAMED}`,
+  'refund.approved': `A refund was approved. ${ONLY_NAMED}`,
+  'refund.sent': `The transaction of a refund was sent. ${ONLY_NAMED}`,
+  'refund.confirmed': `The transaction of a refund is confirmed. ${ONLY_NAMED}`,
+  'refund.failed': `The transaction of a refund failed, so nothing was returned. ${ONLY_NAMED}`,
+  'refund.canceled': `A refund was canceled. ${ONLY_NAMED}`,
 };
 const eventOf = (type: EventType) => {
   const status = STATUS_OF[type];
@@ -80,8 +96,9 @@ const eventOf = (type: EventType) => {
       created_at: Time('When the event happened.'),
       mode: ModeField,
       api_version: Version,
-      data:
-        status === undefined
+      data: isRefundEvent(type)
+        ? RefundEventData
+        : status === undefined
           ? EventData
           : Type.Intersect([EventData, Type.Object({ status: Type.Literal(status, { description: 'Status at that moment.' }) })], {
               description: 'The payment as it was when the event happened.',
@@ -131,7 +148,7 @@ const EndpointUrl = Text(
 const EndpointEvents = Type.Array(OneOf('EndpointEventType', 'An event type, or `*`.', '*'), {
   minItems: 1,
   maxItems: 20,
-  description: `Event types to send. \`*\` stands for the six basic ones; ${UPDATED_EVENT} is sent only when named, ${REVERSED_EVENT} always. Defaults to \`["*"]\`.`,
+  description: `Event types to send. \`*\` stands for the six basic ones; ${UPDATED_EVENT} and those of refunds are sent only when named, ${REVERSED_EVENT} always. Defaults to \`["*"]\`.`,
   examples: [['*']],
 });
 const EndpointDescription = Type.Union([Type.String({ maxLength: 500 }), Type.Null()], {

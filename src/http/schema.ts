@@ -335,6 +335,10 @@ export const Detail = Type.Object(
     amount_overpaid: Decimal(`What arrived beyond the amount, ${CoinAmount}.`, '0.00000000'),
     amount_dust: Decimal(`What arrived in transfers that are too small to count, ${CoinAmount}.`, '0.00000000'),
     ...Held,
+    amount_refunded: Decimal(
+      `What refunds created here have returned, ${CoinAmount}. \`0\` until a coin is chosen. Refunds that are not sent yet do not count.`,
+      '0.00000000',
+    ),
     accepted_short: OrNull(
       Decimal('An amount.', '0.00000210'),
       `What is missing although the payment counts as paid, ${CoinAmount}: it is within your tolerance, or you accepted it. Null when nothing is missing.`,

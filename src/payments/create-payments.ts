@@ -395,6 +395,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     settlement: settle(facts, [], {}, createdAt),
     transfers: [],
     transfersCount: 0,
+    refundedUnits: 0n,
     quote: null,
     derivationPath: null,
     request: item.draft.request,

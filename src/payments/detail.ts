@@ -67,6 +67,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     amount_overpaid: units(s.overpaidUnits) ?? '0',
     amount_dust: units(s.dustUnits) ?? '0',
     ...heldDetail(s.coin, s.uncounted),
+    amount_refunded: units(view.refundedUnits) ?? '0',
     accepted_short: isShort ? units(s.shortUnits) : null,
     accepted_short_usd: isShort ? formatUsd(e8ToCents(s.shortUsdE8)) : null,
     amount_usd: formatUsd(facts.targetUsdCents),

@@ -12,7 +12,7 @@ import { readDayRows } from './days.ts';
 import { heldDetail } from './detail.ts';
 import { itemUsdCents } from './price.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
-import { requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
+import { refundedFromJson, requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
 import type { PaymentRequest } from './view.ts';
 
 type Owner = { merchantId: string; mode: Mode };
@@ -55,6 +55,7 @@ type Row = {
   metadata: Record<string, string>;
   createdWith: string;
   refundRequestedAt: Date | null;
+  refunded: Readonly<Partial<Record<Coin, bigint>>>;
   refundAddress: string | null;
   uncounted: Uncounted[];
   transfers: TransferRow[];
@@ -112,6 +113,7 @@ const PAYMENT_CELLS = {
   amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
   network: (row) => namesOf(row.coin).network,
   verified_by: (row) => weakestOf(standing(row).map((t) => t.verifiedBy)),
+  amount_refunded: (row) => (row.coin ? formatUnits(row.coin, row.refunded[row.coin] ?? 0n) : null),
 } as Record<string, (row: Row) => string | null>;
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
@@ -193,7 +195,8 @@ async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { 
   }
 }
 
-type StoredRow = Omit<Row, 'transfers' | 'request' | 'metadata' | 'uncounted'> & {
+type StoredRow = Omit<Row, 'transfers' | 'request' | 'metadata' | 'uncounted' | 'refunded'> & {
+  refunded: unknown;
   request: unknown;
   metadata: unknown;
   uncounted: unknown;
@@ -204,7 +207,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   const rows = await sql<StoredRow[]>`
       select p.id, p.mode, p.sequence, p.status, p.exceptions, p.amount_usd_cents as "amountUsdCents", p.paid_usd_cents as "paidUsdCents",
         p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
-        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted,
+        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted, p.refunded,
         p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
         (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text, 'txid', t.txid, 'ref', t.ref, 'address', t.address,
           'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height, 'verifiedBy', t.verified_by,
@@ -216,6 +219,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
     request: requestFromJson(row.request),
     metadata: asTextMap(row.metadata),
     uncounted: uncountedFromJson(row.uncounted),
+    refunded: refundedFromJson(row.refunded),
     transfers: (row.transfers ?? []).map(withValues),
   }));
 }

@@ -21,7 +21,7 @@ import { settle } from '../core/settle.ts';
 import { asTextMap } from '../core/stored-json.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 import { MAX_INLINE, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
-import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
+import { playsFromJson, refundedFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
@@ -55,6 +55,8 @@ export type PaymentRecord = {
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Record<string, string>;
+  /** What refunds have returned, by coin. */
+  refunded: Readonly<Partial<Record<Coin, bigint>>>;
   createdWith: 'secret' | 'public';
   scenario: { coin: Coin; name: string } | null;
   /** The database clock, plus the test offsets of merchant and payment. */
@@ -86,6 +88,7 @@ type Row = Marks & {
   receivedUnits: bigint;
   expiresAt: Date;
   uncounted: unknown;
+  refunded: unknown;
   shownCoin: Coin | null;
   version: bigint;
   eventCount: bigint;
@@ -177,7 +180,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
       p.rule_set as "ruleSet", p.created_with as "createdWith", p.request, p.invoice_id as "invoiceId", p.metadata,
       p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.rate_lock_until as "rateLockUntil", p.completed_at as "completedAt",
-      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
+      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.refunded, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
@@ -338,6 +341,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     request: requestFromJson(row.request),
     invoiceId: row.invoiceId,
     metadata: asTextMap(row.metadata),
+    refunded: refundedFromJson(row.refunded),
     createdWith: row.createdWith,
     scenario: scenarioFromText(row.scenario),
     realNow: row.realNow,
@@ -444,6 +448,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     request: record.request,
     invoiceId: record.invoiceId,
     metadata: record.metadata,
+    refundedUnits: (coin && record.refunded[coin]) ?? 0n,
     createdWith: record.createdWith,
     scenario: record.scenario,
     nextScenarios: nextScenarios(record, settlement),

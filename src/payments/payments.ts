@@ -29,7 +29,7 @@ import { askedOf, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
 import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
-import { playToJson } from './stored.ts';
+import { playToJson, refundedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
 
@@ -532,6 +532,10 @@ export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode
       { param: 'address' },
     );
 }
+
+/** Records what refunds have returned, by coin. The row is locked. */
+export const writeRefunded = (tx: Tx, { paymentId, refunded }: { paymentId: string; refunded: PaymentRecord['refunded'] }) => tx`
+  update payments set refunded = ${tx.json(refundedToJson(refunded) as never)} where id = ${paymentId}`;
 
 /** A payer sets a refund address: stored once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
 export async function leaveRefundAddress(

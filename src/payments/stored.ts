@@ -180,6 +180,19 @@ export const uncountedFromJson = (value: unknown): Uncounted[] =>
     return coin === null || state === null || units === null ? [] : [{ coin, state, units, usdE8: asBigint(stored.usdE8) }];
   });
 
+/** What refunds have returned, by coin. */
+export const refundedToJson = (refunded: Readonly<Partial<Record<Coin, bigint>>>): Json =>
+  Object.fromEntries(Object.entries(refunded).map(([coin, units]) => [coin, String(units)]));
+export function refundedFromJson(value: unknown): Partial<Record<Coin, bigint>> {
+  const stored = asObject(value);
+  return Object.fromEntries(
+    COINS.flatMap((coin) => {
+      const units = asBigint(stored[coin]);
+      return units === null ? [] : [[coin, units]];
+    }),
+  );
+}
+
 export const playToJson = ({ units, startedAt, ...play }: Play): Json => ({
   v: VERSION,
   ...play,

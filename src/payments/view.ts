@@ -54,6 +54,8 @@ export type PaymentView = {
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;
+  /** What refunds have returned, in the coin of the payment. */
+  refundedUnits: bigint;
   createdWith: 'secret' | 'public';
   /** Test identifier chosen at creation, and what can be simulated next. */
   scenario: { coin: Coin; name: string } | null;

@@ -86,6 +86,10 @@ GET    | /v1/webhook_deliveries           |                                     
 GET    | /v1/webhook_deliveries/SENT  |                                                   | 200 | 404 | 403 | 403
 POST   | /v1/webhook_deliveries/SENT/resend | {}                                          | 200 | 404 | 403 | 403
 GET    | /v1/payments/TEST/transfers      |                                                   | 200 | 404 | 403 | 403
+POST   | /v1/refunds                      | {"payment_id":"TEST"}                             | 404 | 404 | 403 | 403
+GET    | /v1/refunds                      |                                                   | 200 | 200 | 403 | 403
+GET    | /v1/refunds/ref_none             |                                                   | 404 | 404 | 403 | 403
+POST   | /v1/refunds/ref_none/cancel      | {}                                                | 404 | 404 | 403 | 403
 GET    | /v1/requests                     |                                                   | 200 | 200 | 403 | 403
 DELETE | /v1/webhook_endpoints/HOOK       |                                                   | 200 | 404 | 403 | 403
 POST   | /v1/test/clock/advance           | {"seconds":1}                                     | 200 | 403 | 403 | 403

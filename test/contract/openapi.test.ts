@@ -87,6 +87,12 @@ test('the document is OpenAPI 3.1 with webhooks', async () => {
     'payment.cancelled',
     'payment.updated',
     'payment.reversed',
+    'refund.requested',
+    'refund.approved',
+    'refund.sent',
+    'refund.confirmed',
+    'refund.failed',
+    'refund.canceled',
     'webhook.test',
   ]);
   const ids = operations.map(({ operation }) => operation.operationId);
@@ -216,6 +222,7 @@ type Stage = {
   endpoint: string;
   delivery: string;
   recovery: string;
+  refund: string;
   request: string;
   key: string;
 };
@@ -237,6 +244,10 @@ async function stage(operationId: string): Promise<Stage> {
     readTransaction: 'success',
     readTransfers: 'success',
     resolve: 'late',
+    createRefund: 'success',
+    readRefund: 'success',
+    readRefunds: 'success',
+    cancelRefund: 'success',
   }[operationId];
   if (scenario) {
     await app.test.post(`/v1/test/payments/${payment}/simulate`, { scenario, currency: 'BTC' });
@@ -245,6 +256,7 @@ async function stage(operationId: string): Promise<Stage> {
       ({ json }) => (scenario === 'late' ? json.exception === 'late' : json.status === 'completed'),
     );
   }
+  const refund = /^(read|cancel)Refund/.test(operationId) ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id : '';
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   const events = await app.test.get(`/v1/events?payment_id=${payment}`);
   const deliveries = endpoint ? await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`) : null;
@@ -264,6 +276,7 @@ async function stage(operationId: string): Promise<Stage> {
     key: asked?.key_id ?? '',
     endpoint,
     recovery,
+    refund,
     event: events.json.data[0].id,
     delivery: deliveries?.json.data[0]?.id ?? '',
     txid: detail.transfers[0]?.transaction_hash ?? '',
@@ -277,7 +290,7 @@ async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
 ): Promise<Reply> {
-  const { payment, event, txid, endpoint, delivery, recovery, request, key } = await stage(operation.operationId);
+  const { payment, event, txid, endpoint, delivery, recovery, refund, request, key } = await stage(operation.operationId);
   const onChain = live && operation.operationId === 'readTransaction';
   let mined = '';
   if (onChain) {
@@ -291,6 +304,7 @@ async function replay(
       .replaceAll(/we_[0-9A-Za-z]{24}/g, endpoint)
       .replaceAll(/del_[0-9A-Za-z]{24}/g, delivery)
       .replaceAll(/rec_[0-9A-Za-z]{24}/g, recovery)
+      .replaceAll(/ref_[0-9A-Za-z]{24}/g, refund)
       .replaceAll(/req_[0-9A-Za-z]{24}/g, request)
       .replaceAll(/\bkey_[0-9A-Za-z]{24}/g, key)
       // The one name that resolves here.

@@ -122,6 +122,20 @@ test('a late payment is resolved', async () => {
   assert.equal((await client.payments.waitFor(id, { until: 'completed', timeoutMs: 30_000, intervalMs: 100 })).status, 'completed');
 });
 
+test('a refund is requested, read, listed and canceled', async () => {
+  const id = await create();
+  await client.test.simulate(id, { scenario: 'success', currency: 'BTC' });
+  await client.payments.waitFor(id, { timeoutMs: 30_000, intervalMs: 100 });
+  const made = await client.refunds.create({ payment_id: id, amount_usd: '10.00', reason: 'Broken mug' });
+  assert.equal(made.status, 'requested');
+  assert.equal((await client.refunds.retrieve(made.id)).claim_url, made.claim_url);
+  assert.deepEqual(
+    (await client.refunds.list({ payment_id: id })).data.map((one) => one.id),
+    [made.id],
+  );
+  assert.equal((await client.refunds.cancel(made.id)).status, 'canceled');
+});
+
 test('prices, a balance and fees are looked up', async () => {
   const { prices } = await client.crypto.prices({ currencies: ['BTC', 'LTC'] });
   assert.deepEqual(Object.keys(prices), ['BTC', 'LTC']);
@@ -494,7 +508,8 @@ test('event types narrow their data', async () => {
     if (event.type === 'payment.completed') assert.equal(event.data.status satisfies 'completed', 'completed');
     else if (event.type === 'payment.processing') assert.equal(event.data.status satisfies 'processing', 'processing');
   }
-  const told = (event: WebhookEvent): string => (event.type === 'webhook.test' ? event.data.endpoint_id : event.data.payment_url);
+  const told = (event: WebhookEvent): string =>
+    event.type === 'webhook.test' ? event.data.endpoint_id : 'payment_url' in event.data ? event.data.payment_url : event.data.payment_id;
   assert.match(told(data[0]!), new RegExp(id));
 });
 

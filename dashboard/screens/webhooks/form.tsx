@@ -9,7 +9,8 @@ const UPDATED = 'payment.updated';
 /** Always sent, to every endpoint. */
 const REVERSED = 'payment.reversed';
 const CHOSEN = EVENT_TYPES.filter((type) => type !== REVERSED);
-const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED);
+/** What `*` stands for. */
+const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED && !type.startsWith('refund.'));
 const MEANINGS: Readonly<Record<string, string>> = {
   'payment.created': 'A payment was created.',
   'payment.processing': 'A transfer was received and is awaiting confirmations.',
@@ -18,6 +19,12 @@ const MEANINGS: Readonly<Record<string, string>> = {
   'payment.expired': 'The payment expired without a transfer.',
   'payment.cancelled': 'The payment was canceled.',
   [UPDATED]: 'The received amount, the exception or the payment window changed. Off by default.',
+  'refund.requested': 'A refund was requested. Off by default.',
+  'refund.approved': 'A refund was approved. Off by default.',
+  'refund.sent': 'The transaction of a refund was sent. Off by default.',
+  'refund.confirmed': 'The transaction of a refund is confirmed. Off by default.',
+  'refund.failed': 'The transaction of a refund failed. Off by default.',
+  'refund.canceled': 'A refund was canceled. Off by default.',
 };
 
 export function EndpointForm({

@@ -176,7 +176,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       this.logger?.warn(`Florin: a webhook was refused. ${error.message}`);
       return { action: 'not_supported' };
     }
-    const { data } = event;
+    const data = event.data as Payment;
     const sessionId = data?.metadata?.session_id;
     // Anyone can create payments with a public key, and write any metadata.
     if (!event.type.startsWith('payment.') || typeof sessionId !== 'string' || data.created_with !== 'secret')

@@ -17,6 +17,7 @@ import { PAYMENT_ID, registerForms } from './forms.ts';
 import { registerLinks } from './link-page.ts';
 import { registerLive } from './live.ts';
 import { pageState } from './page.ts';
+import { registerRefunds } from './refund-page.ts';
 import { languageOf, sendMessage, sendPayment, sendReceipt } from './responses.ts';
 import { SCRIPT, SCRIPT_PATH } from './shell.ts';
 import { registerShopPages } from './shop-pages.ts';
@@ -34,6 +35,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
     registerFiles(pages, ctx);
     registerForms(pages, ctx, { counting });
     registerLinks(pages, ctx, { counting, languageOf: (request, merchant) => languageOf(request, null, merchant.settings.locale) });
+    registerRefunds(pages, ctx, { counting });
     registerLive(pages, ctx, { idOf, counting });
     registerEmbed(pages, ctx);
     registerShopPages(pages, ctx);
@@ -42,10 +44,11 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
   });
 }
 
+const MISSING = ['payment_not_found', 'link_not_found', 'refund_not_found'] as const;
 function registerErrors(pages: FastifyInstance, ctx: Context): void {
   pages.setErrorHandler((error: Error, request, reply) => {
     const status = error instanceof Problem ? error.status : ((error as { statusCode?: number }).statusCode ?? 500);
-    if (error instanceof Problem && (error.code === 'payment_not_found' || error.code === 'link_not_found'))
+    if (error instanceof Problem && MISSING.some((code) => code === error.code))
       return sendMessage(ctx, request, reply, { status: 404, kind: 'notFound' });
     if (error instanceof Problem && error.retryAfterSeconds !== null) reply.header('retry-after', String(error.retryAfterSeconds));
     if (status === 429) return sendMessage(ctx, request, reply, { status: 429, kind: 'tooMany' });

@@ -306,7 +306,7 @@ ${wrong && html`<span class="fault" id="fault" role="alert">${fault.text}</span>
 ${field('address', say(words.refundAddress, { coin: COIN[coin].asset }), ADDRESS_FIELD)}${field('email', words.refundEmail, EMAIL_FIELD)}
 ${tip(words.refundNote)}<button class="main second" id="refund">${words.refundSend}</button></form></details>`;
 }
-const ADDRESS_FIELD = ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"';
+export const ADDRESS_FIELD = ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"';
 const EMAIL_FIELD = ' type="email" maxlength="200" autocomplete="email" dir="ltr"';
 
 /** Money waits for the merchant's decision, or is gone, so the payer should contact the merchant first. */

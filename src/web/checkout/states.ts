@@ -207,6 +207,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     request: { ...REQUEST, ...story.request },
     invoiceId: null,
     metadata: {},
+    refundedUnits: 0n,
     createdWith: 'secret',
     derivationPath: null,
     scenario: null,

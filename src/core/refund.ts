@@ -1,0 +1,46 @@
+/** What a refund may become, how much of a payment can be refunded, and what an amount is in the coin of the payment. */
+import type { Coin } from './coin.ts';
+import { isConfirmed, requirement } from './confirmation.ts';
+import { e8ToCents } from './money.ts';
+import type { PaymentFacts, Tips, Transfer } from './payment.ts';
+import { rolesOf } from './settle.ts';
+import { isGone } from './transfer.ts';
+import { worth } from './transfer-value.ts';
+
+export const REFUND_STATES = ['requested', 'approved', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
+export type RefundState = (typeof REFUND_STATES)[number];
+export const REFUND_RATES = ['payment', 'current'] as const;
+export type RefundRate = (typeof REFUND_RATES)[number];
+
+/** The states that may follow each one. After `approved`, members may have sent the money: only they can end it without sending. */
+export const NEXT_REFUND: Readonly<Record<RefundState, readonly RefundState[]>> = {
+  requested: ['approved', 'canceled'],
+  approved: ['signed', 'sent', 'canceled'],
+  signed: ['sent', 'failed'],
+  sent: ['confirmed', 'failed'],
+  confirmed: [],
+  failed: [],
+  canceled: [],
+};
+export const mayBecome = (from: RefundState, to: RefundState): boolean => NEXT_REFUND[from].includes(to);
+
+/** Refunds that return money, or still may. */
+export const isReserved = (state: RefundState): boolean => state !== 'failed' && state !== 'canceled';
+/** Refunds whose money has left. */
+export const isPaidOut = (state: RefundState): boolean => state === 'sent' || state === 'confirmed';
+
+/** Confirmed money of a payment in one coin, without what the merchant marked as refunded. */
+export function confirmedUnits(facts: PaymentFacts, transfers: readonly Transfer[], tips: Tips, coin: Coin): bigint {
+  const receivedCents = e8ToCents(transfers.reduce((sum, t) => sum + worth(t), 0n));
+  const roles = rolesOf(facts, transfers, tips);
+  return transfers.reduce((sum, t) => {
+    const counts = t.coin === coin && !isGone(t, tips) && roles.get(t) !== 'refunded';
+    return counts && isConfirmed(t, requirement(facts, t, receivedCents), tips[coin]) ? sum + t.units : sum;
+  }, 0n);
+}
+
+/**
+ * The part of `whole` that `part` is of `total`, rounded down. Refunding the total returns exactly the whole, and refunds of parts never
+ * return more together.
+ */
+export const shareOf = (whole: bigint, { part, total }: { part: bigint; total: bigint }): bigint => (whole * part) / total;

@@ -1,0 +1,112 @@
+/** The refund endpoints. */
+import { COIN } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import { REFUND_STATES } from '../core/refund.ts';
+import { type AskedRefund, cancelRefund, getRefund, listRefunds, type Refund, refundDetail, requestRefund } from '../money-out/refunds.ts';
+import { readBody } from './body.ts';
+import type { ParsedBody } from './json.ts';
+import { readLimit, readQuery, readUnits } from './read.ts';
+import { readFiatCode, readMinor } from './read-price.ts';
+import { type Answer, apiRoute, type Call, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
+import { Empty } from './schema.ts';
+import { CreateRefund, RefundList, RefundReply, RefundsQuery } from './schema-refunds.ts';
+
+const refundReply = (ctx: Call['ctx'], refund: Refund) => ({ success: true, ...refundDetail(ctx, refund) });
+
+type Given = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
+function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: Given): AskedRefund {
+  if (amount_usd !== undefined) {
+    if (amount !== undefined || currency_fiat !== undefined)
+      throw new Problem('parameter_invalid', { reason: 'it cannot be combined with amount and currency_fiat' }, { param: 'amount_usd' });
+    return { kind: 'fiat', currency: 'USD', minor: readMinor(body, 'amount_usd', amount_usd, 'USD') };
+  }
+  if (currency_fiat !== undefined) {
+    if (amount === undefined) throw new Problem('parameter_missing', {}, { param: 'amount' });
+    const currency = readFiatCode(currency_fiat);
+    return { kind: 'fiat', currency, minor: readMinor(body, 'amount', amount, currency) };
+  }
+  if (amount === undefined) return { kind: 'all' };
+  // The coin of the payment decides how many decimals the amount may have. What no coin allows is refused at once.
+  readUnits(body, 'amount', amount, 18);
+  return { kind: 'coin', units: (coin) => readUnits(body, 'amount', amount, COIN[coin].decimals) };
+}
+
+async function createRefund({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof RefundReply>): Promise<Answer> {
+  const { given, read } = readBody(CreateRefund, body, (given) => ({
+    asked: { params: ['amount_usd', 'amount', 'currency_fiat'], read: () => readAsked(body, given) },
+  }));
+  return requestRefund(ctx, {
+    ...mine(owner),
+    paymentId: given.payment_id,
+    asked: read.asked,
+    rate: given.rate ?? 'payment',
+    address: given.address ?? null,
+    reason: given.reason || null,
+    by: 'API',
+    idempotency: claim,
+    render: (refund) => reply(refundReply(ctx, refund)),
+  });
+}
+
+export const REFUNDS: readonly Route[] = [
+  readingRoute({
+    id: 'createRefund',
+    method: 'POST',
+    path: '/v1/refunds',
+    access: 'secret',
+    summary: 'Request a refund of a payment',
+    body: CreateRefund,
+    reply: RefundReply,
+    created: true,
+    handle: createRefund,
+  }),
+  apiRoute({
+    id: 'readRefunds',
+    method: 'GET',
+    path: '/v1/refunds',
+    access: 'secret',
+    summary: 'List refunds, newest first',
+    query: RefundsQuery,
+    reply: RefundList,
+    handle: async ({ ctx, owner, query, reply }) => {
+      const given = readQuery(query, 'status');
+      const state = REFUND_STATES.find((known) => known === given) ?? null;
+      if (given !== null && state === null)
+        throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
+      const { refunds, hasMore } = await listRefunds(ctx, {
+        ...mine(owner),
+        limit: readLimit(query),
+        startingAfter: readQuery(query, 'starting_after'),
+        paymentId: readQuery(query, 'payment_id'),
+        state,
+      });
+      return reply({ success: true, data: refunds.map((refund) => refundDetail(ctx, refund)), has_more: hasMore });
+    },
+  }),
+  apiRoute({
+    id: 'readRefund',
+    method: 'GET',
+    path: '/v1/refunds/:id',
+    access: 'secret',
+    summary: 'Retrieve a refund',
+    reply: RefundReply,
+    handle: async ({ ctx, owner, params, reply }) => reply(refundReply(ctx, await getRefund(ctx, { ...mine(owner), id: params.id }))),
+  }),
+  apiRoute({
+    id: 'cancelRefund',
+    method: 'POST',
+    path: '/v1/refunds/:id/cancel',
+    access: 'secret',
+    summary: 'Cancel a refund that was not approved',
+    body: Empty,
+    reply: RefundReply,
+    handle: async ({ ctx, owner, params, claim, reply }) =>
+      cancelRefund(ctx, {
+        ...mine(owner),
+        id: params.id,
+        actor: null,
+        idempotency: claim,
+        render: (refund) => reply(refundReply(ctx, refund)),
+      }),
+  }),
+];

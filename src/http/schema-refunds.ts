@@ -1,0 +1,103 @@
+/** Schemas of refunds. */
+import Type from 'typebox';
+import {
+  Amount,
+  Coin,
+  Decimal,
+  HasMore,
+  Limit,
+  ModeField,
+  NetworkId,
+  OneOf,
+  OrNull,
+  PaymentId,
+  RefundId,
+  StartingAfter,
+  Success,
+  Text,
+  Time,
+} from './schema-fields.ts';
+
+const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
+const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
+
+export const CreateRefund = Type.Object({
+  payment_id: Text('The payment to refund.', 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye', { minLength: 1, maxLength: 60 }),
+  amount_usd: Type.Optional(
+    Amount('Amount in US dollars. Without any amount, everything that arrived and was not refunded yet is returned.', '10.00'),
+  ),
+  amount: Type.Optional(
+    Amount('In place of `amount_usd`: an amount in `currency_fiat`, or without `currency_fiat` in the coin of the payment.', '10.00'),
+  ),
+  currency_fiat: Type.Optional(
+    OneOf('FiatCurrency', 'Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment.', 'USD', {
+      'x-problem': 'fiat_unsupported',
+    }),
+  ),
+  rate: Type.Optional(
+    OneOf(
+      'RefundRate',
+      '`payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`.',
+      'payment',
+    ),
+  ),
+  address: Type.Optional(
+    Text(
+      'Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page.',
+      ADDRESS,
+      {
+        minLength: 1,
+        maxLength: 200,
+      },
+    ),
+  ),
+  reason: Type.Optional(Text('Why you return the money, up to 200 characters. The customer sees it.', 'Broken mug', { maxLength: 200 })),
+});
+
+const A_TIME = Time('A time.', '2026-11-21T10:30:00.000Z');
+export const RefundItem = Type.Object(
+  {
+    id: RefundId('Identifier of the refund.'),
+    payment_id: PaymentId('The payment that is refunded.'),
+    status: OneOf(
+      'RefundStatus',
+      '`requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you.',
+      'requested',
+    ),
+    mode: ModeField,
+    amount: Decimal('Amount in the coin of the payment.', '0.00010309'),
+    currency: Coin('Coin that is returned.'),
+    network: NetworkId('Network that it is returned on.'),
+    amount_usd: Decimal('What it is worth in US dollars, at `rate`.', '10.00'),
+    rate: OneOf('RefundRate', 'Rate that was used: that of the payment, or the one when the refund was requested.', 'payment'),
+    address: OrNull(Text('An address.', ADDRESS), 'Where the money goes. Null until the customer enters an address.'),
+    claim_url: OrNull(
+      Text('A URL.', 'https://pay.example/claim/4fTq0ZcJb8sWn2LxR7vKd1Ye8sWn2LxR'),
+      'Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address.',
+    ),
+    claim_expires_at: OrNull(
+      Time('A time.', '2026-12-21T10:20:00.000Z'),
+      'Until when the customer can enter the address. Null if you gave the address.',
+    ),
+    reason: OrNull(Text('A text.', 'Broken mug'), 'Why you return the money. Null when you gave no reason.'),
+    transaction_hash: OrNull(Text('A hash.', TXID), 'Transaction that returned the money. Null until it is sent.'),
+    failure: OrNull(Text('A text.', 'replaced by another transaction'), 'Why it failed. Null unless it failed.'),
+    created_at: Time('When the refund was requested.'),
+    approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),
+    sent_at: OrNull(A_TIME, 'When it was sent. Null until then.'),
+    ended_at: OrNull(A_TIME, 'When it was confirmed, failed or canceled. Null until then.'),
+  },
+  { description: 'Money that is returned to a customer.' },
+);
+export const RefundReply = Type.Object({ success: Success, ...RefundItem.properties });
+export const RefundList = Type.Object({
+  success: Success,
+  data: Type.Array(RefundItem, { description: 'The refunds, newest first.' }),
+  has_more: HasMore,
+});
+export const RefundsQuery = Type.Object({
+  limit: Limit,
+  starting_after: StartingAfter('ref_Ye4fTq0ZcJb8sWn2LxR7vKd1'),
+  payment_id: Type.Optional(PaymentId('Only refunds of this payment.')),
+  status: Type.Optional(OneOf('RefundStatus', 'Only refunds in this status.', 'requested')),
+});

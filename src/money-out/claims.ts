@@ -1,0 +1,23 @@
+/** Links of claim pages. The token follows from the refund and the key of the install; the database has only its hash. */
+import { createHash, createHmac } from 'node:crypto';
+import type { Context } from '../context.ts';
+import { addMs, DAY_MS } from '../core/clock.ts';
+import { base62 } from '../core/id.ts';
+
+const CLAIM_DAYS = 30;
+/** When a link that is created now expires. */
+export const claimUntil = (now: Date): Date => addMs(now, CLAIM_DAYS * DAY_MS);
+
+/** About 190 bits. */
+function claimToken(ctx: Pick<Context, 'installKey'>, refundId: string): string {
+  let block = 0;
+  const bytes = () => createHmac('sha256', ctx.installKey).update(`claim ${block++} ${refundId}`).digest();
+  return base62(32, bytes);
+}
+const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+export const hashOfClaim = (ctx: Pick<Context, 'installKey'>, refundId: string): Buffer => hashOf(claimToken(ctx, refundId));
+/** Null if it cannot be a token. */
+export const hashOfToken = (token: string): Buffer | null => (/^[0-9A-Za-z]{32}$/.test(token) ? hashOf(token) : null);
+
+export const claimUrl = (ctx: Pick<Context, 'installKey' | 'settings'>, refundId: string): string =>
+  `${ctx.settings.paymentPageUrl}/claim/${claimToken(ctx, refundId)}`;

@@ -1,0 +1,381 @@
+/** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
+import { createHash } from 'node:crypto';
+import type { Context } from '../context.ts';
+import { COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
+import { API_VERSION, type RefundEventType } from '../core/event.ts';
+import type { Fiat } from '../core/fiat.ts';
+import { eventId, newId } from '../core/id.ts';
+import { centsToE8, divideHalfEven, e8ToCents, formatUnits, formatUsd, shownUnit, worthUsdE8 } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
+import { confirmedUnits, isPaidOut, mayBecome, type RefundRate, type RefundState, shareOf } from '../core/refund.ts';
+import { settle } from '../core/settle.ts';
+import { worth } from '../core/transfer-value.ts';
+import { runOnce } from '../db/batch.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { type PaymentRecord, tipsOf } from '../payments/facts.ts';
+import { checkRefundAddress, writeRefunded } from '../payments/payments.ts';
+import { askedOf, priceAt } from '../payments/price.ts';
+import { lockAndDecide } from '../payments/settle-payments.ts';
+import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
+import { type Actor, writeAudit } from '../people/members.ts';
+import { recordEvents } from '../webhooks/events.ts';
+import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
+
+export type Refund = {
+  id: string;
+  merchantId: string;
+  mode: Mode;
+  paymentId: string;
+  coin: Coin;
+  units: bigint;
+  usdCents: bigint;
+  rate: RefundRate;
+  state: RefundState;
+  address: string | null;
+  claimUntil: Date | null;
+  reason: string | null;
+  txid: string | null;
+  requestedBy: string;
+  approvedBy: string | null;
+  createdAt: Date;
+  approvedAt: Date | null;
+  sentAt: Date | null;
+  endedAt: Date | null;
+  failure: string | null;
+};
+const COLUMNS = (sql: Sql | Tx) => sql`
+  id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
+  claim_until as "claimUntil", reason, txid, requested_by as "requestedBy", approved_by as "approvedBy", created_at as "createdAt",
+  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure`;
+
+type Owner = { merchantId: string; mode: Mode };
+const at = (time: Date | null): string | null => time?.toISOString() ?? null;
+
+/** The wire shape of a refund, used for replies and for the data of events. */
+export const refundDetail = (ctx: Context, refund: Refund) => ({
+  id: refund.id,
+  payment_id: refund.paymentId,
+  status: refund.state,
+  mode: refund.mode,
+  amount: formatUnits(refund.coin, refund.units),
+  ...namesOf(refund.coin),
+  amount_usd: formatUsd(refund.usdCents),
+  rate: refund.rate,
+  address: refund.address,
+  claim_url: refund.claimUntil === null ? null : claimUrl(ctx, refund.id),
+  claim_expires_at: at(refund.claimUntil),
+  reason: refund.reason,
+  transaction_hash: refund.txid,
+  failure: refund.failure,
+  created_at: refund.createdAt.toISOString(),
+  approved_at: at(refund.approvedAt),
+  sent_at: at(refund.sentAt),
+  ended_at: at(refund.endedAt),
+});
+
+/** What is asked for: everything that is left, an amount in the coin of the payment, or one in a currency. */
+export type AskedRefund = { kind: 'all' } | { kind: 'coin'; units(coin: Coin): bigint } | { kind: 'fiat'; currency: Fiat; minor: bigint };
+type Amount = { units: bigint; usdCents: bigint };
+
+/** The amount that was quoted, and what it was worth; without a quote in this coin, everything that arrived in it. */
+function basisOf({ facts, transfers }: PaymentRecord, coin: Coin): Amount {
+  const quoted = facts.fixed?.coin === coin ? facts.fixed : facts.quotes.findLast((quote) => quote.coin === coin);
+  if (quoted) return { units: quoted.units, usdCents: facts.targetUsdCents };
+  const own = transfers.filter((t) => t.coin === coin);
+  return { units: own.reduce((sum, t) => sum + t.units, 0n), usdCents: e8ToCents(own.reduce((sum, t) => sum + worth(t), 0n)) };
+}
+
+function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {
+  const quotable = mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
+  if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { retryAfterSeconds: 30 });
+  return quotable.price.priceE8;
+}
+
+/** What is asked for, in the coin. Amounts in a currency are rounded down, so that refunds of parts never exceed the whole. */
+function amountOf(
+  ctx: Context,
+  record: PaymentRecord,
+  { coin, asked, rate, available }: { coin: Coin; asked: AskedRefund; rate: RefundRate; available: bigint },
+): Amount {
+  const { mode } = record;
+  const basis = basisOf(record, coin);
+  const centsOf = (units: bigint): bigint => {
+    if (rate === 'current') return e8ToCents(worthUsdE8(coin, units, priceOf(ctx, { mode, coin })));
+    return basis.units === 0n ? 0n : divideHalfEven(units * basis.usdCents, basis.units);
+  };
+  if (asked.kind !== 'fiat') {
+    const units = asked.kind === 'all' ? available : asked.units(coin);
+    return { units, usdCents: centsOf(units) };
+  }
+  const price = askedOf(record.request, record.facts.targetUsdCents);
+  const { currency, minor } = asked;
+  if (rate === 'payment' && currency === price.currency) {
+    const part = { part: minor, total: price.minor };
+    return { units: shown(coin, shareOf(basis.units, part)), usdCents: shareOf(record.facts.targetUsdCents, part) };
+  }
+  const { amountUsdCents } = priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency_fiat' } });
+  if (rate === 'payment' && basis.usdCents > 0n)
+    return { units: shown(coin, shareOf(basis.units, { part: amountUsdCents, total: basis.usdCents })), usdCents: amountUsdCents };
+  const units = (centsToE8(amountUsdCents) * 10n ** BigInt(COIN[coin].decimals)) / priceOf(ctx, { mode, coin });
+  return { units: shown(coin, units), usdCents: amountUsdCents };
+}
+const shown = (coin: Coin, units: bigint): bigint => units - (units % shownUnit(coin));
+
+/** What other refunds of the payment return or may still return, in a coin. */
+async function reservedUnits(tx: Tx, { paymentId, coin }: { paymentId: string; coin: Coin }): Promise<bigint> {
+  const [row] = await tx<{ units: string }[]>`
+    select coalesce(sum(units), 0)::text as units from refunds
+    where payment_id = ${paymentId} and coin = ${coin} and state not in ('failed', 'canceled')`;
+  return BigInt(row!.units);
+}
+const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
+
+/** A step of a refund: its payment is locked, and the events of the refund take their place among those of the payment. */
+type Step = { refund: Refund; events: readonly (readonly [RefundEventType, Refund])[] };
+async function step(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, paymentId }: Owner & { paymentId: string },
+  write: (record: PaymentRecord) => Promise<Step>,
+): Promise<Refund> {
+  let done: Step | null = null;
+  const decided = await lockAndDecide(ctx, tx, paymentId, async (record) => {
+    if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
+    done = await write(record);
+    if (done.events.length === 0) return 'nothing';
+    const refunded = await refundedOf(tx, paymentId);
+    await writeRefunded(tx, { paymentId, refunded });
+    const { events } = done;
+    await recordEvents(
+      tx,
+      events.map(([type, refund], i) => eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now })),
+    );
+    return { ...record, refunded, eventCount: record.eventCount + BigInt(events.length) };
+  });
+  if (!decided || !done) throw new Problem('payment_not_found', { id: paymentId });
+  return (done as Step).refund;
+}
+
+async function refundedOf(tx: Tx, paymentId: string): Promise<PaymentRecord['refunded']> {
+  const rows = await tx<{ coin: Coin; units: string }[]>`
+    select coin, sum(units)::text as units from refunds
+    where payment_id = ${paymentId} and state in ('sent', 'confirmed') group by coin`;
+  return Object.fromEntries(rows.map(({ coin, units }) => [coin, BigInt(units)]));
+}
+
+function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund; type: RefundEventType; sequence: bigint; now: Date }) {
+  const { merchantId, mode, paymentId } = refund;
+  const id = eventId(ctx.installKey, [refund.id, type]);
+  const data = { ...refundDetail(ctx, refund), sequence: Number(sequence) };
+  const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
+  return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };
+}
+
+/**
+ * Requests a refund. Without an address, its claim page asks the customer for one. Errors: payment_not_found, refund_exceeds,
+ * amount_too_small, address_invalid, price_unavailable.
+ */
+export async function requestRefund(
+  ctx: Context,
+  {
+    paymentId,
+    asked,
+    rate,
+    address,
+    reason,
+    by,
+    idempotency,
+    render,
+    ...owner
+  }: Owner & {
+    paymentId: string;
+    asked: AskedRefund;
+    rate: RefundRate;
+    address: string | null;
+    reason: string | null;
+    by: string;
+    idempotency: IdempotencyClaim | null;
+    render(refund: Refund): Rendered;
+  },
+): Promise<Outcome> {
+  const work = async (tx: Tx): Promise<Rendered> => {
+    const refund = await step(ctx, tx, { ...owner, paymentId }, async (record) => {
+      const { coin } = settle(record.facts, record.transfers, tipsOf(record), record.now);
+      if (coin === null) throw new Problem('refund_exceeds', { available: '0.00 USD' }, { param: 'payment_id' });
+      const available = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
+      const { units, usdCents } = amountOf(ctx, record, { coin, asked, rate, available });
+      const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
+      if (available <= 0n || units > available)
+        throw new Problem('refund_exceeds', { available: named(available > 0n ? available : 0n) }, { param: 'amount' });
+      if (units < COIN[coin].dustUnits)
+        throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(COIN[coin].dustUnits) }, { param: 'amount' });
+      if (address !== null) checkRefundAddress(ctx, { mode: owner.mode, coin, address });
+      const id = newId('ref', ctx.random);
+      const until = address === null ? claimUntil(record.now) : null;
+      const hash = address === null ? hashOfClaim(ctx, id) : null;
+      const [made] = await tx<Refund[]>`
+        insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
+          reason, requested_by, created_at)
+        values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
+          'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${record.now})
+        returning ${COLUMNS(tx)}`;
+      return { refund: made!, events: [['refund.requested', made!]] };
+    });
+    return render(refund);
+  };
+  // The reply contains the link of the claim page.
+  return runOnce(ctx.db, idempotency, work, { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) });
+}
+
+/** Errors: refund_not_found. */
+export async function getRefund(ctx: Context, { merchantId, mode, id }: Owner & { id: string }, tx?: Tx): Promise<Refund> {
+  const sql = tx ?? ctx.db.sql;
+  const [row] = await sql<Refund[]>`
+    select ${COLUMNS(sql)} from refunds where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
+  if (!row) throw new Problem('refund_not_found', { id: id.slice(0, 40) });
+  return row;
+}
+
+/** A page of refunds, newest first. Errors: cursor_invalid. */
+export async function listRefunds(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    paymentId,
+    state,
+  }: Owner & { limit: number; startingAfter: string | null; paymentId: string | null; state: RefundState | null },
+): Promise<{ refunds: Refund[]; hasMore: boolean }> {
+  const { sql } = ctx.db;
+  const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
+  const [cursor] =
+    startingAfter === null ? [] : await sql<{ number: bigint }[]>`select number from refunds where id = ${startingAfter} and ${mine}`;
+  if (startingAfter !== null && !cursor) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  const refunds = await sql<Refund[]>`
+    select ${COLUMNS(sql)} from refunds where ${mine}
+      ${cursor ? sql`and number < ${cursor.number}` : sql``} ${paymentId === null ? sql`` : sql`and payment_id = ${paymentId}`}
+      ${state === null ? sql`` : sql`and state = ${state}`}
+    order by number desc limit ${limit + 1}`;
+  return { refunds: refunds.slice(0, limit), hasMore: refunds.length > limit };
+}
+
+/** Locks the payment of a refund, reads the refund again, and changes it. Errors: refund_not_found. */
+async function changeRefund(
+  ctx: Context,
+  tx: Tx,
+  { id, ...owner }: Owner & { id: string },
+  write: (refund: Refund, record: PaymentRecord) => Promise<Step>,
+): Promise<Refund> {
+  const { paymentId } = await getRefund(ctx, { ...owner, id }, tx);
+  return step(ctx, tx, { ...owner, paymentId }, async (record) => write(await getRefund(ctx, { ...owner, id }, tx), record));
+}
+
+const refuse = ({ id, state }: Refund, action: string) => new Problem('refund_state', { id, state, action });
+function check(refund: Refund, to: RefundState, action: string): void {
+  if (!mayBecome(refund.state, to)) throw refuse(refund, action);
+}
+
+/** Cancels a refund. An approved one only by a member, who knows whether the money was sent. Errors: refund_not_found, refund_state. */
+export async function cancelRefund(
+  ctx: Context,
+  {
+    id,
+    actor,
+    idempotency,
+    render,
+    ...owner
+  }: Owner & { id: string; actor: Actor | null; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
+): Promise<Outcome> {
+  return runOnce(ctx.db, idempotency, async (tx) => {
+    const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
+      if (before.state === 'canceled') return { refund: before, events: [] };
+      if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
+      const [after] = await tx<Refund[]>`
+        update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${COLUMNS(tx)}`;
+      if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
+      return { refund: after!, events: [['refund.canceled', after!]] };
+    });
+    return render(refund);
+  });
+}
+
+/** The customer enters the address, once. Errors: refund_not_found, refund_state, address_invalid. */
+export async function claimRefund(ctx: Context, { refund, address }: { refund: Refund; address: string }): Promise<void> {
+  const { merchantId, mode, id, coin } = refund;
+  checkRefundAddress(ctx, { mode, coin, address });
+  await ctx.db.begin((tx) =>
+    changeRefund(ctx, tx, { merchantId, mode, id }, async (before, { now }) => {
+      if (before.address === address) return { refund: before, events: [] };
+      const isOpen = before.state === 'requested' && before.address === null && before.claimUntil !== null && now < before.claimUntil;
+      if (!isOpen) throw refuse(before, 'claimed');
+      const [after] = await tx<Refund[]>`update refunds set address = ${address} where id = ${id} returning ${COLUMNS(tx)}`;
+      return { refund: after!, events: [] };
+    }),
+  );
+}
+
+/**
+ * Approves a refund. What was requested must still be there: a block may have been replaced since. In test mode the money is sent and
+ * confirmed at once. Errors: refund_not_found, refund_state, refund_address_missing, refund_exceeds.
+ */
+export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner & { id: string; actor: Actor }): Promise<Refund> {
+  return ctx.db.begin((tx) =>
+    changeRefund(ctx, tx, { ...owner, id }, async (before, record) => {
+      check(before, 'approved', 'approved');
+      const { coin, paymentId, address } = before;
+      if (address === null) throw new Problem('refund_address_missing', { id });
+      const left = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
+      if (left < 0n) {
+        const available = before.units + left > 0n ? before.units + left : 0n;
+        throw new Problem('refund_exceeds', { available: `${formatUnits(coin, available)} ${coinText(coin)}` });
+      }
+      const { now } = record;
+      await writeAudit(tx, { ...owner, actor, action: 'refund.approved', object: id, after: { address } });
+      const plays = owner.mode === 'test';
+      const [after] = await tx<Refund[]>`
+        update refunds set approved_by = ${actor.name}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
+          txid = ${plays ? simulatedTxid(before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
+        where id = ${id} returning ${COLUMNS(tx)}`;
+      const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };
+      const sent: Refund = { ...after!, state: 'sent', endedAt: null };
+      const played = [['refund.sent', sent] as const, ['refund.confirmed', after!] as const];
+      return { refund: after!, events: [['refund.approved', approved], ...(plays ? played : [])] };
+    }),
+  );
+}
+
+const prefixOf = (coin: Coin): string => (kindOf(coin) === 'ethereum' ? '0x' : '');
+const simulatedTxid = ({ id, coin }: Refund): string => prefixOf(coin) + createHash('sha256').update(`refund ${id}`).digest('hex');
+
+/**
+ * Records the transaction that returned the money. The same one again changes nothing, and another one is refused: a refund is sent
+ * once. Errors: refund_not_found, refund_state, parameter_invalid.
+ */
+export async function markRefundSent(
+  ctx: Context,
+  { id, txid, actor, ...owner }: Owner & { id: string; txid: string; actor: Actor },
+): Promise<Refund> {
+  return ctx.db.begin((tx) =>
+    changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
+      const hash = txid.trim().toLowerCase();
+      if (!new RegExp(`^${prefixOf(before.coin)}[0-9a-f]{64}$`).test(hash))
+        throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(before.coin)}` }, { param: 'txid' });
+      if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
+      check(before, 'sent', 'marked as sent');
+      await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
+      const [after] = await tx<Refund[]>`
+        update refunds set state = 'sent', txid = ${hash}, sent_at = ${now} where id = ${id} returning ${COLUMNS(tx)}`;
+      return { refund: after!, events: [['refund.sent', after!]] };
+    }),
+  );
+}
+
+/** The refund of a claim page, and the time of its payment. Errors: refund_not_found. */
+export async function refundOfClaim(ctx: Context, { hash }: { hash: Uint8Array }): Promise<Refund> {
+  const { sql } = ctx.db;
+  const [row] = await sql<Refund[]>`select ${COLUMNS(sql)} from refunds where claim_hash = ${Buffer.from(hash)}`;
+  if (!row) throw new Problem('refund_not_found', { id: '' });
+  return row;
+}

@@ -1,0 +1,236 @@
+/** Refunds from the request to the confirmation: API, claim page, approval, events; together they never return more than arrived. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { approveRefund, cancelRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+
+const ACTOR = { userId: '', name: 'Ada', ip: '' };
+const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
+const OTHER = 'test_btc_payer';
+let app: TestApp;
+let receiver: Receiver;
+let stranger: Client;
+before(async () => {
+  receiver = await startReceiver();
+  app = await startTestApp();
+  stranger = app.as((await createMerchant(app.app.ctx, { name: 'Other shop' })).keys.testSecret);
+});
+after(async () => {
+  await app?.stop();
+  await receiver?.stop();
+});
+
+const made = (reply: Reply): any => {
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json;
+};
+const refused = (reply: Reply, status: number, code: string, param: string | null = null) => {
+  assert.equal(reply.status, status, reply.text);
+  assert.deepEqual([reply.json.error.code, reply.json.error.param], [code, param], reply.text);
+};
+const operate = (name: string, flags: Record<string, string>): Promise<object> => {
+  const command = REFUND_COMMANDS[name];
+  assert.ok(command && 'run' in command);
+  return command.run(app.app.ctx, flags);
+};
+const owner = () => ({ merchantId: app.merchant.merchantId, mode: 'test' as const });
+
+async function paid(more: object = {}): Promise<string> {
+  const price = { amount_usd: '25.50', return_url: 'https://shop.example/', ...more };
+  const { id } = made(await app.test.post('/api/payment/create/simple', price));
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    () => app.test.get(`/api/payment/${id}`),
+    ({ json }) => json.status === 'completed',
+  );
+  return id;
+}
+const refundOf = async (body: object, headers: Record<string, string> = {}) => app.test.post('/v1/refunds', body, headers);
+
+/** The claim page as a browser without scripts uses it. */
+const page = (url: string, fields?: Record<string, string>) =>
+  fetch(app.url + new URL(url).pathname, {
+    redirect: 'manual',
+    ...(fields && {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams(fields).toString(),
+    }),
+  });
+const stateOf = async (reply: Response): Promise<string> => /data-state="(\w+)"/.exec(await reply.text())![1]!;
+
+test('a refund: requested, claimed by the customer, approved, confirmed; every step is reported', async () => {
+  const named = made(
+    await app.test.post('/v1/webhook_endpoints', {
+      url: receiver.url,
+      events: ['*', 'refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed'],
+    }),
+  );
+  const id = await paid();
+  const body = { payment_id: id, amount: '10.00', currency_fiat: 'USD', reason: 'Broken mug' };
+  const refund = made(await refundOf(body, { 'Idempotency-Key': 'refund-1' }));
+  // The same part of the quoted coins as of the price, rounded down.
+  assert.deepEqual(
+    [refund.status, refund.amount, refund.currency, refund.network, refund.amount_usd, refund.address, refund.reason, refund.mode],
+    ['requested', '0.00010309', 'BTC', 'bitcoin', '10.00', null, 'Broken mug', 'test'],
+  );
+  assert.deepEqual(made(await refundOf(body, { 'Idempotency-Key': 'refund-1' })), refund, 'a repeat creates no second refund');
+  const { success: _, ...shown } = refund;
+  assert.deepEqual((await app.test.get(`/v1/refunds/${refund.id}`)).json, refund);
+  assert.deepEqual((await app.test.get(`/v1/refunds?payment_id=${id}&status=requested`)).json.data, [shown]);
+  assert.deepEqual((await app.test.get(`/v1/refunds?payment_id=${id}&status=sent`)).json.data, []);
+  refused(await app.test.get('/v1/refunds?status=lost'), 400, 'parameter_invalid', 'status');
+  refused(await app.live.get(`/v1/refunds/${refund.id}`), 404, 'refund_not_found');
+  refused(await stranger.get(`/v1/refunds/${refund.id}`), 404, 'refund_not_found');
+  refused(await stranger.post('/v1/refunds', { payment_id: id }), 404, 'payment_not_found');
+  await assert.rejects(approveRefund(app.app.ctx, { ...owner(), id: refund.id, actor: ACTOR }), { code: 'refund_address_missing' });
+
+  assert.equal(await stateOf(await page(refund.claim_url)), 'claim');
+  assert.equal((await page(`${refund.claim_url.slice(0, -1)}_`)).status, 404);
+  const wrong = await page(refund.claim_url, { address: 'bc1qnothing' });
+  assert.equal(wrong.status, 400);
+  assert.match(await wrong.text(), /role="alert"/);
+  assert.equal(await stateOf(await page(refund.claim_url, { address: ADDRESS })), 'check');
+  assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.address, null, 'nothing is stored before the customer confirms');
+  assert.equal((await page(refund.claim_url, { address: ADDRESS, checked: 'yes' })).status, 303);
+  assert.equal(await stateOf(await page(refund.claim_url)), 'requested');
+  assert.equal((await page(refund.claim_url, { address: OTHER, checked: 'yes' })).status, 409);
+  assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.address, ADDRESS);
+  const token = refund.claim_url.split('/').at(-1)!;
+  const [stored] = await app.app.ctx.db.sql`select refunds::text as text from refunds where id = ${refund.id}`;
+  assert.ok(!stored!.text.includes(token), 'the database has only the hash of the token');
+
+  const flags = { merchant: app.merchant.merchantId, mode: 'test' };
+  const { refunds } = (await operate('refund list', { ...flags, state: 'requested' })) as any;
+  assert.deepEqual(refunds, [{ ...shown, address: ADDRESS }]);
+  await operate('refund approve', { ...flags, refund: refund.id });
+  const done = (await app.test.get(`/v1/refunds/${refund.id}`)).json;
+  assert.equal(done.status, 'confirmed');
+  assert.match(done.transaction_hash, /^[0-9a-f]{64}$/);
+  assert.equal(await stateOf(await page(refund.claim_url)), 'confirmed');
+  assert.equal((await app.test.get(`/api/payment/${id}`)).json.amount_refunded, '0.00010309');
+  refused(await app.test.post(`/v1/refunds/${refund.id}/cancel`), 409, 'refund_state');
+
+  const told = await eventually(
+    async () =>
+      receiver.received.map(({ event }) => event).filter((event) => event.data.payment_id === id && event.type.startsWith('refund.')),
+    (events) => events.length === 4,
+  );
+  const inOrder = told.toSorted((a, b) => a.data.sequence - b.data.sequence);
+  assert.deepEqual(
+    inOrder.map(({ type, data }) => [type, data.status, data.transaction_hash !== null]),
+    [
+      ['refund.requested', 'requested', false],
+      ['refund.approved', 'approved', false],
+      ['refund.sent', 'sent', true],
+      ['refund.confirmed', 'confirmed', true],
+    ],
+  );
+  const { data } = (await app.test.get(`/v1/events?payment_id=${id}&limit=100`)).json;
+  assert.deepEqual(
+    data.map((event: any) => event.data.sequence),
+    data.map((_: unknown, i: number) => data.length - i),
+    'events of a payment and its refunds are numbered without a gap',
+  );
+  await app.test.delete(`/v1/webhook_endpoints/${named.id}`);
+});
+
+test('amounts: all that is left, the coin, a currency, the current rate; what cannot be refunded is refused by name', async () => {
+  const id = await paid({ amount_usd: undefined, amount: '30.00', currency_fiat: 'EUR' });
+  const payment = (await app.test.get(`/api/payment/${id}`)).json;
+  const third = await Promise.all(
+    [1, 2, 3].map(() => refundOf({ payment_id: id, amount: '10.00', currency_fiat: 'EUR', address: ADDRESS })),
+  );
+  const parts = third.map((reply) => made(reply));
+  assert.deepEqual([parts[0].address, parts[0].claim_url], [ADDRESS, null]);
+  const sum = (refunds: any[]) => refunds.reduce((total, one) => total + BigInt(one.amount.replace('.', '')), 0n);
+  const left = BigInt(payment.amount_received.replace('.', '')) - sum(parts);
+  assert.ok(left >= 0n && left < 3n, 'thirds in the currency of the payment are thirds of its coins');
+  refused(await refundOf({ payment_id: id, amount: '0.00001000' }), 409, 'refund_exceeds', 'amount');
+  await app.test.post(`/v1/refunds/${parts[0].id}/cancel`);
+  refused(await refundOf({ payment_id: id, amount: '0.000010001' }), 400, 'amount_precision', 'amount');
+  assert.equal(made(await refundOf({ payment_id: id, amount: '0.00001000' })).amount, '0.00001000');
+  const current = made(await refundOf({ payment_id: id, amount_usd: '2.00', rate: 'current' }));
+  assert.deepEqual([current.amount, current.rate], ['0.00002061', 'current']);
+  const rest = made(await refundOf({ payment_id: id }));
+  assert.equal(sum([parts[1], parts[2], current, rest]) + 1000n, BigInt(payment.amount_received.replace('.', '')));
+  refused(await refundOf({ payment_id: id }), 409, 'refund_exceeds', 'amount');
+
+  const waits = made(await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://shop.example/' })).id;
+  refused(await refundOf({ payment_id: waits }), 409, 'refund_exceeds', 'payment_id');
+  const open = await paid();
+  refused(await refundOf({ payment_id: open, address: 'LLGXPgH6PB5pEYqbmFP1rDp2eKzTfGVJkS' }), 400, 'address_invalid', 'address');
+  refused(await refundOf({ payment_id: open, amount_usd: 1, amount: 1 }), 400, 'parameter_invalid', 'amount_usd');
+  refused(await refundOf({ payment_id: open, currency_fiat: 'USD' }), 400, 'parameter_missing', 'amount');
+  refused(await refundOf({ payment_id: open, amount_usd: '0' }), 400, 'amount_invalid', 'amount_usd');
+  refused(await refundOf({ payment_id: open, reason: 'x'.repeat(201) }), 400, 'parameter_invalid', 'reason');
+  refused(await refundOf({}), 400, 'parameter_missing', 'payment_id');
+});
+
+test('a link of a claim page expires, and a canceled refund says so', async () => {
+  const id = await paid();
+  const refund = made(await refundOf({ payment_id: id, amount_usd: '5.00' }));
+  await app.app.ctx.db.sql`update refunds set claim_until = created_at where id = ${refund.id}`;
+  assert.equal(await stateOf(await page(refund.claim_url)), 'expired');
+  assert.equal((await page(refund.claim_url, { address: ADDRESS, checked: 'yes' })).status, 409);
+  await app.test.post(`/v1/refunds/${refund.id}/cancel`);
+  assert.equal(await stateOf(await page(refund.claim_url)), 'canceled');
+});
+
+test('an approved refund is sent once: another transaction is refused, and the API cannot cancel it', async () => {
+  const id = await paid();
+  const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));
+  // As in live mode, where the money is sent by the merchant.
+  const { ctx } = app.app;
+  await ctx.db.sql`update refunds set state = 'approved' where id = ${refund.id}`;
+  refused(await app.test.post(`/v1/refunds/${refund.id}/cancel`), 409, 'refund_state');
+  const send = (txid: string) => markRefundSent(ctx, { ...owner(), id: refund.id, txid, actor: ACTOR });
+  await assert.rejects(send('nothing'), { code: 'parameter_invalid' });
+  const sent = await Promise.allSettled(['a', 'b', 'c'].map((digit) => send(digit.repeat(64))));
+  assert.deepEqual(sent.map(({ status }) => status).sort(), ['fulfilled', 'rejected', 'rejected']);
+  const { transaction_hash: txid } = (await app.test.get(`/v1/refunds/${refund.id}`)).json;
+  assert.equal((await send(txid.toUpperCase())).state, 'sent', 'the same transaction again changes nothing');
+  const cancel = cancelRefund(ctx, {
+    ...owner(),
+    id: refund.id,
+    actor: ACTOR,
+    idempotency: null,
+    render: () => ({ status: 200, body: '' }),
+  });
+  await assert.rejects(cancel, { code: 'refund_state' });
+  assert.equal((await app.test.get(`/api/payment/${id}`)).json.amount_refunded, refund.amount);
+});
+
+test('concurrent requests, approvals and cancels never return more than arrived', async (t) => {
+  const { ctx } = app.app;
+  let requests = 0;
+  for (let round = 0; round < 4; round++) {
+    const id = await paid();
+    const received = 26_289n;
+    const replies = await Promise.all(
+      Array.from({ length: 16 }, async (_, i) => {
+        const units = 2_000 + ((i * 7_919 + round * 104_729) % 9_000);
+        const reply = await refundOf({ payment_id: id, amount: (units / 1e8).toFixed(8), address: ADDRESS });
+        requests++;
+        if (reply.status !== 201) return refused(reply, 409, 'refund_exceeds', 'amount');
+        if (i % 3 === 0) await app.test.post(`/v1/refunds/${reply.json.id}/cancel`);
+        else if (i % 3 === 1) await approveRefund(ctx, { ...owner(), id: reply.json.id, actor: ACTOR });
+        return reply.json.id as string;
+      }),
+    );
+    assert.ok(replies.some((one) => typeof one === 'string'));
+    const rows = (await app.test.get(`/v1/refunds?payment_id=${id}&limit=100`)).json.data as any[];
+    const unitsOf = (wanted: (status: string) => boolean) =>
+      rows.filter((one) => wanted(one.status)).reduce((sum, one) => sum + BigInt(one.amount.replace('.', '')), 0n);
+    assert.ok(unitsOf((status) => status !== 'canceled') <= received);
+    const { json } = await app.test.get(`/api/payment/${id}`);
+    assert.equal(
+      BigInt(json.amount_refunded.replace('.', '')),
+      unitsOf((status) => status === 'confirmed'),
+    );
+  }
+  t.diagnostic(`${requests} requests`);
+});
