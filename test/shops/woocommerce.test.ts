@@ -53,6 +53,7 @@ type Order = {
   meta: Record<string, any>;
   notes: { text: string; customer: boolean }[];
   completions?: number;
+  broken?: number;
   transaction?: string;
 };
 async function ask(path: string, body?: unknown): Promise<any> {
@@ -144,8 +145,8 @@ test('an order is paid once, by webhooks alone', { skip }, async () => {
   assert.equal(new URL(again.redirect).searchParams.get('id'), payment, 'the open payment is used again');
 
   await simulate(payment, 'success');
-  const paid = await reach(id, ({ status }) => status === 'processing');
-  assert.equal(paid.completions, 1);
+  const paid = await reach(id, (order) => hasNote(order, /Payment confirmed/));
+  assert.deepEqual([paid.status, paid.completions], ['processing', 1]);
   assert.ok(hasNote(paid, /^\[TEST\] Payment confirmed \(0\.\d+ BTC\)\. http.*\/dashboard\/payments\/pay_/), JSON.stringify(paid.notes));
   assert.match(await ask(`/orders/${id}/thanks`), /Your payment is confirmed/);
 
@@ -159,6 +160,36 @@ test('an order is paid once, by webhooks alone', { skip }, async () => {
   }
   await ask(`/orders/${id}/check`);
   assert.equal((await read(id)).completions, 1);
+});
+
+test('a refund gives the customer a page to claim it, and never more than was paid', { skip }, async () => {
+  await settings();
+  const { id, payment } = await ordered('50.00');
+  assert.match((await ask(`/orders/${id}/refund`, { amount: '5.00' })).refused, /^Only an amount of a confirmed payment/);
+  await simulate(payment, 'success');
+  await reach(id, ({ status }) => status === 'processing');
+  assert.deepEqual(await ask(`/orders/${id}/refund`, { amount: '20.00' }), { refunded: true });
+  const note = (await read(id)).notes.find(({ customer }) => customer)!;
+  const [, url] = /^Your refund of 20 EUR is ready\. .*: (http\S+\/claim\/\S+)$/.exec(note.text)!;
+  assert.match(url!, /^http:\/\/localhost/);
+  assert.match((await ask(`/orders/${id}/refund`, { amount: '40.00' })).refused, /./);
+  const [refund] = (await app.test.get(`/v1/refunds?payment_id=${payment}`)).json.data;
+  assert.deepEqual([refund.status, refund.reason], ['requested', 'Broken']);
+});
+
+test('an order that WooCommerce could not complete is completed by the next attempt', { skip }, async () => {
+  await settings();
+  const { id } = await ask('/orders', { total: '19.00', broken: 2 });
+  const payment = new URL((await ask(`/orders/${id}/pay`)).redirect).searchParams.get('id')!;
+  await simulate(payment, 'success');
+  await eventually(
+    () => read(id),
+    ({ broken }) => broken! < 2,
+  );
+  await ask(`/orders/${id}/check`);
+  await ask(`/orders/${id}/check`);
+  const paid = await reach(id, ({ status }) => status === 'processing');
+  assert.equal(paid.completions, 1);
 });
 
 test('a slow payment puts the order on hold first', { skip }, async () => {

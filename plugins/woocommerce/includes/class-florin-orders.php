@@ -96,7 +96,7 @@ final class Florin_Orders {
 	public static function facts( $order ) {
 		return array(
 			'status'   => $order->get_status(),
-			'paid'     => $order->is_paid() || null !== $order->get_date_paid() || '' !== (string) $order->get_meta( self::BOOKED ),
+			'paid'     => $order->is_paid() || null !== $order->get_date_paid(),
 			'total'    => (string) $order->get_total(),
 			'currency' => $order->get_currency(),
 			'current'  => (string) $order->get_meta( self::CURRENT ),
@@ -141,12 +141,15 @@ final class Florin_Orders {
 	 * @param WC_Order $order   The order.
 	 * @param array    $payment A payment as the API returns it.
 	 * @param array    $step    As in Florin_Decisions::steps().
+	 * @throws Florin_Failure If WooCommerce does not complete the order; Florin then sends the event again.
 	 */
 	private static function take( $order, array $payment, array $step ) {
 		if ( 'complete' === $step[0] ) {
 			$order->update_meta_data( self::BOOKED, $payment['id'] );
 			$order->save();
-			$order->payment_complete( (string) $payment['transaction_hash'] );
+			if ( ! $order->payment_complete( (string) $payment['transaction_hash'] ) ) {
+				throw new Florin_Failure( __( 'WooCommerce did not complete the order.', 'florin-payments' ) );
+			}
 			self::note_once( $order, $payment, 'completed' );
 			return;
 		}

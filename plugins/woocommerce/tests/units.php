@@ -76,6 +76,7 @@ foreach (
 		array( 'paid by hand', array( 'status' => 'completed' ), array( 'booked' => '' ) + $paid, array( array( 'note', 'second' ) ) ),
 		array( 'another total', array( 'status' => 'completed' ), array( 'total' => '12.00' ), array( array( 'status', 'on-hold', 'other_total' ) ) ),
 		array( 'another currency', array( 'status' => 'completed' ), array( 'currency' => 'USD' ), array( array( 'status', 'on-hold', 'other_total' ) ) ),
+		array( 'confirmed, but completing the order failed', array( 'status' => 'completed' ), array( 'booked' => 'pay_1' ), array( array( 'complete' ) ) ),
 		array( 'overpaid', array( 'status' => 'completed', 'exceptions' => array( 'overpaid' ) ), array(), array( array( 'complete' ), array( 'note', 'overpaid' ) ) ),
 		array( 'expired', array( 'status' => 'expired' ), array(), array( array( 'status', 'failed', 'expired' ) ) ),
 		array( 'an old payment expired', array( 'status' => 'expired' ), array( 'current' => 'pay_2' ), array() ),

@@ -235,15 +235,23 @@ final class WC_Order {
 		$this->add_order_note( trim( $note ) );
 		do_action( 'woocommerce_order_status_' . $status, $this->get_id() );
 	}
+	/** As in WooCommerce, an error in a hook of another plugin makes it false, and the order stays as it is. */
 	public function payment_complete( $transaction ) {
+		$broken = isset( $this->data['broken'] ) ? $this->data['broken'] : 0;
+		if ( $broken > 0 ) {
+			$this->data['broken'] = $broken - 1;
+			$this->save();
+			return false;
+		}
 		if ( ! in_array( $this->data['status'], array( 'on-hold', 'pending', 'failed', 'cancelled' ), true ) ) {
-			return;
+			return true;
 		}
 		$this->data['paid_at']     = time();
 		$this->data['status']      = 'processing';
 		$this->data['transaction'] = $transaction;
 		$this->data['completions'] = ( isset( $this->data['completions'] ) ? $this->data['completions'] : 0 ) + 1;
 		$this->save();
+		return true;
 	}
 	public function save() {
 		$data = $this->data;
