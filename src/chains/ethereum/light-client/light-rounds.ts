@@ -1,7 +1,7 @@
 /** One round of following the sync committee: asks the servers for what is new, and takes what is proven. */
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
-import { listOf } from '../proof-values.ts';
+import { listOf, ProofError } from '../proof-values.ts';
 import { type BeaconNetwork, epochOf, periodOf, slotAt } from './beacon-networks.ts';
 import type { BeaconServers } from './beacon-servers.ts';
 import { fieldsOf } from './beacon-values.ts';
@@ -21,7 +21,7 @@ type Options = { network: BeaconNetwork; checkpoint: string | null; servers: Bea
 export type LightRounds = {
   /** What is known; null before the checkpoint was read. */
   known(): StoredLight | null;
-  /** Continues from what was stored. */
+  /** Continues from what was stored, unless that is as old as a checkpoint must not be: old committees have left by then. */
   resume(stored: StoredLight): void;
   /** Why there is no head, or no new one, in words; null when there is nothing to say. */
   trouble(): string | null;
@@ -34,6 +34,8 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
   let note: string | null = null;
   let lastFinalityEpoch = -1;
   const nowSlot = () => slotAt(network, clock.now().getTime());
+
+  const daysOld = ({ finalized }: LightState) => ((nowSlot() - finalized.slot) * network.secondsPerSlot) / 86_400;
 
   const take = (state: LightState, data: unknown): LightState => takeUpdate(network, state, readUpdate(network, data), nowSlot());
 
@@ -62,7 +64,7 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
         .join('; ')}`;
       return;
     }
-    const days = ((nowSlot() - state.finalized.slot) * network.secondsPerSlot) / 86_400;
+    const days = daysOld(state);
     if (days > OLDEST_CHECKPOINT_DAYS) {
       note = `the checkpoint is ${Math.floor(days)} days old; set ETH_CHECKPOINT to a finalized block of the last ${OLDEST_CHECKPOINT_DAYS} days`;
       return;
@@ -81,7 +83,9 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
       const path = `updates?start_period=${period}&count=${Math.max(1, Math.min(MOST_UPDATES, behind + 1))}`;
       const moved = await servers.first(path, (body) => {
         for (const entry of listOf(body, { name: 'updates', max: 128 })) accept(dataOf(entry));
-        return known!.state !== state;
+        // Another server may have what this one withholds.
+        if (known!.state === state) throw new ProofError(`it has no update for period ${period}`);
+        return true;
       });
       if (!moved) return;
     }
@@ -110,7 +114,7 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
   return {
     known: () => known,
     resume: (stored) => {
-      known = stored;
+      if (daysOld(stored.state) <= OLDEST_CHECKPOINT_DAYS) known = stored;
     },
     trouble: () => note,
     round,

@@ -112,6 +112,32 @@ test('without a checkpoint, or with an old one, nothing is proven and the reason
   await other.close();
 });
 
+test('a server that withholds the next committee does not keep another one from being asked', async () => {
+  const { root, answers } = story(2);
+  servers[0]!.serve({ ...answers, updates: [], optimistic: answers.updates[0] });
+  servers[1]!.serve(answers);
+  const service = await open('withheld', root);
+  await eventually(
+    async () => service.heads(),
+    (heads) => heads?.finalized.slot === SLOT - 12,
+  );
+  await service.close();
+});
+
+test('what was stored more than 14 days ago is not continued', async () => {
+  const { root, answers } = story(1);
+  for (const server of servers) server.serve(answers);
+  const before = await open('weeks', root);
+  await eventually(
+    async () => before.heads(),
+    (heads) => heads !== null,
+  );
+  await before.close();
+  const after = await open('weeks', null, { ...clock, now: () => new Date(SLOT * 1000 + 15 * 86_400_000) });
+  assert.equal(after.heads(), null);
+  await after.close();
+});
+
 test('two signed finalized blocks of one slot stop completion, also after a restart, until the checkpoint is replaced', async () => {
   const { root, answers } = story(1);
   const finalized = chain.header(SLOT - 12, hash(77));
