@@ -22,6 +22,7 @@ import { createWorkThread, type WorkThread } from './chains/bitcoin/work-thread.
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
+import type { AuditFacts } from './chains/ethereum/eth-balance-audit.ts';
 import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { type BeaconNetwork, MAINNET, SEPOLIA } from './chains/ethereum/light-client/beacon-networks.ts';
 import { createBeaconServers } from './chains/ethereum/light-client/beacon-servers.ts';
@@ -202,13 +203,14 @@ function openSources({
     sources.push({ name, trust, source: checkedSource(proven, name), follows });
   };
   const proof = headers?.params ?? null;
+  const facts: AuditFacts = new Map();
   for (const url of config.nodeUrls[coin]) {
     const setting = trusts.shift()!;
     const source = isBitcoinLike(family)
       ? createCoreSource({ coin: family, network, url, outgoing, log, clock })
       : isToken(coin)
         ? createTokenNetworkSource({ coin, network, chainId: chainOf(coin).chainIds![network], url, outgoing, log })
-        : createEthereumSource({ network, chainId: config.ethChainId, url, isOwn: setting === 'own', outgoing, log });
+        : createEthereumSource({ network, chainId: config.ethChainId, url, isOwn: setting === 'own', facts, outgoing, log });
     add(nameOfSource(url), setting, source, true);
   }
   const p2p = config.p2p[coin];

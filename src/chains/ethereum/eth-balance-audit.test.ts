@@ -5,8 +5,9 @@ import { type MadeBlock, makeBlock } from '../../../test/kit/ethereum-blocks.ts'
 import { bytesOfHex } from '../../../test/kit/ethereum-data.ts';
 import { type Account, stateOf } from '../../../test/kit/ethereum-state.ts';
 import { createLog } from '../../log.ts';
+import { ChainError } from '../chain.ts';
 import { provenHeader } from './block-header.ts';
-import { createBalanceAudit } from './eth-balance-audit.ts';
+import { type AuditFacts, createBalanceAudit } from './eth-balance-audit.ts';
 import type { EthCall } from './eth-rpc.ts';
 import type { Gain } from './value-moves.ts';
 
@@ -28,25 +29,32 @@ function chainOf(count: number, accountsAt: (height: number) => Record<string, A
 type Chain = ReturnType<typeof chainOf>;
 
 /** The audit of a chain; `calls` are the accounts that were proven at each block. */
-function auditOf({ blocks, states }: Chain, { proves = true } = {}) {
+function auditOf({ blocks, states }: Chain, { proves = true, facts }: { proves?: boolean; facts?: AuditFacts } = {}) {
   const calls: number[] = [];
+  const node = { isDown: false };
   const answer = ([method, first, , at]: EthCall) => {
     if (method === 'eth_getBlockByHash') return { result: blocks.find(({ hash }) => hash === first)?.header ?? null, error: null };
     if (!proves) return { result: null, error: { code: -32601, message: 'the method does not exist' } };
     return { result: states.get((at as { blockHash: string }).blockHash)!.prove(first as string), error: null };
   };
   const batch = async (asked: readonly EthCall[]) => {
+    if (node.isDown) throw new ChainError('outage', 'the node does not answer');
     calls.push(asked.filter(([method]) => method === 'eth_getProof').length);
     return asked.map(answer);
   };
-  const audit = createBalanceAudit({ rpc: { batch }, log: createLog('silent') });
+  const audit = createBalanceAudit({ rpc: { batch }, log: createLog('silent'), ...(facts && { facts }) });
+  const refAt = (place: number) => {
+    const { header, hash } = blocks[place]!;
+    return { height: Number(header.number), hash, parent: header.parentHash, time: new Date(0) };
+  };
   const read = async (place: number, { open = [US], seen = [] }: { open?: string[]; seen?: Gain[] } = {}) => {
     const { header, hash } = blocks[place]!;
-    const ref = { height: Number(header.number), hash, parent: header.parentHash, time: new Date(0) };
+    const ref = refAt(place);
     const block = { ref, header: provenHeader(header, bytesOfHex(hash)), transactions: [], receipts: [], signed: [] };
     return (await audit.check(block, { open: () => open }, seen)).map(({ key, index, units }) => `${key.slice(0, 2)} ${index} ${units}`);
   };
-  return { calls, read };
+  const note = (place: number, seen: Gain[]) => audit.note({ ref: refAt(place) }, seen);
+  return { calls, read, note, node };
 }
 /** What is found in each of the blocks, by height, except where nothing is. */
 async function readAll(audit: ReturnType<typeof auditOf>, count: number, seen: Record<number, bigint> = {}, open?: string[]) {
@@ -95,6 +103,55 @@ test('where blocks do not follow each other it starts over', async () => {
   assert.deepEqual(await audit.read(10), []);
   assert.deepEqual(await audit.read(11), []);
   assert.deepEqual(audit.calls, [2, 2]);
+});
+
+const HIDDEN = (height: number) => ({ [US]: { balance: height >= 118 ? 12n : height >= 110 ? 8n : 5n } });
+const SEEN: Gain[] = [{ key: US, index: 0, units: 3n }];
+
+test('a block that fails or is read again keeps what was known before it', async () => {
+  const audit = auditOf(chainOf(60, HIDDEN));
+  for (let place = 1; place < 25; place++) assert.deepEqual(await audit.read(place, place === 11 ? { seen: SEEN } : {}), []);
+  audit.node.isDown = true;
+  await assert.rejects(audit.read(25), { name: 'ChainError', kind: 'outage' });
+  await assert.rejects(audit.read(25), { name: 'ChainError', kind: 'outage' });
+  audit.node.isDown = false;
+  assert.deepEqual(await audit.read(25), ['aa null 4']);
+  // The database did not take it.
+  assert.deepEqual(await audit.read(25), ['aa null 4']);
+  assert.deepEqual(await audit.read(26), []);
+});
+
+test('gains of a block that is read twice count once', async () => {
+  const audit = auditOf(chainOf(60, (height) => ({ [US]: { balance: height >= 118 ? 9n : height >= 110 ? 8n : 5n } })));
+  for (let place = 1; place < 25; place++) {
+    await audit.read(place, place === 11 ? { seen: SEEN } : {});
+    if (place === 11) await audit.read(place, { seen: SEEN });
+  }
+  assert.deepEqual(await audit.read(25), ['aa null 1']);
+});
+
+test('another node continues where one ended, and your own node between them too', async () => {
+  const facts: AuditFacts = new Map();
+  const chain = chainOf(60, HIDDEN);
+  const [one, own, other] = [auditOf(chain, { facts }), auditOf(chain, { facts }), auditOf(chain, { facts })];
+  for (let place = 1; place < 10; place++) await one.read(place);
+  for (let place = 10; place < 20; place++) own.note(place, place === 11 ? SEEN : []);
+  for (let place = 20; place < 25; place++) await other.read(place);
+  assert.deepEqual(await other.read(25), ['aa null 4']);
+  assert.deepEqual([one.calls, own.calls, other.calls], [[2], [], [1]]);
+  assert.ok(facts.size <= 16);
+});
+
+test('a block that replaces another one continues from their parent', async () => {
+  const facts: AuditFacts = new Map();
+  const chain = chainOf(60, HIDDEN);
+  const audit = auditOf(chain, { facts });
+  for (let place = 1; place < 20; place++) await audit.read(place, place === 11 ? { seen: SEEN } : {});
+  const replaced = makeBlock({ height: 119, parent: chain.blocks[19]!.hash, fields: { gasUsed: '0x1' } });
+  audit.note(chain.blocks.push(replaced) - 1, SEEN);
+  chain.blocks.pop();
+  for (let place = 20; place < 25; place++) await audit.read(place);
+  assert.deepEqual(await audit.read(25), ['aa null 4']);
 });
 
 test('at most a hundred addresses are proven at one block, new and overdue ones first, and none that are closed', async () => {

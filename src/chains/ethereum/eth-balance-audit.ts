@@ -16,29 +16,55 @@ const EVERY_BLOCKS = 24;
 /** Addresses proven at one block, the most overdue first: 2,400 every 24 blocks. */
 const AT_ONCE = 100;
 
-/** What an address held at a block, and what it was seen to gain since. */
-type Known = { height: number; account: ProvenAccount; seen: bigint };
+/** Blocks whose facts are kept, so that a block that is read again, or that replaces another one, is compared with its parent. */
+const KEPT_BLOCKS = 16;
+
+/** What an address held when it was last proven, and what it was seen to gain since. */
+type Known = Readonly<{ height: number; account: ProvenAccount; seen: bigint }>;
 type Due = { key: string; known: Known | null };
+
+/** What is known of addresses after each of the last blocks, by block hash. The nodes of a coin share it: a switch forgets nothing. */
+export type AuditFacts = Map<string, ReadonlyMap<string, Known>>;
 
 export type BalanceAudit = {
   /** Gains of open addresses that `seen`, the gains found in this block and those before it, do not explain. Call it for each block. */
   check(block: ProvenBlock, matcher: Pick<Matcher, 'open'>, seen: readonly Gain[]): Promise<Gain[]>;
+  /** Takes the gains of a block that your own node showed, which need no proof. */
+  note(block: Pick<ProvenBlock, 'ref'>, seen: readonly Gain[]): void;
 };
 
-/** One per node. It starts over where blocks do not follow each other. Errors: ProofError for a proof that does not fit. */
-export function createBalanceAudit({ rpc, log }: { rpc: Pick<EthRpc, 'batch'>; log: Log }): BalanceAudit {
-  const known = new Map<string, Known>();
-  let last = '';
+/**
+ * One per node. A block counts only once it was checked, so a block that fails can be read again. It starts over after a block that is
+ * not known. Errors: ProofError for a proof that does not fit.
+ */
+export function createBalanceAudit({
+  rpc,
+  log,
+  facts = new Map(),
+}: {
+  rpc: Pick<EthRpc, 'batch'>;
+  log: Log;
+  facts?: AuditFacts;
+}): BalanceAudit {
+  /** What is known before the block, with the gains that were seen in it. */
+  const knownIn = ({ ref }: Pick<ProvenBlock, 'ref'>, seen: readonly Gain[]): Map<string, Known> => {
+    const known = new Map(facts.get(ref.parent));
+    for (const { key, units } of seen) {
+      const before = known.get(key);
+      if (before) known.set(key, { ...before, seen: before.seen + units });
+    }
+    return known;
+  };
+  const keep = ({ ref }: Pick<ProvenBlock, 'ref'>, known: ReadonlyMap<string, Known>): void => {
+    facts.delete(ref.hash);
+    facts.set(ref.hash, known);
+    for (const hash of facts.keys()) if (facts.size > KEPT_BLOCKS) facts.delete(hash);
+  };
   return {
     check: async (block, { open }, seen) => {
       const { ref } = block;
-      if (ref.parent !== last) known.clear();
-      last = ref.hash;
-      for (const { key, units } of seen) {
-        const before = known.get(key);
-        if (before) before.seen += units;
-      }
       const keys = (await open?.()) ?? [];
+      const known = knownIn(block, seen);
       const isOpen = new Set(keys);
       for (const key of known.keys()) if (!isOpen.has(key)) known.delete(key);
       const due = keys
@@ -60,8 +86,10 @@ export function createBalanceAudit({ rpc, log }: { rpc: Pick<EthRpc, 'batch'>; l
         }
         known.set(key, { height: ref.height, account: after, seen: 0n });
       }
+      keep(block, known);
       return gains;
     },
+    note: (block, seen) => keep(block, knownIn(block, seen)),
   };
 }
 

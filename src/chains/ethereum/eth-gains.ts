@@ -6,7 +6,7 @@
 import { invariant } from '../../core/invariant.ts';
 import type { Log } from '../../log.ts';
 import type { Matcher } from '../chain.ts';
-import { createBalanceAudit } from './eth-balance-audit.ts';
+import { type AuditFacts, createBalanceAudit } from './eth-balance-audit.ts';
 import { type BalanceReader, type Balances, balancesAt, createBalanceReader } from './eth-balances.ts';
 import type { EthBlock, ProvenBlock } from './eth-block.ts';
 import { proveGains } from './eth-proven-gains.ts';
@@ -32,18 +32,35 @@ type Reads = { rpc: EthRpc; isOwn: boolean; log: Log; balances: BalanceReader; t
 const coin = 'ETH';
 
 /** Creates the reader for one node. It caches the last block's balances and the node's abilities. `isOwn`: its word counts. */
-export function createGainReader({ rpc, isOwn, log, traceMs }: { rpc: EthRpc; isOwn: boolean; log: Log; traceMs?: number }): {
+export function createGainReader({
+  rpc,
+  isOwn,
+  log,
+  traceMs,
+  facts,
+}: {
+  rpc: EthRpc;
+  isOwn: boolean;
+  log: Log;
+  traceMs?: number;
+  /** What all nodes of the coin proved. */
+  facts?: AuditFacts;
+}): {
   /** What watched accounts gained in the block, by exactly one method: the first that the node supports for it. */
   read(block: ProvenBlock, matcher: Matcher): Promise<Gain[]>;
 } {
   const balances = createBalanceReader({ rpc, log });
   const traces = createTraceReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
   const reads: Reads = { rpc, isOwn, log, balances, traces };
-  const audit = isOwn ? null : createBalanceAudit({ rpc, log });
+  const audit = createBalanceAudit({ rpc, log, ...(facts && { facts }) });
   let rung: Rung | null = null;
   const use = (now: Rung) => {
     if (now !== rung) log.info({ coin, from: now }, 'Reading transfers inside contracts with a different node method');
     rung = now;
+  };
+  const complete = (block: ProvenBlock, seen: Gain[]): Gain[] => {
+    audit.note(block, seen);
+    return seen;
   };
   return {
     read: async (block, matcher) => {
@@ -59,16 +76,16 @@ export function createGainReader({ rpc, isOwn, log, traceMs }: { rpc: EthRpc; is
       );
       if (inForce && isFull) {
         use('value logs');
-        return gains(logged.filter(toUs));
+        return complete(block, gains(logged.filter(toUs)));
       }
       const listed = isOwn ? await gainsOfAccessList(block, matcher, direct, reads) : undefined;
       if (listed) {
         use('access lists');
-        return listed;
+        return complete(block, listed);
       }
       use('balances');
       const seen = await gainsOfBalances(block, matcher, direct, reads);
-      return audit ? [...seen, ...(await audit.check(block, matcher, seen))] : seen;
+      return isOwn ? complete(block, seen) : [...seen, ...(await audit.check(block, matcher, seen))];
     },
   };
 }

@@ -7,6 +7,7 @@ import type { Network } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { type BlockScan, ChainError, type ChainSource, type Matcher, NO_FINALITY } from '../chain.ts';
+import type { AuditFacts } from './eth-balance-audit.ts';
 import {
   type ProvenBlock,
   placesNamed,
@@ -38,6 +39,7 @@ export function createEthereumSource({
   retryMs,
   traceMs,
   doubtMs,
+  facts,
 }: {
   network: Network;
   chainId: number;
@@ -52,10 +54,12 @@ export function createEthereumSource({
   traceMs?: number;
   /** How long it is left out after a block that did not fit its hash. */
   doubtMs?: number;
+  /** What the nodes of the coin proved about balances, which they share. */
+  facts?: AuditFacts;
 }): ChainSource {
   const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
   const { call } = rpc;
-  const gains = createGainReader({ rpc, isOwn, log, ...(traceMs !== undefined && { traceMs }) });
+  const gains = createGainReader({ rpc, isOwn, log, ...(traceMs !== undefined && { traceMs }), ...(facts && { facts }) });
   const tokens = tokensBeside('ETH', network);
   const doubt = createEthDoubt(doubtMs);
   const { prove } = doubt;
