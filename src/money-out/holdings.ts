@@ -3,6 +3,8 @@ import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken, nativeOf } from '../core/coin.ts';
 import type { TransferKind } from '../core/payment.ts';
+import { isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
 
 /** Why money stays on its address. `spent`: the chain says that it is not there any more. */
@@ -72,6 +74,13 @@ const depthToSpend = (ctx: Context, coin: Coin): number => Math.max(1, tiersOf(c
 export const depthToEnd = (ctx: Context, coin: Coin): number =>
   Math.max(1, finalityOf(coin) === 'locks' ? LOCKED_DEPTH : 1, ...tiersOf(ctx, coin).map(({ confirmations }) => confirmations));
 
+/** The states of refunds whose money has not left yet. */
+const OPEN_REFUNDS = REFUND_STATES.filter((state) => isReserved(state) && !isPaidOut(state));
+/** Whether money of the payment `p` may still be refunded. */
+export const hasOpenRefund = (sql: Sql | Tx) => sql`
+  (p.refund_requested_at is not null
+    or exists (select 1 from refunds r where r.payment_id = p.id and r.state = any(${OPEN_REFUNDS as string[]}::text[])))`;
+
 type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
   outputs: unknown;
   blockHeight: bigint | null;
@@ -107,7 +116,7 @@ export async function readHoldings(
     sql<Row[]>`
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
-        p.status, p.refund_requested_at is not null as "refundRequested", p.uncounted, clock_timestamp() as now
+        p.status, ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
       from transfers t
       join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
       join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}

@@ -14,6 +14,7 @@ import { readDestinations } from './destinations.ts';
 import {
   DEFAULT_WISH,
   type Holding,
+  hasOpenRefund,
   type Remainder,
   readHoldings,
   readWallets,
@@ -113,14 +114,28 @@ async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigint> {
   return (tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8;
 }
 
+/** How often a file is made, when refunds are requested meanwhile. */
+const MOST_TRIES = 3;
+
 /**
  * Makes a signing file and reserves what it spends. Errors: sweep_destination_missing, sweep_empty, sweep_busy, wallet_not_found,
  * not_supported, chain_unavailable.
  */
-export async function makeSweep(
+export async function makeSweep(ctx: Context, wanted: Owner & SweepWanted & { actor: Actor }): Promise<MadeSweep> {
+  // A refund that is requested while the file is made wins: the file is made again without its payment.
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const made = await tryToMake(ctx, wanted);
+    if (made) return made;
+  }
+  throw new Problem('sweep_busy', {});
+}
+
+type MadeSweep = { sweep: Sweep; remains: Remainder[] };
+/** Null: a refund of one of the payments was requested meanwhile. */
+async function tryToMake(
   ctx: Context,
   { merchantId, coin, walletId, wish, actor }: Owner & SweepWanted & { actor: Actor },
-): Promise<{ sweep: Sweep; remains: Remainder[] }> {
+): Promise<MadeSweep | null> {
   const chain = chainFor(ctx, coin);
   const wallet = await walletFor(ctx, { merchantId, coin, walletId });
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
@@ -135,7 +150,7 @@ export async function makeSweep(
   if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: made.gasPrice });
   const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor });
-  return { sweep, remains };
+  return sweep && { sweep, remains };
 }
 
 const WORDS: Readonly<Record<StayReason, string>> = {
@@ -143,7 +158,7 @@ const WORDS: Readonly<Record<StayReason, string>> = {
   immature: 'too new to be spent',
   disputed: 'in a block that a source disputes',
   undecided: 'of payments that are not completed or need a decision',
-  refund_requested: 'of payments with a refund request',
+  refund_requested: 'of payments with an open refund',
   young: 'younger than the age you chose',
   small: 'below the amount you chose',
   dust: 'worth less than the fee to move it',
@@ -211,7 +226,16 @@ function sumsOf(requests: readonly Request[], price: Pick<SigningFile, 'chainId'
 const stored = (tx: Tx, file: SigningFile) => tx.json(JSON.parse(signingFileText(file)) as never);
 const isTaken = (error: unknown): boolean => (error as { code?: unknown }).code === '23505';
 
-/** Writes the sweep and reserves its inputs. Errors: sweep_busy. */
+/** Locks the payments whose money a file spends. False: one of them has an open refund. */
+async function lockPayments(tx: Tx, { merchantId, ids }: Owner & { ids: readonly string[] }): Promise<boolean> {
+  const mine = tx`p.id = any(${ids as string[]}::text[]) and p.merchant_id = ${merchantId} and p.mode = 'live'`;
+  await tx`select 1 from payments p where ${mine} order by p.id for share`;
+  // A second statement also sees refunds that were committed while this one waited for the lock.
+  const [refunding] = await tx`select 1 from payments p where ${mine} and ${hasOpenRefund(tx)} limit 1`;
+  return !refunding;
+}
+
+/** Writes the sweep and reserves its inputs. Null: a payment has an open refund. Errors: sweep_busy. */
 async function store(
   ctx: Context,
   {
@@ -222,10 +246,12 @@ async function store(
     inputs,
     actor,
   }: Owner & { wallet: SweepWallet; file: SigningFile; destination: string; inputs: Made<Request>['inputs']; actor: Actor },
-): Promise<Sweep> {
+): Promise<Sweep | null> {
   const { id, coin, totalUnits, feeUnits } = file;
+  const ids = [...new Set(inputs.flatMap(({ holding }) => holding?.paymentId ?? []))];
   try {
     return await ctx.db.begin(async (tx) => {
+      if (!(await lockPayments(tx, { merchantId, ids }))) return null;
       const [sweep] = await tx<Sweep[]>`
         insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
         values (${id}, ${merchantId}, ${wallet.id}, ${coin}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},

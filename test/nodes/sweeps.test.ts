@@ -5,7 +5,15 @@ import { signFile } from '../../signer/sign.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { acceptSigned, getSweep, listSweepable, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
+import {
+  acceptSigned,
+  cancelSweep,
+  getSweep,
+  listSweepable,
+  makeSweep,
+  readSigningFileOf,
+  replaceSweep,
+} from '../../src/money-out/sweeps.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
@@ -120,6 +128,45 @@ test('a sweep that waits is replaced by one with a higher fee, from the same inp
     () => stateOf(sweep.id),
     (state) => state === 'confirmed',
   );
+});
+
+test('money of a payment with an open refund stays, also when the refund is requested while the file is made', async () => {
+  await receive('BTC');
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const ready = async () => (await listSweepable(ctx, owner())).find(({ coin }) => coin === 'BTC')!;
+  const payments = await sql<{ id: string }[]>`
+    select distinct p.id from payments p join transfers t on t.payment_id = p.id and t.coin = 'BTC'
+    where not exists (select 1 from sweep_inputs i where i.payment_id = p.id) order by p.id`;
+  assert.equal(payments.length, 3);
+  const [first, second] = payments.map(({ id }) => id);
+  const made = await app.live.post('/v1/refunds', { payment_id: first });
+  assert.equal(made.status, 201, made.text);
+  assert.deepEqual((await ready()).remains, [{ reason: 'refund_requested', count: 1, units: 2_500_000n }]);
+  // Another refund is being written, so its payment is locked while the file is made.
+  const [written, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const writing = ctx.db.begin(async (tx) => {
+    await tx`select 1 from payments where id = ${second!} for update`;
+    await tx`
+      insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, requested_by, created_at)
+      select 'ref_race', merchant_id, mode, ${second!}, coin, units, usd_cents, rate, state, requested_by, created_at
+      from refunds where id = ${made.json.id}`;
+    written.resolve();
+    await commit.promise;
+  });
+  await written.promise;
+  const sweeping = make('BTC');
+  await eventually(
+    () => sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%for share%'`,
+    (waiting) => waiting.length === 1,
+  );
+  commit.resolve();
+  await writing;
+  const { sweep, remains } = await sweeping;
+  assert.deepEqual([sweep.inputCount, remains], [1, [{ reason: 'refund_requested', count: 2, units: 5_000_000n }]]);
+  await cancelSweep(ctx, { ...owner(), id: sweep.id, actor });
+  await sql`update refunds set state = 'canceled' where payment_id in (${first!}, ${second!})`;
+  assert.deepEqual([(await ready()).count, (await ready()).remains], [3, []]);
 });
 
 test('a file with a private key is refused, and nothing of it is stored', async () => {
