@@ -4,10 +4,10 @@ import { SignerError } from './secret.ts';
 import { describeFile, type Review, signFile } from './sign.ts';
 
 const find = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
-const [file, text, ends, secret, passphrase, signed] = [
+const [file, text, destination, secret, passphrase, signed] = [
   find<HTMLInputElement>('file'),
   find<HTMLTextAreaElement>('text'),
-  find<HTMLInputElement>('ends'),
+  find<HTMLTextAreaElement>('destination'),
   find<HTMLTextAreaElement>('secret'),
   find<HTMLInputElement>('passphrase'),
   find<HTMLTextAreaElement>('signed'),
@@ -60,8 +60,8 @@ function readContent(given: string): void {
     showFacts(review);
     show('review', true);
     show('sign', true);
-    ends.value = '';
-    ends.focus();
+    destination.value = '';
+    destination.focus();
   } catch (error) {
     show('review', false);
     show('sign', false);
@@ -80,7 +80,7 @@ find('sign').addEventListener('submit', (event) => {
   event.preventDefault();
   show('error', false);
   try {
-    const result = signFile({ content, secret: secret.value, passphrase: passphrase.value, ends: ends.value });
+    const result = signFile({ content, secret: secret.value, passphrase: passphrase.value, destination: destination.value });
     signed.value = result.text;
     URL.revokeObjectURL(saved);
     saved = URL.createObjectURL(new Blob([result.text], { type: 'application/json' }));

@@ -1,5 +1,6 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
-import { COIN, coinText, isToken, kindOf, nativeOf } from '../src/core/coin.ts';
+import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
+import { COIN, type Coin, coinText, isToken, kindOf, nativeOf } from '../src/core/coin.ts';
 import { formatUnits } from '../src/core/money.ts';
 import { linesOf, type Request, readSigningFile, type SigningFile, signedFileText } from '../src/core/signing-file.ts';
 import { type Account, findAccount, forget, readSecret, refuse } from './secret.ts';
@@ -82,26 +83,33 @@ function signEthereum(file: SigningFile, account: Account): string[] {
   return signAccounts(requests, file, account);
 }
 
+/** The address that the person entered must be the destination in all of its characters: a server can make others that look alike. */
+function checkDestination(to: string, entered: string, coin: Coin): void {
+  const isAccount = kindOf(coin) === 'ethereum';
+  if (isAccount && (!isAddress(entered) || !hasValidChecksum(entered)))
+    refuse('The destination that you entered is not a complete address, or has a typing error.');
+  if (isAccount ? entered.toLowerCase() !== to.toLowerCase() : entered !== to)
+    refuse('The destination of the file is not the address that you entered. Enter the whole address exactly as your own wallet shows it.');
+}
+
 /**
- * Signs a file. `ends`: the last six characters of each destination, as the person read them from another device. Returns the signed
- * file. Errors: SignerError, FileError.
+ * Signs a file. `destination`: the whole address that the person expects, from their own wallet. Returns the signed file. Errors:
+ * SignerError, FileError.
  */
 export function signFile({
   content,
   secret,
   passphrase = '',
-  ends,
+  destination,
 }: {
   content: string;
   secret: string;
   passphrase?: string;
-  ends: string;
+  destination: string;
 }): { text: string; review: Review } {
   const file = readSigningFile(content);
   const review = describeFile(file);
-  for (const { to } of review.destinations)
-    if (to.slice(-6).toLowerCase() !== ends.trim().toLowerCase())
-      refuse('The last six characters of the destination are not the ones that you entered. Compare the address with your own wallet.');
+  for (const { to } of review.destinations) checkDestination(to, destination.trim(), file.coin);
   const root = readSecret(secret, passphrase);
   let account: Account | null = null;
   try {

@@ -96,11 +96,11 @@ const among = <T extends string>(json: Json, name: string, known: readonly T[]):
 
 const ADDRESS = /^[0-9A-Za-z:]{20,120}$/;
 const ACCOUNT = /^0x[0-9a-fA-F]{40}$/;
-const lineOf = (value: unknown): Line => {
+const lineOf = (value: unknown, address: RegExp): Line => {
   const line = asObject(value);
   return {
     purpose: among(line, 'purpose', PURPOSES),
-    to: text(line, 'to', ADDRESS),
+    to: text(line, 'to', address),
     units: units(line, 'units'),
     reference: text(line, 'reference', /^[\w:-]{0,80}$/),
   };
@@ -116,11 +116,11 @@ function accountRequestOf(json: Json): AccountRequest {
   const sender = { from: text(json, 'from', ACCOUNT), path: pathOf(json.path), nonce: whole(json, 'nonce'), gas: units(json, 'gas') };
   switch (among(json, 'kind', ['native', 'fund', 'token', 'batch'] as const)) {
     case 'native':
-      return { kind: 'native', ...sender, line: lineOf(json.line) };
+      return { kind: 'native', ...sender, line: lineOf(json.line, ACCOUNT) };
     case 'fund':
       return { kind: 'fund', ...sender, to: text(json, 'to', ACCOUNT), units: units(json, 'units') };
     case 'token':
-      return { kind: 'token', ...sender, contract: text(json, 'contract', ACCOUNT), line: lineOf(json.line) };
+      return { kind: 'token', ...sender, contract: text(json, 'contract', ACCOUNT), line: lineOf(json.line, ACCOUNT) };
     case 'batch': {
       const domain = asObject(json.domain);
       return {
@@ -132,7 +132,7 @@ function accountRequestOf(json: Json): AccountRequest {
         authorizations: asList(json.authorizations).map((entry) => {
           const one = asObject(entry);
           const from = text(one, 'from', ACCOUNT);
-          return { from, path: pathOf(one.path), nonce: text(one, 'nonce', /^0x[0-9a-f]{64}$/), line: lineOf(one.line) };
+          return { from, path: pathOf(one.path), nonce: text(one, 'nonce', /^0x[0-9a-f]{64}$/), line: lineOf(one.line, ACCOUNT) };
         }),
       };
     }
@@ -147,7 +147,7 @@ function requestOf(value: unknown): Request {
     psbt: text(json, 'psbt', /^[A-Za-z0-9+/]+={0,2}$/),
     inputs: whole(json, 'inputs'),
     feeUnits: units(json, 'feeUnits'),
-    lines: asList(json.lines).map(lineOf),
+    lines: asList(json.lines).map((line) => lineOf(line, ADDRESS)),
   };
 }
 

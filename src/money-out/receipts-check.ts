@@ -1,5 +1,5 @@
 /** What a mined transaction of a sweep moved. A batch succeeds as a whole even where a transfer in it failed, so its transfers are counted. */
-import { TRANSFER_TOPIC, word } from '../chains/ethereum/token-calls.ts';
+import { TRANSFER_TOPIC } from '../chains/ethereum/token-calls.ts';
 import { fields } from '../chains/reply.ts';
 import type { AccountRequest } from '../core/signing-file.ts';
 
@@ -23,5 +23,5 @@ export function unmovedBy(request: AccountRequest, receipt: unknown): string[] {
   if (request.kind === 'fund') return failed ? [request.to.toLowerCase()] : [];
   const senders = failed ? new Set<string>() : sendersIn(logs, request.contract);
   const wanted = request.kind === 'batch' ? request.authorizations.map(({ from }) => from) : [request.from];
-  return wanted.map((from) => `0x${word(from).slice(-40)}`).filter((from) => !senders.has(from));
+  return wanted.map((from) => from.toLowerCase()).filter((from) => !senders.has(from));
 }

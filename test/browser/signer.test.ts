@@ -40,17 +40,17 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
     await tab.context().setOffline(true);
     await tab.getByLabel('File', { exact: true }).setInputFiles(asked);
     await tab.getByText(`${destination} receives`).waitFor();
-    const sign = async (ends: string) => {
-      await tab.getByLabel('Last six characters').fill(ends);
+    const sign = async (entered: string) => {
+      await tab.getByLabel('Address from your wallet').fill(entered);
       await tab.getByLabel('Seed phrase').fill(PHRASE);
       await tab.getByRole('button', { name: 'Sign', exact: true }).click();
     };
-    await sign('abcdef');
-    await tab.getByText('are not the ones that you entered').waitFor();
-    assert.equal(await tab.getByLabel('Seed phrase').inputValue(), '');
     await sign(destination.slice(-6));
+    await tab.getByText('is not the address that you entered').waitFor();
+    assert.equal(await tab.getByLabel('Seed phrase').inputValue(), '');
+    await sign(` ${destination}\n`);
     await tab.getByRole('heading', { name: 'Signed' }).waitFor();
-    const expected = signFile({ content, secret: PHRASE, ends: destination.slice(-6) }).text;
+    const expected = signFile({ content, secret: PHRASE, destination }).text;
     assert.equal(await tab.getByLabel('Signed file').inputValue(), expected);
     const [download] = await Promise.all([tab.waitForEvent('download'), tab.getByRole('link', { name: 'Save signed file' }).click()]);
     assert.equal(readFileSync(await download.path(), 'utf8'), expected);

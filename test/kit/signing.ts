@@ -1,11 +1,12 @@
-/** Made-up signing files of every Bitcoin-like coin, for a wallet whose seed phrase is public. */
+/** Made-up signing files for a wallet whose seed phrase is public. */
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
 import { mnemonicToSeedSync } from '@scure/bip39';
 import { Transaction } from '@scure/btc-signer';
 import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.ts';
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
-import type { BitcoinFamily } from '../../src/core/coin.ts';
+import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { type BitcoinFamily, type Coin, chainOf, contractOf, type Network } from '../../src/core/coin.ts';
 import type { SigningFile } from '../../src/core/signing-file.ts';
 import { buildPsbt, type Output } from '../../src/money-out/utxo.ts';
 
@@ -63,4 +64,22 @@ export function sweepFile(coin: BitcoinFamily, script: BitcoinScript, count: num
     feeUnits: request.feeUnits,
   };
   return { file, destination, outputs };
+}
+
+/** A sweep of one account of an Ethereum-like chain. */
+export function accountFile(coin: Coin, network: Network): { file: SigningFile; destination: string } {
+  const chain = masterKey().derive("m/44'/60'/0'/0");
+  const addressAt = (index: number) => checksumAddress(accountOf(chain.deriveChild(index).publicKey!));
+  const id = 'swp_000000000000000000000002';
+  const destination = addressAt(2_000_000);
+  const line = { purpose: 'sweep', to: destination, units: 5n * 10n ** 18n, reference: id } as const;
+  const sender = { from: addressAt(3), path: { chain: 0, index: 3 }, nonce: 0, gas: 65_000n } as const;
+  const contract = contractOf(coin, network);
+  const file: SigningFile = {
+    ...{ id, round: 0, coin, network, chainId: chainOf(coin).chainIds![network] },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    ...{ totalUnits: line.units, feeUnits: 65_000n * 10n ** 9n, gasPrice: { max: 10n ** 9n, tip: 1n } },
+    requests: [contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line }],
+  };
+  return { file, destination };
 }

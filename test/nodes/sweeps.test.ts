@@ -52,7 +52,7 @@ const signed = async (coin: Pair, id: string, address: string) =>
   signFile({
     content: signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id })),
     secret: secretOf(coin),
-    ends: address.slice(-6),
+    destination: address,
   }).text;
 
 /** Three completed payments, and the destination of the sweep. */

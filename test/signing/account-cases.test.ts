@@ -3,10 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { addr, Transaction as Elsewhere, signTyped } from 'micro-eth-signer';
+import { SignerError } from '../../signer/secret.ts';
+import { signFile } from '../../signer/sign.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { authorizationHash, domainSeparator, selector } from '../../src/chains/ethereum/token-calls.ts';
+import { authorizationHash, domainSeparator, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned, signedBytes, signerOf, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
-import { masterKey, numbersFrom } from '../kit/signing.ts';
+import { FileError, signingFileText } from '../../src/core/signing-file.ts';
+import { accountFile, masterKey, numbersFrom, PHRASE } from '../kit/signing.ts';
 
 const CHAIN_IDS = [1, 10, 137, 8453, 42161, 31337];
 const TYPES = {
@@ -118,4 +121,38 @@ test('bytes that are not a transaction are none, and a changed one has another s
   assert.notEqual(signerOf(signingHash({ ...tx, units: 6n }), signature), accountOf(publicKey!));
   const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
   assert.equal(signerOf(signingHash(tx), { ...signature, s: N - signature.s, parity: signature.parity === 0 ? 1 : 0 }), null);
+});
+
+test('the signer pays only the whole address that was entered', () => {
+  const { file, destination } = accountFile('ETH', 'mainnet');
+  const content = signingFileText(file);
+  const lower = destination.toLowerCase();
+  const sign = (entered: string, text = content) => signFile({ content: text, secret: PHRASE, destination: entered }).text;
+  const expected = sign(destination);
+  assert.equal(sign(` ${lower}\n`), expected);
+  const wrongCase = destination.replace(/[a-f]/, (char) => char.toUpperCase());
+  assert.notEqual(wrongCase, destination);
+  const alike = lower.slice(0, 8) + [...lower.slice(8, -8)].reverse().join('') + lower.slice(-8);
+  const entered: [what: string, entered: string, reason: RegExp][] = [
+    ['a look-alike', alike, /not the address that you entered/],
+    ['the last six characters', destination.slice(-6), /not a complete address/],
+    ['nothing', '', /not a complete address/],
+    ['a wrong checksum', wrongCase, /typing error/],
+    ['one character more', `${destination}0`, /not a complete address/],
+  ];
+  for (const [what, given, reason] of entered)
+    assert.throws(
+      () => sign(given),
+      (error: unknown) => error instanceof SignerError && reason.test(error.message),
+      what,
+    );
+  for (const to of [`${destination}0`, destination.slice(0, -1), destination.slice(2), `0X${destination.slice(2)}`, `0x${'0'.repeat(64)}`])
+    assert.throws(() => sign(destination, content.replaceAll(destination, to)), FileError, to);
+});
+
+test('a word of a call is an address, 32 bytes or a number of 256 bits', () => {
+  assert.equal(word(`0x${'Ab'.repeat(20)}`), '0'.repeat(24) + 'ab'.repeat(20));
+  assert.equal(word((1n << 256n) - 1n), 'f'.repeat(64));
+  for (const value of ['', '0x', 'ab'.repeat(19), 'ab'.repeat(21), 'ab'.repeat(33), 'zz'.repeat(20), -1n, 1n << 256n])
+    assert.throws(() => word(value), /must never happen/, String(value));
 });

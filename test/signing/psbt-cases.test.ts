@@ -26,9 +26,8 @@ const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [
   ['DASH', 'p2pkh'],
 ];
 const ROOT = masterKey().privateExtendedKey;
-const ends = (destination: string) => destination.slice(-6);
 const sign = ({ file, destination }: Pick<MadeFile, 'file' | 'destination'>) =>
-  signFile({ content: signingFileText(file), secret: PHRASE, ends: ends(destination) }).text;
+  signFile({ content: signingFileText(file), secret: PHRASE, destination }).text;
 const upload = (file: SigningFile, content: string) => readSigned(content, readSignedFile).check(file);
 
 /** The same transaction, built and signed by another library. */
@@ -63,7 +62,7 @@ export function checkAgreement(files: number): void {
     const [coin, script] = KINDS[i % KINDS.length]!;
     const made = sweepFile(coin, script, 1 + number(4), i);
     // The root key, because deriving it from the phrase takes most of the time.
-    const { text } = signFile({ content: signingFileText(made.file), secret: ROOT, ends: ends(made.destination) });
+    const { text } = signFile({ content: signingFileText(made.file), secret: ROOT, destination: made.destination });
     const [checked] = upload(made.file, text);
     // Taproot signatures contain random bytes, so only their validity can be compared, which the upload has checked.
     if (script === 'p2tr') continue;
@@ -81,6 +80,8 @@ function withPsbt(made: MadeFile, edit: (tx: Transaction) => void, request: Part
   edit(tx);
   return changed(made, { requests: [{ ...first, psbt: base64.encode(tx.toPSBT(0)), ...request }] });
 }
+/** An address that looks the same at its ends. */
+const alike = (address: string): string => address.slice(0, 8) + [...address.slice(8, -8)].reverse().join('') + address.slice(-8);
 const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
 
 test('the signer refuses what a malicious server may ask', () => {
@@ -89,11 +90,19 @@ test('the signer refuses what a malicious server may ask', () => {
   const [line] = request.lines;
   const stranger = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
   const ltc = sweepFile('LTC', 'p2wpkh', 1);
+  const legacy = sweepFile('BTC', 'p2pkh', 1);
   const rows: [what: string, file: MadeFile, reason: RegExp][] = [
+    ['another destination in file and transaction', { ...made, destination: stranger }, /not the address that you entered/],
     [
-      'another destination in file and transaction',
-      { ...sweepFile('BTC', 'p2wpkh', 3), destination: stranger },
-      /not the ones that you entered/,
+      'a destination with the same first and last characters',
+      { ...made, destination: alike(made.destination) },
+      /not the address that you/,
+    ],
+    ['only the last characters', { ...made, destination: made.destination.slice(-6) }, /not the address that you entered/],
+    [
+      'the destination in capital letters',
+      { ...legacy, destination: legacy.destination.toUpperCase() },
+      /not the address that you entered/,
     ],
     ['another destination in the transaction', withPsbt(made, (tx) => tx.updateOutput(0, { script: otherScript })), /pays another address/],
     ['a smaller amount', withPsbt(made, (tx) => tx.updateOutput(0, { amount: 1_000n })), /pays another amount/],
@@ -169,7 +178,7 @@ test('the signer refuses what a malicious server may ask', () => {
 test('the signer accepts a seed phrase or an extended private key of root or account, and no other wallet', () => {
   const made = sweepFile('BTC', 'p2wpkh', 2);
   const content = signingFileText(made.file);
-  const by = (secret: string, passphrase = '') => signFile({ content, secret, passphrase, ends: ends(made.destination) }).text;
+  const by = (secret: string, passphrase = '') => signFile({ content, secret, passphrase, destination: made.destination }).text;
   const expected = by(PHRASE);
   assert.equal(by(`  ${PHRASE.toUpperCase()}\n`), expected);
   assert.equal(by(masterKey().privateExtendedKey), expected);

@@ -1,10 +1,16 @@
 /** The transaction that each request of a signing file asks for. The signer signs it, and the service compares what comes back with it. */
+import { invariant } from '../../core/invariant.ts';
 import type { AccountRequest, BatchRequest, SigningFile } from '../../core/signing-file.ts';
+import { isAddress } from './address.ts';
 import { type AuthorizedTransfer, aggregateData, authorizedData, MULTICALL3, type TokenDomain, transferData } from './token-calls.ts';
 import type { Signature, Transaction } from './transaction.ts';
 
 type In = Pick<SigningFile, 'chainId' | 'gasPrice'>;
-const bare = (address: string): string => address.slice(2).toLowerCase();
+/** The 40 hex digits of an address. Anything else throws, so that no other account is ever paid. */
+function bare(address: string): string {
+  invariant(isAddress(address), 'an account is 0x and 40 hex digits');
+  return address.slice(2).toLowerCase();
+}
 
 export const domainOf = ({ domain, contract }: BatchRequest, { chainId }: In): TokenDomain => ({ ...domain, chainId: chainId!, contract });
 export const transfersOf = ({ authorizations, validBefore }: BatchRequest): AuthorizedTransfer[] =>

@@ -1,6 +1,7 @@
 /** Calls of token contracts: transfers, transfers with authorization (EIP-3009), and many of them at once through Multicall3. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
+import { invariant } from '../../core/invariant.ts';
 import type { Signature } from './transaction.ts';
 
 /** The same on every network that Florin knows. */
@@ -8,8 +9,16 @@ export const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11';
 
 const textHash = (text: string): string => bytesToHex(keccak_256(utf8ToBytes(text)));
 export const selector = (signature: string): string => textHash(signature).slice(0, 8);
-export const word = (value: bigint | string): string =>
-  (typeof value === 'bigint' ? value.toString(16) : value.replace(/^0x/, '').toLowerCase()).padStart(64, '0');
+/** 32 bytes of a call: a number, an address, or 32 bytes in hex. Any other value throws: nothing is cut off or filled up. */
+export function word(value: bigint | string): string {
+  if (typeof value === 'bigint') {
+    invariant(value >= 0n && value < 1n << 256n, 'a number of a call has at most 256 bits');
+    return value.toString(16).padStart(64, '0');
+  }
+  const hex = value.replace(/^0x/, '').toLowerCase();
+  invariant(/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hex), 'a word of a call is an address or 32 bytes');
+  return hex.padStart(64, '0');
+}
 
 const TRANSFER = selector('transfer(address,uint256)');
 const AUTHORIZED = selector('transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)');
