@@ -6,6 +6,7 @@ import type { Context } from './context.ts';
 import { openLimits } from './http/limits.ts';
 import { createServer } from './http/server.ts';
 import { startRequestLog } from './keys/requests.ts';
+import { registerCommerce } from './shops/commerce/serve-commerce.ts';
 import { registerGreenfield } from './shops/greenfield/serve-greenfield.ts';
 import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDashboard } from './web/dashboard/serve.ts';
@@ -32,6 +33,7 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
       registerDocs(app, ctx);
       registerPackage(app, ctx);
       registerGreenfield(app, ctx, { client, limits });
+      registerCommerce(app, ctx, { client, limits });
     },
   });
   closers.push(() => server.close());

@@ -1,24 +1,35 @@
 /** Operator commands for the shops that are connected to a merchant. */
 
+import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../shops/commerce/connect-commerce.ts';
 import { GREENFIELD_PATH } from '../shops/greenfield/invoice-body.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../shops/permissions.ts';
 import { connectShop, disconnectShop, listShops } from '../shops/shop-keys.ts';
-import { type Commands, MERCHANT, MODE, need, oneOf, ownerOf } from './command.ts';
+import { type Commands, MERCHANT, MODE, need, oneOf, ownerOf, UsageError } from './command.ts';
 
 const OWNER = { merchant: MERCHANT, mode: MODE };
+const CONNECTABLE = [...PLATFORMS, COMMERCE_PLATFORM] as const;
 const TITLES = { woocommerce: 'WooCommerce', prestashop: 'PrestaShop', magento: 'Magento 2', opencart: 'OpenCart' } as const;
 
 export const SHOP_COMMANDS: Commands = {
   'shop connect': {
-    about: 'Create the key that connects a shop through its BTCPay plugin',
+    about: 'Create the key that connects a shop through its plugin',
     options: {
       ...OWNER,
-      platform: { value: PLATFORMS.join('|'), about: 'Its key gets exactly the permissions that the plugin expects', required: true },
+      platform: { value: CONNECTABLE.join('|'), about: 'Its key gets exactly the permissions that the plugin expects', required: true },
       name: { value: 'NAME', about: 'Name to recognize the shop by' },
+      'webhook-url': { value: 'URL', about: `Where a ${COMMERCE_PLATFORM} shop receives its webhooks; prints their secret` },
     },
     notes: 'The key is shown once. Enter the key, the store ID and the URL in the settings of the plugin.',
     run: async (ctx, flags) => {
-      const platform = oneOf(need(flags, 'platform'), PLATFORMS, 'platform');
+      const platform = oneOf(need(flags, 'platform'), CONNECTABLE, 'platform');
+      const webhookUrl = flags['webhook-url'] ?? null;
+      if (platform === COMMERCE_PLATFORM) {
+        const made = await connectCommerce(ctx, { ...ownerOf(flags), name: flags.name ?? 'Coinbase Commerce', webhookUrl });
+        const webhook = made.webhookSecret === null ? {} : { webhook_secret: made.webhookSecret };
+        return { api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(ctx), ...webhook };
+      }
+      if (webhookUrl !== null)
+        throw new UsageError(`--webhook-url is for ${COMMERCE_PLATFORM}. Other plugins create their webhook themselves.`);
       const shop = { ...ownerOf(flags), platform, name: flags.name ?? TITLES[platform], permissions: PLATFORM_PERMISSIONS[platform] };
       const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
       return { api_key: apiKey, store_id: storeId, url: ctx.settings.publicUrl + GREENFIELD_PATH };
@@ -29,8 +40,15 @@ export const SHOP_COMMANDS: Commands = {
     options: OWNER,
     columns: ['id', 'name', 'platform', 'key', 'created_at', 'last_used_at'],
     run: async (ctx, flags) => ({
-      shops: (await listShops(ctx, ownerOf(flags))).map(({ id, name, platform, hint, origin, createdAt, lastUsedAt }) => ({
-        ...{ id, name, platform, key: hint, origin, created_at: createdAt.toISOString() },
+      shops: (await listShops(ctx, ownerOf(flags))).map(({ id, name, platform, dialect, hint, origin, createdAt, lastUsedAt }) => ({
+        ...{
+          id,
+          name,
+          platform: dialect === 'commerce' ? COMMERCE_PLATFORM : platform,
+          key: hint,
+          origin,
+          created_at: createdAt.toISOString(),
+        },
         last_used_at: lastUsedAt?.toISOString() ?? null,
       })),
     }),

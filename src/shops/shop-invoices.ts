@@ -16,7 +16,10 @@ export type Checkout = {
   language: string | null;
   /** The coins that may be chosen. */
   coins: readonly Coin[];
+  /** What a charge says more; null for other protocols. */
+  charge: ChargeTerms | null;
 };
+export type ChargeTerms = { name: string; description: string; cancelUrl: string | null };
 export type ShopInvoice = {
   paymentId: string;
   orderId: string | null;
@@ -26,8 +29,9 @@ export type ShopInvoice = {
 };
 type Owner = { merchantId: string; mode: Mode };
 
-const columns = (sql: Sql | Tx) => sql`payment_id as "paymentId", order_id as "orderId", metadata::text as metadata, checkout`;
-const invoiceOf = ({ checkout, ...row }: Omit<ShopInvoice, 'checkout'> & { checkout: unknown }): ShopInvoice => {
+const columns = (sql: Sql | Tx) => sql`
+  payment_id as "paymentId", order_id as "orderId", metadata::text as metadata, checkout, dialect, told, told_sequence as "toldSequence"`;
+const invoiceOf = ({ checkout, ...row }: Omit<ToldInvoice, 'checkout'> & { checkout: unknown }): ToldInvoice => {
   const stored = asObject(checkout);
   return {
     ...row,
@@ -36,9 +40,15 @@ const invoiceOf = ({ checkout, ...row }: Omit<ShopInvoice, 'checkout'> & { check
       redirectAutomatically: asBoolean(stored.redirectAutomatically) ?? false,
       language: asText(stored.language),
       coins: COINS.filter((coin) => asList(stored.coins).includes(coin)),
+      charge: chargeOf(stored.charge),
     },
   };
 };
+function chargeOf(value: unknown): ChargeTerms | null {
+  if (value === null || value === undefined) return null;
+  const { name, description, cancelUrl } = asObject(value);
+  return { name: asText(name) ?? '', description: asText(description) ?? '', cancelUrl: asText(cancelUrl) };
+}
 
 /** Stores what the plugin said, in the transaction that creates the payment. */
 export async function addInvoice(
@@ -56,8 +66,10 @@ export async function addInvoice(
 export async function getInvoice(
   ctx: Context,
   { merchantId, mode, dialect, paymentId }: Owner & { dialect: ShopDialect; paymentId: string },
-): Promise<ShopInvoice> {
+): Promise<ToldInvoice> {
   const { sql } = ctx.db;
+  // Comes from a path: text with U+0000 is no parameter for the database.
+  if (!/^pay_[0-9A-Za-z]{1,40}$/.test(paymentId)) throw new Problem('payment_not_found', { id: paymentId.slice(0, 100) });
   const [row] = await sql<Parameters<typeof invoiceOf>[0][]>`
     select ${columns(sql)} from shop_invoices
     where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}`;
@@ -76,7 +88,7 @@ export async function listInvoices(
     skip,
     take,
   }: Owner & { dialect: ShopDialect; orderIds: readonly string[]; skip: number; take: number },
-): Promise<ShopInvoice[]> {
+): Promise<ToldInvoice[]> {
   const { sql } = ctx.db;
   const rows = await sql<Parameters<typeof invoiceOf>[0][]>`
     select ${columns(sql)} from shop_invoices
@@ -87,15 +99,17 @@ export async function listInvoices(
 }
 
 /** An invoice with what its shop knows, and the number of the last event. */
-export type ToldInvoice = Pick<ShopInvoice, 'paymentId' | 'metadata'> & { dialect: ShopDialect; told: unknown; toldSequence: bigint };
+export type ToldInvoice = ShopInvoice & { dialect: ShopDialect; told: unknown; toldSequence: bigint };
 
 /** The events of a payment that a shop does not know yet, and what it knows with them. */
 export type News = { events: ShopEvent[]; told: unknown };
 
 /** Locks invoices, in the order of their IDs. */
-export const lockTold = (tx: Tx, paymentIds: readonly string[]): Promise<ToldInvoice[]> => tx<ToldInvoice[]>`
-  select payment_id as "paymentId", dialect, metadata::text as metadata, told, told_sequence as "toldSequence"
-  from shop_invoices where payment_id = any(${paymentIds as string[]}::text[]) order by payment_id for update`;
+export async function lockTold(tx: Tx, paymentIds: readonly string[]): Promise<ToldInvoice[]> {
+  const rows = await tx<Parameters<typeof invoiceOf>[0][]>`
+    select ${columns(tx)} from shop_invoices where payment_id = any(${paymentIds as string[]}::text[]) order by payment_id for update`;
+  return rows.map(invoiceOf);
+}
 
 /** Stores what shops know now. */
 export async function writeTold(tx: Tx, rows: readonly { paymentId: string; told: unknown; sequence: bigint }[]): Promise<void> {
@@ -109,7 +123,8 @@ export async function writeTold(tx: Tx, rows: readonly { paymentId: string; told
 export async function eraseInvoices(tx: Tx, paymentIds: readonly string[]): Promise<void> {
   if (paymentIds.length === 0) return;
   await tx`
-    update shop_invoices set checkout = checkout - 'redirectUrl',
-      metadata = case when order_id is null then '{}'::json else json_build_object('orderId', order_id) end
+    update shop_invoices set checkout = checkout - 'redirectUrl' - 'charge',
+      metadata = case when order_id is null then '{}'::json
+        else json_build_object(case dialect when 'commerce' then 'order_id' else 'orderId' end, order_id) end
     where payment_id = any(${paymentIds as string[]}::text[])`;
 }

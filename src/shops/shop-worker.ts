@@ -8,9 +8,11 @@ import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type OnChain, readOnChain } from '../payments/queries.ts';
 import { ERASE_WORK, SHOP_NOTE, SHOP_WORK } from '../payments/shop-queue.ts';
-import { recordShopEvents } from '../webhooks/events.ts';
+import { recordShopEvents, type ShopEvent } from '../webhooks/events.ts';
+import { chargeNews, currentCharge } from './commerce/charge-news.ts';
 import { currentNews, greenfieldNews } from './greenfield/greenfield-news.ts';
 import { eraseInvoices, lockTold, type News, type ToldInvoice, writeTold } from './shop-invoices.ts';
+import type { ShopDialect } from './shop-keys.ts';
 
 const POLL_MS = 1_000;
 const BATCH = 100;
@@ -114,20 +116,19 @@ export async function sendCurrentState(
   const [payment] = invoice ? await readOnChain(ctx, tx, [paymentId]) : [];
   if (!invoice || !payment || payment.view.merchantId !== merchantId || payment.view.facts.mode !== mode) return 0;
   const { events, told } = newsOf(ctx, payment, invoice);
-  const sent = events.length > 0 ? events : invoice.dialect === 'greenfield' ? [currentNews(ctx, payment, invoice)] : [];
+  const sent = events.length > 0 ? events : [NEWS[invoice.dialect].current(ctx, payment, invoice)];
   await recordShopEvents(tx, sent);
   await writeTold(tx, [{ paymentId, told, sequence: invoice.toldSequence + BigInt(sent.length) }]);
   return sent.length;
 }
 
-function newsOf(ctx: Context, payment: OnChain, invoice: ToldInvoice): News {
-  switch (invoice.dialect) {
-    case 'greenfield':
-      return greenfieldNews(ctx, payment, invoice);
-    case 'commerce':
-      return { events: [], told: invoice.told };
-  }
-}
+type Teller<Told> = (ctx: Context, payment: OnChain, invoice: ToldInvoice) => Told;
+/** What each protocol reports: the news since the last time, or the current state. */
+const NEWS: Readonly<Record<ShopDialect, { since: Teller<News>; current: Teller<ShopEvent> }>> = {
+  greenfield: { since: greenfieldNews, current: currentNews },
+  commerce: { since: chargeNews, current: currentCharge },
+};
+const newsOf: Teller<News> = (ctx, payment, invoice) => NEWS[invoice.dialect].since(ctx, payment, invoice);
 
 /** Erases what shops sent about the customers of payments whose data was erased. Returns how many there were. */
 const eraseDue = ({ db }: Context): Promise<number> =>

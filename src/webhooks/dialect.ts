@@ -18,8 +18,22 @@ export function greenfieldBody(event: Uint8Array, { deliveryId, endpointId, atte
   return Buffer.concat([Buffer.from(`${JSON.stringify(attempt).slice(0, -1)},`), Buffer.from(event).subarray(1)]);
 }
 
+/** The bytes of an attempt in Coinbase Commerce's form: an event in an envelope that counts the attempts. */
+export function commerceBody(event: Uint8Array, { deliveryId, attempts }: Sent, now: Date): Buffer {
+  const attempt = { id: deliveryId, attempt_number: attempts + 1, scheduled_for: now.toISOString() };
+  return Buffer.concat([Buffer.from(`${JSON.stringify(attempt).slice(0, -1)},"event":`), Buffer.from(event), Buffer.from('}')]);
+}
+
+const hmacHex = (secret: string, body: Uint8Array): string => createHmac('sha256', secret).update(body).digest('hex');
+
+/** Headers of an attempt in Coinbase Commerce's form. */
+export const commerceHeaders = ({ secret, body }: { secret: string; body: Uint8Array }): Record<string, string> => ({
+  'content-type': 'application/json',
+  'x-cc-webhook-signature': hmacHex(secret, body),
+});
+
 /** Headers of an attempt in BTCPay's form. The key is the secret as text. */
 export const greenfieldHeaders = ({ secret, body }: { secret: string; body: Uint8Array }): Record<string, string> => ({
   'content-type': 'application/json; charset=utf-8',
-  'btcpay-sig': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+  'btcpay-sig': `sha256=${hmacHex(secret, body)}`,
 });

@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { idOfNumber } from '../core/id.ts';
 import { OutgoingError } from '../outgoing.ts';
-import { ATTEMPT_MS, greenfieldBody, greenfieldHeaders } from './dialect.ts';
+import { ATTEMPT_MS, commerceBody, commerceHeaders, greenfieldBody, greenfieldHeaders } from './dialect.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
 import type { Due, Outcome } from './queue.ts';
 import { signDelivery } from './sign.ts';
@@ -59,6 +59,10 @@ function form(ctx: Context, due: Due, { body, secret, previousSecret }: Secrets 
   if (due.dialect === 'greenfield') {
     const sent = greenfieldBody(body, { ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) });
     return { body: sent, headers: greenfieldHeaders({ secret, body: sent }) };
+  }
+  if (due.dialect === 'commerce') {
+    const sent = commerceBody(body, { ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) }, ctx.clock.now());
+    return { body: sent, headers: commerceHeaders({ secret, body: sent }) };
   }
   const timestampSeconds = Math.floor(ctx.clock.now().getTime() / 1000);
   return { body, headers: signDelivery({ secret, previousSecret, id: due.eventId, timestampSeconds, body }) };

@@ -1,7 +1,10 @@
 /** Replays what the plugins of shops send, from recordings, and checks what they read. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import type { TestContext } from 'node:test';
 
 export type FlowCall = {
   kind: 'call';
@@ -64,3 +67,32 @@ export const shopClient =
     } catch {}
     return { status: reply.status, text, json, headers: reply.headers };
   };
+
+export type Hit = { signature: string; text: string; event: any };
+export type Hook = { url: string; hits: Hit[]; answer(next: (hit: Hit) => number): void };
+/** Receives the webhooks of a shop, with their signature from that header. Keeps those that it answers with success. */
+export async function startHook(t: TestContext, header: string): Promise<Hook> {
+  let answer: (hit: Hit) => number = () => 200;
+  const hits: Hit[] = [];
+  const server = createServer(async (request, reply) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const text = Buffer.concat(parts).toString();
+    const hit = { signature: String(request.headers[header]), text, event: JSON.parse(text) };
+    const status = answer(hit);
+    if (status < 300) hits.push(hit);
+    reply.writeHead(status).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/wc-api/btcpaygf_default/`,
+    hits,
+    answer: (next) => {
+      answer = next;
+    },
+  };
+}

@@ -1,8 +1,6 @@
 /** What shops receive about their invoices: the recorded events, signed, in order, and never an older one after a newer one was taken. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -11,41 +9,23 @@ import { connectShop } from '../../src/shops/shop-keys.ts';
 import { sendCurrentState } from '../../src/shops/shop-worker.ts';
 import { greenfieldHeaders } from '../../src/webhooks/dialect.ts';
 import { type Client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { checkReads, type FlowCall, type FlowWebhook, readFlow, readShopFile, type ShopClient, shopClient } from '../kit/shop-flows.ts';
+import {
+  checkReads,
+  type FlowCall,
+  type FlowWebhook,
+  type Hook,
+  readFlow,
+  readShopFile,
+  type ShopClient,
+  shopClient,
+  startHook,
+} from '../kit/shop-flows.ts';
 
 let app: TestApp;
 before(async () => {
   app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
 });
 after(() => app?.stop());
-
-type Hit = { signature: string; text: string; event: any };
-type Hook = { url: string; hits: Hit[]; answer(next: (hit: Hit) => number): void };
-async function startHook(t: TestContext): Promise<Hook> {
-  let answer: (hit: Hit) => number = () => 200;
-  const hits: Hit[] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const text = Buffer.concat(parts).toString();
-    const hit = { signature: String(request.headers['btcpay-sig']), text, event: JSON.parse(text) };
-    const status = answer(hit);
-    if (status < 300) hits.push(hit);
-    reply.writeHead(status).end();
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/wc-api/btcpaygf_default/`,
-    hits,
-    answer: (next) => {
-      answer = next;
-    },
-  };
-}
 
 type Shop = { merchantId: string; call: ShopClient; store: string; api: Client; hook: Hook; webhook: string; secret: string };
 async function openShop(t: TestContext, authorizedEvents: object = { everything: true }): Promise<Shop> {
@@ -55,7 +35,7 @@ async function openShop(t: TestContext, authorizedEvents: object = { everything:
   const shop = { merchantId, mode: 'test' as const, platform: 'woocommerce' as const, name: 'WooCommerce', permissions };
   const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
   const call = shopClient(`${app.url}/btcpay`, apiKey);
-  const hook = await startHook(t);
+  const hook = await startHook(t, 'btcpay-sig');
   const { json } = await call('POST', `/api/v1/stores/${storeId}/webhooks`, { url: hook.url, authorizedEvents, enabled: true });
   return { merchantId, call, store: storeId, api: app.as(keys.testSecret), hook, webhook: json.id, secret: json.secret };
 }
@@ -256,7 +236,7 @@ test('an older delivery that became due after a later one was taken is ended, no
 
 test('events of shops are no events of the API, and other endpoints do not receive them', async (t) => {
   const shop = await openShop(t);
-  const own = await startHook(t);
+  const own = await startHook(t, 'btcpay-sig');
   await shop.api.post('/v1/webhook_endpoints', { url: own.url });
   const id = await order(shop);
   await play(shop, id, 'success');

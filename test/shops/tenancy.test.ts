@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import type { Mode } from '../../src/core/coin.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { connectCommerce } from '../../src/shops/commerce/connect-commerce.ts';
 import { GREENFIELD_ROUTES, type GreenfieldRoute } from '../../src/shops/greenfield/greenfield-routes.ts';
 import { PERMISSIONS } from '../../src/shops/permissions.ts';
 import { connectShop } from '../../src/shops/shop-keys.ts';
@@ -19,10 +20,8 @@ let other: Store;
 before(async () => {
   app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
   const { ctx } = app.app;
-  const [mine, theirs] = [
-    await createMerchant(ctx, { name: 'Mine', plan: 'enterprise' }),
-    await createMerchant(ctx, { name: 'Theirs', plan: 'enterprise' }),
-  ];
+  const mine = await createMerchant(ctx, { name: 'Mine', plan: 'enterprise' });
+  const theirs = await createMerchant(ctx, { name: 'Theirs', plan: 'enterprise' });
   one = await openStore(mine, 'test');
   same = await openStore(mine, 'live');
   other = await openStore(theirs, 'test');
@@ -102,6 +101,26 @@ test('no other key opens a route of the store', async () => {
   // Neither does the key of the store as another kind of token.
   const bearer = await fetch(`${app.url}/btcpay/api/v1/stores`, { headers: { authorization: `Bearer ${one.key}` } });
   assert.equal(bearer.status, 401);
+});
+
+const chargeKey = async ({ merchantId }: NewMerchant, mode: Mode): Promise<string> =>
+  (await connectCommerce(app.app.ctx, { merchantId, mode, name: 'Shop', webhookUrl: null })).apiKey;
+const commerce = (key: string): ShopClient => {
+  const call = shopClient(`${app.url}/commerce`, null);
+  return (method, path, body) => call(method, path, method === 'GET' ? undefined : body, { 'x-cc-api-key': key });
+};
+
+test('the key of charges reaches its own charges only', async () => {
+  const key = await chargeKey(one.merchant, 'test');
+  const price = { pricing_type: 'fixed_price', local_price: { amount: '1', currency: 'USD' } };
+  const made = await commerce(key)('POST', '/charges', price);
+  assert.equal(made.status, 201, made.text);
+  const own = `/charges/${made.json.data.id}`;
+  assert.equal((await commerce(key)('GET', own)).status, 200);
+  for (const foreign of [await chargeKey(one.merchant, 'live'), await chargeKey(other.merchant, 'test')])
+    assert.equal((await commerce(foreign)('GET', own)).status, 404);
+  assert.equal((await commerce(key)('GET', `/charges/${one.invoice}`)).status, 404, 'an invoice of another protocol');
+  assert.equal((await one.call('GET', `/invoices/${made.json.data.id}`)).status, 404, 'and the other way around');
 });
 
 test('the key of a shop opens no route of the API and none of the dashboard', async () => {

@@ -1,7 +1,6 @@
 /** Errors in the form of the protocol: 422 is a list of faults, everything else an object. */
 import type { Problem } from '../../core/problem.ts';
-
-export type Fault = { path: string; message: string };
+import type { Fault } from '../shop-order.ts';
 
 /** A reply other than 200. */
 export class GreenfieldError extends Error {

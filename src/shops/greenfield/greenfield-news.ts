@@ -5,9 +5,11 @@ import type { Transfer } from '../../core/payment.ts';
 import { asBoolean, asObject, asTexts, oneOf } from '../../core/stored-json.ts';
 import type { OnChain } from '../../payments/queries.ts';
 import type { ShopEvent } from '../../webhooks/events.ts';
+import { methodOf } from '../payment-methods.ts';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
-import { hasArrived, paymentOf, seconds } from './invoice-body.ts';
+import { hasArrived } from '../shop-money.ts';
+import { paymentOf, seconds } from './invoice-body.ts';
 import {
   type Arrived,
   eventsSince,
@@ -17,7 +19,6 @@ import {
   invoiceState,
   type Told,
 } from './invoice-states.ts';
-import { methodOf } from './payment-methods.ts';
 
 /** How many transfers are remembered, which is more than a payment shows. */
 const MOST_REFS = 200;

@@ -2,54 +2,33 @@
 import type { Context } from '../../context.ts';
 import { CHAIN, COIN, type Coin } from '../../core/coin.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
-import type { ParsedBody } from '../../http/json.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { cancelPayment, resolvePayment } from '../../payments/payments.ts';
 import { getPaymentOnChain, readOnChain } from '../../payments/queries.ts';
-import type { IdempotencyClaim } from '../../payments/view.ts';
+import { methodOf, offeredCoins } from '../payment-methods.ts';
 import { PERMISSIONS, type Permission } from '../permissions.ts';
+import { JsonText, type ShopCall, type ShopRoute } from '../serve-shop.ts';
 import { getInvoice, listInvoices } from '../shop-invoices.ts';
-import { type ShopKey, storeIdOf } from '../shop-keys.ts';
+import { storeIdOf } from '../shop-keys.ts';
 import { createInvoice } from './create-invoice.ts';
 import { invalid } from './greenfield-error.ts';
 import { createWebhook, deleteWebhook, getWebhook, listWebhooks, updateWebhook } from './greenfield-webhooks.ts';
 import { hasMoney, invoiceJson, paymentMethods, possibleMarks } from './invoice-body.ts';
-import { methodOf, offeredCoins } from './payment-methods.ts';
 import { createPullPayment } from './pull-payments.ts';
 
-export type GreenfieldCall = {
-  ctx: Context;
-  shop: ShopKey;
-  /** The key, which `api-keys/current` shows. */
-  key: string;
-  params: Readonly<Record<string, string>>;
-  query: URLSearchParams;
-  body: ParsedBody;
-  idempotency: IdempotencyClaim | null;
-};
-/** JSON text that is ready to be sent. */
-export class JsonText {
-  readonly text: string;
-  constructor(text: string) {
-    this.text = text;
-  }
-}
-export type GreenfieldRoute = {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  path: string;
+export type GreenfieldRoute = ShopRoute & {
   /** Null for every key that is still connected. */
   needs: Permission | null;
-  handle(call: GreenfieldCall): Promise<object | null>;
 };
 
 /** The version of the original that this answers like. Plugins compare it. */
 const VERSION = '2.4.1';
 const { viewInvoices, createInvoice: create, modifyInvoices, viewStore, webhooks, refunds } = PERMISSIONS;
 
-const ownerOf = ({ shop: { merchantId, mode } }: GreenfieldCall) => ({ merchantId, mode });
-const targetOf = (call: GreenfieldCall) => ({ ...ownerOf(call), dialect: 'greenfield' as const, paymentId: call.params.invoice! });
+const ownerOf = ({ shop: { merchantId, mode } }: ShopCall) => ({ merchantId, mode });
+const targetOf = (call: ShopCall) => ({ ...ownerOf(call), dialect: 'greenfield' as const, paymentId: call.params.invoice! });
 
-async function serverInfo({ ctx, shop }: GreenfieldCall): Promise<object> {
+async function serverInfo({ ctx, shop }: ShopCall): Promise<object> {
   const coins = await offeredCoins(ctx, shop);
   return {
     version: VERSION,
@@ -69,16 +48,16 @@ const syncOf = (ctx: Context, coin: Coin) => ({
   nodeInformation: { headers: 0, blocks: 0, verificationProgress: 1 },
 });
 
-async function storeOf({ ctx, shop }: GreenfieldCall): Promise<object> {
+async function storeOf({ ctx, shop }: ShopCall): Promise<object> {
   const { name, settings } = await getMerchant(ctx, shop);
   return { id: storeIdOf(shop), name, website: settings.website, defaultCurrency: settings.displayCurrency };
 }
 
-async function methodsOf({ ctx, shop }: GreenfieldCall): Promise<object> {
+async function methodsOf({ ctx, shop }: ShopCall): Promise<object> {
   return (await offeredCoins(ctx, shop)).map((coin) => ({ enabled: true, paymentMethodId: methodOf(coin), config: null }));
 }
 
-async function readInvoice(call: GreenfieldCall): Promise<JsonText> {
+async function readInvoice(call: ShopCall): Promise<JsonText> {
   const invoice = await getInvoice(call.ctx, targetOf(call));
   return new JsonText(invoiceJson(call.ctx, await getPaymentOnChain(call.ctx, targetOf(call)), invoice));
 }
@@ -88,7 +67,7 @@ const MOST_LISTED = 100;
 const MOST_SKIPPED = 100_000;
 const MOST_ORDERS = 50;
 
-async function readInvoices(call: GreenfieldCall): Promise<JsonText> {
+async function readInvoices(call: ShopCall): Promise<JsonText> {
   const { ctx, query } = call;
   const whole = (name: string, fallback: number, most: number): number => {
     const text = query.get(name) ?? '';
@@ -109,19 +88,19 @@ async function readInvoices(call: GreenfieldCall): Promise<JsonText> {
   return new JsonText(`[${wanted.join(',')}]`);
 }
 
-async function readMethods(call: GreenfieldCall): Promise<object> {
+async function readMethods(call: ShopCall): Promise<object> {
   await getInvoice(call.ctx, targetOf(call));
   return paymentMethods(call.ctx, await getPaymentOnChain(call.ctx, targetOf(call)));
 }
 
-async function postInvoice(call: GreenfieldCall): Promise<JsonText> {
+async function postInvoice(call: ShopCall): Promise<JsonText> {
   const { ctx, shop, body, idempotency } = call;
   const invoice = await createInvoice(ctx, shop, { body, idempotency });
   return readInvoice({ ...call, params: { ...call.params, invoice } });
 }
 
 /** Marks an invoice: `Invalid` cancels or rejects, `Settled` accepts what arrived. Nothing is settled without money. */
-async function markInvoice(call: GreenfieldCall): Promise<JsonText> {
+async function markInvoice(call: ShopCall): Promise<JsonText> {
   const { ctx, body } = call;
   const status = asText(asObject(body.value).status);
   if (status !== 'Settled' && status !== 'Invalid') throw invalid({ path: 'Status', message: 'The status must be Settled or Invalid.' });

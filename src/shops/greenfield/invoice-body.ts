@@ -4,34 +4,22 @@ import type { Context } from '../../context.ts';
 import { DAY_MS } from '../../core/clock.ts';
 import { COIN, type Coin } from '../../core/coin.ts';
 import { tierOf } from '../../core/confirmation.ts';
-import { type Fiat, fiatDecimals, formatFiat, isFiat, usdCentsToFiat } from '../../core/fiat.ts';
+import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { E8, e8ToCents, formatDecimal, formatUnits } from '../../core/money.ts';
-import type { Transfer, TransferRole } from '../../core/payment.ts';
+import type { Transfer } from '../../core/payment.ts';
 import type { OnChain } from '../../payments/queries.ts';
 import type { PaymentView } from '../../payments/view.ts';
+import { methodOf } from '../payment-methods.ts';
 import type { ShopInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
+import { hasArrived, moneyOf } from '../shop-money.ts';
 import { invoiceState } from './invoice-states.ts';
-import { methodOf } from './payment-methods.ts';
 
 /** Where the protocol is served. Plugins are given this address, and their scripts take theirs from it. */
 export const GREENFIELD_PATH = '/btcpay';
 export const greenfieldUrl = ({ settings }: Context): string => settings.publicUrl + GREENFIELD_PATH;
 
 export const seconds = (at: Date): number => Math.floor(at.getTime() / 1000);
-
-/** The currency of an invoice, and what a dollar costs in it. A fixed amount of a coin is in that coin. */
-const moneyOf = ({ request: { fiat }, facts }: PaymentView): { currency: string; amount: string; ofCents(cents: bigint): string } => {
-  if (facts.fixed) {
-    const { coin, units } = facts.fixed;
-    const ofCents = (cents: bigint) => formatUnits(coin, facts.targetUsdCents === 0n ? 0n : (units * cents) / facts.targetUsdCents);
-    return { currency: COIN[coin].asset, amount: formatUnits(coin, units), ofCents };
-  }
-  const currency: Fiat = fiat && isFiat(fiat.currency) ? fiat.currency : 'USD';
-  const rateE8 = fiat?.rateE8 ?? E8;
-  const ofCents = (cents: bigint) => formatFiat(currency, usdCentsToFiat(currency, cents, rateE8));
-  return { currency, amount: fiat?.amount ?? formatDecimal(facts.targetUsdCents, 2), ofCents };
-};
 
 /** The policy that waits for as many confirmations as the payment does, in the coin whose confirmations are lowest. */
 function speedPolicy({ facts }: PaymentView, coins: readonly Coin[]): string {
@@ -111,9 +99,6 @@ export const paymentOf = (t: Transfer, isSettled: boolean) => ({
   status: isSettled ? 'Settled' : 'Processing',
   destination: t.address,
 });
-
-/** Whether a transfer is there and large enough to matter, whether it counts or not. */
-export const hasArrived = ({ role }: { role: TransferRole }): boolean => role !== 'small' && role !== 'contested' && role !== 'gone';
 
 /** One element for each coin that the payer chose; once money arrived, only for the coins it arrived in: plugins refuse a mixture. */
 export function paymentMethods(ctx: Context, { view, standings }: OnChain) {

@@ -6,6 +6,7 @@ import { history, live, terms } from '../../../test/kit/payment-world.ts';
 import { readShopFile } from '../../../test/kit/shop-flows.ts';
 import type { Decision, Exception, PaymentStatus } from '../../core/payment.ts';
 import { rolesOf } from '../../core/settle.ts';
+import type { Standing } from '../standing.ts';
 import {
   type Arrived,
   eventsSince,
@@ -14,7 +15,6 @@ import {
   type InvoiceStatus,
   invoiceState,
   NOTHING_TOLD,
-  type Standing,
   type Told,
 } from './invoice-states.ts';
 

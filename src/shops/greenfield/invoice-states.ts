@@ -3,22 +3,13 @@
  * knows to how the payment is now. Pure. `PaidLate` is never sent, because plugins ship goods on it.
  */
 import type { Coin } from '../../core/coin.ts';
-import { type Decision, type Exception, hasWrongCoin, type PaymentStatus } from '../../core/payment.ts';
+import { type Exception, hasWrongCoin } from '../../core/payment.ts';
+import { decided, type Standing } from '../standing.ts';
 
 export const INVOICE_STATUSES = ['New', 'Processing', 'Settled', 'Expired', 'Invalid'] as const;
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number];
 export type AdditionalStatus = 'None' | 'PaidPartial' | 'PaidOver' | 'Marked';
 export type InvoiceState = { status: InvoiceStatus; additionalStatus: AdditionalStatus };
-
-/** What the state of an invoice follows from, as the payment is stored. */
-export type Standing = {
-  status: PaymentStatus;
-  exceptions: readonly Exception[];
-  decisions: readonly Pick<Decision, 'kind'>[];
-};
-
-/** The merchant's last decision about money that had arrived. */
-const decided = ({ decisions }: Standing): Decision['kind'] | null => decisions.findLast(({ kind }) => kind !== 'cancel')?.kind ?? null;
 
 export function invoiceState(payment: Standing): InvoiceState {
   const has = (exception: Exception): boolean => payment.exceptions.includes(exception);

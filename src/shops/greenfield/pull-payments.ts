@@ -4,11 +4,11 @@ import { isFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
 import type { ParsedBody } from '../../http/json.ts';
+import { coinOfMethod } from '../payment-methods.ts';
 import type { ShopKey } from '../shop-keys.ts';
 import { askRefund } from '../shop-refunds.ts';
 import { invalid } from './greenfield-error.ts';
 import { greenfieldUrl, seconds } from './invoice-body.ts';
-import { coinOfMethod } from './payment-methods.ts';
 
 const LONGEST_NAME = 50;
 

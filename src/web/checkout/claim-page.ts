@@ -5,7 +5,7 @@ import { type Coin, coinText, isCoin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { GREENFIELD_PATH } from '../../shops/greenfield/invoice-body.ts';
-import { offeredCoins } from '../../shops/greenfield/payment-methods.ts';
+import { offeredCoins } from '../../shops/payment-methods.ts';
 import { claimRefund, getRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { type Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';

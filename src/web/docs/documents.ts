@@ -37,6 +37,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/shops/whmcs',
       'guides/shops/medusa',
       'guides/shops/shopify',
+      'guides/shops/coinbase-commerce',
     ],
   },
   {

@@ -1,7 +1,7 @@
 /** Names of coins in the protocol: `BTC-CHAIN` for the coin of a chain, `USDC-ETHEREUM` for a token on one. */
-import type { Context } from '../../context.ts';
-import { COIN, COINS, type Coin, chainOf, isToken, type Mode } from '../../core/coin.ts';
-import { getMerchant, isOffered } from '../../merchants/merchants.ts';
+import type { Context } from '../context.ts';
+import { COIN, COINS, type Coin, chainOf, isToken, type Mode } from '../core/coin.ts';
+import { getMerchant, isOffered } from '../merchants/merchants.ts';
 
 export const methodOf = (coin: Coin): string => `${COIN[coin].asset}-${isToken(coin) ? chainOf(coin).chain.toUpperCase() : 'CHAIN'}`;
 

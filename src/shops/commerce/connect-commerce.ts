@@ -1,0 +1,30 @@
+/** Connects a shop that was made for Coinbase Commerce: its key, and the webhook that its settings cannot create. */
+import type { Context } from '../../context.ts';
+import type { Mode } from '../../core/coin.ts';
+import { base62 } from '../../core/id.ts';
+import { EVERYTHING } from '../../webhooks/dialect.ts';
+import { planEndpoint } from '../../webhooks/endpoints.ts';
+import { connectShop } from '../shop-keys.ts';
+
+/** Where the protocol is served. */
+export const COMMERCE_PATH = '/commerce';
+export const commerceUrl = ({ settings }: Context): string => settings.publicUrl + COMMERCE_PATH;
+/** What the operator's commands call such a shop. */
+export const COMMERCE_PLATFORM = 'coinbase-commerce';
+
+export type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUrl: string | null };
+export type CommerceShop = { apiKey: string; storeId: string; webhookSecret: string | null };
+
+/** The key opens charges and nothing else. Errors: those of `connectShop` and `planEndpoint`. */
+export async function connectCommerce(ctx: Context, { webhookUrl, ...shop }: NewCommerceShop): Promise<CommerceShop> {
+  const { merchantId, mode, name } = shop;
+  const endpoint = { merchantId, mode, dialect: 'commerce' as const, events: [EVERYTHING], description: name };
+  const secret = base62(32, ctx.random);
+  const by = { name: 'The operator', userId: null };
+  const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by });
+  return ctx.db.begin(async (tx) => {
+    const { apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
+    await addWebhook?.(tx);
+    return { apiKey, storeId, webhookSecret: addWebhook && secret };
+  });
+}

@@ -1,0 +1,99 @@
+/** What the protocols of shops have in common over HTTP: the gate, and how a call is answered. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../context.ts';
+import { Problem } from '../core/problem.ts';
+import type { ReadClient } from '../http/client.ts';
+import { readClaimOf } from '../http/gate.ts';
+import { EMPTY_BODY, type ParsedBody, parseJson } from '../http/json.ts';
+import type { Limits } from '../http/limits.ts';
+import type { IdempotencyClaim } from '../payments/view.ts';
+import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
+
+export type ShopDoors = { client: ReadClient; limits: Limits };
+const ANONYMOUS_PER_MINUTE = 300;
+
+export type ShopCall = {
+  ctx: Context;
+  shop: ShopKey;
+  /** The key, which `api-keys/current` of BTCPay's protocol shows. */
+  key: string;
+  params: Readonly<Record<string, string>>;
+  query: URLSearchParams;
+  body: ParsedBody;
+  idempotency: IdempotencyClaim | null;
+};
+/** JSON text that is ready to be sent. */
+export class JsonText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+export type ShopRoute = {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  path: string;
+  handle(call: ShopCall): Promise<object | null>;
+};
+
+export const sendJson = (reply: FastifyReply, status: number, body: string): FastifyReply =>
+  reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8').send(body);
+
+type Entered = { shop: ShopKey; key: string };
+export type Enter<Route> = (request: FastifyRequest, route: Route) => Promise<Entered>;
+
+/** How a protocol sends its key, and what it answers to one that is missing or wrong. */
+type GateForm = { dialect: ShopDialect; keyOf(request: FastifyRequest): string | undefined; refused(): Error };
+
+/** HTTPS, key and rate limit. */
+export function openShopGate(ctx: Context, { client, limits }: ShopDoors, { dialect, keyOf, refused }: GateForm) {
+  const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
+  const consume = async (bucket: string, points: number) => {
+    if (points === 0) return;
+    const { allowed, resetMs } = await limits.consume(bucket, points);
+    const wait = Math.max(1, Math.ceil(resetMs / 1000));
+    if (!allowed) throw new Problem('rate_limit_exceeded', { seconds: wait }, { retryAfterSeconds: wait });
+  };
+  return async (request: FastifyRequest): Promise<Entered> => {
+    const { network, secure } = client(request);
+    if (httpsOnly && !secure) {
+      await consume(`ip ${network}`, ANONYMOUS_PER_MINUTE);
+      throw new Problem('https_required');
+    }
+    const key = keyOf(request);
+    const shop = key === undefined ? null : await findShopKey(ctx, { text: key, dialect });
+    if (key === undefined || shop === null) {
+      await consume(`ip ${network}`, ANONYMOUS_PER_MINUTE);
+      throw refused();
+    }
+    await consume(`shop ${shop.merchantId} ${shop.mode}`, ctx.settings.plans[shop.plan].perMinute);
+    return { shop, key };
+  };
+}
+
+/** Serves a route; `status` is that of success. */
+export function registerShopRoute<Route extends ShopRoute>(
+  scope: FastifyInstance,
+  ctx: Context,
+  { enter, route, status }: { enter: Enter<Route>; route: Route; status: number },
+): void {
+  const entered = new WeakMap<FastifyRequest, Entered>();
+  scope.route({
+    method: route.method,
+    url: route.path,
+    exposeHeadRoute: false,
+    // Before the body is read: a caller without permission learns nothing else.
+    onRequest: async (request) => void entered.set(request, await enter(request, route)),
+    handler: async (request, reply) => {
+      const { shop, key } = entered.get(request)!;
+      const body = typeof request.body === 'string' && request.body !== '' ? parseJson(request.body) : EMPTY_BODY;
+      const scopeOf = [shop.id, `${route.method} ${route.path}`];
+      const answer = await route.handle({
+        ...{ ctx, shop, key, body },
+        params: request.params as Record<string, string>,
+        query: new URLSearchParams(request.url.split('?')[1] ?? ''),
+        idempotency: route.method === 'POST' ? readClaimOf(request, scopeOf, body) : null,
+      });
+      return sendJson(reply, status, answer instanceof JsonText ? answer.text : JSON.stringify(answer));
+    },
+  });
+}

@@ -1,0 +1,167 @@
+/** What the plugin of a shop says about an order, read with all faults at once, and the payment that is created for it. */
+import type { Context } from '../context.ts';
+import { COIN, type Coin } from '../core/coin.ts';
+import { type Fiat, fiatDecimals, isFiat } from '../core/fiat.ts';
+import { e8ToCents, MAX_USD_CENTS, parseDecimal, worthUsdE8 } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
+import { asObject, asText } from '../core/stored-json.ts';
+import { exactJson, type Json, type ParsedBody } from '../http/json.ts';
+import { createPayment, type PaymentDraft } from '../payments/payments.ts';
+import { priceAt } from '../payments/price.ts';
+import type { IdempotencyClaim } from '../payments/view.ts';
+import { listEndpoints } from '../webhooks/endpoints.ts';
+import { coinOfMethod } from './payment-methods.ts';
+import { addInvoice, type ShopInvoice } from './shop-invoices.ts';
+import type { ShopDialect, ShopKey } from './shop-keys.ts';
+
+/** What is wrong with a field. */
+export type Fault = { path: string; message: string };
+
+/** Bytes of metadata that are kept, and characters of an address to return to. */
+const MOST_METADATA = 16_384;
+const LONGEST_URL = 2_000;
+/** What plugins send at most; the rest is rounded to the decimals of the currency. */
+const AMOUNT_DECIMALS = 8;
+/** Of an order number that the dashboard shows and searches. */
+const LONGEST_INVOICE_ID = 100;
+
+export type Order = {
+  dialect: ShopDialect;
+  price: Price;
+  invoice: ShopInvoice;
+  /** Where the payer returns to, with its placeholders filled. */
+  returnUrl: string | null;
+  description: string | null;
+  expiresInSeconds: number | null;
+  idempotency: IdempotencyClaim | null;
+};
+
+/** Creates the payment of an order. Returns its ID, which is another one if the request is a repetition. Errors: those of `createPayment`. */
+export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Promise<string> {
+  const { dialect, price, invoice, returnUrl, description, expiresInSeconds, idempotency } = order;
+  const { orderId, checkout } = invoice;
+  const draft: PaymentDraft = {
+    id: invoice.paymentId,
+    amountUsdCents: price.amountUsdCents,
+    fixed: price.fixed,
+    coin: price.fixed?.coin ?? null,
+    request: {
+      returnUrl,
+      description: description === null || description === '' ? null : description.slice(0, 1_000),
+      items: null,
+      taxMinor: null,
+      fiat: price.fiat,
+      locale: checkout.language,
+      asset: null,
+      shop: {
+        coins: checkout.coins,
+        autoReturn: checkout.redirectAutomatically,
+        origins: await originsOf(ctx, shop, dialect, checkout.redirectUrl),
+      },
+    },
+    invoiceId: orderId !== null && orderId.length <= LONGEST_INVOICE_ID ? orderId : null,
+    metadata: {},
+    expiresInSeconds,
+    scenario: null,
+  };
+  const { merchantId, mode, id: shopId } = shop;
+  const made = await createPayment(ctx, {
+    ...{ merchantId, mode, createdWith: 'secret', draft, idempotency },
+    also: (tx) => addInvoice(tx, { merchantId, mode, dialect, shopId, invoice }),
+    render: (view) => ({ status: 200, body: Buffer.from(view.facts.id) }),
+  });
+  return Buffer.from(made.body).toString();
+}
+
+export type Price = Pick<PaymentDraft, 'amountUsdCents' | 'fixed'> & { fiat: PaymentDraft['request']['fiat'] };
+/** A price as it was sent; `written`: the source text of an amount that is a number. */
+type GivenPrice = { amount: unknown; written: string | undefined; currency: unknown; faults: Fault[] };
+
+/** The price, or null with the faults. */
+export function readPrice(ctx: Context, shop: ShopKey, { amount, written, currency: asked, faults }: GivenPrice): Price | null {
+  const currency = (asText(asked) ?? '').toUpperCase();
+  const coin = isFiat(currency) ? null : coinOfMethod(currency);
+  if (!isFiat(currency) && coin === null) faults.push({ path: 'Currency', message: 'Invalid currency' });
+  // Text, or a number as it was written.
+  const text = typeof amount === 'number' ? written! : (asText(amount)?.trim() ?? '');
+  const parsed = parseDecimal(text, AMOUNT_DECIMALS);
+  if (parsed === null || parsed === 0n) {
+    const isOpen = amount === null || amount === undefined;
+    const message = isOpen
+      ? 'Set the amount: orders without one are not supported.'
+      : 'The amount must be above zero, with at most 8 decimals.';
+    faults.push({ path: 'Amount', message });
+    return null;
+  }
+  if (coin !== null) return fixedPrice(ctx, shop, { coin, text, faults });
+  return isFiat(currency) ? fiatPrice(ctx, shop, { currency, parsed, faults }) : null;
+}
+
+/** Rounds half up to the smallest unit of the currency. */
+function fiatPrice(
+  ctx: Context,
+  { mode }: ShopKey,
+  { currency, parsed, faults }: { currency: Fiat; parsed: bigint; faults: Fault[] },
+): Price | null {
+  const step = 10n ** BigInt(AMOUNT_DECIMALS - fiatDecimals(currency));
+  const minor = (parsed + step / 2n) / step;
+  if (minor === 0n) {
+    faults.push({ path: 'Amount', message: 'The amount is less than the smallest unit of the currency.' });
+    return null;
+  }
+  const price = priceAt(ctx, { mode, currency, minor, params: { amount: 'Amount', currency: 'Currency' } });
+  return { ...price, fixed: null };
+}
+
+/** A price in a coin: that amount of it, whatever it is worth. */
+function fixedPrice(ctx: Context, { mode }: ShopKey, { coin, text, faults }: { coin: Coin; text: string; faults: Fault[] }): Price | null {
+  const { asset, decimals, dustUnits } = COIN[coin];
+  const units = parseDecimal(text, decimals);
+  if (units === null || units < dustUnits) {
+    faults.push({ path: 'Amount', message: `The amount is too small or too exact for ${asset}.` });
+    return null;
+  }
+  const quotable = mode === 'test' ? { price: ctx.prices.forTest(asset) } : ctx.prices.quotable(asset);
+  if (!('price' in quotable)) throw new Problem('price_unavailable', { coin: asset, reason: quotable.reason }, { retryAfterSeconds: 30 });
+  const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'Amount' });
+  return { amountUsdCents: cents > 0n ? cents : 1n, fixed: { coin, units }, fiat: null };
+}
+
+/** The metadata, as it was sent. */
+export function readMetadata(body: ParsedBody, given: unknown, faults: Fault[]): { value: unknown; text: string } {
+  if (given === undefined || given === null) return { value: {}, text: '{}' };
+  if (typeof given !== 'object' || Array.isArray(given)) {
+    faults.push({ path: 'Metadata', message: 'The metadata must be an object.' });
+    return { value: {}, text: '{}' };
+  }
+  const text = exactJson(body, given as Json, 'metadata');
+  if (Buffer.byteLength(text) > MOST_METADATA) faults.push({ path: 'Metadata', message: 'The metadata must be at most 16 kB of JSON.' });
+  return { value: given, text };
+}
+
+/** The number of the order, under its name in the metadata. */
+export function orderIdOf(metadata: unknown, name: 'orderId' | 'order_id'): string | null {
+  const orderId = asObject(metadata)[name];
+  const text = typeof orderId === 'number' ? String(orderId) : asText(orderId);
+  return text === null || text === '' ? null : text.slice(0, 200);
+}
+
+/** An http or https address, kept as it was written: it may hold placeholders, and characters that strict parsers refuse. */
+export function readRedirect(given: unknown, { path, name, faults }: { path: string; name: string; faults: Fault[] }): string | null {
+  const text = asText(given)?.trim() ?? '';
+  if (text === '') return null;
+  const url = /^https?:\/\/[^/?#\s@]+([/?#]|$)/i.test(text) && !/[\p{Cc}\s\\]/u.test(text) ? URL.parse(text) : null;
+  if (url && url.username === '' && text.length <= LONGEST_URL) return text;
+  faults.push({ path, message: `The ${name} must be an http or https URL.` });
+  return null;
+}
+
+/** The sites of the shop, as far as they are known: they may show the page in a frame. */
+async function originsOf(ctx: Context, shop: ShopKey, dialect: ShopDialect, redirectUrl: string | null): Promise<string[]> {
+  const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect });
+  const urls = [shop.origin, redirectUrl, ...endpoints.map(({ url }) => url)].flatMap((url) =>
+    url === null ? [] : (URL.parse(url) ?? []),
+  );
+  return [...new Set(urls.map(({ origin }) => origin))].filter((origin) => /^https?:\/\/[\w.:[\]-]+$/.test(origin)).slice(0, 20);
+}

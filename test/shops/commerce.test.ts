@@ -1,0 +1,214 @@
+/** Charges as plugins for Coinbase Commerce create and read them, and the webhooks that they receive. Against the recording of WooCommerce. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { after, before, type TestContext, test } from 'node:test';
+import { SHOP_COMMANDS } from '../../src/cli/shop-commands.ts';
+import type { Context } from '../../src/context.ts';
+import { ROUTES } from '../../src/http/routes.ts';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { COMMERCE_PLATFORM } from '../../src/shops/commerce/connect-commerce.ts';
+import { COMMERCE_ROUTES } from '../../src/shops/commerce/serve-commerce.ts';
+import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.ts';
+import { PERMISSIONS } from '../../src/shops/permissions.ts';
+import { connectShop } from '../../src/shops/shop-keys.ts';
+import { sendCurrentState } from '../../src/shops/shop-worker.ts';
+import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
+import { pathsOf } from '../../src/web/dashboard/serve.ts';
+import { commerceHeaders } from '../../src/webhooks/dialect.ts';
+import { type Client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import {
+  checkReads,
+  type FlowCall,
+  type FlowWebhook,
+  type Hook,
+  readFlow,
+  readShopFile,
+  type ShopClient,
+  shopClient,
+  startHook,
+} from '../kit/shop-flows.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+});
+after(() => app?.stop());
+
+const { steps } = readFlow('coinbase-commerce-woocommerce-1.4.1');
+const recorded = steps.find((step): step is FlowCall => step.kind === 'call')!;
+const webhooks = steps.filter((step): step is FlowWebhook => step.kind === 'webhook').map(({ request }) => request.body);
+
+type Shop = { merchantId: string; key: string; call: ShopClient; api: Client; hook: Hook; secret: string };
+/** Connected as the operator does it. */
+async function openShop(t: TestContext): Promise<Shop> {
+  const { ctx } = app.app;
+  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
+  const hook = await startHook(t, 'x-cc-webhook-signature');
+  const flags = { merchant: merchantId, mode: 'test', platform: COMMERCE_PLATFORM, 'webhook-url': hook.url };
+  const connect = SHOP_COMMANDS['shop connect'] as { run(ctx: Context, flags: object): Promise<object> };
+  const made = (await connect.run(ctx, flags)) as any;
+  assert.deepEqual(Object.keys(made), ['api_key', 'store_id', 'url', 'webhook_secret']);
+  assert.ok(made.url.endsWith('/commerce'));
+  const call = shopClient(`${app.url}/commerce`, null);
+  const headers = { 'x-cc-api-key': made.api_key, 'x-cc-version': '2018-03-22' };
+  return {
+    ...{ merchantId, key: made.api_key, hook, secret: made.webhook_secret, api: app.as(keys.testSecret) },
+    call: (method, path, body) => call(method, path, body, headers),
+  };
+}
+async function charge({ call }: Shop): Promise<any> {
+  const { status, json, text } = await call('POST', '/charges', recorded.request.body);
+  assert.equal(status, recorded.reply.status, text);
+  checkReads(recorded, json);
+  return json.data;
+}
+const read = async ({ call }: Shop, id: string): Promise<any> => (await call('GET', `/charges/${id}`)).json.data;
+const play = async ({ api }: Shop, id: string, scenario: string): Promise<void> => {
+  const reply = await api.post(`/v1/test/payments/${id}/simulate`, { scenario, currency: 'BTC' });
+  assert.equal(reply.status, 200, reply.text);
+};
+const eventsOf = ({ hook }: Shop, id: string): any[] => hook.hits.map(({ event }) => event.event).filter(({ data }) => data.id === id);
+const typesOf = (shop: Shop, id: string): string[] => eventsOf(shop, id).map(({ type }) => type);
+const until = (shop: Shop, id: string, type: string): Promise<string[]> =>
+  eventually(
+    async () => typesOf(shop, id),
+    (types) => types.includes(type),
+  );
+const shown = (entry: any): string => (entry.context === undefined ? entry.status : `${entry.status}/${entry.context}`);
+
+test('the signature is that of a second implementation', () => {
+  for (const { secret, body, x_cc_webhook_signature } of readShopFile('signatures').cases)
+    assert.equal(commerceHeaders({ secret, body: Buffer.from(body) })['x-cc-webhook-signature'], x_cc_webhook_signature);
+});
+
+test('a paid order: the recorded request and events, signed, with everything that the plugin reads', async (t) => {
+  const shop = await openShop(t);
+  const made = await charge(shop);
+  const { data } = recorded.reply.body;
+  assert.deepEqual(Object.keys(made).sort(), Object.keys(data).sort());
+  for (const field of ['name', 'description', 'pricing_type', 'pricing', 'metadata', 'payments', 'redirect_url', 'cancel_url'])
+    assert.deepEqual(made[field], data[field], field);
+  assert.equal((await fetch(made.hosted_url.replace(/^https?:\/\/[^/]+/, app.url))).status, 200, made.hosted_url);
+  await play(shop, made.code, 'success');
+  await until(shop, made.id, 'charge:confirmed');
+  assert.deepEqual(typesOf(shop, made.id), ['charge:created', ...webhooks.map((body) => body.event.type)]);
+  for (const [i, { event, text, signature }] of shop.hook.hits.entries()) {
+    assert.equal(signature, createHmac('sha256', shop.secret).update(text).digest('hex'));
+    assert.equal(event.attempt_number, 1);
+    if (i === 0) continue;
+    const expected = webhooks[i - 1];
+    assert.deepEqual(Object.keys(event).sort(), Object.keys(expected).sort());
+    assert.deepEqual(Object.keys(event.event).sort(), Object.keys(expected.event).sort());
+    assert.deepEqual(event.event.data.metadata, data.metadata);
+    assert.deepEqual(event.event.data.timeline.map(shown), expected.event.data.timeline.map(shown));
+  }
+  const paid = await read(shop, made.id);
+  assert.deepEqual(paid.timeline, eventsOf(shop, made.id).at(-1).data.timeline);
+  assert.deepEqual(
+    paid.payments.map(({ status, value }: any) => [status, value.local]),
+    [['CONFIRMED', { amount: '30.00', currency: 'EUR' }]],
+    'plugins credit exactly the price',
+  );
+  assert.equal(typeof paid.addresses.bitcoin, 'string');
+  assert.match(paid.payments[0].transaction_id, /^[0-9a-f]{64}$/);
+  const owned = { merchantId: shop.merchantId, mode: 'test' as const, paymentId: made.id };
+  assert.equal(await app.app.ctx.db.begin((tx) => sendCurrentState(app.app.ctx, tx, owned)), 1);
+  await eventually(
+    async () => typesOf(shop, made.id),
+    (types) => types.filter((type) => type === 'charge:confirmed').length === 2,
+  );
+});
+
+test('late money is unresolved until the merchant accepts it', async (t) => {
+  const shop = await openShop(t);
+  const { id } = await charge(shop);
+  await play(shop, id, 'late');
+  await until(shop, id, 'charge:delayed');
+  assert.equal(shown((await read(shop, id)).timeline.at(-1)), 'UNRESOLVED/DELAYED');
+  const accepted = await shop.api.post(`/v1/payments/${id}/resolve`, { action: 'accept' });
+  assert.equal(accepted.status, 200, accepted.text);
+  await until(shop, id, 'charge:resolved');
+  assert.deepEqual(typesOf(shop, id), ['charge:created', 'charge:failed', 'charge:delayed', 'charge:pending', 'charge:resolved']);
+  assert.deepEqual((await read(shop, id)).timeline.map(shown), [
+    ...['NEW', 'EXPIRED', 'UNRESOLVED/DELAYED', 'PENDING', 'RESOLVED', 'COMPLETED'],
+  ]);
+});
+
+test('an underpaid order and a canceled order fail', async (t) => {
+  const shop = await openShop(t);
+  const [short, canceled] = [await charge(shop), await charge(shop)];
+  await play(shop, short.id, 'failed');
+  await until(shop, short.id, 'charge:failed');
+  const { timeline, payments } = await read(shop, short.id);
+  assert.equal(shown(timeline.at(-1)), 'UNRESOLVED/UNDERPAID');
+  assert.ok(Number(payments[0].value.local.amount) < 30, 'the credit is what arrived');
+  assert.equal((await shop.api.post(`/v1/payments/${canceled.id}/cancel`)).status, 200);
+  await until(shop, canceled.id, 'charge:failed');
+  assert.deepEqual((await read(shop, canceled.id)).timeline.map(shown), ['NEW', 'CANCELED']);
+});
+
+test('the key test, what is refused, and what is not supported', async (t) => {
+  const shop = await openShop(t);
+  assert.deepEqual((await shop.call('GET', '/checkouts?limit=0')).json.data, []);
+  const refused = async (body: unknown, status = 400) => {
+    const reply = await shop.call('POST', '/charges', body);
+    assert.deepEqual([reply.status, Object.keys(reply.json.error)], [status, ['type', 'message']], reply.text);
+  };
+  const good = recorded.request.body;
+  for (const change of [
+    { pricing_type: 'no_price' },
+    { local_price: { amount: '0', currency: 'EUR' } },
+    { local_price: { amount: '5', currency: 'XXX' } },
+    { local_price: 'EUR' },
+    { metadata: [] },
+    { metadata: { note: 'x'.repeat(17_000) } },
+    { redirect_url: 'javascript:alert(1)' },
+    { cancel_url: 'ftp://shop.example' },
+  ])
+    await refused({ ...good, ...change });
+  for (const body of ['{', '[]', 'null', '"x"']) await refused(body);
+  assert.equal((await shop.call('GET', '/charges/pay_000000000000000000000000')).json.error.type, 'not_found');
+  assert.equal((await shop.call('GET', '/charges/%00')).status, 404);
+  for (const [method, path] of [
+    ...[
+      ['POST', '/checkouts'],
+      ['GET', '/charges'],
+      ['GET', '/events'],
+      ['POST', '/charges/pay_1/cancel'],
+    ],
+  ] as const) {
+    const reply = await shop.call(method!, path!, method === 'POST' ? {} : undefined);
+    assert.deepEqual([reply.status, reply.json.error.type], [501, 'not_supported'], path);
+  }
+});
+
+test('the key of charges opens no route of the API, the dashboard or other shops, and no other key opens charges', async (t) => {
+  const { key } = await openShop(t);
+  const paths = [
+    ...ROUTES.map(({ method, path }) => ({ method, path })),
+    ...DASHBOARD_ROUTES.filter((route) => !route.open).flatMap((route) =>
+      pathsOf(route).map(({ url }) => ({ method: route.method, path: url })),
+    ),
+  ];
+  for (const { method, path } of paths) {
+    const reply = await fetch(app.url + path.replace(/:[a-z_]+/gi, 'pay_000000000000000000000000'), {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'x-cc-api-key': key, 'content-type': 'application/json', 'x-florin-dashboard': '1' },
+      ...(method !== 'GET' && { body: '{}' }),
+    });
+    assert.equal(reply.status, 401, `${method} ${path}: ${reply.status}`);
+  }
+  for (const { method, path } of GREENFIELD_ROUTES) {
+    const reply = await shopClient(`${app.url}/btcpay/api/v1`, key)(method, path, method === 'GET' ? undefined : {});
+    assert.equal(reply.status, 401, `${method} ${path}`);
+  }
+  const { merchantId, keys } = await createMerchant(app.app.ctx, { name: 'Other', plan: 'enterprise' });
+  const plugin = { merchantId, mode: 'test' as const, platform: 'other' as const, name: 'Shop', permissions: Object.values(PERMISSIONS) };
+  const { apiKey } = await app.app.ctx.db.begin((tx) => connectShop(app.app.ctx, tx, plugin));
+  for (const { method, path } of COMMERCE_ROUTES)
+    for (const wrong of ['x', keys.testSecret, keys.testPublic, keys.liveSecret, apiKey, key.slice(0, -1)]) {
+      const call = shopClient(`${app.url}/commerce`, null);
+      const reply = await call(method, path, method === 'GET' ? undefined : recorded.request.body, { 'x-cc-api-key': wrong });
+      assert.deepEqual([reply.status, reply.json.error.type], [401, 'authentication_error'], `${method} ${path}`);
+    }
+});
