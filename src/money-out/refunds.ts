@@ -5,10 +5,10 @@ import { COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/c
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
-import { centsToE8, divideHalfEven, e8ToCents, formatUnits, formatUsd, shownUnit, worthUsdE8 } from '../core/money.ts';
+import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, formatUsd, shownUnit, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { confirmedUnits, isPaidOut, mayBecome, type RefundRate, type RefundState, shareOf } from '../core/refund.ts';
-import { settle } from '../core/settle.ts';
+import { rolesOf, settle } from '../core/settle.ts';
 import { worth } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -77,12 +77,19 @@ export const refundDetail = (ctx: Context, refund: Refund) => ({
 export type AskedRefund = { kind: 'all' } | { kind: 'coin'; units(coin: Coin): bigint } | { kind: 'fiat'; currency: Fiat; minor: bigint };
 type Amount = { units: bigint; usdCents: bigint };
 
-/** The amount that was quoted, and what it was worth; without a quote in this coin, everything that arrived in it. */
-function basisOf({ facts, transfers }: PaymentRecord, coin: Coin): Amount {
-  const quoted = facts.fixed?.coin === coin ? facts.fixed : facts.quotes.findLast((quote) => quote.coin === coin);
-  if (quoted) return { units: quoted.units, usdCents: facts.targetUsdCents };
+/** How much of the coin pays the whole price at the worth recorded with the money that counted, whatever was quoted later. */
+function basisOf(record: PaymentRecord, coin: Coin): Amount {
+  const { facts, transfers } = record;
+  const roles = rolesOf(facts, transfers, tipsOf(record));
   const own = transfers.filter((t) => t.coin === coin);
-  return { units: own.reduce((sum, t) => sum + t.units, 0n), usdCents: e8ToCents(own.reduce((sum, t) => sum + worth(t), 0n)) };
+  const counted = own.filter((t) => roles.get(t) === 'counted');
+  const [units, usdE8] = (counted.length > 0 ? counted : own).reduce(([a, b], t) => [a + t.units, b + worth(t)], [0n, 0n]);
+  if (usdE8 === 0n) return { units, usdCents: 0n };
+  const targetE8 = centsToE8(facts.targetUsdCents);
+  const step = dueUnit(coin);
+  // Rounded up as quotes are, so that refunding the price of an exact payment returns all of it.
+  const whole = divideCeil(units * targetE8, usdE8 * step) * step;
+  return { units: usdE8 >= targetE8 && whole > units ? units : whole, usdCents: facts.targetUsdCents };
 }
 
 function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {

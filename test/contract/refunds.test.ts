@@ -170,6 +170,20 @@ test('amounts: all that is left, the coin, a currency, the current rate; what ca
   refused(await refundOf({}), 400, 'parameter_missing', 'payment_id');
 });
 
+test('parts in a currency are priced as the money was when it arrived, not by a later quote', async () => {
+  const id = await paid();
+  await app.app.ctx.db.sql`
+    insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, from_at, until_at)
+    select payment_id, number + 1, merchant_id, coin, address, rate_e8 * 5 / 6, units * 6 / 5, until_at, until_at + interval '15 minutes'
+    from quotes where payment_id = ${id} and coin = 'BTC' order by number desc limit 1`;
+  const received = BigInt((await app.test.get(`/api/payment/${id}`)).json.amount_received.replace('.', ''));
+  const unitsOf = (refund: any) => BigInt(refund.amount.replace('.', ''));
+  const half = made(await refundOf({ payment_id: id, amount_usd: '12.75' }));
+  assert.deepEqual([unitsOf(half), half.amount_usd], [received / 2n, '12.75']);
+  await app.test.post(`/v1/refunds/${half.id}/cancel`);
+  assert.equal(unitsOf(made(await refundOf({ payment_id: id, amount_usd: '22.95' }))), (received * 9n) / 10n);
+});
+
 test('a link of a claim page expires, and a canceled refund says so', async () => {
   const id = await paid();
   const refund = made(await refundOf({ payment_id: id, amount_usd: '5.00' }));
