@@ -182,7 +182,7 @@ export type ProvenWork = {
 };
 
 /** The contract of a token. `code` names what it runs: it changes when a proxy is upgraded. */
-export type ContractState = { coin: Coin; exists: boolean; decimals: number | null; paused: boolean; code: string };
+export type ContractState = { coin: Coin; exists: boolean; decimals: number | null; paused: boolean; deprecated: boolean; code: string };
 
 /** The source refuses to search this many blocks, or so much in them, at once. */
 export class RangeRefused extends Error {}

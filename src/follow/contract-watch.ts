@@ -1,4 +1,4 @@
-/** Watches the contracts of tokens: one that is paused, was upgraded or is not what the table says takes no payments until that is over. */
+/** Watches the contracts of tokens: one that is paused, was replaced or upgraded, or is not what the table says takes no payments until that is over. */
 import { type Chain, ChainError, type ContractState, type NamedSource } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, coinsBeside, coinText } from '../core/coin.ts';
@@ -8,14 +8,18 @@ import { queueProcessing } from '../payments/settle-payments.ts';
 import { CONTRACTS_SECONDS } from './poll-pace.ts';
 
 /** What a contract says that keeps it from being offered; null when nothing does. `known`: the code that was accepted. */
-export function whyNotOffered({ coin, exists, decimals, paused, code }: ContractState, known: string | null): string | null {
+export function whyNotOffered({ coin, exists, decimals, paused, deprecated, code }: ContractState, known: string | null): string | null {
   if (!exists) return `there is no contract of ${coinText(coin)} at its address`;
   if (decimals !== COIN[coin].decimals)
     return `the contract of ${coinText(coin)} has ${decimals ?? 'unknown'} decimals, but ${COIN[coin].decimals} are expected`;
-  if (known !== null && known !== code)
+  if (deprecated) return `the contract of ${coinText(coin)} is deprecated: its issuer replaced it with another one`;
+  if (known !== null && !isSameCode(known, code))
     return `the contract of ${coinText(coin)} was upgraded; an operator must check it and release the chain`;
   return paused ? `the contract of ${coinText(coin)} is paused` : null;
 }
+
+/** Code that was accepted earlier may name fewer places where proxies store it. */
+const isSameCode = (known: string, code: string): boolean => known === code || code.startsWith(`${known},`);
 
 /** Asks all sources that can tell; the first that says that something is wrong counts. Never fails because of a source. */
 export function createContractWatch(ctx: Context, chain: Pick<Chain, 'coin' | 'network' | 'sources'>): () => Promise<void> {
@@ -53,11 +57,11 @@ async function record(
     const held = said.map((state) => ({ state, why: whyNotOffered(state, known?.code ?? null) })).find(({ why }) => why !== null);
     const hold = held?.why ?? null;
     const seen = held?.state.code ?? said[0]!.code;
-    if (known && known.hold === hold) continue;
+    if (known && known.hold === hold && (hold !== null || known.code === seen)) continue;
     await tx`
       insert into token_contracts (coin, code, seen_code, hold) values (${coin}, ${said[0]!.exists ? seen : null}, ${seen}, ${hold})
       on conflict (coin) do update set seen_code = excluded.seen_code, hold = excluded.hold, changed_at = clock_timestamp(),
-        code = coalesce(token_contracts.code, case when excluded.hold is null then excluded.seen_code end)`;
+        code = case when excluded.hold is null then excluded.seen_code else token_contracts.code end`;
     if (hold === null && known?.hold) lifted = true;
     // Test networks do not have all of them.
     if (hold !== null) ctx.log[isBinding(network) ? 'error' : 'debug']({ coin, reason: hold }, 'A stablecoin is held');

@@ -1,17 +1,34 @@
-/** What the contract of a token says about itself: whether it is there, its decimals, whether it is paused, and which code it runs. */
-import { type Coin, contractOf, type Network } from '../../core/coin.ts';
+/** What the contract of a token says about itself: whether it is there, its decimals, whether it is in use, and which code it runs. */
+import { type Coin, chainCode, contractOf, type Network } from '../../core/coin.ts';
 import type { ContractState } from '../chain.ts';
-import { type EthReply, type EthRpc, failure } from './eth-rpc.ts';
+import { type EthCall, type EthReply, type EthRpc, failure } from './eth-rpc.ts';
 import { tokensBeside } from './token-logs.ts';
 
 /** `decimals()` and `paused()`. */
 const DECIMALS = '0x313ce567';
 const PAUSED = '0x5c975abb';
+/** `deprecated()` of USDT on Ethereum: whether its issuer replaced it with a contract to which it forwards. */
+const DEPRECATED = '0x0e136b19';
 /** Where proxies store the contract that they run: EIP-1967, and the older form of USDC. */
 const SLOTS = [
   '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc',
   '0x7050c9e0f4ca769c69bd3a8ef740bc37934f8e2c036e5a723fd8ee048ed3f8c3',
 ] as const;
+/** The same for tokens that Polygon's bridge created: keccak256('matic.network.proxy.implementation'). */
+const POLYGON_SLOT = '0xbaab7dbf64751104133af04abc7d9979f0fda3b059a322a8333f533d3f32bf7f';
+
+const mayBeDeprecated = (coin: Coin): boolean => coin === 'USDT@ethereum';
+
+/** What the contract of a coin is asked: its code, its functions, then its slots. */
+function questionsOf(coin: Coin, to: string | null): EthCall[] {
+  const functions = [DECIMALS, PAUSED, ...(mayBeDeprecated(coin) ? [DEPRECATED] : [])];
+  const slots = [...SLOTS, ...(chainCode(coin) === 'polygon' ? [POLYGON_SLOT] : [])];
+  return [
+    ['eth_getCode', to, 'latest'],
+    ...functions.map((data): EthCall => ['eth_call', { to, data }, 'latest']),
+    ...slots.map((slot): EthCall => ['eth_getStorageAt', to, slot, 'latest']),
+  ];
+}
 
 /** A word that a call returned; null when the contract has no such function. */
 const wordOf = ({ result, error }: EthReply): bigint | null =>
@@ -31,29 +48,28 @@ export async function readContracts(
   { coin, network }: { coin: Coin; network: Network },
 ): Promise<ContractState[]> {
   const coins = [...tokensBeside(coin, network).values()];
-  const replies = await batch(
-    coins.flatMap((one) => {
-      const to = contractOf(one, network);
-      return [
-        ['eth_getCode', to, 'latest'],
-        ['eth_call', { to, data: DECIMALS }, 'latest'],
-        ['eth_call', { to, data: PAUSED }, 'latest'],
-        ...SLOTS.map((slot) => ['eth_getStorageAt', to, slot, 'latest'] as const),
-      ] as const;
-    }),
-  );
-  const each = 3 + SLOTS.length;
+  const asked = coins.map((one) => questionsOf(one, contractOf(one, network)));
+  const replies = await batch(asked.flat());
+  let from = 0;
   return coins.map((one, i) => {
-    const [code, decimals, paused, ...slots] = replies.slice(i * each, (i + 1) * each);
-    const bytes = answered(code, 'eth_getCode').result;
-    if (typeof bytes !== 'string') throw failure({ code: 0, message: 'no answer' }, 'eth_getCode');
-    const digits = wordOf(answered(decimals, 'eth_call'));
-    return {
-      coin: one,
-      exists: bytes.length > 2,
-      decimals: digits === null || digits > 255n ? null : Number(digits),
-      paused: wordOf(answered(paused, 'eth_call')) === 1n,
-      code: slots.map((slot) => (wordOf(answered(slot, 'eth_getStorageAt')) ?? 0n).toString(16)).join(),
-    };
+    const own = replies.slice(from, from + asked[i]!.length);
+    from += own.length;
+    return stateOf(one, own);
   });
+}
+
+/** What the replies to its questions say about a contract. */
+function stateOf(coin: Coin, [code, decimals, paused, ...rest]: readonly EthReply[]): ContractState {
+  const [deprecated, slots] = mayBeDeprecated(coin) ? [rest[0], rest.slice(1)] : [null, rest];
+  const bytes = answered(code, 'eth_getCode').result;
+  if (typeof bytes !== 'string') throw failure({ code: 0, message: 'no answer' }, 'eth_getCode');
+  const digits = wordOf(answered(decimals, 'eth_call'));
+  return {
+    coin,
+    exists: bytes.length > 2,
+    decimals: digits === null || digits > 255n ? null : Number(digits),
+    paused: wordOf(answered(paused, 'eth_call')) === 1n,
+    deprecated: deprecated !== null && wordOf(answered(deprecated, 'eth_call')) === 1n,
+    code: slots.map((slot) => (wordOf(answered(slot, 'eth_getStorageAt')) ?? 0n).toString(16)).join(),
+  };
 }
