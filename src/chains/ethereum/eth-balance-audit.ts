@@ -31,6 +31,8 @@ export type BalanceAudit = {
   check(block: ProvenBlock, matcher: Pick<Matcher, 'open'>, seen: readonly Gain[]): Promise<Gain[]>;
   /** Takes the gains of a block that your own node showed, which need no proof. */
   note(block: Pick<ProvenBlock, 'ref'>, seen: readonly Gain[]): void;
+  /** Whether the node proved nothing at the last block that was checked, although there was something to prove. */
+  isBlind(): boolean;
 };
 
 /**
@@ -60,7 +62,9 @@ export function createBalanceAudit({
     facts.set(ref.hash, known);
     for (const hash of facts.keys()) if (facts.size > KEPT_BLOCKS) facts.delete(hash);
   };
+  let isBlind = false;
   return {
+    isBlind: () => isBlind,
     check: async (block, { open }, seen) => {
       const { ref } = block;
       const keys = (await open?.()) ?? [];
@@ -73,6 +77,7 @@ export function createBalanceAudit({
         .toSorted((a, b) => (a.known?.height ?? 0) - (b.known?.height ?? 0))
         .slice(0, AT_ONCE);
       const proven = due.length > 0 ? await proveNow(block, due, rpc) : null;
+      isBlind = due.length > 0 && proven === null;
       const gains: Gain[] = [];
       for (const { key, before, after } of proven ?? []) {
         const explained = known.get(key)?.seen ?? sumOf(seen, key);

@@ -30,6 +30,7 @@ const AMSTERDAM_FIELDS = 23;
 type Reads = { rpc: EthRpc; isOwn: boolean; log: Log; balances: BalanceReader; traces: TraceReader };
 
 const coin = 'ETH';
+const UNPROVEN = 'the provider does not prove balances of the last blocks (eth_getProof), so it may not show payments through contracts';
 
 /** Creates the reader for one node. It caches the last block's balances and the node's abilities. `isOwn`: its word counts. */
 export function createGainReader({
@@ -48,6 +49,8 @@ export function createGainReader({
 }): {
   /** What watched accounts gained in the block, by exactly one method: the first that the node supports for it. */
   read(block: ProvenBlock, matcher: Matcher): Promise<Gain[]>;
+  /** Why gains of the last block may be missing; null when none can be. Only for nodes of others. */
+  trouble(): string | null;
 } {
   const balances = createBalanceReader({ rpc, log });
   const traces = createTraceReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
@@ -62,7 +65,9 @@ export function createGainReader({
     audit.note(block, seen);
     return seen;
   };
+  let isUnproven = false;
   return {
+    trouble: () => (isUnproven ? UNPROVEN : null),
     read: async (block, matcher) => {
       const { transactions, receipts } = block;
       const toUs = ({ to }: Move) => matcher.has(to);
@@ -76,6 +81,7 @@ export function createGainReader({
       );
       if (inForce && isFull) {
         use('value logs');
+        isUnproven = false;
         return complete(block, gains(logged.filter(toUs)));
       }
       const listed = isOwn ? await gainsOfAccessList(block, matcher, direct, reads) : undefined;
@@ -84,8 +90,11 @@ export function createGainReader({
         return complete(block, listed);
       }
       use('balances');
-      const seen = await gainsOfBalances(block, matcher, direct, reads);
-      return isOwn ? complete(block, seen) : [...seen, ...(await audit.check(block, matcher, seen))];
+      const { found, isBlind } = await gainsOfBalances(block, matcher, direct, reads);
+      if (isOwn) return complete(block, found);
+      const hidden = await audit.check(block, matcher, found);
+      isUnproven = isBlind || audit.isBlind();
+      return [...found, ...hidden];
     },
   };
 }
@@ -132,8 +141,13 @@ export function gainsOfChanges(
   });
 }
 
-/** By balances, which show how much; traces and call data show which transaction. */
-async function gainsOfBalances(block: ProvenBlock, matcher: Matcher, direct: readonly Move[], reads: Reads): Promise<Gain[]> {
+/** By balances, which show how much; traces and call data show which transaction. `isBlind`: the node has no balances or no proofs. */
+async function gainsOfBalances(
+  block: ProvenBlock,
+  matcher: Matcher,
+  direct: readonly Move[],
+  reads: Reads,
+): Promise<{ found: Gain[]; isBlind: boolean }> {
   const { ref, transactions, receipts } = block;
   const keys = new Set(await matcher.recent(ref.time));
   for (const [i, { input }] of transactions.entries())
@@ -141,10 +155,10 @@ async function gainsOfBalances(block: ProvenBlock, matcher: Matcher, direct: rea
   const rest = await reads.balances.unexplained(block, [...keys], direct);
   const told = rest && new Map([...rest].filter(([, units]) => units > 0n));
   const gained = told && !reads.isOwn ? await proveGains(block, told, { log: reads.log, direct }, reads.rpc) : told;
-  if (!gained) return gainsUnseen(block, matcher, direct, reads);
-  if (gained.size === 0) return gains(direct);
-  const found = attribute(block, gained, await reads.traces.explain(block, gained), reads.log);
-  return [...gains(direct), ...found];
+  if (!gained) return { found: await gainsUnseen(block, matcher, direct, reads), isBlind: true };
+  if (gained.size === 0) return { found: gains(direct), isBlind: false };
+  const inside = attribute(block, gained, await reads.traces.explain(block, gained), reads.log);
+  return { found: [...gains(direct), ...inside], isBlind: false };
 }
 
 /** The gains of accounts by transaction: as traces show it, else by the only transaction that names the account, else unknown. */

@@ -89,7 +89,18 @@ export function createEthereumSource({
       const block = await doubt.proveBlock(() => readProvenBlock(hash, rpc));
       return { ref: block.ref, scan: (matcher) => doubt.proveBlock(() => scan(block, matcher)) };
     },
-    fetchMempool: () => fetchPool(rpc),
+    fetchMempool: async () => {
+      const fetched = await fetchPool(rpc);
+      return {
+        ...fetched,
+        scan: async (matcher) => {
+          const found = await fetched.scan(matcher);
+          const incomplete = gains.trouble();
+          // Nothing expires on the word of a provider that may hide payments.
+          return incomplete === null ? found : { ...found, complete: false, incomplete };
+        },
+      };
+    },
     contracts: () => readContracts(rpc, { coin: 'ETH', network }),
     txState: (txid) => readState(txid, rpc),
     // Nothing proves which blocks are final.

@@ -36,7 +36,11 @@ async function startNode(chain: Chain, lie: Lie = (_, result) => result) {
       asked.push(method);
       const answer = chain.answers[method];
       if (!answer) return { jsonrpc: '2.0', id, error: { code: -32601, message: `the method ${method} does not exist` } };
-      return { jsonrpc: '2.0', id, result: lie(method, structuredClone(answer(...params)), params) };
+      try {
+        return { jsonrpc: '2.0', id, result: lie(method, structuredClone(answer(...params)), params) };
+      } catch (error) {
+        return { jsonrpc: '2.0', id, error: { code: -32000, message: (error as Error).message } };
+      }
     });
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(Array.isArray(body) ? answers : answers[0]));
   });
@@ -271,6 +275,28 @@ test('what a provider hides about balances is not counted, and what it cannot pr
   const { eth_getProof: _, ...without } = BLOCK.answers;
   const unable = await startNode({ ...BLOCK, answers: without });
   assert.deepEqual(await read(sourceAt(unable.url, false), BLOCK), known);
+});
+
+test('nothing expires while a provider proves no balances, whatever it shows', async () => {
+  const { eth_getProof: _, ...without } = BLOCK.answers;
+  const silent = onBalance(US_TOO, 0n);
+  const pruned = () => {
+    throw new Error('missing trie node');
+  };
+  const doubt = async (node: Pick<Awaited<ReturnType<typeof startNode>>, 'url'>, { isOwn = false, open = [US] } = {}) => {
+    const source = sourceAt(node.url, isOwn);
+    await (await source.fetchBlock(BLOCK.block.hash)).scan({ ...matcher, open: () => open });
+    const { complete = true, incomplete = null } = await (await source.fetchMempool(null)).scan(matcher);
+    return complete ? null : incomplete;
+  };
+  assert.equal(await doubt(await startNode(BLOCK)), null);
+  for (const answers of [without, { ...without, eth_getProof: pruned }]) {
+    const [shows, hides] = [await startNode({ ...BLOCK, answers }), await startNode({ ...BLOCK, answers }, silent)];
+    assert.match((await doubt(shows, { open: [] }))!, /does not prove balances of the last blocks \(eth_getProof\)/);
+    assert.match((await doubt(hides))!, /does not prove balances/);
+    assert.equal(await doubt(hides, { open: [] }), null, 'no payment is open');
+    assert.equal(await doubt(shows, { isOwn: true }), null, 'the word of your own node counts');
+  }
 });
 
 test('a gain of an account that was used in the block, or has code, is left to your own node', async () => {
