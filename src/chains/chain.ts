@@ -191,7 +191,7 @@ export type RangeBlock = {
   ref: BlockRef;
   /** Whether the hash of its header was recomputed, so that the root belongs to it. */
   proven: boolean;
-  /** What must be the same at every source: the root of its receipts, and its transactions in order. */
+  /** What must be the same at every source: height, parent and time, the root of its receipts, and its transactions in order. */
   identity: string;
   sightings(matcher: Pick<Matcher, 'has'>): readonly Sighting[];
 };

@@ -5,7 +5,7 @@ import { VERIFIERS, type Verifier } from '../core/payment.ts';
 import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, moveUp } from './anchors.ts';
-import { agreedAt, Disagreement, type Voting, verifierOf } from './range-sources.ts';
+import { agreedAt, Disagreement, isSameRef, type Voting, verifierOf } from './range-sources.ts';
 import { type Owned, readWaiting, writePresence, writeSightings } from './sightings.ts';
 import { writeBounded } from './small-parts.ts';
 import { sortSightings, type Watching } from './watching.ts';
@@ -36,8 +36,8 @@ export async function readHits(
     for (const [n, ref] of (await agreedAt(voting, part)).entries()) {
       if (!ref) throw new ChainError('outage', `no source shows block ${part[n]} now`);
       if (isKnown(known, ref.hash, verifiedBy)) continue;
-      const block = await readBlock(voting, ref.hash);
-      hits.push({ ref: block.ref, verifiedBy, sightings: block.sightings(watching.keys) });
+      const block = await readBlock(voting, ref);
+      hits.push({ ref, verifiedBy, sightings: block.sightings(watching.keys) });
     }
   }
   return hits;
@@ -47,8 +47,12 @@ export const knownAs = (hash: string, verifiedBy: Verifier | null): string => `$
 const isKnown = (known: ReadonlySet<string>, hash: string, verifiedBy: Verifier | null): boolean =>
   known.has(knownAs(hash, verifiedBy)) || (verifiedBy === null && VERIFIERS.some((verifier) => known.has(knownAs(hash, verifier))));
 
-/** The block from the first source whose receipts fit it; the others must name the same transactions. Errors: Disagreement, ChainError. */
-async function readBlock(voting: readonly Voting[], hash: string): Promise<RangeBlock> {
+/**
+ * A block that all sources have, from the first one whose receipts fit it; the others must show the
+ * same header and name the same transactions. Errors: Disagreement, ChainError.
+ */
+async function readBlock(voting: readonly Voting[], ref: BlockRef): Promise<RangeBlock> {
+  const { hash } = ref;
   let failure: ChainError | null = null;
   for (const { one } of voting) {
     let block: RangeBlock;
@@ -59,10 +63,14 @@ async function readBlock(voting: readonly Voting[], hash: string): Promise<Range
       failure = error;
       continue;
     }
+    if (!isSameRef(block.ref, ref)) {
+      failure = new ChainError('unproven', `${one.name} shows block ${ref.height} with another height, parent or time`);
+      continue;
+    }
     // Receipts name their transactions, which the root does not cover; and a header with fields of its own does not prove its root.
     for (const other of voting)
       if (other.one !== one && (await other.one.source.ranges.identity(hash)) !== block.identity)
-        throw new Disagreement(`the sources show different transactions in block ${block.ref.height}`);
+        throw new Disagreement(`the sources show different transactions in block ${ref.height}`);
     return block;
   }
   throw failure ?? new ChainError('outage', `no source has block ${hash}`);

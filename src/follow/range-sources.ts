@@ -23,7 +23,7 @@ export type View = {
 };
 export type Voting = View & { head: BlockRef };
 
-/** Sources do not agree on a block, so nothing is read until they do. */
+/** The sources do not agree on a block, so nothing is read until they do. */
 export class Disagreement extends Error {}
 
 /** The answer, or a failure when it takes too long. */
@@ -62,15 +62,24 @@ export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; mono
   return async (sources: readonly Readable[]): Promise<View[]> => leaveOutLagging(coin, await Promise.all(sources.map(lookAt)));
 }
 
-/** A source far below the highest one has no vote: the others go on without it. */
+/** A source that is far behind has no vote, and the others continue without it. */
 export function leaveOutLagging(coin: Coin, views: readonly View[]): View[] {
-  const highest = Math.max(...views.flatMap(({ state, head }) => (state === 'ok' && head ? [head.height] : [])));
+  const newest = believableHeight(votingOf(views));
   const { agreeWithin } = chainOf(coin);
   return views.map((view) =>
-    view.state === 'ok' && view.head && view.head.height < highest - agreeWithin
-      ? { ...view, state: 'behind', reason: `${view.one.name} is ${highest - view.head.height} blocks behind` }
+    view.state === 'ok' && view.head && view.head.height < newest - agreeWithin
+      ? { ...view, state: 'behind', reason: `${view.one.name} is ${newest - view.head.height} blocks behind` }
       : view,
   );
+}
+
+/** The newest height that the operator's own node or at least two sources reached: one source alone may name any number. */
+function believableHeight(voting: readonly Voting[]): number {
+  const own = voting.filter(({ one }) => one.trust === 'own').map(({ head }) => head.height);
+  const byName = new Map<string, number>();
+  for (const { one, head } of voting) byName.set(one.name, Math.max(head.height, byName.get(one.name) ?? 0));
+  const [highest = 0, second = highest] = [...byName.values()].sort((a, b) => b - a);
+  return Math.max(second, ...own);
 }
 
 export const votingOf = (views: readonly View[]): Voting[] =>
@@ -87,11 +96,17 @@ export async function agreedAt(voting: readonly Voting[], heights: readonly numb
   const [first, ...others] = await Promise.all(voting.map(({ one }) => withinTime(one.source.ranges.at(heights), one.name)));
   return heights.map((height, i) => {
     const ref = first?.[i] ?? null;
-    if (others.some((shown) => shown[i]?.hash !== ref?.hash))
+    if (others.some((shown) => !isSameRef(shown[i] ?? null, ref)))
       throw new Disagreement(`the sources name different blocks at height ${height}`);
     return ref;
   });
 }
+
+/** A hash alone does not fix the others, because sources may hash fields that are not known here. */
+export const isSameRef = (a: BlockRef | null, b: BlockRef | null): boolean =>
+  a === null || b === null
+    ? a === b
+    : a.hash === b.hash && a.height === b.height && a.parent === b.parent && a.time.getTime() === b.time.getTime();
 
 /** The block right below the lowest of their newest blocks, which all voting sources must name. Errors: Disagreement, ChainError. */
 export async function agreedTarget(voting: readonly Voting[], to: number | null = null): Promise<Anchor> {

@@ -24,6 +24,10 @@ export const newTx = (...moves: readonly Move[]): Tx => ({ txid: hashOf(), moves
 export type Faults = {
   down: boolean;
   hangs: boolean;
+  /** Its newest block has a number that is so much higher. */
+  ahead: number;
+  /** The blocks that it serves by hash, as it describes them. */
+  describes: ((ref: BlockRef) => BlockRef) | null;
   /** Blocks that it lacks at the top. */
   lag: number;
   /** The newest blocks that its index of logs does not contain yet. */
@@ -49,7 +53,19 @@ export type Faults = {
   finalized: number | null;
 };
 const HONEST: Faults = {
-  ...{ down: false, hangs: false, lag: 0, lateIndex: 0, span: 10_000, omits: () => false, invents: [], fork: null, renames: false },
+  ...{
+    down: false,
+    hangs: false,
+    ahead: 0,
+    describes: null,
+    lag: 0,
+    lateIndex: 0,
+    span: 10_000,
+    omits: () => false,
+    invents: [],
+    fork: null,
+    renames: false,
+  },
   ...{ forgesReceipts: false, ownFields: false, adds: null, wrongChain: false, future: false, safe: null, finalized: null },
 };
 export type Provider = { name: string; faults: Faults; requests: number; heal(): void };
@@ -139,6 +155,7 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
     head: () =>
       ask(() => {
         const head = refOf(shown().at(-1)!);
+        if (provider.faults.ahead > 0) return { ...head, height: head.height + provider.faults.ahead, hash: hashOf(), parent: hashOf() };
         return provider.faults.future ? { ...head, time: new Date(head.time.getTime() + 3_600_000) } : head;
       }),
     at: (heights) => ask(() => heights.map((height) => (shown()[height] ? refOf(shown()[height]!) : null))),
@@ -164,7 +181,7 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
         if (provider.faults.forgesReceipts)
           throw new ChainError('unproven', `block ${hash}: the receipts do not fit the header of their block`);
         return {
-          ref: refOf(block),
+          ref: provider.faults.describes?.(refOf(block)) ?? refOf(block),
           proven: !provider.faults.ownFields,
           identity: identityOf(block),
           sightings: (matcher) => sightingsOf(namesOf(block), world.coin, matcher.has),

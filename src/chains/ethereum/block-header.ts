@@ -38,6 +38,11 @@ const FIELDS: readonly (readonly [name: string, form: Form])[] = [
   ['blockAccessListHash', HASH],
   ['slotNumber', U64],
 ];
+/** What nodes send beside the fields that are hashed. The last three are those of Arbitrum, which repeat what other fields contain. */
+const NOT_HASHED = new Set([
+  ...['hash', 'size', 'totalDifficulty', 'transactions', 'uncles', 'withdrawals'],
+  ...['l1BlockNumber', 'sendCount', 'sendRoot'],
+]);
 /** How many fields a header has: first, London, Shanghai, Cancun, Prague, Amsterdam. */
 const COUNTS: ReadonlySet<number> = new Set([15, 16, 17, 20, 21, 23]);
 
@@ -61,14 +66,28 @@ function bytesOf(value: unknown, name: string, form: Form): Uint8Array {
   return dataBytes(value, { name, min: 'data' in form ? max : 0, max });
 }
 
+/** How many fields a header has; null when it has those of a fork without all those of the forks before it. */
+function countFields(given: Record<string, unknown>): number | null {
+  const isGiven = ([name]: readonly [string, Form]) => given[name] !== undefined && given[name] !== null;
+  const count = FIELDS.filter(isGiven).length;
+  return COUNTS.has(count) && FIELDS.slice(0, count).every(isGiven) ? count : null;
+}
+
 /** The fields of a header as bytes, first to last. Later forks' fields are absent or null. */
 function fieldsOf(block: unknown): Uint8Array[] {
   const given = fields(block);
-  const isGiven = ([name]: readonly [string, Form]) => given[name] !== undefined && given[name] !== null;
-  const count = FIELDS.filter(isGiven).length;
-  if (!COUNTS.has(count) || !FIELDS.slice(0, count).every(isGiven))
-    throw new ProofError('the header has fields of a fork without all those of the forks before it');
+  const count = countFields(given);
+  if (count === null) throw new ProofError('the header has fields of a fork without all those of the forks before it');
   return FIELDS.slice(0, count).map(([name, form]) => bytesOf(given[name], name, form));
+}
+
+/** Whether a block has the fields of Ethereum and no others that may be hashed too, so that they must fit its hash. */
+export function isStandardHeader(block: unknown): boolean {
+  const given = fields(block);
+  const isKnown = (name: string) => NOT_HASHED.has(name) || FIELDS.some(([field]) => field === name);
+  return (
+    countFields(given) !== null && Object.entries(given).every(([name, value]) => value === undefined || value === null || isKnown(name))
+  );
 }
 
 /**

@@ -3,6 +3,7 @@ import { hexToBytes } from '@noble/hashes/utils.js';
 import { OutgoingError } from '../../outgoing.ts';
 import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
 import { fields } from '../reply.ts';
+import { isStandardHeader } from './block-header.ts';
 import { headerOf, headerOrNull } from './eth-block.ts';
 import { type EthRpc, failure, hash32, isRangeLimit, rows, smallNumber, toHex } from './eth-rpc.ts';
 import { ProofError } from './proof-values.ts';
@@ -50,8 +51,10 @@ async function search(
   return blocks;
 }
 
-const identityOf = (header: Record<string, unknown>): string =>
-  [hash32(header.receiptsRoot), ...rows(header.transactions).map((txid) => hash32(txid))].join();
+const identityOf = (header: Record<string, unknown>): string => {
+  const { height, parent, time } = headerOf(header);
+  return [height, parent, time.getTime(), hash32(header.receiptsRoot), ...rows(header.transactions).map((txid) => hash32(txid))].join();
+};
 
 async function readHeader(rpc: Pick<EthRpc, 'call'>, hash: string): Promise<Record<string, unknown>> {
   const header = await rpc.call('eth_getBlockByHash', hash, false);
@@ -71,15 +74,18 @@ async function readReceipts(rpc: Pick<EthRpc, 'one' | 'batch'>, hash: string, tx
   });
 }
 
-/** Whether the receipts are proven under a header whose own hash is recomputed. Errors: ProofError when they do not fit its root. */
+/**
+ * Whether the receipts are proven under a header whose own hash is recomputed. Errors: ProofError when they do not fit its root, or when
+ * a header with the fields of Ethereum does not fit its hash.
+ */
 async function prove(header: Record<string, unknown>, hash: string, receipts: readonly unknown[]): Promise<boolean> {
   await inTurns(checkReceiptsSteps(receipts, hexToBytes(hash32(header.receiptsRoot).slice(2))));
   try {
     await proveReceipts({ block: header, hash, receipts });
     return true;
   } catch (error) {
-    // Some chains hash fields of their own. Then the root counts only as far as sources agree on it.
-    if (error instanceof ProofError) return false;
+    // Some chains hash fields of their own. Then the header counts only as far as sources agree on it.
+    if (error instanceof ProofError && !isStandardHeader(header)) return false;
     throw error;
   }
 }
