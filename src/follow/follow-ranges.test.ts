@@ -25,6 +25,11 @@ type Case = {
 };
 type Row = readonly [name: string, act: (of: Case) => Promise<unknown> | unknown, received: string | null, transfers?: number];
 const pay = (address: string, units = ENOUGH): Tx => newTx({ to: address, units });
+const readTags = async () =>
+  (
+    await shop.app.app.ctx.db.sql<{ safe: bigint | null; finalized: bigint | null }[]>`
+    select safe_height as safe, finalized_height as finalized from tips`
+  )[0];
 const NOBODY = `0x${'e'.repeat(40)}`;
 
 /** What is received at the end, after both providers answer honestly again; null: it may still come back. */
@@ -100,6 +105,52 @@ const ROWS: readonly Row[] = [
       await poll(3);
     },
     '0.00',
+  ],
+  [
+    'gives the block of the transfer a lower height and an earlier time',
+    async ({ good, world, mine, address, poll, detail }) => {
+      world.mineEmpty(70);
+      good.faults.describes = (ref) => ({ ...ref, height: ref.height - 70, time: new Date(ref.time.getTime() - 3_600_000) });
+      const { height } = mine(pay(address));
+      mine();
+      await poll(2);
+      const { status, transfers } = await detail();
+      assert.deepEqual([status, transfers.map((one: any) => one.block_height)], ['processing', [height]]);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'claims to be a million blocks ahead',
+    async ({ bad, world, mine, address, poll, detail }) => {
+      bad.faults.ahead = 1_000_000;
+      mine(pay(address));
+      world.mineEmpty(2);
+      await poll(2);
+      assert.equal((await detail()).amount_received, '25.50');
+      const [tip] = await shop.app.app.ctx.db.sql<{ height: bigint }[]>`select height from tips`;
+      assert.equal(Number(tip!.height), world.blocks.length - 2);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'calls every block final while it is alone',
+    async ({ good, bad, world, mine, address, poll, detail }) => {
+      mine();
+      await poll();
+      good.faults.down = true;
+      bad.faults.safe = bad.faults.finalized = world.blocks.length;
+      mine(pay(address));
+      mine();
+      await poll(2);
+      assert.deepEqual(await readTags(), { safe: null, finalized: null });
+      good.faults.down = false;
+      await poll(1, 1);
+      assert.equal((await detail()).status, 'processing');
+    },
+    '25.50',
+    1,
   ],
   [
     'adds a transfer while it is alone, with a header that nothing proves',
@@ -497,6 +548,27 @@ test(`${ROWS.length} hostile cases`, async (t) => {
       if (transfers !== undefined) assert.equal(now.transfers.filter((x: any) => x.block_height !== null).length, Math.min(50, transfers));
       if (received === '25.50') assert.equal(now.verified_by, 'providers');
     });
+});
+
+test('your own node decides which blocks are final, and is not behind one source that names a higher block', async () => {
+  const own = await openRangeShop(['claimed', 'own']);
+  try {
+    const { id, address } = await own.create();
+    const [bad] = own.providers as [Provider];
+    bad.faults.ahead = 1_000_000;
+    bad.faults.safe = bad.faults.finalized = 5;
+    own.world.mine(pay(address));
+    own.world.mineEmpty(2);
+    await own.poll();
+    const [tip] = await own.app.app.ctx.db.sql<{ height: bigint; safe: bigint | null }[]>`select height, safe_height as safe from tips`;
+    assert.deepEqual(tip, { height: BigInt(own.world.blocks.length - 2), safe: BigInt(own.world.blocks.length - 60) });
+    own.world.mineEmpty(130);
+    await own.poll(2);
+    const { status, verified_by } = await own.detail(id);
+    assert.deepEqual([status, verified_by], ['completed', 'node']);
+  } finally {
+    await own.stop();
+  }
 });
 
 test('a reorganization of 5,000 blocks moves a payment, and holds the chain until an operator releases it', async () => {

@@ -134,6 +134,7 @@ async function round(follower: Follower, signal?: AbortSignal): Promise<boolean>
     height = cursor?.height ?? 0;
     if (voting.length === 0) throw new ChainError('outage', views[0]?.reason ?? 'no source answers');
     const target = await agreedTarget(voting);
+    if (verifierOf(voting) === null) await forgetTags(follower, cursor);
     // Before anything is recorded, because that may complete payments.
     await guard.judge({ views, disagreement: null }, height);
     await follower.watchContracts();
@@ -214,7 +215,7 @@ async function findCursor(
     await notes.doubts({ code: 'older', reason });
     const [ours] = await readAnchors(ctx.db.sql, chain.coin, { below: target.height + 1 }).then((all) => all.slice(-1));
     const branched = ours !== undefined && !(await isOnChain(voting, ours));
-    if (!branched && nowMs - follower.missingSinceMs < PATIENCE_MS) return null;
+    if (!branched && (nowMs - follower.missingSinceMs < PATIENCE_MS || (await anyHas(voting, cursor)))) return null;
   }
   const anchors = await readAnchors(ctx.db.sql, chain.coin, { below: Math.min(cursor.height, target.height + 1) });
   const found = await newestOnChain(anchors, (anchor) => isOnChain(voting, anchor));
@@ -225,6 +226,12 @@ async function findCursor(
   follower.known.clear();
   follower.missingSinceMs = null;
   return fork;
+}
+
+/** Whether a source still has the block: then those that lack it are just behind. */
+async function anyHas(voting: readonly Voting[], { height, hash }: Anchor): Promise<boolean> {
+  const shown = await Promise.all(voting.map(({ one, head }) => (head.height < height ? [] : one.source.ranges.at([height]))));
+  return shown.some(([ref]) => ref?.hash === hash);
 }
 
 /**
@@ -332,13 +339,26 @@ async function queueOwed(follower: Follower): Promise<void> {
   follower.owesQueue = false;
 }
 
-/** Which blocks cannot be replaced anymore: what every voting source calls so. Asked for only while a payment waits. */
+/** One source that nothing confirms may call any block final, so none counts as final until it is confirmed again. */
+async function forgetTags(follower: Follower, cursor: Anchor | null): Promise<void> {
+  const { ctx, chain, guard } = follower;
+  follower.taggedAtMs = Number.NEGATIVE_INFINITY;
+  guard.sees({ safe: null, finalized: null });
+  if (cursor !== null) await writeTags(ctx, chain.coin, { cursor, safe: null, finalized: null });
+}
+
+/**
+ * Which blocks cannot be replaced anymore: what your own node calls so, or without one every voting source. Asked for only while a payment
+ * waits.
+ */
 async function readTags(follower: Follower, voting: readonly Voting[], cursor: Anchor): Promise<void> {
   const { ctx, chain, guard } = follower;
+  if (verifierOf(voting) === null) return;
   const nowMs = ctx.clock.monotonicMs();
   if (nowMs - follower.taggedAtMs < TAGS_SECONDS * 1_000 && chain.network !== 'regtest') return;
   if (!(await follower.accounts.anyOpen())) return;
-  const tags = await Promise.all(voting.map(({ one }) => one.source.ranges.tags()));
+  const own = voting.filter(({ one }) => one.trust === 'own');
+  const tags = await Promise.all((own.length > 0 ? own : voting).map(({ one }) => one.source.ranges.tags()));
   follower.taggedAtMs = nowMs;
   const lowest = (of: 'safe' | 'finalized'): BlockRef | null =>
     tags.reduce<BlockRef | null | undefined>((least, tag) => {
