@@ -60,6 +60,12 @@ export const SCREENS: readonly ScreenEntry[] = [
   },
   { path: 'wallets/$id', action: 'wallets.change', load: () => import('./screens/wallets/import.tsx') },
   {
+    path: 'sweeps',
+    nav: { label: 'Sweeps', icon: 'sweep', group: 'Business' },
+    action: 'sweeps.read',
+    load: () => import('./screens/sweeps/sweeps.tsx'),
+  },
+  {
     path: 'reports',
     nav: { label: 'Reports', icon: 'report', group: 'Business' },
     action: 'payments.export',

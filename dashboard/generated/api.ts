@@ -22,7 +22,7 @@ export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confi
 export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const COIN_NAMES = { "BTC": 'Bitcoin', "ETH": 'Ethereum', "LTC": 'Litecoin', "DASH": 'Dash', "DOGE": 'Dogecoin', "USDC@ethereum": 'USD Coin', "USDC@base": 'USD Coin', "USDC@arbitrum": 'USD Coin', "USDC@optimism": 'USD Coin', "USDC@polygon": 'USD Coin', "USDT@ethereum": 'Tether', "USDT@arbitrum": 'Tether', "USDT@optimism": 'Tether', "USDT@polygon": 'Tether', "EURC@ethereum": 'Euro Coin', "EURC@base": 'Euro Coin', "PYUSD@ethereum": 'PayPal USD', "PYUSD@arbitrum": 'PayPal USD', "DAI@ethereum": 'Dai' } as const;
@@ -142,7 +142,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       display: {
         currency: FiatCurrency;
         decimals: number;
@@ -153,7 +153,7 @@ export type Api = {
   };
   'GET /:mode/access': {
     query: {
-      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
     };
     body: undefined;
     reply: {
@@ -2094,6 +2094,216 @@ export type Api = {
     };
   };
   'POST /:mode/shops/:id/disconnect': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'GET /:mode/sweeps/overview': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      wait_hours: number;
+      signer_sha256: string | null;
+      holdings: {
+        wallet: string;
+        is_wallet_active: boolean;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        transfers: number;
+        addresses: number;
+        remains: {
+          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
+          text: string;
+          transfers: number;
+          amount: string;
+        }[];
+        has_destination: boolean;
+      }[];
+      destinations: {
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        current: {
+          address: string;
+          asked_by: string;
+          asked_by_me: boolean;
+          due_at: string;
+        } | null;
+        waiting: {
+          address: string;
+          asked_by: string;
+          asked_by_me: boolean;
+          due_at: string;
+        } | null;
+      }[];
+    };
+  };
+  'GET /:mode/sweeps': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        destination: string;
+        inputs: number;
+        amount: string;
+        fee: string;
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        made_by: string;
+        made_at: string;
+        failure: string | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/sweeps/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      sweep: {
+        id: string;
+        state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        destination: string;
+        inputs: number;
+        amount: string;
+        fee: string;
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        made_by: string;
+        made_at: string;
+        failure: string | null;
+      };
+      transactions: {
+        transaction_id: string;
+        explorer_url: string | null;
+        sent_at: string | null;
+        block_height: number | null;
+        refusal: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/sweeps/:id/file': {
+    query: undefined;
+    body: undefined;
+    reply: {
+    };
+  };
+  'POST /:mode/sweeps': {
+    query: undefined;
+    body: {
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      wallet?: string | undefined;
+      speed?: 'slow' | 'normal' | 'fast' | undefined;
+      max_fee_percent?: number | undefined;
+      min_age_hours?: number | undefined;
+      min_amount?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+      sweep: {
+        id: string;
+        state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        destination: string;
+        inputs: number;
+        amount: string;
+        fee: string;
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        made_by: string;
+        made_at: string;
+        failure: string | null;
+      };
+      remains: {
+        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
+        text: string;
+        transfers: number;
+        amount: string;
+      }[];
+    };
+  };
+  'POST /:mode/sweeps/signed': {
+    query: undefined;
+    body: {
+      content: string;
+    };
+    reply: {
+      success: boolean;
+      sweep: {
+        id: string;
+        state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        destination: string;
+        inputs: number;
+        amount: string;
+        fee: string;
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        made_by: string;
+        made_at: string;
+        failure: string | null;
+      };
+      is_known: boolean;
+    };
+  };
+  'POST /:mode/sweeps/:id/replace': {
+    query: undefined;
+    body: {
+      speed?: 'slow' | 'normal' | 'fast' | undefined;
+    };
+    reply: {
+      success: boolean;
+      sweep: {
+        id: string;
+        state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        destination: string;
+        inputs: number;
+        amount: string;
+        fee: string;
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        made_by: string;
+        made_at: string;
+        failure: string | null;
+      };
+    };
+  };
+  'POST /:mode/sweeps/:id/cancel': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/sweep-destinations': {
+    query: undefined;
+    body: {
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      address: string;
+      ends: string;
+    };
+    reply: {
+      success: boolean;
+      due_at: string | null;
+    };
+  };
+  'POST /:mode/sweep-destinations/:currency/confirm': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/sweep-destinations/:currency/drop': {
     query: undefined;
     body: {
     };

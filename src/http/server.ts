@@ -304,7 +304,7 @@ function isFromHere({ socket, headers }: FastifyRequest): boolean {
 export function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {
   if (error instanceof Problem) return error;
   const { code = '', statusCode } = error;
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Problem('body_too_large', { limit: BODY_LIMIT });
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Problem('body_too_large', { limit: request.routeOptions?.bodyLimit ?? BODY_LIMIT });
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_EMPTY_TYPE') return new Problem('unsupported_media_type');
   if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION')
     return new Problem('invalid_json', { reason: 'the body cannot be read' });

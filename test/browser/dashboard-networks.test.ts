@@ -1,18 +1,25 @@
 /**
  * Payments in a coin that is on several networks: the dashboard names its asset and its network, and never its code. Rows of tests only.
- * Turning on stablecoins.
+ * Turning on stablecoins, and sweeps.
  */
 import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { signFile } from '../../signer/sign.ts';
+import { signingFileText } from '../../src/core/signing-file.ts';
 import { getMerchant } from '../../src/merchants/merchants.ts';
 import { eventually } from '../kit/app.ts';
 import { startDashboard } from '../kit/dashboard.ts';
 import { ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
 import { giveWallet } from '../kit/shop.ts';
+import { PHRASE, sweepFile } from '../kit/signing.ts';
 
 const dashboard = await startDashboard({
-  environment: { PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00` },
+  // The Bitcoin node is never reached: it only makes the coin a configured one.
+  environment: {
+    BTC_NODE_URL: 'http://user:pass@127.0.0.1:9',
+    PRICES: `static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20,${TOKEN}=1.00`,
+  },
   roles: ['api', 'worker'],
 });
 const { app, page, open, audit, noFaults } = dashboard;
@@ -96,5 +103,49 @@ test('a stablecoin is turned on and off under Wallets, without a key of its own'
     () => usdc.isChecked(),
     (checked) => !checked,
   );
+  noFaults();
+});
+
+test('a sweep: its destination waits, a file with a seed phrase is refused, and the signed file is taken', async () => {
+  const { file, destination } = sweepFile('BTC', 'p2wpkh', 1);
+  const [content, ends] = [signingFileText(file), destination.slice(-6)];
+  await giveWallet(app, 'BTC');
+  const { sql } = app.app.ctx.db;
+  await open('live/sweeps');
+  await page.getByText('Nothing to move').waitFor();
+  await page.getByText('No sweeps yet').waitFor();
+  await page.getByText(/^SHA-256 [0-9a-f]{64}/).waitFor();
+  await audit('Sweeps, empty');
+  await page.getByRole('button', { name: 'Set destination for Bitcoin' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Address').fill(destination);
+  await dialog.getByLabel('Its last six characters').fill('zzzzzz');
+  await dialog.getByRole('button', { name: 'Set destination' }).click();
+  await dialog.getByText('The address ends differently.').waitFor();
+  await audit('setting a destination');
+  await dialog.getByLabel('Its last six characters').fill(ends);
+  await dialog.getByRole('button', { name: 'Set destination' }).click();
+  await page.getByText('A new destination is pending.').waitFor();
+
+  await sql`
+    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+    select ${file.id}, merchant_id, id, 'BTC', 'made', ${sql.json(JSON.parse(content))}, ${destination},
+      ${file.totalUnits.toString()}, ${file.feeUnits.toString()}, 1, 'Olga Owner' from wallets where coin = 'BTC'`;
+  await open('live/sweeps');
+  await page.getByText('Waiting for signature').waitFor();
+  await audit('Sweeps with a destination that waits');
+  const upload = (text: string) =>
+    page.getByLabel('Signed file').setInputFiles({ name: 'signed.json', mimeType: 'application/json', buffer: Buffer.from(text) });
+  await upload(JSON.stringify({ phrase: PHRASE }));
+  await page.getByRole('alert').getByText('private key').waitFor();
+  noFaults(/signed/);
+  await upload(signFile({ content, secret: PHRASE, destination }).text);
+  await page.getByRole('dialog').getByText('Signed', { exact: true }).waitFor();
+  await page.getByRole('dialog').getByText('Not sent yet').waitFor();
+  await sql`update sweep_transactions set sent_at = clock_timestamp()`;
+  await open('live/sweeps');
+  await page.getByRole('button', { name: '7.97555398 BTC' }).click();
+  await page.getByRole('dialog').getByRole('link', { name: 'Explorer' }).waitFor();
+  await audit('a signed sweep');
   noFaults();
 });

@@ -29,7 +29,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['wallet.set', 'BTC', 'wallets'],
   ['chain.released', 'BTC', 'wallets'],
   ['wallet.wait_on', 'mer_1', 'wallets'],
-  ['sweep.made', 'swp_1', 'wallets'],
+  ['sweep.made', 'swp_1', 'sweeps'],
   ['settings.changed', 'mer_1', 'business'],
   ['plan.set', 'mer_1', 'usage'],
   ['team.second_factor_required', 'mer_1', 'team'],

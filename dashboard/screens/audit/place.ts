@@ -8,7 +8,7 @@ const PARTS: Readonly<Record<string, string>> = {
   link: 'links',
   chain: 'wallets',
   wallet: 'wallets',
-  sweep: 'wallets',
+  sweep: 'sweeps',
   member: 'team',
   invite: 'team',
   team: 'team',

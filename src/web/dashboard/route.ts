@@ -16,8 +16,8 @@ export type OpenCall<Path extends string = string> = BaseCall<Path> & {
 };
 export type Call<Path extends string = string> = OpenCall<Path> & { signedIn: SignedIn; actor: Actor; member: Membership; mode: Mode };
 
-/** A file generated while it is sent. */
-export type Download = { name: string; parts: AsyncIterable<string> };
+/** A file generated while it is sent; CSV unless `type` says otherwise. */
+export type Download = { name: string; type?: string; parts: AsyncIterable<string> };
 type Answer<Reply extends TSchema> = Promise<ReplyOf<Reply> | Rendered | Download>;
 type Extras = {
   /** Attempts per minute from one address, for every route that accepts secrets. */
@@ -29,6 +29,8 @@ type MemberExtras = Extras & {
   recent?: true;
   /** Part of the user's own account: also for members who still have to set up two-factor authentication. */
   withoutFactor?: true;
+  /** Most bytes of a body that is larger than usual. The member is checked before it is read. */
+  bodyLimit?: number;
   /** For operators of the install, regardless of their role. */
   operator?: true;
 };

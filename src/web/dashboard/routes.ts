@@ -16,6 +16,7 @@ import type { Route } from './route.ts';
 import { SECURITY } from './security-api.ts';
 import { SETTINGS } from './settings-api.ts';
 import { SHOPS } from './shops-api.ts';
+import { SWEEPS } from './sweeps-api.ts';
 import { TEAM } from './team-api.ts';
 import { USAGE } from './usage-api.ts';
 import { WALLETS } from './wallets-api.ts';
@@ -35,6 +36,7 @@ export const DASHBOARD_ROUTES: readonly Route[] = [
   ...SECURITY,
   ...SETTINGS,
   ...SHOPS,
+  ...SWEEPS,
   ...TEAM,
   ...USAGE,
   ...WALLETS,

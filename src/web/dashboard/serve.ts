@@ -67,12 +67,17 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
 
   for (const route of routes) {
     if (!route.open && route.action === undefined) throw new Error(`${route.method} ${route.path} names no action`);
+    const bodyLimit = route.open ? undefined : route.bodyLimit;
     for (const { url, mode } of pathsOf(route)) {
       app.route({
         method: route.method,
         url,
         exposeHeadRoute: false,
-        onRequest: enter,
+        ...(bodyLimit !== undefined && { bodyLimit }),
+        onRequest: async (request) => {
+          await enter(request);
+          if (bodyLimit !== undefined && !route.open) await memberOf(request, route);
+        },
         handler: async (request, reply) => {
           const visitor = visitorOf(request);
           if (route.attempts !== undefined) await limit(`dashboard ${route.path} ${visitor.ip}`, route.attempts);
@@ -136,7 +141,7 @@ function send(reply: FastifyReply, answer: object): FastifyReply {
     return reply
       .headers({
         'cache-control': 'no-store',
-        'content-type': 'text/csv; charset=utf-8',
+        'content-type': answer.type ?? 'text/csv; charset=utf-8',
         'content-disposition': `attachment; filename="${answer.name}"`,
         'x-content-type-options': 'nosniff',
       })

@@ -1,0 +1,228 @@
+/** The sweeps of the merchant with their states, the upload of signed files, and the transactions of one sweep. */
+import { type ChangeEvent, useRef, useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { coinName } from '../../lib/coin.ts';
+import { useAct, useApi, useList, useMay, useMode } from '../../lib/hooks.ts';
+import { say } from '../../lib/toasts.ts';
+import { Button } from '../../ui/button.tsx';
+import { Ask, Drawer } from '../../ui/dialog.tsx';
+import { Download } from '../../ui/download.tsx';
+import { Note } from '../../ui/form.tsx';
+import type { IconName } from '../../ui/icon.tsx';
+import { ListCard } from '../../ui/list.tsx';
+import { Facts, Pending } from '../../ui/states.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Badge, Money, Time, type Tone } from '../../ui/values.tsx';
+
+type Sweep = Reply<'GET /:mode/sweeps'>['data'][number];
+const STATES: Readonly<Record<Sweep['state'], { tone: Tone; icon: IconName; word: string }>> = {
+  made: { tone: 'warn', icon: 'clock', word: 'Waiting for signature' },
+  signed: { tone: 'info', icon: 'check', word: 'Signed' },
+  sent: { tone: 'info', icon: 'arrow', word: 'Sent' },
+  confirmed: { tone: 'good', icon: 'check', word: 'Confirmed' },
+  failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
+  canceled: { tone: 'calm', icon: 'cross', word: 'Canceled' },
+};
+const State = ({ state }: Pick<Sweep, 'state'>) => (
+  <Badge tone={STATES[state].tone} icon={STATES[state].icon}>
+    {STATES[state].word}
+  </Badge>
+);
+/** The loop that follows sweeps sends no updates to dashboards. */
+const EVERY_MS = 15_000;
+
+const columnsOf = (open: (sweep: Sweep) => void): Column<Sweep>[] => [
+  {
+    name: 'Sweep',
+    phone: 'title',
+    cell: (sweep) => (
+      <button type="button" className="text-left font-medium underline" onClick={() => open(sweep)}>
+        <Money amount={sweep.amount} currency={sweep.currency} />
+      </button>
+    ),
+  },
+  { name: 'State', phone: 'corner', cell: (sweep) => <State state={sweep.state} /> },
+  { name: 'Fee, at most', cell: (sweep) => <Money amount={sweep.fee} currency={sweep.fee_currency} /> },
+  { name: 'Transfers', cell: (sweep) => <span className="tabular-nums">{sweep.inputs}</span>, right: true },
+  { name: 'Made', cell: (sweep) => <Time at={sweep.made_at} /> },
+];
+
+export function History() {
+  const list = useList('GET /:mode/sweeps', ['sweeps', 'list'], {});
+  const [shown, setShown] = useState<string | null>(null);
+  const may = useMay('sweeps.use');
+  return (
+    <section className="grid gap-3">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <h2>Sweeps made</h2>
+        {may && <Upload onDone={setShown} />}
+      </div>
+      <ListCard
+        label="Sweeps"
+        list={list}
+        columns={columnsOf(({ id }) => setShown(id))}
+        none={{ title: 'No sweeps yet', words: 'Make a signing file above. It is listed here until its money arrives.' }}
+        unmatched={null}
+      />
+      {shown !== null && <Details id={shown} onClose={() => setShown(null)} />}
+    </section>
+  );
+}
+
+/** Wallets save signed PSBTs as bytes or as text. */
+async function textOf(file: File): Promise<string> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  if (String.fromCharCode(...bytes.subarray(0, 5)) !== 'psbt\xff') return new TextDecoder().decode(bytes);
+  let binary = '';
+  for (let at = 0; at < bytes.length; at += 8_192) binary += String.fromCharCode(...bytes.subarray(at, at + 8_192));
+  return btoa(binary);
+}
+
+function Upload({ onDone }: { onDone: (id: string) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  const send = useAct('POST /:mode/sweeps/signed', { refreshes: [['sweeps']], quiet: true });
+  const choose = async (event: ChangeEvent<HTMLInputElement>) => {
+    const [file] = event.target.files ?? [];
+    event.target.value = '';
+    if (!file) return;
+    const content = await textOf(file);
+    send.mutate(
+      { body: { content } },
+      {
+        onSuccess: ({ sweep, is_known: isKnown }) => {
+          say(isKnown ? 'This file was uploaded before.' : 'The signed file is correct. It is being sent.');
+          onDone(sweep.id);
+        },
+      },
+    );
+  };
+  return (
+    <>
+      <input ref={input} type="file" aria-label="Signed file" className="sr-only" tabIndex={-1} onChange={(event) => void choose(event)} />
+      <Button look="main" busy={send.isPending} onClick={() => input.current?.click()}>
+        Upload signed file
+      </Button>
+      {send.error && (
+        <div role="alert" className="w-full">
+          <Note tone="bad">{send.error.message}</Note>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Details({ id, onClose }: { id: string; onClose: () => void }) {
+  const query = useApi('GET /:mode/sweeps/:id', ['sweeps', id], { params: { id } }, { everyMs: EVERY_MS });
+  const { data } = query;
+  return (
+    <Drawer open onClose={onClose} title="Sweep">
+      {!data ? (
+        <Pending of={query} />
+      ) : (
+        <>
+          <div>
+            <State state={data.sweep.state} />
+          </div>
+          {data.sweep.failure !== null && <Note tone="bad">{data.sweep.failure}</Note>}
+          <div className="rounded-xl border border-line">
+            <Facts
+              rows={[
+                ['Coin', coinName(data.sweep.currency)],
+                ['Amount', <Money key="amount" amount={data.sweep.amount} currency={data.sweep.currency} />],
+                ['Fee, at most', <Money key="fee" amount={data.sweep.fee} currency={data.sweep.fee_currency} />],
+                [
+                  'Destination',
+                  <code key="to" className="break-all">
+                    {data.sweep.destination}
+                  </code>,
+                ],
+                ['Made', <Time key="at" at={data.sweep.made_at} />],
+                ['Made by', data.sweep.made_by],
+                ['ID', <code key="id">{data.sweep.id}</code>],
+              ]}
+            />
+          </div>
+          <Transactions of={data.transactions} />
+          <Acts sweep={data.sweep} />
+        </>
+      )}
+    </Drawer>
+  );
+}
+
+function Transactions({ of }: { of: Reply<'GET /:mode/sweeps/:id'>['transactions'] }) {
+  if (of.length === 0) return null;
+  return (
+    <div className="grid gap-2">
+      <h3 className="font-medium">Transactions</h3>
+      <ul className="rounded-xl border border-line">
+        {of.map(({ transaction_id: txid, explorer_url: url, sent_at: sentAt, block_height: height, refusal }) => (
+          <li key={txid} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
+            <span>
+              <code className="text-xs break-all">{txid}</code>
+              {url !== null && (sentAt !== null || height !== null) && (
+                <a href={url} target="_blank" rel="noreferrer noopener" className="ml-2 underline">
+                  Explorer<span className="sr-only"> (opens in a new tab)</span>
+                </a>
+              )}
+            </span>
+            <span className="text-soft">
+              {height !== null ? (
+                `In block ${height}`
+              ) : sentAt !== null ? (
+                <>
+                  Sent <Time at={sentAt} />
+                </>
+              ) : (
+                'Not sent yet'
+              )}
+            </span>
+            {refusal !== null && <span className="text-bad">{refusal}</span>}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Acts({ sweep: { id, state } }: { sweep: Sweep }) {
+  const mode = useMode();
+  const may = useMay('sweeps.use');
+  const [asked, setAsked] = useState(false);
+  const cancel = useAct('POST /:mode/sweeps/:id/cancel', { refreshes: [['sweeps']], done: 'Sweep canceled.' });
+  const replace = useAct('POST /:mode/sweeps/:id/replace', {
+    refreshes: [['sweeps']],
+    done: 'The file was made again with a higher fee. Download and sign it.',
+  });
+  const isWaiting = state === 'signed' || state === 'sent';
+  if (!may || !(isWaiting || state === 'made')) return null;
+  return (
+    <div className="flex flex-wrap gap-2">
+      <Download look={state === 'made' ? 'main' : 'plain'} href={`/dashboard/api/${mode}/sweeps/${id}/file`}>
+        Download the file
+      </Download>
+      {isWaiting && (
+        <Button busy={replace.isPending} onClick={() => replace.mutate({ params: { id }, body: {} })}>
+          Raise the fee
+        </Button>
+      )}
+      {state === 'made' && (
+        <Button look="danger" busy={cancel.isPending} onClick={() => setAsked(true)}>
+          Cancel sweep
+        </Button>
+      )}
+      <Ask
+        open={asked}
+        onClose={() => setAsked(false)}
+        title="Cancel this sweep?"
+        text="The signing file becomes invalid, and another file can move the same money."
+        act="Cancel sweep"
+        danger
+        onAct={() => {
+          setAsked(false);
+          cancel.mutate({ params: { id }, body: {} });
+        }}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,294 @@
+/** Sweeps: what lies on deposit addresses, files to sign, signed files, and where the money goes. Live mode only. */
+import Type from 'typebox';
+import { COIN, COINS, type Coin, isCoin, nativeOf } from '../../core/coin.ts';
+import { explorerUrl } from '../../core/explorer.ts';
+import { formatUnits, parseDecimal } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import { signingFileText } from '../../core/signing-file.ts';
+import { literals } from '../../http/schema-fields.ts';
+import { confirmDestination, type Destination, dropDestination, readDestinations, setDestination } from '../../money-out/destinations.ts';
+import { DEFAULT_WISH, type Remainder, STAY_REASONS, type SweepWish } from '../../money-out/holdings.ts';
+import {
+  acceptSigned,
+  cancelSweep,
+  getSweep,
+  listSweepable,
+  listSweeps,
+  makeSweep,
+  readSigningFileOf,
+  replaceSweep,
+  SWEEP_STATES,
+  type Sweep,
+  stayText,
+} from '../../money-out/sweeps.ts';
+import { CHANGE_WAIT_HOURS } from '../../wallets/wallet-changes.ts';
+import { hashSigner } from './build.ts';
+import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type Call, memberRoute, type Route } from './route.ts';
+
+/** A file of 20 transactions with 500 signed inputs each has 3.5 MB. The parser of JSON cannot read strings of more than about 6 MB. */
+const UPLOAD_BYTES = 4 * 1024 * 1024;
+const Speed = literals(['slow', 'normal', 'fast'] as const);
+
+const Remains = Type.Array(Type.Object({ reason: literals(STAY_REASONS), text: PlainText, transfers: Type.Integer(), amount: PlainText }));
+const remainsBody = (coin: Coin, remains: readonly Remainder[]) =>
+  remains.map(({ reason, count, units }) => ({ reason, text: stayText(reason), transfers: count, amount: formatUnits(coin, units) }));
+
+const SweepBody = Type.Object({
+  id: PlainText,
+  state: literals(SWEEP_STATES),
+  currency: CoinName,
+  destination: PlainText,
+  inputs: Type.Integer(),
+  amount: PlainText,
+  fee: PlainText,
+  /** The coin that pays the fee. */
+  fee_currency: CoinName,
+  made_by: PlainText,
+  made_at: Instant,
+  failure: Nullable(PlainText),
+});
+const sweepBody = (sweep: Sweep) => ({
+  ...{ id: sweep.id, state: sweep.state, currency: sweep.coin, destination: sweep.destination, inputs: sweep.inputCount },
+  ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(nativeOf(sweep.coin), sweep.feeUnits) },
+  ...{ fee_currency: nativeOf(sweep.coin), made_by: sweep.madeBy, made_at: sweep.madeAt.toISOString(), failure: sweep.failure },
+});
+
+const DestinationBody = Type.Object({ address: PlainText, asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant });
+const destinationBody = (call: Call, one: Destination | null) =>
+  one && {
+    ...{ address: one.address, asked_by: one.askedByName, asked_by_me: one.askedBy === call.actor.userId },
+    due_at: one.dueAt.toISOString(),
+  };
+
+/** Errors: live_mode_only. */
+const liveOnly = (call: Call): { merchantId: string } => {
+  if (call.mode !== 'live') throw new Problem('live_mode_only');
+  return { merchantId: call.member.merchantId };
+};
+/** The coin that names its family. Errors: wallet_not_found. */
+const coinIn = (text: string): Coin => {
+  if (!isCoin(text)) throw new Problem('wallet_not_found', { coin: text.slice(0, 10) });
+  return text;
+};
+/** The families of chains that have a source. */
+const familiesOf = ({ ctx }: Call): Coin[] => [
+  ...new Set(COINS.filter((coin) => ctx.chains.has(COIN[coin].chain)).map((coin): Coin => COIN[coin].family)),
+];
+
+type Wanted = { currency: Coin; speed?: SweepWish['speed']; max_fee_percent?: number; min_age_hours?: number; min_amount?: string };
+/** Errors: parameter_invalid. */
+function wishOf({ currency, speed, max_fee_percent, min_age_hours, min_amount }: Wanted): SweepWish {
+  const minUnits = parseDecimal(min_amount ?? '0', COIN[currency].decimals);
+  if (minUnits === null) throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'min_amount' });
+  return {
+    minUnits,
+    minAgeHours: min_age_hours ?? DEFAULT_WISH.minAgeHours,
+    maxFeePercent: max_fee_percent ?? DEFAULT_WISH.maxFeePercent,
+    speed: speed ?? DEFAULT_WISH.speed,
+  };
+}
+
+async function* parts(text: string): AsyncIterable<string> {
+  yield text;
+}
+
+const READS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/sweeps/overview',
+    action: 'sweeps.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      wait_hours: Type.Integer(),
+      /** SHA-256 of `/signer.html`; null while it is not built. */
+      signer_sha256: Nullable(PlainText),
+      holdings: Type.Array(
+        Type.Object({
+          ...{ wallet: PlainText, is_wallet_active: Type.Boolean(), currency: CoinName, amount: PlainText },
+          ...{ transfers: Type.Integer(), addresses: Type.Integer(), remains: Remains, has_destination: Type.Boolean() },
+        }),
+      ),
+      destinations: Type.Array(Type.Object({ currency: CoinName, current: Nullable(DestinationBody), waiting: Nullable(DestinationBody) })),
+    }),
+    handle: async (call) => {
+      const [wait_hours, signer_sha256] = [CHANGE_WAIT_HOURS, await hashSigner()];
+      // Test mode has no real money; the page says so.
+      if (call.mode === 'test') return { success: true, wait_hours, signer_sha256, holdings: [], destinations: [] };
+      const owner = liveOnly(call);
+      const [found, destinations] = await Promise.all([
+        listSweepable(call.ctx, owner),
+        Promise.all(
+          familiesOf(call).map(async (coin) => ({ coin, ...(await readDestinations(call.ctx, call.ctx.db.sql, { ...owner, coin })) })),
+        ),
+      ]);
+      const ready = new Set(destinations.filter(({ current }) => current !== null).map(({ coin }) => coin));
+      return {
+        ...{ success: true, wait_hours, signer_sha256 },
+        holdings: found.map(({ wallet, coin, count, units, addresses, remains }) => ({
+          ...{ wallet: wallet.id, is_wallet_active: wallet.active, currency: coin, amount: formatUnits(coin, units), transfers: count },
+          ...{ addresses, remains: remainsBody(coin, remains), has_destination: ready.has(COIN[coin].family) },
+        })),
+        destinations: destinations.map(({ coin, current, waiting }) => ({
+          ...{ currency: coin, current: destinationBody(call, current), waiting: destinationBody(call, waiting) },
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/sweeps',
+    action: 'sweeps.read',
+    query: Type.Object(paging),
+    reply: pageOf(SweepBody),
+    handle: async (call) => {
+      if (call.mode === 'test') return { success: true, data: [], has_more: false };
+      const page = { limit: Number(call.query.limit ?? 20), startingAfter: call.query.starting_after ?? null };
+      const { sweeps, hasMore } = await listSweeps(call.ctx, { ...liveOnly(call), ...page });
+      return { success: true, data: sweeps.map(sweepBody), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/sweeps/:id',
+    action: 'sweeps.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      sweep: SweepBody,
+      transactions: Type.Array(
+        Type.Object({
+          ...{ transaction_id: PlainText, explorer_url: Nullable(PlainText), sent_at: Nullable(Instant) },
+          ...{ block_height: Nullable(Type.Integer()), refusal: Nullable(PlainText) },
+        }),
+      ),
+    }),
+    handle: async (call) => {
+      const { sweep, transactions } = await getSweep(call.ctx, { ...liveOnly(call), id: call.params.id });
+      const network = call.ctx.settings.networks[COIN[sweep.coin].chain];
+      return {
+        ...{ success: true, sweep: sweepBody(sweep) },
+        transactions: transactions.map(({ txid, sentAt, blockHeight, refusal }) => ({
+          ...{ transaction_id: txid, explorer_url: explorerUrl(sweep.coin, network, txid), sent_at: sentAt?.toISOString() ?? null },
+          ...{ block_height: blockHeight, refusal },
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/sweeps/:id/file',
+    action: 'sweeps.read',
+    recent: true,
+    reply: NoFields,
+    handle: async (call) => {
+      const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id: call.params.id });
+      return { name: `${file.id}.json`, type: 'application/json; charset=utf-8', parts: parts(`${signingFileText(file)}\n`) };
+    },
+  }),
+];
+
+const ACTS: readonly Route[] = [
+  memberRoute({
+    method: 'POST',
+    path: '/sweeps',
+    action: 'sweeps.use',
+    recent: true,
+    body: Type.Object({
+      currency: CoinName,
+      wallet: Type.Optional(Type.String({ maxLength: 40 })),
+      speed: Type.Optional(Speed),
+      max_fee_percent: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
+      min_age_hours: Type.Optional(Type.Integer({ minimum: 0, maximum: 87_600 })),
+      min_amount: Type.Optional(Type.String({ maxLength: 40 })),
+    }),
+    reply: Type.Object({ success: Type.Boolean(), sweep: SweepBody, remains: Remains }),
+    handle: async (call) => {
+      const { currency: coin, wallet } = call.body;
+      const wanted = { coin, walletId: wallet ?? null, wish: wishOf(call.body) };
+      const { sweep, remains } = await makeSweep(call.ctx, { ...liveOnly(call), ...wanted, actor: call.actor });
+      return { success: true, sweep: sweepBody(sweep), remains: remainsBody(coin, remains) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/sweeps/signed',
+    action: 'sweeps.use',
+    recent: true,
+    bodyLimit: UPLOAD_BYTES,
+    body: Type.Object({ content: Type.String({ minLength: 1 }) }),
+    /** `is_known`: the same file was uploaded before. */
+    reply: Type.Object({ success: Type.Boolean(), sweep: SweepBody, is_known: Type.Boolean() }),
+    handle: async (call) => {
+      const { sweep, isKnown } = await acceptSigned(call.ctx, { ...liveOnly(call), content: call.body.content, actor: call.actor });
+      return { success: true, sweep: sweepBody(sweep), is_known: isKnown };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/sweeps/:id/replace',
+    action: 'sweeps.use',
+    recent: true,
+    body: Type.Object({ speed: Type.Optional(Speed) }),
+    reply: Type.Object({ success: Type.Boolean(), sweep: SweepBody }),
+    handle: async (call) => {
+      const wanted = { id: call.params.id, speed: call.body.speed ?? 'fast' };
+      return { success: true, sweep: sweepBody(await replaceSweep(call.ctx, { ...liveOnly(call), ...wanted, actor: call.actor })) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/sweeps/:id/cancel',
+    action: 'sweeps.use',
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await cancelSweep(call.ctx, { ...liveOnly(call), id: call.params.id, actor: call.actor });
+      return { success: true };
+    },
+  }),
+];
+
+const DESTINATIONS: readonly Route[] = [
+  memberRoute({
+    method: 'POST',
+    path: '/sweep-destinations',
+    action: 'sweeps.use',
+    recent: true,
+    body: Type.Object({
+      currency: CoinName,
+      address: Type.String({ minLength: 1, maxLength: 200 }),
+      ends: Type.String({ minLength: 6, maxLength: 6 }),
+    }),
+    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Instant) }),
+    handle: async (call) => {
+      const { currency: coin, address, ends } = call.body;
+      const { dueAt } = await setDestination(call.ctx, { ...liveOnly(call), coin, address, ends, actor: call.actor });
+      return { success: true, due_at: dueAt?.toISOString() ?? null };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/sweep-destinations/:currency/confirm',
+    action: 'sweeps.confirm',
+    recent: true,
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await confirmDestination(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency), actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/sweep-destinations/:currency/drop',
+    action: 'sweeps.use',
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await dropDestination(call.ctx, { ...liveOnly(call), coin: coinIn(call.params.currency), actor: call.actor });
+      return { success: true };
+    },
+  }),
+];
+
+export const SWEEPS: readonly Route[] = [...READS, ...ACTS, ...DESTINATIONS];
