@@ -30,6 +30,9 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['chain.released', 'BTC', 'wallets'],
   ['wallet.wait_on', 'mer_1', 'wallets'],
   ['sweep.made', 'swp_1', 'sweeps'],
+  ['shop.connected', 'shop_1', 'shops'],
+  // Refunds have no screen.
+  ['refund.sent', 'rfd_1', null],
   ['settings.changed', 'mer_1', 'business'],
   ['plan.set', 'mer_1', 'usage'],
   ['team.second_factor_required', 'mer_1', 'team'],

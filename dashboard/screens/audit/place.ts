@@ -8,6 +8,7 @@ const PARTS: Readonly<Record<string, string>> = {
   link: 'links',
   chain: 'wallets',
   wallet: 'wallets',
+  shop: 'shops',
   sweep: 'sweeps',
   member: 'team',
   invite: 'team',
