@@ -2073,7 +2073,6 @@ export type Api = {
         name: string;
         amount: string;
         currency: string;
-        payment_id: string | null;
         coin: string | null;
         address: string | null;
         created_at: string;

@@ -1,4 +1,4 @@
-/** Refunds that shops asked for: where the customer wants the money, and marking what was sent. */
+/** Refunds that shops requested and that fit no payment: where the customer wants the money, and marking what was sent. */
 import { type FormEvent, useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay } from '../../lib/hooks.ts';
@@ -6,14 +6,13 @@ import { Button } from '../../ui/button.tsx';
 import { Code } from '../../ui/code.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { ModeLink } from '../../ui/link.tsx';
 import { Card } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, CopyButton, Time } from '../../ui/values.tsx';
 
 type Refund = Reply<'GET /:mode/shop-refunds'>['data'][number];
 
-/** Nothing while no shop asked for a refund. */
+/** Nothing if there are no such refunds. */
 export function Refunds() {
   const mayMark = useMay('payments.resolve');
   const refunds = useApi('GET /:mode/shop-refunds', ['shop-refunds'], {});
@@ -21,8 +20,12 @@ export function Refunds() {
   const rows = refunds.data?.data ?? [];
   if (rows.length === 0) return null;
   return (
-    <Card title="Refunds that shops asked for">
-      <Table label="Refunds that shops asked for" columns={columnsOf(mayMark, setMarking)} rows={rows} />
+    <Card title="Refunds without a payment">
+      <p className="mb-3 text-sm text-soft">
+        No payment, or more than one, has the order number of these refunds. Check the order before you send money: Florin doesn’t limit
+        them to what you received. All other refunds are on the page of their payment.
+      </p>
+      <Table label="Refunds without a payment" columns={columnsOf(mayMark, setMarking)} rows={rows} />
       {marking && <MarkSent refund={marking} onClose={() => setMarking(null)} />}
     </Card>
   );
@@ -32,12 +35,7 @@ const columnsOf = (mayMark: boolean, onMark: (refund: Refund) => void): Column<R
   {
     name: 'Refund',
     phone: 'title',
-    cell: (refund) => (
-      <span className="grid">
-        <span className="font-medium break-words">{refund.name}</span>
-        {refund.payment_id !== null && <ModeLink to={`payments/${refund.payment_id}`}>Payment</ModeLink>}
-      </span>
-    ),
+    cell: (refund) => <span className="font-medium break-words">{refund.name}</span>,
   },
   {
     name: 'Amount',
@@ -53,7 +51,7 @@ const columnsOf = (mayMark: boolean, onMark: (refund: Refund) => void): Column<R
     cell: (refund) =>
       refund.address === null ? (
         <span className="flex items-center gap-1 text-soft">
-          Not named yet <CopyButton value={refund.url} label="Copy the link for the customer" />
+          Not entered yet <CopyButton value={refund.url} label="Copy the link for the customer" />
         </span>
       ) : (
         <span className="grid">
@@ -71,7 +69,7 @@ const columnsOf = (mayMark: boolean, onMark: (refund: Refund) => void): Column<R
           Sent
         </Badge>
       ) : refund.address === null ? (
-        <Badge tone="calm">Waits for the customer</Badge>
+        <Badge tone="calm">Waiting for the customer</Badge>
       ) : mayMark ? (
         <Button onClick={() => onMark(refund)} aria-label={`Mark ${refund.name} as sent`}>
           Mark as sent

@@ -36,10 +36,12 @@ const FIELDS: Readonly<Record<string, string>> = {
   amount_too_large: 'Amount',
   amount_too_small: 'Amount',
   amount_precision: 'Amount',
+  refund_exceeds: 'Amount',
   url_invalid: 'Url',
   coin_not_configured: 'checkout.paymentMethods',
   payment_status_conflict: 'Status',
   nothing_received: 'Status',
+  money_refunded: 'Status',
 };
 
 /** A failure of Florin in the words of the protocol. */

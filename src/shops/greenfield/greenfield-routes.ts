@@ -140,7 +140,7 @@ export const GREENFIELD_ROUTES: readonly GreenfieldRoute[] = [
   ...both('GET', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => getWebhook(ctx, shop, params.webhook!)),
   ...both('PUT', '/webhooks/:webhook', webhooks, ({ ctx, shop, params, body }) => updateWebhook(ctx, shop, params.webhook!, body.value)),
   ...both('DELETE', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => deleteWebhook(ctx, shop, params.webhook!)),
-  ...both('POST', '/pull-payments', refunds, ({ ctx, shop, body }) => createPullPayment(ctx, shop, body)),
+  ...both('POST', '/pull-payments', refunds, ({ ctx, shop, body, idempotency }) => createPullPayment(ctx, shop, { body, idempotency })),
   ...both('POST', '/invoices', create, postInvoice),
   ...both('GET', '/invoices', viewInvoices, readInvoices),
   ...both('GET', '/invoices/:invoice', viewInvoices, readInvoice),

@@ -1,37 +1,94 @@
-/** Pull payments as WooCommerce creates them for refunds: a page on which the customer names an address. */
+/** Pull payments as plugins create them for refunds: a page on which the customer enters an address. */
 import type { Context } from '../../context.ts';
-import { isFiat } from '../../core/fiat.ts';
+import { COIN } from '../../core/coin.ts';
+import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
 import type { ParsedBody } from '../../http/json.ts';
+import { claimUrl } from '../../money-out/claims.ts';
+import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refunds.ts';
+import type { IdempotencyClaim } from '../../payments/view.ts';
 import { coinOfMethod } from '../payment-methods.ts';
 import type { ShopKey } from '../shop-keys.ts';
-import { askRefund } from '../shop-refunds.ts';
+import { askRefund, paymentOfRefund } from '../shop-refunds.ts';
 import { invalid } from './greenfield-error.ts';
 import { greenfieldUrl, seconds } from './invoice-body.ts';
 
 const LONGEST_NAME = 50;
+const LONGEST_REASON = 200;
+type Given = { name: string; amount: string; currency: string };
+type Made = { id: string; createdAt: Date; expiresAt: Date | null; viewLink: string };
 
-export async function createPullPayment(ctx: Context, shop: ShopKey, body: ParsedBody): Promise<object> {
+export async function createPullPayment(
+  ctx: Context,
+  shop: ShopKey,
+  { body, idempotency }: { body: ParsedBody; idempotency: IdempotencyClaim | null },
+): Promise<object> {
   const given = asObject(body.value);
   const currency = (asText(given.currency) ?? '').toUpperCase();
   if (!isFiat(currency) && coinOfMethod(currency) === null) throw invalid({ path: 'Currency', message: 'Invalid currency' });
   const amount = typeof given.amount === 'number' ? body.numbers.get('amount')! : (asText(given.amount)?.trim() ?? '');
   if ((parseDecimal(amount, 18) ?? 0n) === 0n) throw invalid({ path: 'Amount', message: 'The amount must be above zero.' });
   const name = (asText(given.name) ?? '').replace(/\p{Cc}/gu, ' ').trim();
-  const { merchantId, mode, id: shopId } = shop;
-  const { id, createdAt } = await askRefund(ctx, { merchantId, mode, shopId, name, amount, currency });
+  const paymentId = await paymentOfRefund(ctx, { ...shop, name });
+  if (paymentId === 'several')
+    throw invalid({
+      path: 'Name',
+      message: 'More than one payment of this order received money. Request the refund with the API of Florin instead.',
+    });
+  const asked = { name, amount, currency };
+  const made =
+    paymentId === null ? await withoutPayment(ctx, shop, asked) : await ofPayment(ctx, shop, { ...asked, paymentId, idempotency });
   return {
-    id,
+    id: made.id,
     name: name.slice(0, LONGEST_NAME),
     description: asText(given.description) ?? '',
     currency,
     amount,
     BOLT11Expiration: '30',
-    startsAt: seconds(createdAt),
-    expiresAt: null,
+    startsAt: seconds(made.createdAt),
+    expiresAt: made.expiresAt && seconds(made.expiresAt),
     archived: false,
     autoApproveClaims: false,
-    viewLink: `${greenfieldUrl(ctx)}/pull-payments/${id}`,
+    viewLink: made.viewLink,
   };
+}
+
+/** A refund like those that the API creates: the same states and the same limit. */
+async function ofPayment(
+  ctx: Context,
+  { merchantId, mode, name: shopName }: ShopKey,
+  { paymentId, name, idempotency, ...price }: Given & { paymentId: string; idempotency: IdempotencyClaim | null },
+): Promise<Made> {
+  const reply = await requestRefund(ctx, {
+    ...{ merchantId, mode, paymentId, idempotency, rate: 'payment', address: null, by: shopName },
+    asked: askedOf(price),
+    reason: name.slice(0, LONGEST_REASON) || null,
+    render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),
+  });
+  const id = Buffer.from(reply.body).toString();
+  const { createdAt, claimUntil } = await getRefund(ctx, { merchantId, mode, id });
+  return { id, createdAt, expiresAt: claimUntil, viewLink: claimUrl(ctx, id) };
+}
+
+function askedOf({ amount, currency }: Omit<Given, 'name'>): AskedRefund {
+  const read = (decimals: number): bigint => {
+    const units = parseDecimal(amount, decimals);
+    if (units === null) throw invalid({ path: 'Amount', message: `The amount can have at most ${decimals} decimals.` });
+    return units;
+  };
+  if (isFiat(currency)) return { kind: 'fiat', currency, minor: read(fiatDecimals(currency)) };
+  const named = coinOfMethod(currency);
+  return {
+    kind: 'coin',
+    units: (coin) => {
+      if (coin !== named) throw invalid({ path: 'Currency', message: 'The payment of this order was made in another currency.' });
+      return read(COIN[coin].decimals);
+    },
+  };
+}
+
+async function withoutPayment(ctx: Context, { merchantId, mode, id: shopId }: ShopKey, asked: Given): Promise<Made> {
+  const { id, createdAt } = await askRefund(ctx, { merchantId, mode, shopId, ...asked });
+  return { id, createdAt, expiresAt: null, viewLink: `${greenfieldUrl(ctx)}/pull-payments/${id}` };
 }

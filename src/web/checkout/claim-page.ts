@@ -1,4 +1,4 @@
-/** The page behind the link of a refund: the customer names the address that the merchant sends the money to. */
+/** The page of a refund that fits no payment: the customer enters the address that the merchant sends the money to. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { type Coin, coinText, isCoin } from '../../core/coin.ts';
@@ -70,6 +70,7 @@ const option = (coin: Coin): Html => html`<option value="${coin}">${coinText(coi
 const claim = ({ refund, coins, fault, typed }: Shown): Html => {
   const wrong = fault !== null && html` aria-invalid="true" aria-describedby="fault"`;
   return html`<p class="lead">Enter the address that should receive the refund. You can’t change it later.</p>
+<p class="lead" id="unmatched">Florin couldn’t match this refund to a payment. The shop checks your order before sending the money.</p>
 ${refund.mode === 'test' && testNote}
 <form method="post" action="${GREENFIELD_PATH}/pull-payments/${refund.id}">
 <p><label for="coin">Currency</label><br><select id="coin" name="coin">${coins.map(option)}</select></p>

@@ -39,7 +39,6 @@ const Refund = Type.Object({
   name: PlainText,
   amount: PlainText,
   currency: PlainText,
-  payment_id: Nullable(PlainText),
   coin: Nullable(PlainText),
   address: Nullable(PlainText),
   created_at: Instant,
@@ -50,7 +49,7 @@ const Refund = Type.Object({
 });
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
 const refundItem = (ctx: Context, refund: ShopRefund) => ({
-  ...{ id: refund.id, name: refund.name, amount: refund.amount, currency: refund.currency, payment_id: refund.paymentId },
+  ...{ id: refund.id, name: refund.name, amount: refund.amount, currency: refund.currency },
   ...{ coin: refund.coin && coinText(refund.coin), address: refund.address, created_at: refund.createdAt.toISOString() },
   ...{ claimed_at: at(refund.claimedAt), sent_at: at(refund.sentAt), txid: refund.txid },
   url: `${greenfieldUrl(ctx)}/pull-payments/${refund.id}`,
