@@ -109,6 +109,7 @@ export type ErrorCode =
   | 'key_limit_reached'
   | 'payment_status_conflict'
   | 'payment_needs_attention'
+  | 'money_refunded'
   | 'nothing_received'
   | 'scenario_started'
   | 'coin_fixed'

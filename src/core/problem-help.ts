@@ -299,6 +299,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'Money arrived late, short or after a cancellation, and nobody has decided about it.',
     fix: 'Resolve the payment first, under Needs attention or with `POST /v1/payments/{id}/resolve`.',
   },
+  money_refunded: {
+    why: 'Money that went back to the customer cannot pay for anything. Refunds count from their approval, because they may have been sent.',
+    fix: 'Accept only transfers that were not refunded. If an approved refund was not sent, cancel it with `florin refund cancel`, and accept the money afterwards.',
+  },
   nothing_received: {
     why: 'Only money that arrived can be accepted, rejected or marked as refunded.',
     fix: 'Check `transfers` of the payment. Cancel a payment that is still pending instead.',

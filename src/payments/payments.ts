@@ -6,8 +6,8 @@ import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, COINS, type Coin, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
-import { quoteUnits } from '../core/money.ts';
-import { type Decision, hasWrongCoin } from '../core/payment.ts';
+import { formatUnits, quoteUnits } from '../core/money.ts';
+import { type Decision, hasWrongCoin, type Transfer } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
@@ -383,7 +383,8 @@ const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
 
 /**
  * The merchant's decision on held money: `accept` makes the listed transfers count, `reject` and `refund_sent` record what
- * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, parameter_invalid.
+ * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, parameter_invalid,
+ * money_refunded.
  */
 export async function resolvePayment(
   ctx: Context,
@@ -397,7 +398,7 @@ export async function resolvePayment(
     also?: Also;
   },
 ): Promise<Outcome> {
-  return change(ctx, input, (tx, record) => {
+  return change(ctx, input, async (tx, record) => {
     const { status, exceptions } = record.facts;
     // Before the payment ends, only money in a wrong coin waits for the merchant. Refusing it would refuse all that is still to come.
     const isEarly = status === 'pending' && input.action === 'accept' && hasWrongCoin(exceptions);
@@ -420,8 +421,31 @@ export async function resolvePayment(
         { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' },
       );
     }
+    if (input.action === 'accept') await checkStillHere(tx, record, new Set(named));
     return decide(tx, record, input.action, named, { txid: input.txid ?? null });
   });
+}
+
+/**
+ * Money that refunds return cannot count: what counts and what is accepted must be covered by what arrived without them. An approved
+ * refund may have been sent. Errors: money_refunded.
+ */
+async function checkStillHere(tx: Tx, record: PaymentRecord, named: ReadonlySet<string>): Promise<void> {
+  const refunds = await tx<{ coin: Coin; units: string }[]>`
+    select coin, sum(units)::text as units from refunds
+    where payment_id = ${record.facts.id} and state in ('approved', 'signed', 'sent', 'confirmed') group by coin`;
+  if (refunds.length === 0) return;
+  const tips = tipsOf(record);
+  const roles = rolesOf(record.facts, record.transfers, tips);
+  const sum = (which: (t: Transfer) => boolean): bigint => record.transfers.reduce((total, t) => (which(t) ? total + t.units : total), 0n);
+  for (const { coin, units } of refunds) {
+    const isHere = (t: Transfer): boolean => t.coin === coin && !isGone(t, tips);
+    const arrived = sum((t) => isHere(t) && (named.has(t.ref) || roles.get(t) !== 'refunded'));
+    const counts = sum((t) => isHere(t) && (named.has(t.ref) || roles.get(t) === 'counted'));
+    const accepts = record.transfers.some((t) => isHere(t) && named.has(t.ref));
+    if (accepts && counts > arrived - BigInt(units))
+      throw new Problem('money_refunded', { refunded: `${formatUnits(coin, BigInt(units))} ${coinText(coin)}` });
+  }
 }
 
 /** Records a decision. Returns the payment with it. */

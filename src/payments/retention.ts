@@ -1,6 +1,6 @@
 /**
- * Erases payers' data for merchants that enabled it: description, items, language, return URL, metadata and refund address
- * of payments that ended long enough ago. Amounts, taxes, rates, transfers, times and ids stay; the bodies of events are
+ * Erases customers' data for merchants that enabled it: description, items, language, return URL, metadata, and the addresses and reasons
+ * of refunds, of payments that ended long enough ago. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are
  * erased after 30 days for all merchants, which is the shortest time that can be set here.
  */
 import type { Context } from '../context.ts';
@@ -42,7 +42,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
     select through_sequence as through from erasures where merchant_id = ${merchantId} and mode = ${mode} for update skip locked`;
   if (!lane) return 0;
   const next = await tx<{ id: string; sequence: bigint; ended: boolean }[]>`
-    select id, sequence, ${ended(tx, days)} as ended from payments
+    select id, sequence, ${ended(tx, days)} as ended from payments p
     where merchant_id = ${merchantId} and mode = ${mode} and sequence > ${lane.through.toString()}
       and created_at < clock_timestamp() - make_interval(days => ${days})
     order by sequence limit ${STEP}`;
@@ -59,6 +59,9 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   await dropTexts(tx, ids);
   await queueShopErasure(tx, ids);
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;
+  await tx`
+    update refunds set address = null, reason = null, erased_at = clock_timestamp()
+    where payment_id = any(${ids}::text[]) and erased_at is null`;
   await tx`delete from due_work where kind = ${DUE} and key = any(${ids}::text[])`;
   await tx`
     insert into due_work (kind, key, merchant_id, due_at)
@@ -70,7 +73,9 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   return ids.length;
 }
 
-/** Ended, and unchanged for this long. */
+/** Ended, and unchanged for this long. Refunds that may still be sent keep their address, and the payment its data. */
 const ended = (tx: Tx, days: number) => tx`
   (status in ('completed', 'expired', 'cancelled', 'failed')
-    and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days}))`;
+    and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days})
+    and not exists (select 1 from refunds r where r.payment_id = p.id and (r.state in ('approved', 'signed')
+      or (r.state = 'requested' and (r.address is not null or r.claim_until > clock_timestamp())))))`;

@@ -248,3 +248,33 @@ test('concurrent requests, approvals and cancels never return more than arrived'
   }
   t.diagnostic(`${requests} requests`);
 });
+
+test('held money that a refund returns cannot be accepted; canceling the refund frees it', async () => {
+  const late = async (): Promise<string> => {
+    const { id } = made(await app.test.post('/api/payment/create/simple', { amount_usd: '25.50', return_url: 'https://shop.example/' }));
+    await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'late', currency: 'BTC' });
+    await eventually(
+      () => app.test.get(`/api/payment/${id}`),
+      ({ json }) => json.exception === 'late' && json.transfers[0].block_height !== null,
+    );
+    return id;
+  };
+  const accept = (id: string) => app.test.post(`/v1/payments/${id}/resolve`, { action: 'accept' });
+  const id = await late();
+  const refund = made(await refundOf({ payment_id: id, amount: '0.00010000', address: ADDRESS }));
+  await approveRefund(app.app.ctx, { ...owner(), id: refund.id, actor: ACTOR });
+  const reply = await accept(id);
+  refused(reply, 409, 'money_refunded');
+  assert.match(reply.json.error.message, /^Refunds returned 0\.00010000 BTC of this payment/);
+  const [{ ref }] = (await app.test.get(`/api/payment/${id}`)).json.transfers;
+  refused(await app.test.post(`/v1/payments/${id}/resolve`, { action: 'accept', transfers: [ref] }), 409, 'money_refunded');
+  assert.equal((await app.test.get(`/api/payment/${id}`)).json.status, 'expired');
+
+  const other = await late();
+  const approved = made(await refundOf({ payment_id: other, address: ADDRESS }));
+  // As in live mode, where the money may have been sent from the approval on.
+  await app.app.ctx.db.sql`update refunds set state = 'approved' where id = ${approved.id}`;
+  refused(await accept(other), 409, 'money_refunded');
+  await operate('refund cancel', { merchant: app.merchant.merchantId, mode: 'test', refund: approved.id });
+  assert.equal((await accept(other)).status, 200);
+});

@@ -249,6 +249,13 @@ test('erasing: off by default; then customer data of payments that ended long ag
   const young = await create({ description: 'Ended yesterday' });
   await app.test.post(`/v1/payments/${young.id}/cancel`);
   await sql`insert into refund_addresses (payment_id, merchant_id, coin, address, email) values (${advanced.id}, ${app.merchant.merchantId}, 'BTC', 'tb1q', 'eve@mail.example')`;
+  const insertRefund = (id: string, state: string, address: string | null) => sql`
+    insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_until, reason, requested_by, created_at)
+    values (${id}, ${app.merchant.merchantId}, 'test', ${advanced.id}, 'BTC', 1000, 97, 'payment', ${state}, ${address},
+      now() - interval '70 days', 'Eve is unhappy', 'API', now())`;
+  await insertRefund('ref_sent', 'sent', 'tb1qeve');
+  await insertRefund('ref_open', 'approved', 'tb1qeve');
+  await insertRefund('ref_left', 'requested', null);
   const age = (id: string) => sql`
     update payments set created_at = created_at - interval '100 days', completed_at = completed_at - interval '100 days',
       expires_at = expires_at - interval '100 days', extended_until = extended_until - interval '100 days' where id = ${id}`;
@@ -273,6 +280,25 @@ test('erasing: off by default; then customer data of payments that ended long ag
   assert.deepEqual([entry!.before, entry!.after], [{ retentionDays: null }, { retentionDays: 30 }]);
   // The worker of the service does the same in the meantime.
   for (let round = 0; round < 5; round++) await erasePayerData(ctx);
+  const refunds = () =>
+    sql`select id, address, reason, erased_at is not null as erased from refunds where payment_id = ${advanced.id} order by id`;
+  assert.ok(
+    (await refunds()).every((one) => one.reason !== null),
+    'an approved refund still needs its address',
+  );
+  assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 1);
+  await sql`update refunds set state = 'sent' where id = 'ref_open'`;
+  await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${advanced.id}`;
+  await erasePayerData(ctx);
+  await eventually(refunds, (rows) => rows.every((one) => one.erased));
+  assert.deepEqual(
+    (await refunds()).map((one) => [one.id, one.address, one.reason]),
+    [
+      ['ref_left', null, null],
+      ['ref_open', null, null],
+      ['ref_sent', null, null],
+    ],
+  );
   const after = await money(advanced.id);
   assert.deepEqual(after.erased, [null, {}, null]);
   // In a reply, tax is shown beside the items; stored items do not include it.
