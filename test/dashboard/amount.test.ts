@@ -16,7 +16,7 @@ test('coin amounts show their significant decimals, dollars show two, or four di
     ['0.123456789012345678', 'ETH', '0.12345678 ETH'],
     ['1.000000000000000001', 'ETH', '1 ETH'],
     ['0.000000000000000001', 'ETH', '0.000000000000000001 ETH'],
-    ['25.500000', 'USDC@base', '25.5 USDC on base'],
+    ['25.500000', 'USDC@base', '25.5 USDC on Base'],
     ['25.500000', 'USDC@ethereum', '25.5 USDC on Ethereum'],
     ['816.95', 'USD', '$816.95'],
     ['1000000.00', 'USD', '$1,000,000.00'],
@@ -83,7 +83,7 @@ test('a coin is named by its asset, and by its network unless it is native to it
     ['BTC', 'bitcoin', 'BTC', 'BTC', 'Bitcoin'],
     ['ETH', 'ethereum', 'ETH', 'ETH', 'Ethereum'],
     ['USDC', 'ethereum', 'USDC@ethereum', 'USDC on Ethereum', 'USD Coin on Ethereum'],
-    ['ETH', 'base', 'ETH@base', 'ETH on base', 'ETH on base'],
+    ['ETH', 'base', 'ETH@base', 'ETH on Base', 'ETH on Base'],
     // The customer has not chosen the network yet.
     ['USDC', null, 'USDC', 'USDC', 'USDC'],
   ] as const) {
@@ -91,5 +91,5 @@ test('a coin is named by its asset, and by its network unless it is native to it
     assert.equal(coinText(code), text);
     assert.equal(coinName(code), name);
   }
-  assert.equal(coinName('USDC@base', 'USD Coin'), 'USD Coin on base');
+  assert.equal(coinName('USDC@base', 'USD Coin'), 'USD Coin on Base');
 });

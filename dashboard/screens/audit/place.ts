@@ -4,7 +4,6 @@
 const THINGS: Readonly<Record<string, string>> = { pay: 'payments', key: 'keys', we: 'webhooks', req: 'requests' };
 /** Where the rest is shown, by the part of the action before its dot. */
 const PARTS: Readonly<Record<string, string>> = {
-  shop: 'shops',
   link: 'links',
   chain: 'wallets',
   wallet: 'wallets',
