@@ -1,4 +1,5 @@
 /** What a shop asks for when it opens the pairing page, read from the query that its plugin made. */
+import { cutText } from '../core/text.ts';
 import { isPermission, type Permission, PLATFORM_PERMISSIONS, PLATFORMS, type Platform } from './permissions.ts';
 
 export type PairingRequest = {
@@ -23,15 +24,13 @@ export function readPairing(packed: string): PairingRequest {
   const query = new URLSearchParams(PACKED.test(packed) ? Buffer.from(packed, 'base64url').toString().slice(0, MOST) : '');
   // A plugin may name the store of an earlier key: the key is for the store that is chosen here.
   const asked = [...new Set(query.getAll('permissions').map((text) => text.split(':')[0]!))].slice(0, 50);
-  const name = (query.get('applicationName') ?? query.get('applicationIdentifier') ?? '')
-    .replace(/\p{Cc}/gu, ' ')
-    .trim()
-    .slice(0, 100);
+  const given = query.get('applicationName') ?? query.get('applicationIdentifier') ?? '';
+  const name = cutText(given.replace(/\p{Cc}/gu, ' ').trim(), 100);
   const redirect = readRedirect(query.get('redirect') ?? '');
   return {
     name: name === '' ? 'Shop' : name,
     permissions: asked.filter(isPermission),
-    unknown: asked.filter((text) => !isPermission(text)).map((text) => text.slice(0, 80)),
+    unknown: asked.filter((text) => !isPermission(text)).map((text) => cutText(text, 80)),
     redirect,
     origin: redirect === null ? null : new URL(redirect).origin,
   };

@@ -6,6 +6,7 @@ import type { ReadClient } from '../http/client.ts';
 import { readClaimOf } from '../http/gate.ts';
 import { EMPTY_BODY, type ParsedBody, parseJson } from '../http/json.ts';
 import type { Limits } from '../http/limits.ts';
+import { type Query, readQuery } from '../http/read.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
 
@@ -85,6 +86,7 @@ export function registerShopRoute<Route extends ShopRoute>(
     onRequest: async (request) => void entered.set(request, await enter(request, route)),
     handler: async (request, reply) => {
       const { shop, key } = entered.get(request)!;
+      for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
       const body = typeof request.body === 'string' && request.body !== '' ? parseJson(request.body) : EMPTY_BODY;
       const scopeOf = [shop.id, `${route.method} ${route.path}`];
       const answer = await route.handle({

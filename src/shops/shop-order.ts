@@ -5,6 +5,7 @@ import { type Fiat, fiatDecimals, isFiat } from '../core/fiat.ts';
 import { e8ToCents, MAX_USD_CENTS, parseDecimal, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { asObject, asText } from '../core/stored-json.ts';
+import { cutText } from '../core/text.ts';
 import { exactJson, type Json, type ParsedBody } from '../http/json.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { priceAt } from '../payments/price.ts';
@@ -47,7 +48,7 @@ export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Pr
     coin: price.fixed?.coin ?? null,
     request: {
       returnUrl,
-      description: description === null || description === '' ? null : description.slice(0, 1_000),
+      description: readText(description, 1_000),
       items: null,
       taxMinor: null,
       fiat: price.fiat,
@@ -143,8 +144,13 @@ export function readMetadata(body: ParsedBody, given: unknown, faults: Fault[]):
 /** The number of the order, under its name in the metadata. */
 export function orderIdOf(metadata: unknown, name: 'orderId' | 'order_id'): string | null {
   const orderId = asObject(metadata)[name];
-  const text = typeof orderId === 'number' ? String(orderId) : asText(orderId);
-  return text === null || text === '' ? null : text.slice(0, 200);
+  return readText(typeof orderId === 'number' ? String(orderId) : orderId, 200);
+}
+
+/** The beginning of a text; null when it is empty or missing. */
+export function readText(given: unknown, most: number): string | null {
+  const text = asText(given) ?? '';
+  return text === '' ? null : cutText(text, most);
 }
 
 /** An http or https address, kept as it was written: it may hold placeholders, and characters that strict parsers refuse. */

@@ -6,6 +6,7 @@ import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { cutText } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
 
@@ -54,7 +55,7 @@ export async function askRefund(
   const { sql } = ctx.db;
   const [row] = await sql<{ id: string; createdAt: Date }[]>`
     insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency)
-    values (${newId('ref', ctx.random)}, ${merchantId}, ${mode}, ${shopId}, ${name.slice(0, LONGEST_NAME)}, ${amount}, ${currency})
+    values (${newId('ref', ctx.random)}, ${merchantId}, ${mode}, ${shopId}, ${cutText(name, LONGEST_NAME)}, ${amount}, ${currency})
     returning id, created_at as "createdAt"`;
   return row!;
 }

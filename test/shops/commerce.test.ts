@@ -168,7 +168,7 @@ test('the key test, what is refused, and what is not supported', async (t) => {
     await refused({ ...good, ...change });
   for (const body of ['{', '[]', 'null', '"x"']) await refused(body);
   assert.equal((await shop.call('GET', '/charges/pay_000000000000000000000000')).json.error.type, 'not_found');
-  assert.equal((await shop.call('GET', '/charges/%00')).status, 404);
+  assert.equal((await shop.call('GET', '/charges/%00')).status, 400);
   for (const [method, path] of [
     ...[
       ['POST', '/checkouts'],

@@ -1,8 +1,10 @@
 /** The protocol of BTCPay's plugins: recorded calls, fields, marks, errors, and that a key opens nothing else. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import fc from 'fast-check';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
+import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.ts';
+import { PERMISSIONS, PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
 import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
 import { listRefunds, markRefundSent } from '../../src/shops/shop-refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -11,7 +13,7 @@ import { checkReads, type FlowCall, readFlow, readShopFile, type ShopClient, typ
 
 let app: TestApp;
 before(async () => {
-  app = await startTestApp({ FIAT: 'static:EUR=0.90,JPY=150', LOG_LEVEL: 'fatal' });
+  app = await startTestApp({ FIAT: 'static:EUR=0.90,JPY=150', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
 });
 after(() => app?.stop());
 
@@ -338,4 +340,89 @@ test('a repeated request with an Idempotency-Key creates one invoice', async () 
   const first = ok(await call('POST', '/api/v1/invoices', order(), key));
   assert.equal(ok(await call('POST', '/api/v1/invoices', order(), key)).id, first.id);
   assert.notEqual(ok(await call('POST', '/api/v1/invoices', order())).id, first.id);
+});
+
+test('text that would be cut in the middle of a character is stored without half of it', async () => {
+  const { call } = await openShop();
+  const smile = '\u{1f600}';
+  const metadata = { orderId: `${'7'.repeat(199)}${smile}`, itemDesc: `${'x'.repeat(999)}${smile}` };
+  const checkout = { defaultLanguage: `${'e'.repeat(34)}${smile}`, redirectURL: 'https://shop.example/?order={OrderId}' };
+  const made = ok(await call('POST', '/api/v1/invoices', order({ metadata, checkout })));
+  assert.deepEqual(made.metadata, metadata);
+  assert.equal(made.checkout.defaultLanguage, 'e'.repeat(34));
+  assert.deepEqual(
+    ok(await call('GET', `/api/v1/invoices?orderId=${'7'.repeat(199)}`)).map(({ id }: { id: string }) => id),
+    [made.id],
+  );
+});
+
+test('text that the database cannot store is refused, with the name of the field', async () => {
+  const { call } = await openShop();
+  for (const bad of ['\\u0000', '\\ud83d', '\\ude00', 'a\\ud83dz']) {
+    for (const metadata of [`{"itemDesc":"${bad}"}`, `{"other":{"deep":["${bad}"]}}`, `{"${bad}":1}`]) {
+      const { status, json } = await call('POST', '/api/v1/invoices', `{"amount":"1","currency":"USD","metadata":${metadata}}`);
+      assert.equal(status, 422, metadata);
+      assert.match(json[0].path, /^metadata/, metadata);
+      assert.match(json[0].message, /cannot be stored/, metadata);
+    }
+  }
+  for (const path of ['/invoices/%00', '/invoices/a%00b/payment-methods', '/webhooks/%00'])
+    assert.equal((await call('GET', `/api/v1${path}`)).status, 422, path);
+});
+
+/** Values that plugins never send, as JSON text. */
+const ODD = [
+  ...['null', 'true', '-1', '0', '1e400', '1e-400', '123456789012345678901234567890.5', '""', '"a"', '"\\u0000"', '"\\ud83d"', '[]', '{}'],
+  ...['[{}]', '[null,1,"BTC",[]]', '{"a":{}}', '"EUR"', '"BTC"', '"9999999999999999999"', '"https://shop.example/{OrderId}"', '"Settled"'],
+  ...[34, 39, 199, 999].map((length) => JSON.stringify(`${'x'.repeat(length)}\u{1f600}y`)),
+];
+const CHECKOUT = ['redirectURL', 'redirectAutomatically', 'defaultLanguage', 'paymentMethods', 'expirationMinutes', 'paymentTolerance'];
+const objectOf = (names: readonly string[], value: fc.Arbitrary<string>) =>
+  fc
+    .dictionary(fc.constantFrom(...names), value, { maxKeys: names.length })
+    .map((fields) => `{${Object.entries(fields).map(([name, text]) => `${JSON.stringify(name)}:${text}`)}}`);
+
+test('nothing that a caller sends to any route causes a 500', async () => {
+  const shop = await openShop();
+  const { ctx } = app.app;
+  const all = { merchantId: shop.merchantId, mode: 'test' as const, platform: 'other' as const, name: `${'x'.repeat(99)}\u{1f600}` };
+  const { apiKey } = await ctx.db.begin((tx) => connectShop(ctx, tx, { ...all, permissions: Object.values(PERMISSIONS) }));
+  const call = shopClient(`${app.url}/btcpay/api/v1`, apiKey);
+  const { id: invoice } = ok(await call('POST', '/invoices', order()));
+  const { id: webhook } = ok(await call('POST', '/webhooks', { url: 'http://127.0.0.1:9/hook' }));
+  const odd = fc.constantFrom(...ODD);
+  const metadata = objectOf(['orderId', 'itemDesc', 'a.b', 'a', '\ud83d'], odd);
+  const checkout = objectOf(CHECKOUT, odd);
+  const plain = { amount: '"30.00"', currency: '"EUR"', url: '"http://127.0.0.1:9/other"', status: '"Invalid"' };
+  const names = ['amount', 'currency', 'metadata', 'checkout', 'url', 'secret', 'enabled', 'authorizedEvents', 'name', 'status'];
+  const body = fc
+    .tuple(fc.dictionary(fc.constantFrom(...names), odd, { maxKeys: 3 }), fc.option(metadata), fc.option(checkout), odd, fc.boolean())
+    .map(([fields, meta, out, bare, isObject]) => {
+      const sent = { ...plain, ...(meta && { metadata: meta }), ...(out && { checkout: out }), ...fields };
+      return isObject || bare === 'null' ? `{${Object.entries(sent).map(([name, text]) => `"${name}":${text}`)}}` : bare;
+    });
+  const part = fc.constantFrom('%00', 'a%00b', '%F0%9F%98%80', 'x'.repeat(90), '__proto__', '..%2f', "'", '%ED%A0%BD');
+  const query = fc.constantFrom(
+    '',
+    '?orderId=%00',
+    '?orderId=%ED%A0%BD&skip=-1&take=1e9',
+    '?status=%00&take=0&skip=999999999',
+    '?orderId[]=a&%00=1',
+  );
+  const request = fc.record({ route: fc.constantFrom(...GREENFIELD_ROUTES), known: fc.boolean(), part, query, body });
+  const seen = new Map<number, number>();
+  await fc.assert(
+    fc.asyncProperty(request, async ({ route, known, part: given, query: search, body: text }) => {
+      const { method, path } = route;
+      const fill = (name: string, real: string) => (at: string) => at.replace(`:${name}`, known ? real : given);
+      const filled = fill('webhook', webhook)(fill('invoice', invoice)(path.replace(':store', shop.store)));
+      const sends = method === 'POST' || method === 'PUT';
+      const { status, text: said } = await call(method, filled + search, sends ? text : undefined);
+      seen.set(status, (seen.get(status) ?? 0) + 1);
+      assert.ok(status < 500, `${method} ${filled}${search} ${text}: ${status} ${said}`);
+    }),
+    { numRuns: 400, seed: 20_261_123 },
+  );
+  // It reached the handlers, and their refusals.
+  for (const status of [200, 404, 422]) assert.ok((seen.get(status) ?? 0) > 20, `${status}: ${JSON.stringify([...seen])}`);
 });

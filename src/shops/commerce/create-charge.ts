@@ -1,12 +1,12 @@
 /** Creates a charge: reads what a shop sends, and creates a payment for it. */
 import type { Context } from '../../context.ts';
 import { newId } from '../../core/id.ts';
-import { asObject, asText } from '../../core/stored-json.ts';
+import { asObject } from '../../core/stored-json.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import type { IdempotencyClaim } from '../../payments/view.ts';
 import { offeredCoins } from '../payment-methods.ts';
 import type { ShopKey } from '../shop-keys.ts';
-import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect } from '../shop-order.ts';
+import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect, readText } from '../shop-order.ts';
 import { invalidCharge } from './commerce-error.ts';
 
 const LONGEST_NAME = 200;
@@ -31,7 +31,7 @@ export async function createCharge(ctx: Context, shop: ShopKey, { body, idempote
     faults.push({ path: 'wallets', message: 'There is no wallet to receive payments. Add one in the dashboard, under Wallets.' });
   const [first] = faults;
   if (first || !price) throw invalidCharge(first?.message ?? 'The price is missing.');
-  const text = (value: unknown, most: number): string => (asText(value) ?? '').slice(0, most);
+  const text = (value: unknown, most: number): string => readText(value, most) ?? '';
   const description = text(given.description, LONGEST_DESCRIPTION);
   const charge = { name: text(given.name, LONGEST_NAME), description, cancelUrl };
   const paymentId = newId('pay', ctx.random);

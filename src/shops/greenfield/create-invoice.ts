@@ -3,13 +3,14 @@ import type { Context } from '../../context.ts';
 import type { Coin } from '../../core/coin.ts';
 import { newId } from '../../core/id.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
+import { cutText } from '../../core/text.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import { getMerchant, isOffered, type Merchant } from '../../merchants/merchants.ts';
 import type { IdempotencyClaim } from '../../payments/view.ts';
 import { coinOfMethod, offeredCoins } from '../payment-methods.ts';
 import type { ShopInvoice } from '../shop-invoices.ts';
 import type { ShopKey } from '../shop-keys.ts';
-import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect } from '../shop-order.ts';
+import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect, readText } from '../shop-order.ts';
 import { invalid } from './greenfield-error.ts';
 
 const WINDOW_MINUTES = { least: 10, most: 1_440 };
@@ -31,7 +32,7 @@ export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempot
   if (first || !price) throw invalid(first ?? { path: 'Amount', message: 'The amount is missing' }, ...others);
   const orderId = orderIdOf(metadata.value, 'orderId');
   const redirectAutomatically = checkout.redirectAutomatically === true;
-  const language = asText(checkout.defaultLanguage)?.slice(0, 35) ?? null;
+  const language = readText(checkout.defaultLanguage, 35);
   const invoice: ShopInvoice = {
     ...{ paymentId: id, orderId, metadata: metadata.text },
     checkout: { redirectUrl, redirectAutomatically, language, coins, charge: null },
@@ -61,7 +62,7 @@ async function readCoins(
   const coins: Coin[] = [];
   for (const name of names) {
     const coin = coinOfMethod(asText(name) ?? '');
-    if (coin === null) faults.push({ path, message: `Unknown payment method: ${String(asText(name) ?? '').slice(0, 40)}` });
+    if (coin === null) faults.push({ path, message: `Unknown payment method: ${cutText(asText(name) ?? '', 40)}` });
     else if (isOffered(merchant.settings, coin) && offered.includes(coin) && !coins.includes(coin)) coins.push(coin);
   }
   if (coins.length === 0 && faults.every((fault) => fault.path !== path))
@@ -80,7 +81,8 @@ function readWindow(given: unknown): number | null {
 
 function checkTolerance(given: unknown, { settings }: Merchant, faults: Fault[]): void {
   const percent = settings.toleranceBasisPoints / 100;
-  if (given === null || given === undefined || Number(given) === percent) return;
+  // Objects of a body have no prototype, so they cannot be converted to numbers.
+  if (given === null || given === undefined || (typeof given !== 'object' && Number(given) === percent)) return;
   faults.push({
     path: 'checkout.paymentTolerance',
     message: `The tolerance of this store is ${percent} %. Change it in the dashboard, under Checkout.`,

@@ -4,6 +4,7 @@ import { COIN } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
+import { cutText } from '../../core/text.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refunds.ts';
@@ -41,7 +42,7 @@ export async function createPullPayment(
     paymentId === null ? await withoutPayment(ctx, shop, asked) : await ofPayment(ctx, shop, { ...asked, paymentId, idempotency });
   return {
     id: made.id,
-    name: name.slice(0, LONGEST_NAME),
+    name: cutText(name, LONGEST_NAME),
     description: asText(given.description) ?? '',
     currency,
     amount,
@@ -63,7 +64,7 @@ async function ofPayment(
   const reply = await requestRefund(ctx, {
     ...{ merchantId, mode, paymentId, idempotency, rate: 'payment', address: null, by: shopName },
     asked: askedOf(price),
-    reason: name.slice(0, LONGEST_REASON) || null,
+    reason: cutText(name, LONGEST_REASON) || null,
     render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),
   });
   const id = Buffer.from(reply.body).toString();
