@@ -40,7 +40,13 @@ function showFacts(review: Review): void {
   };
   facts.replaceChildren();
   row('What', review.title);
-  if (review.network !== 'mainnet') row('Network', `${review.network} (not real money)`);
+  if (review.network !== 'mainnet')
+    row(
+      'Network',
+      review.isReal
+        ? `${review.network}. Treat this as real money: the signatures may also be valid on another network.`
+        : `${review.network} (not real money)`,
+    );
   for (const { to, amount } of review.destinations) row('Destination', `${to} receives ${amount}`);
   row('Total', review.total);
   row('Network fee, at most', review.fee);

@@ -62,8 +62,17 @@ function typesOf({ coin, network }: SigningFile): number[] {
   return [...(type === undefined ? [] : [type]), ...(network === 'mainnet' ? [] : [TEST_TYPE])];
 }
 
+/** Whether a file names keys that only test networks use. Without a chain ID, the same signature can be valid on mainnet. */
+export const isTestAccount = ({ network, account: { origin } }: SigningFile): boolean =>
+  network !== 'mainnet' && origin !== null && /^m\/\d+'\/1'\/\d+'$/.test(origin);
+
 function candidates(root: HDKey, file: SigningFile): HDKey[] {
-  if (root.depth === 3) return [root];
+  if (root.depth === 3) {
+    // An account key does not contain its coin type, so it could hold real money.
+    if (file.account.script !== 'eoa' && isTestAccount(file))
+      return refuse('Enter the seed phrase or the root key: an account key does not show that it is for a test network only.');
+    return [root];
+  }
   if (root.depth !== 0) return refuse('This extended private key is neither the root nor an account of a wallet.');
   const types = typesOf(file);
   if (file.account.origin !== null) {

@@ -5,7 +5,7 @@ import { domainOf, feeOf, transactionOf, transfersOf } from '../src/chains/ether
 import { accountOf } from '../src/chains/ethereum/address.ts';
 import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
 import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
-import { chainOf, contractOf, isToken } from '../src/core/coin.ts';
+import { CHAIN, CHAINS, chainOf, contractOf, isToken } from '../src/core/coin.ts';
 import type { AccountPath, AccountRequest, SigningFile } from '../src/core/signing-file.ts';
 import { type Account, refuse, SignerError } from './secret.ts';
 
@@ -21,14 +21,20 @@ function checkOwn(account: Account, from: string, path: AccountPath): void {
     refuse(`The address ${from} does not belong to path ${path.chain}/${path.index} of this wallet.`);
 }
 
-/** The network that the file names, by the number that its signatures contain. */
-function checkChain({ coin, network, chainId, gasPrice }: SigningFile): void {
+const MAINNETS = CHAINS.flatMap((chain) => CHAIN[chain].chainIds?.mainnet ?? []);
+const LISTED = CHAINS.flatMap((chain) => Object.values(CHAIN[chain].chainIds ?? {}));
+
+/** Whether the signatures are valid only on a test network. A private copy of a chain may have the number of the original. */
+export const isTestChain = ({ coin, network, chainId }: SigningFile): boolean =>
+  network !== 'mainnet' && chainId !== null && chainId === chainOf(coin).chainIds?.[network] && !MAINNETS.includes(chainId);
+
+/** The network that the file names, by the number that its signatures contain. Errors: SignerError. */
+export function checkChain({ coin, network, chainId, gasPrice }: SigningFile): void {
   const { chainIds } = chainOf(coin);
   if (!chainIds || chainId === null || gasPrice === null) throw new SignerError('The file mixes two kinds of chains.');
-  const known = Object.values(chainIds);
-  // Private networks may have a number of their own, but never that of a network where money is.
-  const isOther = network === 'mainnet' ? chainId !== chainIds.mainnet : chainId !== chainIds[network] && known.includes(chainId);
-  if (isOther || (network !== 'mainnet' && chainId === 1)) refuse('The file is for another network than it says.');
+  // Test networks may have a number of their own, but never that of another chain.
+  const isOther = chainId !== chainIds[network] && (network === 'mainnet' || LISTED.includes(chainId));
+  if (isOther) refuse('The file is for another network than it says.');
   if (gasPrice.max > MOST_PRICE || gasPrice.tip > gasPrice.max) refuse('The price of gas in the file is too high.');
 }
 
@@ -50,7 +56,6 @@ function checkRequest(request: AccountRequest, file: SigningFile, account: Accou
 
 /** Errors: SignerError. */
 export function checkAccounts(file: SigningFile, account: Account): AccountRequest[] {
-  checkChain(file);
   const requests = file.requests.map((request) => (request.kind === 'psbt' ? refuse('The file mixes two kinds of chains.') : request));
   for (const request of requests) checkRequest(request, file, account);
   const nonces = requests.map(({ from, nonce }) => `${from.toLowerCase()} ${nonce}`);

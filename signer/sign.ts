@@ -3,8 +3,8 @@ import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
 import { COIN, type Coin, coinText, isToken, kindOf, nativeOf } from '../src/core/coin.ts';
 import { formatUnits } from '../src/core/money.ts';
 import { linesOf, type Request, readSigningFile, type SigningFile, signedFileText } from '../src/core/signing-file.ts';
-import { type Account, findAccount, forget, readSecret, refuse } from './secret.ts';
-import { checkAccounts, signAccounts } from './sign-accounts.ts';
+import { type Account, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
+import { checkAccounts, checkChain, isTestChain, signAccounts } from './sign-accounts.ts';
 import { checkPsbt, signPsbt } from './sign-psbt.ts';
 
 /** A fee above this part of what is moved is refused, in percent. */
@@ -17,6 +17,8 @@ export type Review = {
   id: string;
   title: string;
   network: string;
+  /** False only where the signatures cannot move real money, whatever the server says. */
+  isReal: boolean;
   destinations: { to: string; amount: string }[];
   total: string;
   fee: string;
@@ -42,6 +44,8 @@ const inputsOf = (request: Request): bigint => {
 
 /** What the file says about itself, before a secret is known. Errors: SignerError, FileError. */
 export function describeFile(file: SigningFile): Review {
+  const isAccounts = kindOf(file.coin) === 'ethereum';
+  if (isAccounts) checkChain(file);
   const lines = linesOf(file);
   const fee = nativeOf(file.coin);
   const byAddress = new Map<string, bigint>();
@@ -54,6 +58,7 @@ export function describeFile(file: SigningFile): Review {
     id: file.id,
     title: `${lines[0]!.purpose === 'sweep' ? 'Sweep' : 'Payments in'} ${coinText(file.coin)}`,
     network: file.network,
+    isReal: !(isAccounts ? isTestChain(file) : isTestAccount(file)),
     destinations: [...byAddress].map(([to, units]) => ({ to, amount: `${formatUnits(file.coin, units)} ${COIN[file.coin].asset}` })),
     total: `${formatUnits(file.coin, file.totalUnits)} ${COIN[file.coin].asset}`,
     fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,

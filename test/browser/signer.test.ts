@@ -9,7 +9,7 @@ import { signFile } from '../../signer/sign.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { buildApp, hashSigner } from '../../src/web/dashboard/build.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
-import { PHRASE, sweepFile } from '../kit/signing.ts';
+import { accountFile, PHRASE, sweepFile } from '../kit/signing.ts';
 
 let folder = '';
 let page = '';
@@ -38,6 +38,14 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
     const requests: string[] = [];
     tab.on('request', (request) => requests.push(request.url()));
     await tab.context().setOffline(true);
+    for (const [coin, said] of [
+      ['ETH', 'regtest (not real money)'],
+      ['USDC@base', 'regtest. Treat this as real money'],
+    ] as const) {
+      await tab.getByLabel('Text', { exact: true }).fill(signingFileText(accountFile(coin, 'regtest').file));
+      await tab.getByRole('button', { name: 'Read file' }).click();
+      await tab.getByText(said).waitFor();
+    }
     await tab.getByLabel('File', { exact: true }).setInputFiles(asked);
     await tab.getByText(`${destination} receives`).waitFor();
     const sign = async (entered: string) => {

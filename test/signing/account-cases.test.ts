@@ -4,10 +4,11 @@ import { test } from 'node:test';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { addr, Transaction as Elsewhere, signTyped } from 'micro-eth-signer';
 import { SignerError } from '../../signer/secret.ts';
-import { signFile } from '../../signer/sign.ts';
+import { describeFile, signFile } from '../../signer/sign.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { authorizationHash, domainSeparator, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned, signedBytes, signerOf, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
+import type { Coin, Network } from '../../src/core/coin.ts';
 import { FileError, signingFileText } from '../../src/core/signing-file.ts';
 import { accountFile, masterKey, numbersFrom, PHRASE } from '../kit/signing.ts';
 
@@ -155,4 +156,38 @@ test('a word of a call is an address, 32 bytes or a number of 256 bits', () => {
   assert.equal(word((1n << 256n) - 1n), 'f'.repeat(64));
   for (const value of ['', '0x', 'ab'.repeat(19), 'ab'.repeat(21), 'ab'.repeat(33), 'zz'.repeat(20), -1n, 1n << 256n])
     assert.throws(() => word(value), /must never happen/, String(value));
+});
+
+test('a file that may move real money is never shown as a test', () => {
+  const rows: [coin: Coin, network: Network, chainId: number, isReal: boolean | 'refused'][] = [
+    ['ETH', 'mainnet', 1, true],
+    ['ETH', 'mainnet', 11_155_111, 'refused'],
+    ['ETH', 'testnet', 11_155_111, false],
+    ['ETH', 'regtest', 31_337, false],
+    ...[1, 10, 137, 8_453, 42_161].flatMap((id) => [
+      ['ETH', 'testnet', id, 'refused'] as [Coin, Network, number, 'refused'],
+      ['ETH', 'regtest', id, 'refused'] as [Coin, Network, number, 'refused'],
+    ]),
+    ['ETH', 'regtest', 11_155_111, 'refused'],
+    // A chain that is not in the table may be any.
+    ['ETH', 'testnet', 56, true],
+    ['ETH', 'regtest', 424_242, true],
+    ['USDC@base', 'testnet', 84_532, false],
+    ['USDC@base', 'testnet', 8_453, 'refused'],
+    ['USDC@base', 'regtest', 10, 'refused'],
+    // Private copies of these chains have the number of the original.
+    ['USDC@base', 'regtest', 8_453, true],
+    ['USDC@arbitrum', 'regtest', 42_161, true],
+    ['USDC@optimism', 'regtest', 10, true],
+    ['USDC@polygon', 'regtest', 137, true],
+  ];
+  for (const [coin, network, chainId, expected] of rows) {
+    const { file, destination } = accountFile(coin, network);
+    const changed = { ...file, chainId };
+    const sign = () => signFile({ content: signingFileText(changed), secret: PHRASE, destination });
+    const what = `${coin} ${network} ${chainId}`;
+    if (expected === 'refused') {
+      for (const run of [sign, () => describeFile(changed)]) assert.throws(run, /another network than it says/, what);
+    } else assert.equal(sign().review.isReal, expected, what);
+  }
 });

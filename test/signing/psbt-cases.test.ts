@@ -6,10 +6,10 @@ import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { Transaction } from '@scure/btc-signer';
 import * as bitcoin from 'bitcoinjs-lib';
-import { SignerError } from '../../signer/secret.ts';
-import { signFile } from '../../signer/sign.ts';
+import { findAccount, SignerError } from '../../signer/secret.ts';
+import { describeFile, signFile } from '../../signer/sign.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
-import type { BitcoinFamily } from '../../src/core/coin.ts';
+import type { BitcoinFamily, Network } from '../../src/core/coin.ts';
 import { type PsbtRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
 import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, sweepFile } from '../kit/signing.ts';
@@ -195,6 +195,23 @@ test('the signer accepts a seed phrase or an extended private key of root or acc
       (error: unknown) => error instanceof SignerError && reason.test(error.message) && !error.message.includes(secret),
     );
   assert.throws(() => by(PHRASE, 'other'), /another wallet/);
+});
+
+test('a file for a test network is shown as a test only if its keys have coin type 1, which an account key does not prove', () => {
+  const { file } = sweepFile('BTC', 'p2wpkh', 1);
+  const of = (origin: string | null, network: Network = 'regtest'): SigningFile => ({
+    ...file,
+    ...{ network, account: { ...file.account, origin } },
+  });
+  const test = of("m/84'/1'/0'");
+  assert.equal(describeFile(test).isReal, false);
+  for (const real of [of(null), of("m/84'/0'/0'"), of("m/84'/1/0'"), of("m/0'/84'/1'/0'"), of("m/84'/1'/0'", 'mainnet')])
+    assert.equal(describeFile(real).isReal, true, `${real.network} ${real.account.origin}`);
+  const chain = masterKey().derive("m/84'/1'/0'/0");
+  const chainKey = bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!);
+  assert.ok(findAccount(masterKey(), { ...test, account: { ...test.account, chainKey } }));
+  assert.throws(() => findAccount(masterKey(), test), /another wallet/);
+  assert.throws(() => findAccount(masterKey().derive("m/84'/0'/0'"), test), /an account key does not show/);
 });
 
 /** The signed transaction with a change. */
