@@ -378,14 +378,17 @@ create table endpoints (
   rests_until timestamp with time zone,
   disabled_reason text,
   dialect text not null default 'florin'::text,
+  shop_key_id text collate "C",
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (shop_key_id) REFERENCES shop_keys(id),
   CHECK ((dialect = ANY (ARRAY['florin'::text, 'greenfield'::text, 'commerce'::text]))),
   CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failures'::text, 'gone'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text, 'failing'::text, 'gone'::text, 'deleted'::text])))
 );
 CREATE INDEX endpoints_of ON endpoints USING btree (merchant_id, mode) WHERE (state = 'enabled'::text);
+CREATE INDEX endpoints_of_shop ON endpoints USING btree (shop_key_id) WHERE (shop_key_id IS NOT NULL);
 CREATE INDEX endpoints_shown ON endpoints USING btree (merchant_id, mode) WHERE (state <> 'deleted'::text);
 
 create table deliveries (

@@ -10,6 +10,7 @@ import type { Tx } from '../db/db.ts';
 import { keyChecksum } from '../keys/keys.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { notifyMembers } from '../notices/notices.ts';
+import { disableEndpointsOfShop } from '../webhooks/endpoints.ts';
 import type { Platform } from './permissions.ts';
 
 /** Which protocol a key belongs to. */
@@ -119,7 +120,17 @@ export const listShops = ({ db: { sql } }: Context, { merchantId, mode }: { merc
     from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null
     order by created_at desc, id limit ${MOST_SHOPS}`;
 
-/** Disconnects a shop: its key stops within a second. Payments that it requested stay. Errors: key_not_found. */
+/** Keeps a shop connected until the transaction ends. Errors: invalid_api_key, also for a key that was revoked a moment ago. */
+export async function holdShop(tx: Tx, { merchantId, mode, id }: Pick<ShopKey, 'merchantId' | 'mode' | 'id'>): Promise<void> {
+  const [held] = await tx`
+    select 1 from shop_keys where id = ${id} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null for share`;
+  if (!held) throw new Problem('invalid_api_key');
+}
+
+/**
+ * Disconnects a shop: its key stops within a second, and its webhooks receive nothing more. Payments that it requested stay.
+ * Errors: key_not_found.
+ */
 export async function disconnectShop(
   tx: Tx,
   { merchantId, mode, shopId }: { merchantId: string; mode: Mode; shopId: string },
@@ -128,5 +139,6 @@ export async function disconnectShop(
     update shop_keys set revoked_at = clock_timestamp()
     where id = ${shopId} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null returning name`;
   if (!row) throw new Problem('key_not_found', { id: shopId }, { param: 'shop' });
+  await disableEndpointsOfShop(tx, { merchantId, mode, shopKeyId: shopId });
   return row;
 }

@@ -165,7 +165,7 @@ export function readRedirect(given: unknown, { path, name, faults }: { path: str
 
 /** The sites of the shop, as far as they are known: they may show the page in a frame. */
 async function originsOf(ctx: Context, shop: ShopKey, dialect: ShopDialect, redirectUrl: string | null): Promise<string[]> {
-  const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect });
+  const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect, shopKeyId: shop.id });
   const urls = [shop.origin, redirectUrl, ...endpoints.map(({ url }) => url)].flatMap((url) =>
     url === null ? [] : (URL.parse(url) ?? []),
   );

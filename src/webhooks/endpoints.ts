@@ -99,6 +99,7 @@ export async function planEndpoint(
     by = BY_API,
     dialect = 'florin',
     secret: given = null,
+    shopKeyId = null,
   }: Owner & {
     url: string;
     events: readonly string[];
@@ -108,6 +109,8 @@ export async function planEndpoint(
     dialect?: Dialect;
     /** The signing secret, if the caller brings one. */
     secret?: string | null;
+    /** The key of the shop that creates it. */
+    shopKeyId?: string | null;
   },
 ): Promise<Write<WithSecret>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
@@ -118,13 +121,14 @@ export async function planEndpoint(
     // Of two concurrent creates, only one may take the last place.
     await tx`select pg_advisory_xact_lock(hashtextextended(${`endpoints ${merchantId} ${mode}`}, 0))`;
     const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
-      select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'`;
+      select count(*) from endpoints e where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'
+        and not exists (select from shop_keys k where k.id = e.shop_key_id and k.revoked_at is not null)`;
     if (count >= MOST_ENDPOINTS) throw new Problem('endpoint_limit_reached', { limit: MOST_ENDPOINTS, mode });
     const secret = given ?? newSecret(ctx);
     const [row] = await tx<Endpoint[]>`
-      insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret)
+      insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id)
       values (${newId('we', ctx.random)}, ${dialect}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
-        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)})
+        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
     return { ...row!, secret };
@@ -154,28 +158,29 @@ export async function createEndpoint(
   return { endpointId: id, secret };
 }
 
-/** Endpoints of one dialect, Florin's unless another one is named, or of all. */
-type OfDialect = { dialect?: Dialect | 'any' };
-const ofDialect = (sql: Sql | Tx, dialect: Dialect | 'any') => (dialect === 'any' ? sql`` : sql`and dialect = ${dialect}`);
+/** Endpoints of one dialect, Florin's unless another one is named, or of all; only those of one shop, if its key is named. */
+type OfDialect = { dialect?: Dialect | 'any'; shopKeyId?: string | undefined };
+const ofDialect = (sql: Sql | Tx, { dialect = 'florin', shopKeyId }: OfDialect) => sql`
+  ${dialect === 'any' ? sql`` : sql`and dialect = ${dialect}`} ${shopKeyId === undefined ? sql`` : sql`and shop_key_id = ${shopKeyId}`}`;
 
 /** All endpoints of a merchant in a mode, newest first. */
-export async function listEndpoints(ctx: Context, { merchantId, mode, dialect = 'florin' }: Owner & OfDialect): Promise<Endpoint[]> {
+export async function listEndpoints(ctx: Context, { merchantId, mode, ...of }: Owner & OfDialect): Promise<Endpoint[]> {
   const { sql } = ctx.db;
   return sql<Endpoint[]>`
     select ${shown(sql)} from endpoints
-    where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${ofDialect(sql, dialect)}
+    where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${ofDialect(sql, of)}
     order by endpoints.created_at desc, id desc`;
 }
 
 /** One endpoint. Errors: endpoint_not_found. */
 export async function getEndpoint(
   ctx: Context,
-  { merchantId, mode, endpointId, dialect = 'florin', tx }: Owner & OfDialect & { endpointId: string; tx?: Tx },
+  { merchantId, mode, endpointId, tx, ...of }: Owner & OfDialect & { endpointId: string; tx?: Tx },
 ): Promise<Endpoint> {
   const sql = tx ?? ctx.db.sql;
   const [row] = await sql<Endpoint[]>`
     select ${shown(sql)} from endpoints
-    where id = ${endpointId} and merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${ofDialect(sql, dialect)}
+    where id = ${endpointId} and merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' ${ofDialect(sql, of)}
     ${tx ? tx`for update` : sql``}`;
   if (!row) throw new Problem('endpoint_not_found', { id: endpointId });
   return row;
@@ -196,8 +201,8 @@ export async function planUpdate(
     description,
     enabled,
     by = BY_API,
-    dialect = 'florin',
     secret = null,
+    ...of
   }: Owner &
     OfDialect & {
       endpointId: string;
@@ -210,13 +215,13 @@ export async function planUpdate(
       enabled?: boolean | undefined;
     },
 ): Promise<Write<Endpoint>> {
-  const known = await getEndpoint(ctx, { merchantId, mode, endpointId, dialect });
+  const known = await getEndpoint(ctx, { merchantId, mode, endpointId, ...of });
   if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = events === undefined ? null : checkEvents(events, known.dialect);
   if (description !== undefined) checkDescription(description);
   if (url !== undefined) await checkUrl(ctx, merchantId, url);
   return async (tx) => {
-    const was = await getEndpoint(ctx, { merchantId, mode, endpointId, dialect, tx });
+    const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
     await tx`
       update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${types}::text[], events),
         description = ${description === undefined ? was.description : description}
@@ -233,7 +238,7 @@ export async function planUpdate(
       await tx`update endpoints set state = 'disabled', disabled_reason = 'merchant' where id = ${endpointId}`;
       await tx`select pg_notify('deliveries', '')`;
     }
-    return getEndpoint(ctx, { merchantId, mode, endpointId, dialect, tx });
+    return getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
   };
 }
 const closeNotices = (tx: Tx, endpointId: string) => tx`
@@ -243,13 +248,21 @@ const closeNotices = (tx: Tx, endpointId: string) => tx`
 export async function deleteEndpoint(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, endpointId, dialect = 'florin' }: Owner & OfDialect & { endpointId: string },
+  { endpointId, ...of }: Owner & OfDialect & { endpointId: string },
 ): Promise<void> {
-  await getEndpoint(ctx, { merchantId, mode, endpointId, dialect, tx });
+  await getEndpoint(ctx, { endpointId, tx, ...of });
   await tx`
     update endpoints set state = 'deleted', secret = ''::bytea, previous_secret = null, previous_until = null where id = ${endpointId}`;
   await closeNotices(tx, endpointId);
   await tx`select pg_notify('deliveries', '')`;
+}
+
+/** Disables the endpoints of a shop that is disconnected. Nothing more is sent to them, not even what is due already. */
+export async function disableEndpointsOfShop(tx: Tx, { merchantId, mode, shopKeyId }: Owner & { shopKeyId: string }): Promise<void> {
+  const disabled = await tx<{ id: string }[]>`
+    update endpoints set state = 'disabled', disabled_reason = 'merchant'
+    where merchant_id = ${merchantId} and mode = ${mode} and shop_key_id = ${shopKeyId} and state = 'enabled' returning id`;
+  if (disabled.length > 0) await tx`select pg_notify('deliveries', '')`;
 }
 
 /**

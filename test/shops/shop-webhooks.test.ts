@@ -5,7 +5,7 @@ import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { PLATFORM_PERMISSIONS } from '../../src/shops/permissions.ts';
-import { connectShop } from '../../src/shops/shop-keys.ts';
+import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
 import { sendCurrentState } from '../../src/shops/shop-worker.ts';
 import { greenfieldHeaders } from '../../src/webhooks/dialect.ts';
 import { type Client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -27,17 +27,30 @@ before(async () => {
 });
 after(() => app?.stop());
 
-type Shop = { merchantId: string; call: ShopClient; store: string; api: Client; hook: Hook; webhook: string; secret: string };
+type Shop = {
+  merchantId: string;
+  shopId: string;
+  call: ShopClient;
+  store: string;
+  api: Client;
+  hook: Hook;
+  webhook: string;
+  secret: string;
+};
 async function openShop(t: TestContext, authorizedEvents: object = { everything: true }): Promise<Shop> {
+  const { merchantId, keys } = await createMerchant(app.app.ctx, { name: 'Lab', plan: 'enterprise' });
+  return connect(t, { merchantId, api: app.as(keys.testSecret), authorizedEvents });
+}
+type Place = Pick<Shop, 'merchantId' | 'api'> & { authorizedEvents?: object };
+async function connect(t: TestContext, { merchantId, api, authorizedEvents = { everything: true } }: Place): Promise<Shop> {
   const { ctx } = app.app;
-  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
   const permissions = PLATFORM_PERMISSIONS.woocommerce;
   const shop = { merchantId, mode: 'test' as const, platform: 'woocommerce' as const, name: 'WooCommerce', permissions };
-  const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
+  const { apiKey, storeId, shopId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
   const call = shopClient(`${app.url}/btcpay`, apiKey);
   const hook = await startHook(t, 'btcpay-sig');
   const { json } = await call('POST', `/api/v1/stores/${storeId}/webhooks`, { url: hook.url, authorizedEvents, enabled: true });
-  return { merchantId, call, store: storeId, api: app.as(keys.testSecret), hook, webhook: json.id, secret: json.secret };
+  return { merchantId, shopId, call, store: storeId, api, hook, webhook: json.id, secret: json.secret };
 }
 const METADATA = { orderId: '12', posData: '{"WooCommerce":{"Order ID":12}}', taxIncluded: 0.5 };
 async function order({ call, store }: Shop): Promise<string> {
@@ -254,4 +267,73 @@ test('events of shops are no events of the API, and other endpoints do not recei
     data.map(({ type }: any) => type).filter((type: string) => !type.startsWith('payment.')),
     [],
   );
+});
+
+test('a shop sees and changes only its own webhooks, not those of another shop of the store', async (t) => {
+  const one = await openShop(t);
+  const two = await connect(t, one);
+  const path = ({ store, webhook }: Shop) => `/api/v1/stores/${store}/webhooks/${webhook}`;
+  assert.equal(one.store, two.store);
+  const was = (await one.call('GET', path(one))).json;
+  for (const method of ['GET', 'PUT', 'DELETE']) {
+    const body = method === 'PUT' ? { url: two.hook.url, secret: 'stolen', enabled: true } : undefined;
+    const { status, json } = await two.call(method, path(one), body);
+    assert.deepEqual([method, status, json.code], [method, 404, 'webhook-not-found']);
+  }
+  assert.deepEqual((await one.call('GET', path(one))).json, was);
+  for (const shop of [one, two]) {
+    const listed = (await shop.call('GET', `/api/v1/stores/${shop.store}/webhooks`)).json;
+    assert.deepEqual(
+      listed.map(({ id }: { id: string }) => id),
+      [shop.webhook],
+    );
+  }
+  const id = await order(two);
+  await play(two, id, 'success');
+  await until(one, id, 'InvoiceSettled');
+  for (const { signature, text } of one.hook.hits)
+    assert.equal(signature, `sha256=${createHmac('sha256', one.secret).update(text).digest('hex')}`);
+});
+
+test('a shop that is disconnected receives nothing more, and its key can no longer enable or add a webhook', async (t) => {
+  const { ctx } = app.app;
+  const one = await openShop(t);
+  const two = await connect(t, one);
+  // An event is due while the shop is disconnected.
+  let refused = 0;
+  one.hook.answer(() => {
+    refused++;
+    return 503;
+  });
+  const first = await order(one);
+  await until(two, first, 'InvoiceCreated');
+  await eventually(
+    async () => refused,
+    (count) => count > 0,
+  );
+  const gone = { merchantId: one.merchantId, mode: 'test' as const, shopId: one.shopId };
+  await ctx.db.begin((tx) => disconnectShop(tx, gone));
+  one.hook.answer(() => 200);
+  // The key is cached for up to a second: it is refused here or there.
+  const webhook = { url: one.hook.url, authorizedEvents: { everything: true }, enabled: true };
+  for (const [method, path] of [
+    ['POST', `/api/v1/stores/${one.store}/webhooks`],
+    ['PUT', `/api/v1/stores/${one.store}/webhooks/${one.webhook}`],
+  ] as const)
+    assert.equal((await one.call(method, path, webhook)).status, 401);
+  await play(two, first, 'success');
+  await until(two, first, 'InvoiceSettled');
+  assert.deepEqual(one.hook.hits, []);
+  const rows = await ctx.db.sql`
+    select id, state from endpoints where merchant_id = ${one.merchantId} and dialect = 'greenfield' order by created_at`;
+  assert.deepEqual(
+    rows.map(({ id, state }) => [id, state]),
+    [
+      [one.webhook, 'disabled'],
+      [two.webhook, 'enabled'],
+    ],
+  );
+  // Other shops stay, and what is disconnected takes no place of the limit.
+  const again = await connect(t, one);
+  assert.match(again.webhook, /^we_/);
 });

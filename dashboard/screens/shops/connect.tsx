@@ -85,8 +85,8 @@ export function Disconnect({ shop, onClose }: { shop: Shop; onClose: () => void 
   return (
     <Dialog open onClose={onClose} title={`Disconnect ${shop.name}?`}>
       <p className="text-sm text-soft">
-        Its key stops working within a second, so the shop can’t create payments anymore. Payments that it created stay, and the shop is
-        still notified about them.
+        Its key stops working within a second, so the shop can’t create payments anymore. Payments that it created stay, but its webhooks
+        are disabled, so it is no longer notified about them.
       </p>
       <Foot onBack={onClose}>
         <Button

@@ -21,10 +21,13 @@ export async function connectCommerce(ctx: Context, { webhookUrl, ...shop }: New
   const endpoint = { merchantId, mode, dialect: 'commerce' as const, events: [EVERYTHING], description: name };
   const secret = base62(32, ctx.random);
   const by = { name: 'The operator', userId: null };
-  const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by });
-  return ctx.db.begin(async (tx) => {
-    const { apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
-    await addWebhook?.(tx);
-    return { apiKey, storeId, webhookSecret: addWebhook && secret };
-  });
+  const plan = (shopKeyId: string | null) => planEndpoint(ctx, { ...endpoint, url: webhookUrl!, secret, by, shopKeyId });
+  // A webhook that is refused leaves no key behind.
+  if (webhookUrl !== null) await plan(null);
+  const { shopId, apiKey, storeId } = await ctx.db.begin((tx) =>
+    connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] }),
+  );
+  if (webhookUrl === null) return { apiKey, storeId, webhookSecret: null };
+  await ctx.db.begin(await plan(shopId));
+  return { apiKey, storeId, webhookSecret: secret };
 }

@@ -1,17 +1,25 @@
-/** The webhooks of a store: endpoints of Florin's own engine that speak the protocol. */
+/** The webhooks of a shop, which no other shop of the store sees: endpoints of Florin's own engine that speak the protocol. */
 import type { Context } from '../../context.ts';
 import { base62 } from '../../core/id.ts';
 import { asList, asObject, asText } from '../../core/stored-json.ts';
+import type { Tx } from '../../db/db.ts';
 import { EVERYTHING } from '../../webhooks/dialect.ts';
 import { deleteEndpoint, type Endpoint, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '../../webhooks/endpoints.ts';
-import type { ShopKey } from '../shop-keys.ts';
+import { holdShop, type ShopKey } from '../shop-keys.ts';
 import { invalid } from './greenfield-error.ts';
 
 const DIALECT = 'greenfield';
 const MOST_TYPES = 64;
 const LONGEST_SECRET = 256;
 
-const storeOf = ({ merchantId, mode }: ShopKey) => ({ merchantId, mode, dialect: DIALECT }) as const;
+const ownedBy = ({ merchantId, mode, id }: ShopKey) => ({ merchantId, mode, dialect: DIALECT, shopKeyId: id }) as const;
+
+/** Writes for a shop that is still connected: a webhook must not outlive the key that made it. */
+const writeFor = <T>(ctx: Context, shop: ShopKey, write: (tx: Tx) => Promise<T>): Promise<T> =>
+  ctx.db.begin(async (tx) => {
+    await holdShop(tx, shop);
+    return write(tx);
+  }) as Promise<T>;
 
 const webhookBody = ({ id, enabled, url, events }: Endpoint) => ({
   id,
@@ -46,28 +54,28 @@ function readWebhook(body: unknown): { url: string; events: string[]; enabled: b
   };
 }
 
-export const listWebhooks = async (ctx: Context, shop: ShopKey) => (await listEndpoints(ctx, storeOf(shop))).map(webhookBody);
+export const listWebhooks = async (ctx: Context, shop: ShopKey) => (await listEndpoints(ctx, ownedBy(shop))).map(webhookBody);
 
 export const getWebhook = async (ctx: Context, shop: ShopKey, endpointId: string) =>
-  webhookBody(await getEndpoint(ctx, { ...storeOf(shop), endpointId }));
+  webhookBody(await getEndpoint(ctx, { ...ownedBy(shop), endpointId }));
 
 /** With its secret, which is the plugin's own if it brought one. */
 export async function createWebhook(ctx: Context, shop: ShopKey, body: unknown) {
   const { secret, ...given } = readWebhook(body);
   const by = { name: shop.name, userId: null };
   const chosen = secret ?? base62(32, ctx.random);
-  const write = await planEndpoint(ctx, { ...storeOf(shop), ...given, description: shop.name, secret: chosen, by });
-  const made = await ctx.db.begin(write);
+  const write = await planEndpoint(ctx, { ...ownedBy(shop), ...given, description: shop.name, secret: chosen, by });
+  const made = await writeFor(ctx, shop, write);
   return { ...webhookBody(made), secret: made.secret };
 }
 
 export async function updateWebhook(ctx: Context, shop: ShopKey, endpointId: string, body: unknown) {
   const given = readWebhook(body);
-  const write = await planUpdate(ctx, { ...storeOf(shop), endpointId, ...given, by: { name: shop.name, userId: null } });
-  return webhookBody(await ctx.db.begin(write));
+  const write = await planUpdate(ctx, { ...ownedBy(shop), endpointId, ...given, by: { name: shop.name, userId: null } });
+  return webhookBody(await writeFor(ctx, shop, write));
 }
 
 export async function deleteWebhook(ctx: Context, shop: ShopKey, endpointId: string): Promise<null> {
-  await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...storeOf(shop), endpointId }));
+  await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...ownedBy(shop), endpointId }));
   return null;
 }
