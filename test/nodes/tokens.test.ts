@@ -15,6 +15,8 @@ let app: TestApp;
 let receiver: Receiver;
 before(async () => {
   node = await startAnvil();
+  // A regtest network is a copy: the code of a token is where it is on mainnet. It is there before the service looks at it.
+  for (const coin of [USDC, USDT, DAI]) await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
   app = await startTestApp({
     ETH_NODE_URL: node.url,
     ETH_CHAIN_ID: '31337',
@@ -23,8 +25,6 @@ before(async () => {
     PRICES: 'static:ETH=2500.00,USDC=1.00,USDT=1.00,EURC=1.08,DAI=1.00',
     LOG_LEVEL: 'fatal',
   });
-  // A regtest network is a copy: the code of a token is where it is on mainnet.
-  for (const coin of [USDC, USDT, DAI]) await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
   await giveWallet(app, 'ETH');
   await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { tokens: [USDC, USDT, DAI] } });
   receiver = await startReceiver();
