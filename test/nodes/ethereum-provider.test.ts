@@ -28,6 +28,8 @@ before(async () => {
     asked.push(method);
     return result;
   };
+  // It is there before the service looks at it.
+  await putToken(node.rpc, CONTRACT, { decimals: COIN[USDC].decimals });
   app = await startTestApp({
     ETH_NODE_URL: `${provider.url}, ${own.url}`,
     ETH_TRUST: 'untrusted, own',
@@ -36,7 +38,6 @@ before(async () => {
     PRICES: 'static:ETH=2500.00,USDC=1.00',
     LOG_LEVEL: 'silent',
   });
-  await putToken(node.rpc, CONTRACT, { decimals: COIN[USDC].decimals });
   // Anvil changes the state of the last block without its root.
   await node.mine(1);
   await giveWallet(app, 'ETH');

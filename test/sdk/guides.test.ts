@@ -223,6 +223,7 @@ async function filled({ text }: Block, payment: string): Promise<string> {
   return text
     .replaceAll(/https?:\/\/(localhost:3000|api\.example)/g, app.url)
     .replaceAll('https://shop.example/hook', receiver.url)
+    .replaceAll('https://shop.example/?wc-api', `${receiver.url}?wc-api`)
     .replaceAll('sk_test_...', app.merchant.keys.testSecret)
     .replaceAll('mer_...', app.merchant.merchantId)
     .replaceAll('pay_...', payment)
