@@ -32,8 +32,10 @@ export function createNameChecks(routes: readonly Route[]): ReadonlyMap<Route, C
     const takes = `This request does not take it; ${route.method} ${route.path.replace(/:(\w+)/g, '{$1}')} does.`;
     const body = namesWithin(treeOf(route.body));
     for (const name of body) if (!elsewhere.body.has(name)) elsewhere.body.set(name, takes);
-    for (const name of [...namesOf(route.query), ...body]) if (!elsewhere.query.has(name)) elsewhere.query.set(name, takes);
+    for (const name of namesOf(route.query)) if (!elsewhere.query.has(name)) elsewhere.query.set(name, takes);
   }
+  // A query that takes the name is the better hint than a body that does.
+  for (const [name, takes] of elsewhere.body) if (!elsewhere.query.has(name)) elsewhere.query.set(name, takes);
   return new Map(routes.map((route) => [route, checkOf(route, elsewhere)]));
 }
 
