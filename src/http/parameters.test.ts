@@ -46,7 +46,7 @@ const REFUSED: readonly [operation: string, given: Given, param: string, hint: s
   [ADVANCED, { body: { items: [{ tax: 1 }] } }, 'items[0].tax', 'It belongs in the body itself, next to the list.'],
   [LIST, { query: { completed_at: 'nope' } }, 'completed_at', 'This list cannot be filtered by it.'],
   [LIST, { query: { 'metadata.order': 'nope' } }, 'metadata.order', 'Did you mean metadata?'],
-  [LIST, { query: { payment_id: 'nope' } }, 'payment_id', 'This request does not take it; GET /v1/events does.'],
+  [LIST, { query: { payment_id: 'nope' } }, 'payment_id', 'This request does not take it; GET /v1/refunds does.'],
   [LIST, { query: { created_at: 'today' } }, 'created_at', 'This list cannot be filtered by it.'],
   [LEGACY, { query: { currency: 'LTC' } }, 'currency', 'Send it in the body.'],
 ];
