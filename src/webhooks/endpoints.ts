@@ -84,7 +84,7 @@ const newSecret = (ctx: Context): string => `whsec_${Buffer.from(ctx.random(32))
 const sealed = (ctx: Context, secret: string): Buffer => Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)));
 
 /**
- * Checks a new endpoint, its URL by asking the name service, and returns what writes it.
+ * Checks a new endpoint, its URL by asking the name service, and returns what writes it, for the shop of a key if one creates it.
  * Errors: merchant_not_found, plan_required, url_invalid, parameter_invalid (events, description); when written: endpoint_limit_reached.
  */
 export async function planEndpoint(
@@ -99,7 +99,6 @@ export async function planEndpoint(
     by = BY_API,
     dialect = 'florin',
     secret: given = null,
-    shopKeyId = null,
   }: Owner & {
     url: string;
     events: readonly string[];
@@ -109,15 +108,13 @@ export async function planEndpoint(
     dialect?: Dialect;
     /** The signing secret, if the caller brings one. */
     secret?: string | null;
-    /** The key of the shop that creates it. */
-    shopKeyId?: string | null;
   },
-): Promise<Write<WithSecret>> {
+): Promise<(tx: Tx, shopKeyId?: string) => Promise<WithSecret>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events, dialect);
   checkDescription(description);
   await checkUrl(ctx, merchantId, url);
-  return async (tx) => {
+  return async (tx, shopKeyId) => {
     // Of two concurrent creates, only one may take the last place.
     await tx`select pg_advisory_xact_lock(hashtextextended(${`endpoints ${merchantId} ${mode}`}, 0))`;
     const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
@@ -128,7 +125,7 @@ export async function planEndpoint(
     const [row] = await tx<Endpoint[]>`
       insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id)
       values (${newId('we', ctx.random)}, ${dialect}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
-        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId})
+        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId ?? null})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
     return { ...row!, secret };

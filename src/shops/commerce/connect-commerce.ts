@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts';
 import type { Mode } from '../../core/coin.ts';
 import { base62 } from '../../core/id.ts';
 import { EVERYTHING } from '../../webhooks/dialect.ts';
-import { planEndpoint } from '../../webhooks/endpoints.ts';
+import { BY_OPERATOR, planEndpoint } from '../../webhooks/endpoints.ts';
 import { connectShop } from '../shop-keys.ts';
 
 /** Where the protocol is served. */
@@ -20,14 +20,10 @@ export async function connectCommerce(ctx: Context, { webhookUrl, ...shop }: New
   const { merchantId, mode, name } = shop;
   const endpoint = { merchantId, mode, dialect: 'commerce' as const, events: [EVERYTHING], description: name };
   const secret = base62(32, ctx.random);
-  const by = { name: 'The operator', userId: null };
-  const plan = (shopKeyId: string | null) => planEndpoint(ctx, { ...endpoint, url: webhookUrl!, secret, by, shopKeyId });
-  // A webhook that is refused leaves no key behind.
-  if (webhookUrl !== null) await plan(null);
-  const { shopId, apiKey, storeId } = await ctx.db.begin((tx) =>
-    connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] }),
-  );
-  if (webhookUrl === null) return { apiKey, storeId, webhookSecret: null };
-  await ctx.db.begin(await plan(shopId));
-  return { apiKey, storeId, webhookSecret: secret };
+  const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by: BY_OPERATOR });
+  return ctx.db.begin(async (tx) => {
+    const { shopId, apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
+    await addWebhook?.(tx, shopId);
+    return { apiKey, storeId, webhookSecret: addWebhook && secret };
+  });
 }

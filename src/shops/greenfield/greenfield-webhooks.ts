@@ -65,7 +65,7 @@ export async function createWebhook(ctx: Context, shop: ShopKey, body: unknown) 
   const by = { name: shop.name, userId: null };
   const chosen = secret ?? base62(32, ctx.random);
   const write = await planEndpoint(ctx, { ...ownedBy(shop), ...given, description: shop.name, secret: chosen, by });
-  const made = await writeFor(ctx, shop, write);
+  const made = await writeFor(ctx, shop, (tx) => write(tx, shop.id));
   return { ...webhookBody(made), secret: made.secret };
 }
 
