@@ -5,26 +5,25 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { MemberRole } from '../core/roles.ts';
-import { asObject, type Json } from '../core/stored-json.ts';
+import type { Json } from '../core/stored-json.ts';
 import type { Tx } from '../db/db.ts';
 import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
+import { changeFromJson, changeToJson } from './audit-change.ts';
 
 export type Actor = { userId: string; name: string; ip: string };
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
 
-/**
- * Every change calls this in its transaction. `before` and `after` hold the fields that changed, never a secret. They are shown as they
- * are, whatever their names, so they have no version.
- */
+const stored = (tx: Tx, change: object | undefined) => (change === undefined ? null : tx.json(changeToJson(change) as never));
+
+/** Every change calls this in its transaction. `before` and `after` hold the fields that changed, never a secret. */
 export async function writeAudit(
   tx: Tx,
   entry: { merchantId: string; mode: Mode | null; actor: Actor; action: string; object: string; before?: object; after?: object },
 ): Promise<void> {
-  const json = (value: object | undefined) => (value === undefined ? null : tx.json(value as never));
   await tx`
     insert into audit_log (merchant_id, mode, actor_id, actor_name, action, object, before, after, ip)
     values (${entry.merchantId}, ${entry.mode}, ${entry.actor.userId}, ${entry.actor.name}, ${entry.action}, ${entry.object},
-      ${json(entry.before)}, ${json(entry.after)}, ${entry.actor.ip})`;
+      ${stored(tx, entry.before)}, ${stored(tx, entry.after)}, ${entry.actor.ip})`;
 }
 
 /** A change to a user account is written to the audit log of every merchant they work for. */
@@ -32,14 +31,14 @@ export async function writeAccountAudit(tx: Tx, { actor, action, after }: { acto
   await tx`
     insert into audit_log (merchant_id, actor_id, actor_name, action, object, after, ip)
     select merchant_id, ${actor.userId}, ${actor.name}, ${action}, ${actor.userId},
-      ${after === undefined ? null : tx.json(after as never)}, ${actor.ip} from members where user_id = ${actor.userId}`;
+      ${stored(tx, after)}, ${actor.ip} from members where user_id = ${actor.userId}`;
 }
 
 /** A change that an operator made to a chain is written to the audit log of every merchant with a wallet in its coin. */
 export async function writeWalletAudit(tx: Tx, { coin, action, after }: { coin: Coin; action: string; after: object }): Promise<void> {
   await tx`
     insert into audit_log (merchant_id, mode, actor_name, action, object, after, ip)
-    select distinct merchant_id, 'live', 'operator command', ${action}, ${coin}, ${tx.json(after as never)}, '' from wallets
+    select distinct merchant_id, 'live', 'operator command', ${action}, ${coin}, ${stored(tx, after)}, '' from wallets
     where coin = ${COIN[coin].family} and active`;
 }
 
@@ -65,8 +64,6 @@ export type AuditFilter = {
   from: Date | null;
   until: Date | null;
 };
-
-const changeFromJson = (value: unknown): Json | null => (value === null ? null : asObject(value));
 
 /** The audit log, newest first, paged along an index of the merchant. It has few rows, because people write them. */
 export async function listAudit(

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changeFromJson } from '../../src/people/audit-change.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp, totp } from '../kit/person.ts';
 
@@ -157,7 +158,7 @@ test('the detail page: timeline, canceling, who did it', async () => {
   const rows = await app.app.ctx.db
     .sql`select actor_name, action, object, before, after, mode from audit_log where action = 'payment.cancel'`;
   assert.deepEqual(
-    rows.map((row) => ({ ...row })),
+    rows.map(({ before, after, ...row }) => ({ ...row, before: changeFromJson(before), after: changeFromJson(after) })),
     [
       {
         actor_name: OWNER.name,

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { alertUsage } from '../../src/merchants/usage.ts';
 import { sendDueMails } from '../../src/notices/mails.ts';
 import { setEmail } from '../../src/people/account.ts';
+import { changeFromJson } from '../../src/people/audit-change.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
@@ -19,9 +20,11 @@ let mail: MailServer;
 const OLD = 'olga@shop.example';
 const NEW = 'olga@new.example';
 const sql = () => app.app.ctx.db.sql;
-const audited = (action: string) =>
-  sql()<{ actor: string; after: unknown; ip: string }[]>`
+const audited = async (action: string) => {
+  const rows = await sql()<{ actor: string; after: unknown; ip: string }[]>`
     select actor_name as actor, after, ip from audit_log where action = ${action} order by id desc`;
+  return rows.map((row) => ({ ...row, after: changeFromJson(row.after) }));
+};
 const mailsOf = (subject: RegExp) => mail.mails.filter((one) => subject.test(one.subject));
 const notices = async () => (await owner.get('/test/notices')).json;
 const linkIn = (text: string): string => /#(\w{32})/.exec(text)![1]!;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { resetPassword } from '../../src/people/account.ts';
+import { changeFromJson } from '../../src/people/audit-change.ts';
 import { endTrust, trustDevice } from '../../src/people/trusted-devices.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';
@@ -57,7 +58,11 @@ const isAsked = async (browser: Person, who: Member, password?: string): Promise
 };
 const devicesOf = ({ email }: Member) => sql()`
   select d.* from trusted_devices d join users u on u.id = d.user_id where u.email = ${email}`;
-const audited = (action: string) => sql()`select actor_name as actor, after, ip from audit_log where action = ${action} order by id desc`;
+const audited = async (action: string) => {
+  const rows = await sql()<{ actor: string; after: unknown; ip: string }[]>`
+    select actor_name as actor, after, ip from audit_log where action = ${action} order by id desc`;
+  return rows.map((row) => ({ ...row, after: changeFromJson(row.after) }));
+};
 
 before(async () => {
   shop = await openMailShop();

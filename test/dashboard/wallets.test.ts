@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { COINS, isToken } from '../../src/core/coin.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { changeFromJson } from '../../src/people/audit-change.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
@@ -30,9 +31,7 @@ const take = async (accountKey: string, person = owner) =>
   person.post('/live/wallets', { currency: 'BTC', key: accountKey, script: 'p2wpkh', ends: await endOf(accountKey) });
 const audit = async (action: string) =>
   (await app.app.ctx.db.sql`select actor_name, object, before, after, mode from audit_log where action = ${action} order by id`).map(
-    (row) => ({
-      ...row,
-    }),
+    ({ before, after, ...row }) => ({ ...row, before: changeFromJson(before), after: changeFromJson(after) }) as any,
   );
 /** A second owner of the same merchant, signed in. */
 async function secondOwner(): Promise<Person> {

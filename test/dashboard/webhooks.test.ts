@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { EVENT_TYPES, UPDATED_EVENT } from '../../src/core/event.ts';
 import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
+import { changeFromJson } from '../../src/people/audit-change.ts';
 import { forgetEvents, listDeliveries, listOutcomes } from '../../src/webhooks/deliveries.ts';
 import { countMissed, listHealth, listHours, readWebhookPulse } from '../../src/webhooks/health.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -46,9 +47,10 @@ const pay = async (): Promise<string> =>
     })
   ).json.id;
 const deliveries = async (query: string): Promise<any[]> => ok(await owner.get(`/test/deliveries?limit=100&${query}`)).data;
-const audited = async (object: string): Promise<any[]> => [
-  ...(await app.app.ctx.db.sql`select action, before, after, actor_name from audit_log where object = ${object} order by id`),
-];
+const audited = async (object: string): Promise<any[]> => {
+  const rows = await app.app.ctx.db.sql`select action, before, after, actor_name from audit_log where object = ${object} order by id`;
+  return rows.map((row) => ({ ...row, before: changeFromJson(row.before), after: changeFromJson(row.after) }));
+};
 /** Paused, so that nothing is sent to it while a test looks at waiting deliveries. */
 const rest = (id: string) => app.app.ctx.db.sql`update endpoints set rests_until = now() + interval '1 day', failures = 9 where id = ${id}`;
 
