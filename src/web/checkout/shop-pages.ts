@@ -2,12 +2,12 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Context } from '../../context.ts';
 import { Problem } from '../../core/problem.ts';
-import { pack, sendPacked } from '../../http/encoding.ts';
 import { paymentUrl } from '../../payments/detail.ts';
 import { getPaymentForCustomer } from '../../payments/queries.ts';
 import { GREENFIELD_PATH } from '../../shops/greenfield/invoice-body.ts';
 import { packQuery } from '../../shops/pairing.ts';
 import { PAYMENT_ID } from './forms.ts';
+import { registerSharedScript } from './shared-script.ts';
 import { browserScript } from './shell.ts';
 
 /** Where plugins send a merchant who connects a shop. The dashboard signs the member in first. */
@@ -19,17 +19,7 @@ export function registerShopPages(pages: FastifyInstance, ctx: Context): void {
     const url = paymentUrl(ctx.settings.paymentPageUrl, id) + (view === 'modal' ? '&view=modal' : '');
     return reply.header('cache-control', 'no-store').redirect(url, 302);
   };
-  const script = pack(Buffer.from(`(()=>{${browserScript('modal.ts')}})();`));
-  pages.get(`${GREENFIELD_PATH}/modal/btcpay.js`, async (request, reply) => {
-    reply.headers({
-      'content-type': 'text/javascript; charset=utf-8',
-      'cache-control': 'public, max-age=3600',
-      'access-control-allow-origin': '*',
-      'cross-origin-resource-policy': 'cross-origin',
-      'x-content-type-options': 'nosniff',
-    });
-    return sendPacked(request, reply, await script);
-  });
+  registerSharedScript(pages, { path: `${GREENFIELD_PATH}/modal/btcpay.js`, script: `(()=>{${browserScript('modal.ts')}})();` });
   pages.get(AUTHORIZE, async ({ url }, reply) => {
     const ask = packQuery(url.split('?')[1]?.slice(0, 4_000) ?? '');
     return reply.header('cache-control', 'no-store').redirect(`${ctx.settings.publicUrl}/dashboard/live/shops/authorize?ask=${ask}`, 302);
