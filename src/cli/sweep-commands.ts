@@ -1,10 +1,11 @@
 /** Operator commands for sweeps: what can be moved, files to sign, and signed files. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { COIN, type Coin, coinText, nativeOf } from '../core/coin.ts';
+import { COIN, type Coin, coinText } from '../core/coin.ts';
 import { formatUnits, parseDecimal } from '../core/money.ts';
 import { MAX_SIGNED_BYTES, signingFileText } from '../core/signing-file.ts';
-import { readDestinations, setDestination } from '../money-out/destinations.ts';
-import { DEFAULT_WISH, type Remainder, type SweepWish } from '../money-out/holdings.ts';
+import { listDestinations, setDestination } from '../money-out/destinations.ts';
+import { DEFAULT_WISH, SWEEP_SPEEDS, type SweepWish } from '../money-out/holdings.ts';
+import { remainsBody, sweepBody } from '../money-out/sweep-body.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -14,8 +15,6 @@ import {
   makeSweep,
   readSigningFileOf,
   replaceSweep,
-  type Sweep,
-  stayText,
 } from '../money-out/sweeps.ts';
 import {
   COIN_OPTION,
@@ -32,9 +31,7 @@ import {
 } from './command.ts';
 
 const ACTOR = { userId: '', name: 'operator command', ip: '' };
-const SPEEDS = ['slow', 'normal', 'fast'] as const;
 const SWEEP: Option = { value: 'ID', about: 'Sweep, such as swp_... ("sweep history" shows them)', required: true };
-const iso = (date: Date | null): string | null => date?.toISOString() ?? null;
 const whole = (flags: Flags, name: string, fallback: number, most: number): number => {
   const text = flags[name];
   if (text === undefined) return fallback;
@@ -49,17 +46,9 @@ function wishOf(flags: Flags, coin: Coin): SweepWish {
     minUnits,
     minAgeHours: whole(flags, 'min-age-hours', DEFAULT_WISH.minAgeHours, 87_600),
     maxFeePercent: whole(flags, 'max-fee-percent', DEFAULT_WISH.maxFeePercent, 100),
-    speed: flags.speed === undefined ? DEFAULT_WISH.speed : oneOf(flags.speed, SPEEDS, 'speed'),
+    speed: flags.speed === undefined ? DEFAULT_WISH.speed : oneOf(flags.speed, SWEEP_SPEEDS, 'speed'),
   };
 }
-
-const remainsBody = (coin: Coin, remains: readonly Remainder[]) =>
-  remains.map(({ reason, count, units }) => ({ reason, text: stayText(reason), transfers: count, amount: formatUnits(coin, units) }));
-const sweepBody = (sweep: Sweep) => ({
-  ...{ id: sweep.id, state: sweep.state, currency: sweep.coin, destination: sweep.destination, inputs: sweep.inputCount },
-  ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(nativeOf(sweep.coin), sweep.feeUnits) },
-  ...{ made_at: iso(sweep.madeAt), sent_at: iso(sweep.sentAt), ended_at: iso(sweep.endedAt), failure: sweep.failure },
-});
 
 export const SWEEP_COMMANDS: Commands = {
   'sweep list': {
@@ -69,7 +58,7 @@ export const SWEEP_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const merchantId = need(flags, 'merchant');
       const found = await listSweepable(ctx, { merchantId });
-      const destinations = await Promise.all(found.map(({ coin }) => readDestinations(ctx, ctx.db.sql, { merchantId, coin })));
+      const destinations = await listDestinations(ctx, ctx.db.sql, { merchantId, coins: found.map(({ coin }) => coin) });
       return {
         sweepable: found.map(({ wallet, coin, count, units, addresses, remains }, i) => ({
           ...{ wallet: wallet.id, currency: coin, name: coinText(coin), amount: formatUnits(coin, units), transfers: count, addresses },
@@ -104,7 +93,7 @@ export const SWEEP_COMMANDS: Commands = {
       'min-age-hours': { value: 'N', about: 'Only money that arrived at least this long ago' },
       'min-amount': { value: 'AMOUNT', about: 'Only addresses with at least this much' },
       'max-fee-percent': { value: 'N', about: 'Leave money whose fee is a larger part of it (default 10)' },
-      speed: { value: SPEEDS.join('|'), about: 'Fee (default normal)' },
+      speed: { value: SWEEP_SPEEDS.join('|'), about: 'Fee (default normal)' },
       psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
     },
     notes: 'Open /signer.html of your Florin on an offline computer to sign it. With --psbt, the file must have one transaction.',
@@ -136,13 +125,13 @@ export const SWEEP_COMMANDS: Commands = {
       merchant: MERCHANT,
       sweep: SWEEP,
       out: { value: 'FILE', about: 'Where to write the file', required: true },
-      speed: { value: SPEEDS.join('|'), about: 'Fee (default fast); at least a quarter above the last one' },
+      speed: { value: SWEEP_SPEEDS.join('|'), about: 'Fee (default fast); at least a quarter above the last one' },
       psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
     },
     notes: 'It spends the same money, so only one of the two transactions can be mined. Sign and send it like the first one.',
     run: async (ctx, flags) => {
       const [merchantId, id] = [need(flags, 'merchant'), need(flags, 'sweep')];
-      const speed = flags.speed === undefined ? 'fast' : oneOf(flags.speed, SPEEDS, 'speed');
+      const speed = flags.speed === undefined ? 'fast' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');
       const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: ACTOR });
       await writeSweep(await readSigningFileOf(ctx, { merchantId, id }), flags);
       return { ...sweepBody(sweep), file: flags.out };
@@ -179,7 +168,7 @@ export const SWEEP_COMMANDS: Commands = {
       return {
         ...sweepBody(sweep),
         transactions: transactions.map(({ txid, sentAt, blockHeight, refusal }) => ({
-          ...{ transaction_id: txid, sent_at: iso(sentAt), block_height: blockHeight, refusal },
+          ...{ transaction_id: txid, sent_at: sentAt?.toISOString() ?? null, block_height: blockHeight, refusal },
         })),
       };
     },

@@ -14,16 +14,32 @@ type Of = { merchantId: string; coin: Coin };
 
 const networkOf = (ctx: Context, coin: Coin): Network => ctx.settings.networks[COIN[coin].chain];
 
-/** The address in use and the one that waits, of the family of this coin. */
-export async function readDestinations(ctx: Context, sql: Sql | Tx, { merchantId, coin }: Of): Promise<Destinations> {
-  const rows = await sql<(Destination & { isDue: boolean })[]>`
-    select address, asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt", due_at <= clock_timestamp() as "isDue"
-    from sweep_destinations
-    where merchant_id = ${merchantId} and family = ${COIN[coin].family} and network = ${networkOf(ctx, coin)} and dropped_at is null
-    order by id desc limit 20`;
-  const [newest] = rows;
-  return { current: rows.find(({ isDue }) => isDue) ?? null, waiting: newest && !newest.isDue ? newest : null };
+/** For each coin, the address in use and the one that waits, of its family. */
+export async function listDestinations(
+  ctx: Context,
+  sql: Sql | Tx,
+  { merchantId, coins }: { merchantId: string; coins: readonly Coin[] },
+): Promise<Destinations[]> {
+  const rows = await sql<(Destination & { n: bigint; isDue: boolean })[]>`
+    select asked.n, d.address, d.asked_by as "askedBy", d.asked_by_name as "askedByName", d.due_at as "dueAt",
+      d.due_at <= clock_timestamp() as "isDue"
+    from unnest(${coins.map((coin) => COIN[coin].family)}::text[], ${coins.map((coin) => networkOf(ctx, coin))}::text[])
+      with ordinality as asked (family, network, n)
+    cross join lateral (
+      select * from sweep_destinations
+      where merchant_id = ${merchantId} and family = asked.family and network = asked.network and dropped_at is null
+      order by id desc limit 20) as d
+    order by asked.n, d.id desc`;
+  return coins.map((_, i) => {
+    const mine = rows.filter(({ n }) => Number(n) === i + 1).map(({ n: _n, ...row }) => row);
+    const [newest] = mine;
+    return { current: mine.find(({ isDue }) => isDue) ?? null, waiting: newest && !newest.isDue ? newest : null };
+  });
 }
+
+/** The same for one coin. */
+export const readDestinations = async (ctx: Context, sql: Sql | Tx, { merchantId, coin }: Of): Promise<Destinations> =>
+  (await listDestinations(ctx, sql, { merchantId, coins: [coin] }))[0]!;
 
 /** Drops a waiting address. */
 const dropWaiting = async (tx: Tx, { merchantId, coin }: Of): Promise<number> =>

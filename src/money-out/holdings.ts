@@ -137,6 +137,7 @@ export async function readHoldings(
   return { holdings, now: tip!.now, tipHeight };
 }
 
+export const SWEEP_SPEEDS = ['slow', 'normal', 'fast'] as const;
 /** What the merchant asks for besides the coin. */
 export type SweepWish = {
   /** Only money that was first seen at least so long ago. */
@@ -145,7 +146,7 @@ export type SweepWish = {
   minUnits: bigint;
   /** An address stays if its share of the fee would be above this part of its money, in percent. */
   maxFeePercent: number;
-  speed: 'slow' | 'normal' | 'fast';
+  speed: (typeof SWEEP_SPEEDS)[number];
 };
 export const DEFAULT_WISH: SweepWish = { minAgeHours: 0, minUnits: 0n, maxFeePercent: 10, speed: 'normal' };
 

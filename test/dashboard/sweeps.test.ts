@@ -5,6 +5,7 @@ import { signFile } from '../../signer/sign.ts';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { listDestinations } from '../../src/money-out/destinations.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpPerson, setupToken } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';
@@ -122,6 +123,9 @@ test('a change of the destination can be dropped, or takes effect when its time 
   assert.equal((await destination()).current.address, made.destination);
   await sql`update sweep_destinations set due_at = clock_timestamp() where address = ${next}`;
   assert.deepEqual([(await destination()).current.address, (await destination()).waiting], [next, null]);
+  const of = { merchantId: app.merchant.merchantId, coins: ['LTC', 'BTC', 'DOGE'] as const };
+  const [ltc, btc, doge] = await listDestinations(app.app.ctx, sql, of);
+  assert.deepEqual([ltc, btc!.current!.address, btc!.waiting, doge], [{ current: null, waiting: null }, next, null, ltc]);
   const actions = await sql`select action, mode from audit_log where action like 'sweep.destination%' order by id`;
   assert.deepEqual(
     actions.map(({ action }) => action),

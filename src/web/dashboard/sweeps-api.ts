@@ -1,13 +1,14 @@
 /** Sweeps: what lies on deposit addresses, files to sign, signed files, and where the money goes. Live mode only. */
 import Type from 'typebox';
-import { COIN, COINS, type Coin, isCoin, nativeOf } from '../../core/coin.ts';
+import { COIN, COINS, type Coin, isCoin } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatUnits, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { signingFileText } from '../../core/signing-file.ts';
 import { literals } from '../../http/schema-fields.ts';
-import { confirmDestination, type Destination, dropDestination, readDestinations, setDestination } from '../../money-out/destinations.ts';
-import { DEFAULT_WISH, type Remainder, STAY_REASONS, type SweepWish } from '../../money-out/holdings.ts';
+import { confirmDestination, type Destination, dropDestination, listDestinations, setDestination } from '../../money-out/destinations.ts';
+import { DEFAULT_WISH, STAY_REASONS, SWEEP_SPEEDS, type SweepWish } from '../../money-out/holdings.ts';
+import { remainsBody, sweepBody } from '../../money-out/sweep-body.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -18,8 +19,6 @@ import {
   readSigningFileOf,
   replaceSweep,
   SWEEP_STATES,
-  type Sweep,
-  stayText,
 } from '../../money-out/sweeps.ts';
 import { CHANGE_WAIT_HOURS } from '../../wallets/wallet-changes.ts';
 import { hashSigner } from './build.ts';
@@ -28,11 +27,9 @@ import { type Call, memberRoute, type Route } from './route.ts';
 
 /** A file of 20 transactions with 500 signed inputs each has 3.5 MB. The parser of JSON cannot read strings of more than about 6 MB. */
 const UPLOAD_BYTES = 4 * 1024 * 1024;
-const Speed = literals(['slow', 'normal', 'fast'] as const);
+const Speed = literals(SWEEP_SPEEDS);
 
 const Remains = Type.Array(Type.Object({ reason: literals(STAY_REASONS), text: PlainText, transfers: Type.Integer(), amount: PlainText }));
-const remainsBody = (coin: Coin, remains: readonly Remainder[]) =>
-  remains.map(({ reason, count, units }) => ({ reason, text: stayText(reason), transfers: count, amount: formatUnits(coin, units) }));
 
 const SweepBody = Type.Object({
   id: PlainText,
@@ -46,12 +43,9 @@ const SweepBody = Type.Object({
   fee_currency: CoinName,
   made_by: PlainText,
   made_at: Instant,
+  sent_at: Nullable(Instant),
+  ended_at: Nullable(Instant),
   failure: Nullable(PlainText),
-});
-const sweepBody = (sweep: Sweep) => ({
-  ...{ id: sweep.id, state: sweep.state, currency: sweep.coin, destination: sweep.destination, inputs: sweep.inputCount },
-  ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(nativeOf(sweep.coin), sweep.feeUnits) },
-  ...{ fee_currency: nativeOf(sweep.coin), made_by: sweep.madeBy, made_at: sweep.madeAt.toISOString(), failure: sweep.failure },
 });
 
 const DestinationBody = Type.Object({ address: PlainText, asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant });
@@ -116,12 +110,12 @@ const READS: readonly Route[] = [
       // Test mode has no real money; the page says so.
       if (call.mode === 'test') return { success: true, wait_hours, signer_sha256, holdings: [], destinations: [] };
       const owner = liveOnly(call);
-      const [found, destinations] = await Promise.all([
+      const families = familiesOf(call);
+      const [found, stored] = await Promise.all([
         listSweepable(call.ctx, owner),
-        Promise.all(
-          familiesOf(call).map(async (coin) => ({ coin, ...(await readDestinations(call.ctx, call.ctx.db.sql, { ...owner, coin })) })),
-        ),
+        listDestinations(call.ctx, call.ctx.db.sql, { ...owner, coins: families }),
       ]);
+      const destinations = families.map((coin, i) => ({ coin, ...stored[i]! }));
       const ready = new Set(destinations.filter(({ current }) => current !== null).map(({ coin }) => coin));
       return {
         ...{ success: true, wait_hours, signer_sha256 },
