@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
+import { idOf } from './header.ts';
 import type { HashWork } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
 import { workHash } from './proof-of-work.ts';
@@ -144,4 +145,37 @@ test('a later checkpoint in the page where the stored headers end does not join 
     select first_height as first, headers from header_pages where coin = 'LTC' and network = 'regtest'`;
   assert.deepEqual([...stored], [{ first: 2_101, headers: Buffer.concat(blocks.map(({ bytes }) => bytes)) }]);
   assert.deepEqual((await open(params, later)).chain.tip(), renewed.chain.tip());
+});
+
+test('a page is written once: by each new block in it, and when many headers arrive at once', async (t) => {
+  const { sql } = database.db;
+  await sql.unsafe(`
+    create table page_writes (kind text, page int);
+    create function note_page() returns trigger language plpgsql as
+      'begin insert into page_writes values (tg_op, new.page); return new; end';
+    create trigger page_write after insert or update on header_pages for each row execute function note_page()`);
+  t.after(() => sql.unsafe('drop table page_writes; drop function note_page cascade'));
+  const params: ProofParams = { ...PARAMS, network: 'signet' };
+  const start = firstHeader({ height: 100 });
+  // The first page is cut by the checkpoint. 64 pages are written at a time. The work of stored headers is not checked.
+  const all: Buffer[] = [];
+  for (let i = 0, parent = start.bytes; i < 66 * 256; i++) {
+    const header = Buffer.from(parent);
+    idOf(params, parent).copy(header, 4);
+    all.push(header);
+    parent = header;
+  }
+  const stored = await open(params, start);
+  await stored.chain.restore(async (take) => take(Buffer.concat(all)));
+  await stored.save();
+  const pages = Array.from({ length: 67 }, (_, page) => ({ kind: 'INSERT', page }));
+  assert.deepEqual([...(await sql`select * from page_writes order by page`)], pages);
+  await sql`truncate page_writes`;
+  const { height, bytes } = stored.chain.tip();
+  for (const block of mineHeaders(params, { height, bytes, parent: null }, 3)) {
+    await stored.chain.add(sent([block]));
+    await stored.save();
+  }
+  assert.deepEqual([...(await sql`select * from page_writes`)], Array(3).fill({ kind: 'UPDATE', page: 66 }));
+  assert.deepEqual((await open(params, start)).chain.tip(), stored.chain.tip());
 });

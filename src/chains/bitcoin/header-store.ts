@@ -6,11 +6,10 @@ import type { ProofParams } from './proof-params.ts';
 
 /** Headers in a row of the table: a new block rewrites at most 20 kB. */
 const PAGE = 256;
-/** Pages written in one statement, and read in one: the headers of so many are checked without a pause. */
+/** Pages written in one transaction: a chain of a million headers is never in memory a second time. */
 const PAGES_AT_ONCE = 64;
+/** Pages read in one statement: the headers of so many are checked without a pause. */
 const PAGES_READ = 8;
-/** Headers in one transaction: a chain of a million headers is never in memory a second time. */
-const HEADERS_AT_ONCE = PAGE * PAGES_AT_ONCE;
 /** One process at a time writes the headers of a network. */
 const HEADERS_LOCK = 0x68_64_72_73;
 
@@ -59,23 +58,21 @@ async function saveHeaders(tx: Tx, { coin, network }: Place, base: number, from:
       or (page = ${pageOf(from)} and first_height + length(headers) / ${HEADER_BYTES}::int < ${from}))`;
   await tx`
     update header_pages set headers = substring(headers for ((${from}::int - first_height) * ${HEADER_BYTES}::int))
-    where ${own} and page = ${pageOf(from)}`;
+    where ${own} and page = ${pageOf(from)} and first_height + length(headers) / ${HEADER_BYTES}::int > ${from}`;
   const [stored] = await tx<{ end: number | null }[]>`
     select max(first_height + length(headers) / ${HEADER_BYTES}::int)::int as end from header_pages where ${own}`;
   if (from > base && stored!.end !== from) throw new RangeError(`the stored headers of ${coin} do not reach block ${from}`);
   const pages = cutPages(from, headers);
-  for (let i = 0; i < pages.length; i += PAGES_AT_ONCE) {
-    const some = pages.slice(i, i + PAGES_AT_ONCE);
-    const heights = some.map(({ firstHeight }) => firstHeight);
-    await tx`
-      insert into header_pages (coin, network, page, first_height, headers)
-      select ${coin}, ${network}, height / ${PAGE}::int, height, bytes
-      from unnest(${heights}::int[], ${tx.array(
-        some.map((page) => page.headers),
-        OID.bytea,
-      )}::bytea[]) as added (height, bytes)
-      on conflict (coin, network, page) do update set headers = header_pages.headers || excluded.headers`;
-  }
+  const heights = pages.map(({ firstHeight }) => firstHeight);
+  const bytes = tx.array(
+    pages.map((page) => page.headers),
+    OID.bytea,
+  );
+  await tx`
+    insert into header_pages (coin, network, page, first_height, headers)
+    select ${coin}, ${network}, height / ${PAGE}::int, height, bytes
+    from unnest(${heights}::int[], ${bytes}::bytea[]) as added (height, bytes)
+    on conflict (coin, network, page) do update set headers = header_pages.headers || excluded.headers`;
 }
 
 export type StoredChain = {
@@ -102,7 +99,8 @@ export async function openHeaderChain({ db, ...options }: { db: Db } & Parameter
     let from = Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, unsaved ?? Number.POSITIVE_INFINITY);
     while (from <= chain.tip().height) {
       unsaved = from;
-      const upTo = Math.min(chain.tip().height, from + HEADERS_AT_ONCE - 1);
+      // Up to the end of a page, so that none is written twice.
+      const upTo = Math.min(chain.tip().height, (pageOf(from) + PAGES_AT_ONCE) * PAGE - 1);
       const headers = Buffer.concat(Array.from({ length: upTo - from + 1 }, (_, i) => chain.at(from + i)!.bytes));
       try {
         await db.begin((tx) => saveHeaders(tx, params, base, from, headers));
