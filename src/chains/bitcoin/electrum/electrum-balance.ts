@@ -1,6 +1,10 @@
 /**
  * Looks up what an address received and spent. Each transaction is proven; that none is missing, two operators must say, by the same
  * history. A server that leaves out what another one proves is named and left out.
+ *
+ * The status hash of a script is not asked for: it is the hash of the history that the same server sends, so it proves nothing more, and a
+ * subscription counts against the limits of the server. Nor can it replace the second history, because protocol 1.4 does not define the
+ * order of pending transactions in it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeAddress } from '../../address.ts';
