@@ -11,7 +11,7 @@ import type { SentHeader } from '../src/chains/bitcoin/header-rules.ts';
 import { connectPeer } from '../src/chains/bitcoin/p2p/peer.ts';
 import { peerNetwork } from '../src/chains/bitcoin/p2p/peer-networks.ts';
 import { PROOF_PARAMS, type ProofParams } from '../src/chains/bitcoin/proof-params.ts';
-import { createWorkThread } from '../src/chains/bitcoin/work-thread.ts';
+import { createWorkThreads } from '../src/chains/bitcoin/work-threads.ts';
 
 const FILE = join(import.meta.dirname, '../src/chains/bitcoin/checkpoints.ts');
 /** Blocks above a checkpoint: two days. No branch that long was ever replaced. */
@@ -87,7 +87,7 @@ export const startOf = ({ height, headers }: Checkpoint): Start => ({ height, he
 
 async function main(peers: readonly string[]): Promise<void> {
   const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
-  const thread = createWorkThread();
+  const thread = createWorkThreads();
   const renewed: Record<string, Checkpoint> = { ...CHECKPOINTS };
   for (const named of peers) {
     const [, coin, host, port] = /^([A-Z]+)=(.+):(\d+)$/.exec(named) ?? [];

@@ -18,7 +18,7 @@ import { removeReport } from './chains/bitcoin/p2p/peer-status.ts';
 import { type Endpoint, readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
-import { createWorkThread, type WorkThread } from './chains/bitcoin/work-thread.ts';
+import { createWorkThreads, type WorkThreads } from './chains/bitcoin/work-threads.ts';
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
@@ -159,7 +159,7 @@ type Opening = {
   starts: ProofStarts;
   /** The peers that bring headers; none: they are found. */
   helpers: readonly Endpoint[];
-  work: WorkThread;
+  work: WorkThreads;
   db: Db;
   outgoing: Outgoing;
   log: Log;
@@ -293,7 +293,7 @@ export async function openCore(
     closers.push(() => outgoing.close());
     const mail = config.mail && createMailer(config.mail);
     closers.push(() => mail?.close());
-    const work = createWorkThread();
+    const work = createWorkThreads();
     closers.push(() => work.close());
     const headers = createHeaderServices({ starts, db, hashWork: work.hashWork, clock, log });
     closers.push(() => headers.close());

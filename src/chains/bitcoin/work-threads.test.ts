@@ -1,13 +1,13 @@
-/** The thread for hashes: the same results, beside a free event loop, and after it was lost. */
+/** Threads for hashes: the same results, beside a free event loop, and after one was lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { headersOf } from '../../../test/kit/headers.ts';
 import { workHash } from './proof-of-work.ts';
-import { createWorkThread } from './work-thread.ts';
+import { createWorkThreads } from './work-threads.ts';
 
 test('the thread has the same hashes in the same order, while the event loop keeps turning', async (t) => {
-  const thread = createWorkThread();
+  const thread = createWorkThreads();
   t.after(() => thread.close());
   const headers = headersOf('ltc-main-1.hex').slice(0, 120);
   let turns = 0;
@@ -45,8 +45,25 @@ test('the thread has the same hashes in the same order, while the event loop kee
   );
 });
 
+test('X11 is hashed by several threads, in order, also when there are fewer headers than threads could take', async (t) => {
+  const headers = headersOf('dash-testnet-10000.hex').slice(0, 15);
+  const hashes = headers.map((header) => workHash('x11', header));
+  for (const cores of [1, 3]) {
+    const threads = createWorkThreads({ cores });
+    t.after(() => threads.close());
+    const lists = await Promise.all([15, 9, 5, 14].map((count) => threads.hashWork('x11', headers.slice(0, count))));
+    assert.deepEqual(
+      lists,
+      [15, 9, 5, 14].map((count) => hashes.slice(0, count)),
+    );
+    const lost = assert.rejects(threads.hashWork('x11', headers), /stopped/);
+    await threads.close();
+    await lost;
+  }
+});
+
 test('a thread that is stopped fails what it was asked, and the next request starts another', async (t) => {
-  const thread = createWorkThread();
+  const thread = createWorkThreads();
   t.after(() => thread.close());
   const headers = headersOf('ltc-main-1.hex').slice(0, 50);
   const lost = assert.rejects(thread.hashWork('scrypt', headers), /stopped/);
@@ -57,7 +74,7 @@ test('a thread that is stopped fails what it was asked, and the next request sta
 });
 
 test('a thread without work ends, and is started again', async (t) => {
-  const thread = createWorkThread({ idleMs: 1 });
+  const thread = createWorkThreads({ idleMs: 1 });
   t.after(() => thread.close());
   const headers = headersOf('ltc-main-1.hex').slice(0, 5);
   for (let i = 0; i < 3; i++) {

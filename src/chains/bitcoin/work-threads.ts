@@ -1,6 +1,6 @@
 /**
- * Hashes headers in a thread of its own: 2,000 scrypt hashes take seconds, and the event loop must not wait for them. That thread gives
- * scrypt to Node's thread pool, so that all cores hash.
+ * Hashes headers in threads: 2,000 scrypt hashes take seconds, and the event loop must not wait for them. All cores hash: X11 in a thread
+ * for each core, scrypt in Node's thread pool.
  */
 import { scrypt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
@@ -23,8 +23,11 @@ const IDLE_MS = 30_000;
 type Request = { number: number; kind: ProofParams['work']; headers: Uint8Array };
 type Reply = { number: number; hashes: Uint8Array };
 
-/** Hashes in Node's thread pool at the same time: one for each core. Lookups of names and files share the pool and need a free thread. */
-const SCRYPT_AT_ONCE = Math.min(3, availableParallelism());
+/**
+ * Hashes at the same time: one for each core. Scrypt is hashed in Node's thread pool, where lookups of names and files need a free thread.
+ * X11 takes a thread of ours with its own memory for each.
+ */
+const CORES = Math.min(3, availableParallelism());
 
 const scryptOf = (header: Uint8Array): Promise<Uint8Array> =>
   new Promise((resolve, reject) => {
@@ -42,7 +45,7 @@ async function hashAll(kind: ProofParams['work'], headers: Uint8Array): Promise<
       hashes.set(kind === 'scrypt' ? await scryptOf(header) : workHash(kind, header), i * HASH_BYTES);
     }
   };
-  await Promise.all(Array.from({ length: kind === 'scrypt' ? SCRYPT_AT_ONCE : 1 }, work));
+  await Promise.all(Array.from({ length: kind === 'scrypt' ? CORES : 1 }, work));
   return hashes;
 }
 if (!isMainThread && workerData === ROLE)
@@ -53,10 +56,10 @@ if (!isMainThread && workerData === ROLE)
 const split = (hashes: Uint8Array): Buffer[] =>
   Array.from({ length: hashes.length / HASH_BYTES }, (_, i) => Buffer.from(hashes.buffer, hashes.byteOffset + i * HASH_BYTES, HASH_BYTES));
 
-export type WorkThread = { hashWork: HashWork; close(): Promise<void> };
+type Thread = { hash(kind: ProofParams['work'], headers: readonly Buffer[]): Promise<Buffer[]>; end(reason: Error): Promise<void> };
 
-/** The thread starts when there is work for it. */
-export function createWorkThread({ idleMs = IDLE_MS } = {}): WorkThread {
+/** One thread, which starts when there is work for it. */
+function createThread(idleMs: number): Thread {
   let thread: Worker | null = null;
   let idle: NodeJS.Timeout | undefined;
   let sent = 0;
@@ -89,8 +92,7 @@ export function createWorkThread({ idleMs = IDLE_MS } = {}): WorkThread {
     return worker;
   };
   return {
-    hashWork: async (kind, headers) => {
-      if (headers.length <= (kind === 'sha256d' ? MAX_INLINE_SHA : MAX_INLINE)) return headers.map((header) => workHash(kind, header));
+    hash: async (kind, headers) => {
       clearTimeout(idle);
       thread ??= start();
       const number = sent++;
@@ -98,6 +100,25 @@ export function createWorkThread({ idleMs = IDLE_MS } = {}): WorkThread {
       thread.postMessage({ number, kind, headers: Uint8Array.from(Buffer.concat(headers)) } satisfies Request);
       return split(await answer);
     },
-    close: () => end(new Error('the thread that hashes headers was stopped')),
+    end,
+  };
+}
+
+export type WorkThreads = { hashWork: HashWork; close(): Promise<void> };
+
+/** `cores`: how many threads hash X11. */
+export function createWorkThreads({ idleMs = IDLE_MS, cores = CORES } = {}): WorkThreads {
+  const threads = Array.from({ length: cores }, () => createThread(idleMs));
+  return {
+    hashWork: async (kind, headers) => {
+      if (headers.length <= (kind === 'sha256d' ? MAX_INLINE_SHA : MAX_INLINE)) return headers.map((header) => workHash(kind, header));
+      if (kind !== 'x11') return threads[0]!.hash(kind, headers);
+      const size = Math.max(MAX_INLINE, Math.ceil(headers.length / cores));
+      const parts = Array.from({ length: Math.ceil(headers.length / size) }, (_, i) => headers.slice(i * size, (i + 1) * size));
+      return (await Promise.all(parts.map((part, i) => threads[i]!.hash(kind, part)))).flat();
+    },
+    close: async () => {
+      await Promise.all(threads.map((thread) => thread.end(new Error('the thread that hashes headers was stopped'))));
+    },
   };
 }
