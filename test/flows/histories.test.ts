@@ -523,12 +523,13 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     txid: string;
     units: bigint;
     outputs: bigint;
+    kind: OnChain['kind'];
     hash: string | null;
     absent: boolean;
     contested: boolean;
   };
   const rows = await sql<Row[]>`
-    select payment_id as "paymentId", ref, txid, units, output_count::bigint as outputs, block_hash as hash, absent_since is not null as absent,
+    select payment_id as "paymentId", ref, txid, units, output_count::bigint as outputs, kind, block_hash as hash, absent_since is not null as absent,
       conflict_txid is not null as contested from transfers`;
   // If one of two equal peg-outs to one payment is mined and the other waits, they cannot be distinguished: the second counts once it is
   // mined.
@@ -536,7 +537,8 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   const alike = (one: { units: bigint; kind: OnChain['kind']; payment: Owed }) => `${one.kind} ${one.payment.id} ${one.units}`;
   const hidden = [...Map.groupBy(inMempool, alike)].flatMap(([name, all]) => {
     const [{ kind, payment, units }] = all as [(typeof all)[number]];
-    const recorded = waits.filter((row) => row.paymentId === payment.id && row.units === units).length;
+    // An ordinary output of the same amount is not one of them.
+    const recorded = waits.filter((row) => row.kind === kind && row.paymentId === payment.id && row.units === units).length;
     const mined = landed.filter((one) => alike(one) === name).length;
     return kind === 'pegout' ? all.slice(0, Math.max(0, Math.min(mined, all.length - recorded))) : [];
   });
