@@ -2007,7 +2007,7 @@ export type Api = {
       data: {
         id: string;
         name: string;
-        platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'other';
+        platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs' | 'other';
         hint: string;
         site: string | null;
         can_refund: boolean;
@@ -2023,7 +2023,7 @@ export type Api = {
   'POST /:mode/shops': {
     query: undefined;
     body: {
-      platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart';
+      platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs';
       name: string;
     };
     reply: {

@@ -8,7 +8,13 @@ import { type Commands, MERCHANT, MODE, need, oneOf, ownerOf, UsageError } from 
 
 const OWNER = { merchant: MERCHANT, mode: MODE };
 const CONNECTABLE = [...PLATFORMS, COMMERCE_PLATFORM] as const;
-const TITLES = { woocommerce: 'WooCommerce', prestashop: 'PrestaShop', magento: 'Magento 2', opencart: 'OpenCart' } as const;
+const TITLES = {
+  woocommerce: 'WooCommerce',
+  prestashop: 'PrestaShop',
+  magento: 'Magento 2',
+  opencart: 'OpenCart',
+  whmcs: 'WHMCS',
+} as const;
 
 export const SHOP_COMMANDS: Commands = {
   'shop connect': {

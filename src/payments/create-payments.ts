@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COINS, type Coin, chainOf, type Mode, nativeOf } from '../core/coin.ts';
+import { COINS, type Coin, type ConfirmationTier, chainOf, type Mode, nativeOf } from '../core/coin.ts';
 import { mergeConfirmations } from '../core/confirmation-tiers.ts';
 import { newId } from '../core/id.ts';
 import type { PaymentFacts, Rules } from '../core/payment.ts';
@@ -33,7 +33,15 @@ export type PaymentDraft = {
   invoiceId: string | null;
   metadata: Record<string, string>;
   expiresInSeconds: number | null;
+  /** What the payment demands beyond the settings of its merchant. It never makes them less strict. */
+  stricter?: Stricter | null;
   scenario: { coin: Coin; name: string } | null;
+};
+export type Stricter = {
+  /** The highest underpayment tolerance, in hundredths of a percent; null: the merchant's. */
+  toleranceBasisPoints: number | null;
+  /** The lowest number of confirmations, for coins and amounts that are confirmed by counting them; null: the merchant's. */
+  confirmations: number | null;
 };
 
 export type NewPayment = {
@@ -50,42 +58,22 @@ export type NewPayment = {
   render(view: PaymentView): Rendered;
 };
 
+type Terms = Pick<PaymentDraft, 'expiresInSeconds' | 'stricter'>;
 /** The rules that a new payment of this merchant is created with, and the id they are stored under. */
-export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSeconds: number | null): Promise<RuleSet> {
+export async function rulesFor(ctx: Context, merchant: Merchant, terms: Terms): Promise<RuleSet> {
+  const { expiresInSeconds, stricter } = terms;
+  const term = stricter ? `${expiresInSeconds} ${stricter.toleranceBasisPoints} ${stricter.confirmations}` : expiresInSeconds;
   const seen = ruleSetsOf(ctx, merchant);
-  const known = seen.get(expiresInSeconds);
+  const known = seen.get(term);
   if (known) return known;
   const cache = ruleSets(ctx);
-  const setting = `${expiresInSeconds} ${merchant.id} ${JSON.stringify(merchant.settings)}`;
+  const setting = `${term} ${merchant.id} ${JSON.stringify(merchant.settings)}`;
   const hit = cache.get(setting);
   if (hit) {
-    seen.set(expiresInSeconds, hit);
+    seen.set(term, hit);
     return hit;
   }
-  const { settings } = merchant;
-  const rules: Rules = {
-    windowSeconds: expiresInSeconds ?? settings.windowSeconds,
-    rateLockSeconds: settings.rateLockSeconds,
-    toleranceBasisPoints: settings.toleranceBasisPoints,
-    toleranceCapUsdCents: BigInt(settings.toleranceCapUsdCents),
-    lateAcceptMinutes: settings.lateAcceptMinutes,
-    protectionHours: 24,
-    protectionLargeHours: 2,
-    protectionLargeUsdCents: 100_000n,
-    confirmations: Object.fromEntries(
-      COINS.map((coin) => [
-        coin,
-        mergeConfirmations(
-          chainOf(coin).confirmations,
-          settings.confirmations[nativeOf(coin)]?.map((t) => ({
-            ...t,
-            belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents),
-          })) ?? null,
-          ctx.settings.confirmations[nativeOf(coin)] ?? null,
-        ),
-      ]),
-    ) as unknown as Rules['confirmations'],
-  };
+  const rules = rulesOf(ctx, merchant, terms);
   const json = JSON.stringify(rulesToJson(rules));
   const hash = createHash('sha256').update(json).digest();
   const { sql } = ctx.db;
@@ -94,13 +82,40 @@ export async function rulesFor(ctx: Context, merchant: Merchant, expiresInSecond
   const stored = { rules, ruleSet: row!.id };
   if (cache.size > 1_000) cache.clear();
   cache.set(setting, stored);
-  seen.set(expiresInSeconds, stored);
+  seen.set(term, stored);
   return stored;
 }
+
+function rulesOf(ctx: Context, { settings }: Merchant, { expiresInSeconds, stricter }: Terms): Rules {
+  const most = stricter?.toleranceBasisPoints ?? settings.toleranceBasisPoints;
+  const least = stricter?.confirmations ?? null;
+  const asked: readonly ConfirmationTier[] | null =
+    least === null ? null : [{ belowUsdCents: null, confirmations: least, rule: 'confirmations' }];
+  return {
+    windowSeconds: expiresInSeconds ?? settings.windowSeconds,
+    rateLockSeconds: settings.rateLockSeconds,
+    toleranceBasisPoints: Math.min(settings.toleranceBasisPoints, most),
+    toleranceCapUsdCents: BigInt(settings.toleranceCapUsdCents),
+    lateAcceptMinutes: settings.lateAcceptMinutes,
+    protectionHours: 24,
+    protectionLargeHours: 2,
+    protectionLargeUsdCents: 100_000n,
+    confirmations: Object.fromEntries(
+      COINS.map((coin) => {
+        const raised = settings.confirmations[nativeOf(coin)]?.map((t) => ({
+          ...t,
+          belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents),
+        }));
+        const own = mergeConfirmations(chainOf(coin).confirmations, raised ?? null, ctx.settings.confirmations[nativeOf(coin)] ?? null);
+        return [coin, mergeConfirmations(own, asked, null)];
+      }),
+    ) as unknown as Rules['confirmations'],
+  };
+}
 type RuleSet = { rules: Rules; ruleSet: bigint };
-/** By window, for all creates that share one read of their merchant. */
-const ruleSetsByReading = perContext(() => new WeakMap<Merchant, Map<number | null, RuleSet>>());
-function ruleSetsOf(ctx: Context, merchant: Merchant): Map<number | null, RuleSet> {
+/** By terms, for all creates that share one read of their merchant. */
+const ruleSetsByReading = perContext(() => new WeakMap<Merchant, Map<number | string | null, RuleSet>>());
+function ruleSetsOf(ctx: Context, merchant: Merchant): Map<number | string | null, RuleSet> {
   const readings = ruleSetsByReading(ctx);
   let seen = readings.get(merchant);
   if (!seen) {
@@ -431,7 +446,7 @@ export async function prepareCreate(
   },
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });
-  const { rules, ruleSet } = await rulesFor(ctx, merchant, draft.expiresInSeconds);
+  const { rules, ruleSet } = await rulesFor(ctx, merchant, draft);
   return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
 }
 

@@ -22,6 +22,7 @@ export const PLATFORM_PERMISSIONS = {
   prestashop: [modifyStore, webhooks, viewStore, createInvoice, viewInvoices, modifyInvoices],
   magento: [viewInvoices, createInvoice, webhooks, viewStore, modifyInvoices],
   opencart: [viewInvoices, createInvoice, viewStore, modifyInvoices, webhooks],
+  whmcs: [createInvoice, viewInvoices, webhooks],
 } as const satisfies Record<string, readonly Permission[]>;
 export type Platform = keyof typeof PLATFORM_PERMISSIONS;
 export const PLATFORMS = Object.keys(PLATFORM_PERMISSIONS) as Platform[];

@@ -34,12 +34,14 @@ export type Order = {
   returnUrl: string | null;
   description: string | null;
   expiresInSeconds: number | null;
+  /** What the plugin demands beyond the settings of the merchant. */
+  stricter?: PaymentDraft['stricter'];
   idempotency: IdempotencyClaim | null;
 };
 
 /** Creates the payment of an order. Returns its ID, which is another one if the request is a repetition. Errors: those of `createPayment`. */
 export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Promise<string> {
-  const { dialect, price, invoice, returnUrl, description, expiresInSeconds, idempotency } = order;
+  const { dialect, price, invoice, returnUrl, description, expiresInSeconds, stricter = null, idempotency } = order;
   const { orderId, checkout } = invoice;
   const draft: PaymentDraft = {
     id: invoice.paymentId,
@@ -63,6 +65,7 @@ export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Pr
     invoiceId: orderId !== null && orderId.length <= LONGEST_INVOICE_ID ? orderId : null,
     metadata: {},
     expiresInSeconds,
+    stricter: stricter?.toleranceBasisPoints == null && stricter?.confirmations == null ? null : stricter,
     scenario: null,
   };
   const { merchantId, mode, id: shopId } = shop;

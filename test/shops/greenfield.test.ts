@@ -133,7 +133,8 @@ test('faults are named, all at once', async () => {
   assert.deepEqual(await paths(order({ metadata: [] })), ['Metadata']);
   assert.deepEqual(await paths(order({ checkout: { paymentMethods: ['XMR-CHAIN'] } })), ['checkout.paymentMethods']);
   assert.deepEqual(await paths(order({ checkout: { redirectURL: 'javascript:alert(1)' } })), ['checkout.redirectURL']);
-  assert.deepEqual(await paths(order({ checkout: { paymentTolerance: 7 } })), ['checkout.paymentTolerance']);
+  for (const paymentTolerance of [7, 1.01, -1, '0.001', 'none', {}])
+    assert.deepEqual(await paths(order({ checkout: { paymentTolerance } })), ['checkout.paymentTolerance']);
   assert.deepEqual(await paths({ amount: 'x', currency: 'XXX' }), ['Currency', 'Amount']);
   const wrong = await call('POST', '/api/v1/invoices', '{"amount":');
   assert.deepEqual([wrong.status, wrong.json.code], [400, 'invalid-json']);
@@ -376,7 +377,15 @@ const ODD = [
   ...['[{}]', '[null,1,"BTC",[]]', '{"a":{}}', '"EUR"', '"BTC"', '"9999999999999999999"', '"https://shop.example/{OrderId}"', '"Settled"'],
   ...[34, 39, 199, 999].map((length) => JSON.stringify(`${'x'.repeat(length)}\u{1f600}y`)),
 ];
-const CHECKOUT = ['redirectURL', 'redirectAutomatically', 'defaultLanguage', 'paymentMethods', 'expirationMinutes', 'paymentTolerance'];
+const CHECKOUT = [
+  'redirectURL',
+  'redirectAutomatically',
+  'defaultLanguage',
+  'paymentMethods',
+  'expirationMinutes',
+  'paymentTolerance',
+  'speedPolicy',
+];
 const objectOf = (names: readonly string[], value: fc.Arbitrary<string>) =>
   fc
     .dictionary(fc.constantFrom(...names), value, { maxKeys: names.length })

@@ -8,6 +8,7 @@ export const PLATFORM_WORDS = {
   prestashop: 'PrestaShop',
   magento: 'Magento 2',
   opencart: 'OpenCart',
+  whmcs: 'WHMCS',
   other: 'Other',
 } as const;
 
@@ -16,6 +17,7 @@ export const PLATFORM_STEPS = {
   prestashop: 'Install the BTCPay module. Then open Modules → BTCPay → Configure.',
   magento: 'Install BTCPay’s extension. Then open Stores → Configuration → Sales → Payment methods → BTCPay Server.',
   opencart: 'Install BTCPay’s extension. Then open Extensions → Payments → BTCPay → Edit.',
+  whmcs: 'Install version 4 of BTCPay’s module. Then open System Settings → Payment Gateways → BTCPay Server.',
 } as const;
 
 export type Connectable = keyof typeof PLATFORM_STEPS;

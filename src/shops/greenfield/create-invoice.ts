@@ -2,7 +2,8 @@
 import type { Context } from '../../context.ts';
 import type { Coin } from '../../core/coin.ts';
 import { newId } from '../../core/id.ts';
-import { asObject, asText } from '../../core/stored-json.ts';
+import { parseDecimal } from '../../core/money.ts';
+import { asObject, asText, oneOf } from '../../core/stored-json.ts';
 import { cutText } from '../../core/text.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import { getMerchant, isOffered, type Merchant } from '../../merchants/merchants.ts';
@@ -12,6 +13,7 @@ import type { ShopInvoice } from '../shop-invoices.ts';
 import type { ShopKey } from '../shop-keys.ts';
 import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect, readText } from '../shop-order.ts';
 import { invalid } from './greenfield-error.ts';
+import { SPEED_CONFIRMATIONS, SPEED_POLICIES } from './speed-policy.ts';
 
 const WINDOW_MINUTES = { least: 10, most: 1_440 };
 export type NewInvoice = { body: ParsedBody; idempotency: IdempotencyClaim | null };
@@ -27,7 +29,8 @@ export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempot
   const checkout = asObject(given.checkout);
   const coins = price?.fixed ? [price.fixed.coin] : await readCoins(ctx, shop, { merchant, asked: checkout.paymentMethods, faults });
   const redirectUrl = readRedirect(checkout.redirectURL, { path: 'checkout.redirectURL', name: 'redirect URL', faults });
-  checkTolerance(checkout.paymentTolerance, merchant, faults);
+  const written = body.numbers.get('checkout.paymentTolerance');
+  const toleranceBasisPoints = readTolerance({ given: checkout.paymentTolerance, written, merchant, faults });
   const [first, ...others] = faults;
   if (first || !price) throw invalid(first ?? { path: 'Amount', message: 'The amount is missing' }, ...others);
   const orderId = orderIdOf(metadata.value, 'orderId');
@@ -42,6 +45,7 @@ export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempot
     returnUrl: redirectUrl === null ? null : fillRedirect(redirectUrl, { invoiceId: id, orderId }),
     description: asText(asObject(metadata.value).itemDesc),
     expiresInSeconds: readWindow(checkout.expirationMinutes),
+    stricter: { toleranceBasisPoints, confirmations: readSpeed(checkout.speedPolicy) },
   });
 }
 
@@ -79,12 +83,20 @@ function readWindow(given: unknown): number | null {
   return Number.isFinite(minutes) ? Math.min(Math.max(minutes, WINDOW_MINUTES.least), WINDOW_MINUTES.most) * 60 : null;
 }
 
-function checkTolerance(given: unknown, { settings }: Merchant, faults: Fault[]): void {
-  const percent = settings.toleranceBasisPoints / 100;
-  // Objects of a body have no prototype, so they cannot be converted to numbers.
-  if (given === null || given === undefined || (typeof given !== 'object' && Number(given) === percent)) return;
-  faults.push({
-    path: 'checkout.paymentTolerance',
-    message: `The tolerance of this store is ${percent} %. Change it in the dashboard, under Checkout.`,
-  });
+type GivenTolerance = { given: unknown; written: string | undefined; merchant: Merchant; faults: Fault[] };
+/** A tolerance below the merchant's, in hundredths of a percent; null: the merchant's applies. WHMCS asks for none at all. */
+function readTolerance({ given, written, merchant: { settings }, faults }: GivenTolerance): number | null {
+  if (given === null || given === undefined) return null;
+  const parsed = parseDecimal(typeof given === 'number' ? written! : (asText(given) ?? ''), 2);
+  const most = settings.toleranceBasisPoints;
+  if (parsed !== null && parsed <= BigInt(most)) return parsed === BigInt(most) ? null : Number(parsed);
+  const message = `The tolerance of this store is at most ${most / 100} %. Change it in the dashboard, under Checkout.`;
+  faults.push({ path: 'checkout.paymentTolerance', message });
+  return null;
+}
+
+/** The confirmations that a policy demands. Those that the merchant requires are never lowered. */
+function readSpeed(given: unknown): number | null {
+  const policy = oneOf(SPEED_POLICIES, given);
+  return policy === null ? null : SPEED_CONFIRMATIONS[policy] || null;
 }

@@ -3,7 +3,6 @@ import { paymentUri } from '../../chains/address.ts';
 import type { Context } from '../../context.ts';
 import { DAY_MS } from '../../core/clock.ts';
 import { COIN, type Coin } from '../../core/coin.ts';
-import { tierOf } from '../../core/confirmation.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { E8, e8ToCents, formatDecimal, formatUnits } from '../../core/money.ts';
 import type { Transfer } from '../../core/payment.ts';
@@ -14,19 +13,13 @@ import type { ShopInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
 import { hasArrived, moneyOf } from '../shop-money.ts';
 import { invoiceState } from './invoice-states.ts';
+import { speedPolicy } from './speed-policy.ts';
 
 /** Where the protocol is served. Plugins are given this address, and their scripts take theirs from it. */
 export const GREENFIELD_PATH = '/btcpay';
 export const greenfieldUrl = ({ settings }: Context): string => settings.publicUrl + GREENFIELD_PATH;
 
 export const seconds = (at: Date): number => Math.floor(at.getTime() / 1000);
-
-/** The policy that waits for as many confirmations as the payment does, in the coin whose confirmations are lowest. */
-function speedPolicy({ facts }: PaymentView, coins: readonly Coin[]): string {
-  const counts = coins.map((coin) => tierOf(facts, coin, facts.targetUsdCents).confirmations);
-  const least = counts.length === 0 ? 1 : Math.min(...counts);
-  return least <= 0 ? 'HighSpeed' : least === 1 ? 'MediumSpeed' : least === 2 ? 'LowMediumSpeed' : 'LowSpeed';
-}
 
 /** What a shop may mark the invoice as: what the merchant could decide now. */
 export function possibleMarks({ facts }: PaymentView, { hasMoney }: { hasMoney: boolean }): ('Settled' | 'Invalid')[] {
@@ -68,7 +61,7 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice
     availableStatusesForManualMarking: possibleMarks(view, { hasMoney: hasMoney(payment) }),
     archived: false,
     checkout: {
-      speedPolicy: speedPolicy(view, coins),
+      speedPolicy: speedPolicy(facts, coins),
       paymentMethods: coins.map(methodOf),
       defaultPaymentMethod: null,
       lazyPaymentMethods: null,

@@ -1,0 +1,98 @@
+/** What plugins ask for that the recordings do not contain: payments stricter than the merchant's settings, and the module for WHMCS. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
+import { connectShop } from '../../src/shops/shop-keys.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { type ShopReply, shopClient } from '../kit/shop-flows.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+});
+after(() => app?.stop());
+
+async function openShop(platform: Platform) {
+  const { ctx } = app.app;
+  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
+  const shop = { merchantId, mode: 'test' as const, platform, name: 'Shop', permissions: PLATFORM_PERMISSIONS[platform] };
+  const { apiKey: key, storeId: store } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
+  return { key, store, call: shopClient(`${app.url}/btcpay`, key), testSecret: keys.testSecret };
+}
+const ok = ({ status, json, text }: ShopReply): any => {
+  assert.equal(status, 200, text);
+  return json;
+};
+const order = (more: object = {}) => ({ amount: '30.00', currency: 'EUR', metadata: { orderId: '12' }, checkout: {}, ...more });
+
+test('an invoice can be stricter than the settings of the merchant, and never less strict', async () => {
+  const { call, testSecret } = await openShop('whmcs');
+  const make = async (checkout: object, amount = '30.00') => ok(await call('POST', '/api/v1/invoices', order({ amount, checkout })));
+  const only = { paymentMethods: ['BTC-CHAIN'] };
+  const { checkout: usual } = await make(only);
+  assert.deepEqual([usual.paymentTolerance, usual.speedPolicy], [1, 'MediumSpeed'], 'the settings of the merchant');
+  for (const [asked, shown] of [
+    [0, 0],
+    ['0', 0],
+    [0.25, 0.25],
+    [1, 1],
+    [null, 1],
+  ] as const)
+    assert.equal((await make({ paymentTolerance: asked })).checkout.paymentTolerance, shown, `${asked}`);
+  for (const [asked, amount, shown] of [
+    ['HighSpeed', '30.00', 'MediumSpeed'],
+    ['MediumSpeed', '30.00', 'MediumSpeed'],
+    ['LowMediumSpeed', '30.00', 'LowMediumSpeed'],
+    ['LowSpeed', '30.00', 'LowSpeed'],
+    ['MediumSpeed', '500.00', 'LowMediumSpeed'],
+    ['Fastest', '30.00', 'MediumSpeed'],
+  ] as const)
+    assert.equal((await make({ ...only, speedPolicy: asked }, amount)).checkout.speedPolicy, shown, `${asked} ${amount}`);
+  // The payment waits for as many as the invoice says.
+  const { id } = await make({ ...only, speedPolicy: 'LowSpeed', paymentTolerance: 0 });
+  const api = app.as(testSecret);
+  assert.equal((await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow', currency: 'BTC' })).status, 200);
+  assert.equal((await api.get(`/api/payment/${id}`)).json.confirmations_required, 6);
+});
+
+test('the calls of the WHMCS module: it needs a payment in full, adopts its webhook and replaces it', async () => {
+  const { call, store, key } = await openShop('whmcs');
+  const at = `/api/v1/stores/${store}`;
+  assert.deepEqual(
+    ok(await call('GET', '/api/v1/api-keys/current')).permissions,
+    PLATFORM_PERMISSIONS.whmcs.map((permission) => `${permission}:${store}`),
+  );
+  assert.deepEqual(ok(await call('GET', `${at}/invoices?take=1&skip=0`)), []);
+  // Its identifiers, and what it puts into addresses.
+  for (const id of [store, key]) assert.match(id, /^[A-Za-z0-9._~-]{1,128}$/);
+  const url = 'http://127.0.0.1:9/modules/gateways/callback/btcpay.php';
+  const specificEvents = ['InvoiceCreated', 'InvoiceReceivedPayment', 'InvoicePaymentSettled', 'InvoiceProcessing', 'InvoiceSettled'];
+  const authorizedEvents = { everything: false, specificEvents: [...specificEvents, 'InvoiceExpired', 'InvoiceInvalid'] };
+  const hook = { enabled: true, automaticRedelivery: true, url, authorizedEvents };
+  const first = ok(await call('POST', `${at}/webhooks`, hook));
+  assert.ok(first.secret.length >= 32);
+  const [listed] = ok(await call('GET', `${at}/webhooks`));
+  assert.deepEqual([listed.id, listed.url, listed.enabled], [first.id, url, true], 'found by its exact address');
+  const kept = ok(await call('PUT', `${at}/webhooks/${first.id}`, { ...hook, secret: first.secret }));
+  assert.deepEqual(kept, listed);
+  const second = ok(await call('POST', `${at}/webhooks`, hook));
+  assert.notEqual(second.id, first.id);
+  ok(await call('DELETE', `${at}/webhooks/${first.id}`));
+  assert.equal((await call('GET', `${at}/webhooks/${first.id}`)).status, 404);
+  assert.equal((await call('DELETE', `${at}/webhooks/${first.id}`)).status, 404);
+
+  const metadata = {
+    orderUrl: 'https://host.example/viewinvoice.php?id=17',
+    itemDesc: 'WHMCS invoice #17',
+    integration: 'whmcs',
+    orderId: '17',
+  };
+  const redirectURL = 'https://host.example/viewinvoice.php?id=17&paymentsuccess=true';
+  const checkout = { speedPolicy: 'MediumSpeed', paymentTolerance: 0, redirectURL, redirectAutomatically: true };
+  const made = ok(await call('POST', `${at}/invoices`, { amount: '12.5', currency: 'EUR', metadata, checkout }));
+  const read = ok(await call('GET', `${at}/invoices/${made.id}`));
+  assert.deepEqual([read.id, read.storeId, read.status, read.additionalStatus], [made.id, store, 'New', 'None']);
+  assert.deepEqual([Number(read.amount), read.currency, read.metadata], [12.5, 'EUR', metadata]);
+  assert.ok(read.checkoutLink.startsWith('http://localhost:3000/btcpay/'), 'it refuses a page outside of its address');
+});
