@@ -1,0 +1,35 @@
+/** An order of a shop that is paid with real coins: the events of BTCPay's protocol follow real confirmations. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openLiveShop } from '../kit/live-shop.ts';
+
+test('an order that is paid on a real chain: processing when it is seen, settled when it is confirmed', async (t) => {
+  const { node, service, call, order, read, until, typesOf } = await openLiveShop(t);
+  const { id, address } = await order('1001');
+  const txid = await node.pay(address, '0.025');
+  await until(id, 'InvoiceProcessing');
+  const processing = await read(id);
+  assert.deepEqual([processing.status, processing.additionalStatus, processing.paidAmount], ['Processing', 'None', '25.00']);
+  await node.mine(1);
+  await service.looked('BTC');
+  assert.equal((await read(id)).status, 'Processing', 'one of two confirmations');
+  await node.mine(1);
+  const hits = await until(id, 'InvoiceSettled');
+  assert.deepEqual(typesOf(id), [
+    'InvoiceCreated',
+    'InvoiceReceivedPayment',
+    'InvoiceProcessing',
+    'InvoicePaymentSettled',
+    'InvoiceSettled',
+  ]);
+  const [, received, , confirmed, settled] = hits.map(({ event }) => event);
+  for (const { payment, paymentMethodId, afterExpiration } of [received, confirmed]) {
+    assert.match(payment.id, new RegExp(`^${txid}-\\d+$`));
+    assert.deepEqual([payment.value, payment.destination, paymentMethodId, afterExpiration], ['0.02500000', address, 'BTC-CHAIN', false]);
+  }
+  assert.deepEqual([received.payment.status, confirmed.payment.status], ['Processing', 'Settled']);
+  assert.deepEqual([settled.overPaid, settled.manuallyMarked, settled.metadata], [false, false, { orderId: '1001' }]);
+  const [method] = (await call('GET', `/invoices/${id}/payment-methods`)).json;
+  assert.deepEqual([method.totalPaid, method.due, method.payments[0].id], ['0.02500000', '0.00000000', received.payment.id]);
+  assert.deepEqual([(await read(id)).status, (await read(id)).additionalStatus], ['Settled', 'None']);
+});
