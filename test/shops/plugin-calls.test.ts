@@ -1,24 +1,49 @@
-/** What plugins ask for that the recordings do not contain: payments stricter than the merchant's settings, and the module for WHMCS. */
+/**
+ * What plugins ask for that the recordings do not contain, through a proxy: payments stricter than the merchant's settings, and the module
+ * for WHMCS.
+ */
 import assert from 'node:assert/strict';
+import { createServer, type IncomingHttpHeaders, request as send } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
 import { connectShop } from '../../src/shops/shop-keys.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { client, startTestApp, type TestApp } from '../kit/app.ts';
 import { type ShopReply, shopClient } from '../kit/shop-flows.ts';
 
 let app: TestApp;
-before(async () => {
-  app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+/** Like nginx with `proxy_pass` below a path: it ends TLS, takes the path away and names another host. */
+const proxy = createServer((request, reply) => {
+  const headers: IncomingHttpHeaders = { ...request.headers, host: 'internal.example' };
+  Object.assign(headers, { 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.7', 'x-forwarded-host': 'evil.example' });
+  const path = request.url!.replace(/^\/shop-payments/, '');
+  const passed = send(app.url + path, { method: request.method!, headers }, (answer) => {
+    reply.writeHead(answer.statusCode!, answer.headers);
+    answer.pipe(reply);
+  });
+  request.pipe(passed);
 });
-after(() => app?.stop());
+let base = '';
+before(async () => {
+  const plans = '{"enterprise":{"per_minute":0}}';
+  const behind = { PUBLIC_URL: 'https://pay.example', TRUSTED_PROXIES: '127.0.0.1' };
+  app = await startTestApp({ ...behind, FIAT: 'static:EUR=0.90', PLANS: plans, LOG_LEVEL: 'fatal' });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  base = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/shop-payments/btcpay`;
+});
+after(async () => {
+  proxy.close();
+  proxy.closeAllConnections();
+  await app?.stop();
+});
 
 async function openShop(platform: Platform) {
   const { ctx } = app.app;
   const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
   const shop = { merchantId, mode: 'test' as const, platform, name: 'Shop', permissions: PLATFORM_PERMISSIONS[platform] };
   const { apiKey: key, storeId: store } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
-  return { key, store, call: shopClient(`${app.url}/btcpay`, key), testSecret: keys.testSecret };
+  return { key, store, call: shopClient(base, key), api: client(base.replace('/btcpay', ''), keys.testSecret) };
 }
 const ok = ({ status, json, text }: ShopReply): any => {
   assert.equal(status, 200, text);
@@ -27,7 +52,7 @@ const ok = ({ status, json, text }: ShopReply): any => {
 const order = (more: object = {}) => ({ amount: '30.00', currency: 'EUR', metadata: { orderId: '12' }, checkout: {}, ...more });
 
 test('an invoice can be stricter than the settings of the merchant, and never less strict', async () => {
-  const { call, testSecret } = await openShop('whmcs');
+  const { call, api } = await openShop('whmcs');
   const make = async (checkout: object, amount = '30.00') => ok(await call('POST', '/api/v1/invoices', order({ amount, checkout })));
   const only = { paymentMethods: ['BTC-CHAIN'] };
   const { checkout: usual } = await make(only);
@@ -51,7 +76,6 @@ test('an invoice can be stricter than the settings of the merchant, and never le
     assert.equal((await make({ ...only, speedPolicy: asked }, amount)).checkout.speedPolicy, shown, `${asked} ${amount}`);
   // The payment waits for as many as the invoice says.
   const { id } = await make({ ...only, speedPolicy: 'LowSpeed', paymentTolerance: 0 });
-  const api = app.as(testSecret);
   assert.equal((await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow', currency: 'BTC' })).status, 200);
   assert.equal((await api.get(`/api/payment/${id}`)).json.confirmations_required, 6);
 });
@@ -94,5 +118,27 @@ test('the calls of the WHMCS module: it needs a payment in full, adopts its webh
   const read = ok(await call('GET', `${at}/invoices/${made.id}`));
   assert.deepEqual([read.id, read.storeId, read.status, read.additionalStatus], [made.id, store, 'New', 'None']);
   assert.deepEqual([Number(read.amount), read.currency, read.metadata], [12.5, 'EUR', metadata]);
-  assert.ok(read.checkoutLink.startsWith('http://localhost:3000/btcpay/'), 'it refuses a page outside of its address');
+  assert.ok(read.checkoutLink.startsWith('https://pay.example/btcpay/'), 'it refuses a page outside of its address');
+});
+
+test('behind a proxy, pages and scripts have the public address, whatever host it passes on', async () => {
+  const { call, key } = await openShop('woocommerce');
+  const made = ok(await call('POST', '/api/v1/invoices', order()));
+  assert.equal(made.checkoutLink, `https://pay.example/btcpay/i/${made.id}`);
+  const placeOf = async (path: string) => {
+    const { status, headers } = await fetch(base + path, { redirect: 'manual' });
+    return [status, headers.get('location')];
+  };
+  const page = `https://pay.example/pay?id=${made.id}`;
+  assert.deepEqual(await placeOf(`/i/${made.id}`), [302, page]);
+  assert.deepEqual(await placeOf(`/invoice?id=${made.id}&view=modal`), [302, `${page}&view=modal`]);
+  assert.deepEqual(await placeOf(`/i/${made.id}/BTC-CHAIN?view=modal`), [302, `${page}&view=modal`]);
+  assert.deepEqual(await placeOf(`/invoices/${made.id}`), [302, `https://pay.example/dashboard/test/payments/${made.id}`]);
+  const [status, authorize] = await placeOf('/api-keys/authorize?permissions=btcpay.store.canviewinvoices&applicationName=Shop');
+  assert.ok(status === 302 && String(authorize).startsWith('https://pay.example/dashboard/live/shops/authorize?ask='));
+  const script = await fetch(`${base}/modal/btcpay.js?ver=2.8.0`);
+  assert.deepEqual([script.status, script.headers.get('cross-origin-resource-policy')], [200, 'cross-origin']);
+  // A path, a secure connection and the caller are believed from listed proxies only.
+  const direct = await shopClient(`${app.url}/btcpay`, key)('GET', '/api/v1/stores');
+  assert.deepEqual([direct.status, direct.json.code], [403, 'https-required']);
 });
