@@ -6,6 +6,8 @@ import { type Cursor, CursorMoved } from './cursor.ts';
 
 export type Anchor = Cursor;
 
+/** The newest ones are kept whatever their age, so that a short reorganization after a long pause finds one. */
+const KEPT_ANYWAY = 16;
 /** How long anchors are kept: what a reorganization may take back, in time because blocks have no even pace. */
 const keptSeconds = (coin: Coin): number => chainOf(coin).maxReorg * chainOf(coin).blockSeconds;
 
@@ -25,7 +27,7 @@ export async function beginAt(
     await tx`
       insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since)
       values (${chainCode(coin)}, ${height}, ${hash}, ${before}, ${height + 1}, ${hash}, ${before}) on conflict do nothing`;
-    await insertAnchor(tx, coin, { height, hash });
+    await insertAnchors(tx, coin, [{ height, hash }]);
     // Also of those that are away now.
     await tx`
       insert into range_reads (chain, source, height) select ${COIN[coin].chain}, source, ${height} from unnest(${sources}::text[]) as s (source)
@@ -33,20 +35,34 @@ export async function beginAt(
   });
 }
 
-const insertAnchor = (tx: Tx, coin: Coin, { height, hash }: Anchor) => tx`
-  insert into anchors (chain, height, hash) values (${COIN[coin].chain}, ${height}, ${hash})
+const insertAnchors = (tx: Tx, coin: Coin, anchors: readonly Anchor[]) => tx`
+  insert into anchors (chain, height, hash)
+  select ${COIN[coin].chain}, a.height, a.hash
+  from jsonb_to_recordset(${tx.json(anchors.map(({ height, hash }) => ({ height, hash })))}) as a (height bigint, hash text)
   on conflict (chain, height) do update set hash = excluded.hash, at = excluded.at`;
 
+/** How far below the newest block anchors are added when many blocks were read at once. Fewer need none. */
+const ANCHORS_BELOW = [64, 512, 4_096, 32_768];
+const MANY_BLOCKS = 128;
+/** Where to add anchors, so that a short reorganization after a long pause takes back few blocks. */
+export const heightsBetween = (from: Anchor, to: Anchor): number[] =>
+  to.height - from.height <= MANY_BLOCKS ? [] : ANCHORS_BELOW.map((depth) => to.height - depth).filter((height) => height > from.height);
+
 /** Moves the cursor up, in the transaction that records what lies between. Errors: CursorMoved. */
-export async function moveUp(tx: Tx, coin: Coin, from: Anchor, to: Anchor): Promise<void> {
+export async function moveUp(
+  tx: Tx,
+  coin: Coin,
+  { from, between, to }: { from: Anchor; between: readonly Anchor[]; to: Anchor },
+): Promise<void> {
   const moved = await tx`
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
     where coin = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
-  await insertAnchor(tx, coin, to);
+  await insertAnchors(tx, coin, [...between, to]);
   await tx`
     delete from anchors where chain = ${COIN[coin].chain} and at < clock_timestamp() - ${keptSeconds(coin)} * interval '1 second'
-      and height < ${to.height}`;
+      and height < ${to.height} and height not in (
+        select height from anchors where chain = ${COIN[coin].chain} and height < ${to.height} order by height desc limit ${KEPT_ANYWAY})`;
 }
 
 /** Whether all anchors since the start are kept. */

@@ -230,6 +230,25 @@ const ROWS: readonly Row[] = [
     1,
   ],
   [
+    'is alone after it was away, and allows one block at once',
+    async ({ good, bad, world, mine, address, poll, detail }) => {
+      bad.faults.span = 1;
+      world.mineEmpty(3);
+      await poll();
+      bad.faults.down = true;
+      world.mineEmpty(400);
+      await poll();
+      bad.faults.down = false;
+      good.faults.down = true;
+      mine(pay(address));
+      mine();
+      await poll();
+      assert.equal((await detail()).amount_received, '25.50');
+    },
+    '25.50',
+    1,
+  ],
+  [
     'lags a few blocks',
     async ({ bad, mine, address, poll }) => {
       bad.faults.lag = 3;
@@ -333,6 +352,59 @@ const ROWS: readonly Row[] = [
     },
     null,
     0,
+  ],
+  [
+    'a reorganization of one block after half a day without a poll',
+    async ({ world, mine, address, poll }) => {
+      const { sql } = shop.app.app.ctx.db;
+      await sql`update anchors set at = at - interval '13 hours'`;
+      await sql`update tips set watched_since = watched_since - interval '2 days'`;
+      world.mineEmpty(5_000);
+      await poll();
+      world.undo(2);
+      mine(pay(address));
+      mine();
+      assert.equal(await poll(), null);
+      const [guard] = await sql<{ depth: number | null }[]>`select reorg_depth as depth from chain_guard`;
+      assert.ok((guard?.depth ?? 0) < 100, `a reorganization of one block counts as ${guard?.depth} blocks`);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'a reorganization of one block that happened while the service was off for half a day',
+    async ({ world, mine, address, poll, restart }) => {
+      const { sql } = shop.app.app.ctx.db;
+      for (let i = 0; i < 3; i++) {
+        mine();
+        await poll();
+      }
+      await sql`update anchors set at = at - interval '13 hours'`;
+      await sql`update tips set watched_since = watched_since - interval '2 days'`;
+      world.undo(2);
+      world.mineEmpty(5_000);
+      mine(pay(address));
+      restart();
+      assert.equal(await poll(), null);
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'blocks stop becoming final',
+    async ({ world, good, bad, mine, address, poll, detail }) => {
+      world.blocks[1] = { ...world.blocks[1]!, time: new Date(Date.now() - 9 * 3_600_000) };
+      for (const one of [good, bad]) one.faults.finalized = 1;
+      await poll();
+      mine(pay(address));
+      world.mineEmpty(60);
+      await poll(2);
+      const { status, hold_reason } = await detail();
+      assert.equal(status, 'processing');
+      assert.match(hold_reason, /the last final block is 540 min old, 25 min are usual/);
+    },
+    '25.50',
+    1,
   ],
   [
     'a reorganization of one block moves the transfer',
@@ -601,6 +673,40 @@ test('a reorganization of 5,000 blocks moves a payment, and holds the chain unti
     assert.deepEqual(await reasons(), []);
   } finally {
     await deep.stop();
+  }
+});
+
+test('final blocks are judged when they are read, so nothing is held because no payment was open for hours', async () => {
+  const idle = await openRangeShop(['claimed', 'claimed']);
+  try {
+    const { ctx } = idle.app.app;
+    const codes = async () => (await ctx.db.sql<{ codes: string[] }[]>`select codes from chain_guard`)[0]!.codes;
+    const now = ctx.clock.now.bind(ctx.clock);
+    let skippedMs = 0;
+    Object.assign(ctx.clock, { now: () => new Date(now().getTime() + skippedMs) });
+    idle.restart();
+    const { id, address } = await idle.create();
+    idle.world.mine(pay(address));
+    idle.world.mineEmpty(130);
+    await idle.poll(3);
+    assert.equal((await idle.detail(id)).status, 'completed');
+    skippedMs = 10 * 3_600_000;
+    idle.world.mineEmpty(1);
+    await idle.poll(2);
+    assert.deepEqual(await codes(), []);
+    // A lag that was seen ends without a payment, too.
+    const { id: open } = await idle.create();
+    for (const one of idle.providers) one.faults.finalized = 1;
+    idle.world.mineEmpty(1);
+    await idle.poll(2);
+    assert.deepEqual(await codes(), ['finality']);
+    await idle.app.live.post(`/v1/payments/${open}/cancel`, {});
+    for (const one of idle.providers) one.heal();
+    idle.world.mineEmpty(1_000);
+    await idle.poll(3);
+    assert.deepEqual(await codes(), []);
+  } finally {
+    await idle.stop();
   }
 });
 

@@ -10,7 +10,7 @@ import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { startLoop } from '../db/loop.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
-import { type Anchor, beginAt, hasShortHistory, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
+import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
@@ -169,13 +169,13 @@ async function readUp(
   for (const read of reads) if (read.through === null) readFrom(read, cursor.height);
   // One that was away catches up beside the others.
   const reach = Math.max(...reads.map((read) => reachOf(read, target.height)));
-  const to = reach > cursor.height && reach < target.height ? await agreedTarget(voting, reach) : target;
+  // The cursor waits until a source was searched beyond it.
+  const to = reach <= cursor.height ? cursor : reach < target.height ? await agreedTarget(voting, reach) : target;
   if (to.height > cursor.height || reads.some(({ through }) => (through ?? 0) < found.height)) {
-    const upTo = to.height > cursor.height ? to : cursor;
-    await readRange(follower, { voting, reads, keys, cursor, to: upTo });
-    cursor = upTo;
+    await readRange(follower, { voting, reads, keys, cursor, to });
+    cursor = to;
   }
-  if (to.height < target.height) {
+  if (reach < target.height) {
     await notes.catchesUp(cursor.height, target.height);
     notes.reads(cursor.height);
     return true;
@@ -275,7 +275,8 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   const nowMs = ctx.clock.monotonicMs();
   const queue = hits.length > 0 || nowMs - follower.queuedAtMs >= QUEUE_EVERY_MS;
   const progress = new Map([...ends].map(([read, end]) => [read.one.name, end]));
-  await recordRange(watching, { cursor, to, hits, progress, queue });
+  const between = await agreedAt(voting, heightsBetween(cursor, to));
+  await recordRange(watching, { cursor, to, between: between.filter((ref) => ref !== null), hits, progress, queue });
   if (queue) follower.queuedAtMs = nowMs;
   follower.owesQueue = !queue;
   follower.mayBeAlone = verifier === null || alone.size > 0;
@@ -349,14 +350,14 @@ async function forgetTags(follower: Follower, cursor: Anchor | null): Promise<vo
 
 /**
  * Which blocks cannot be replaced anymore: what your own node calls so, or without one every voting source. Asked for only while a payment
- * waits.
+ * waits, or until a lag is over.
  */
 async function readTags(follower: Follower, voting: readonly Voting[], cursor: Anchor): Promise<void> {
   const { ctx, chain, guard } = follower;
   if (verifierOf(voting) === null) return;
   const nowMs = ctx.clock.monotonicMs();
   if (nowMs - follower.taggedAtMs < TAGS_SECONDS * 1_000 && chain.network !== 'regtest') return;
-  if (!(await follower.accounts.anyOpen())) return;
+  if (!guard.isLagging() && !(await follower.accounts.anyOpen())) return;
   const own = voting.filter(({ one }) => one.trust === 'own');
   const tags = await Promise.all((own.length > 0 ? own : voting).map(({ one }) => one.source.ranges.tags()));
   follower.taggedAtMs = nowMs;

@@ -15,7 +15,8 @@ export type Found = { views: readonly View[] /** Why the sources do not agree; n
 export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; binding: boolean }) {
   let written = '';
   let writtenAtMs = Number.NEGATIVE_INFINITY;
-  let finalAt: Date | null = null;
+  /** Judged when final blocks are read: while no payment is open they are not, and then only the last answer gets older. */
+  let lag: GuardReason | null = null;
 
   const readReorg = async (): Promise<{ depth: number; height: number } | null> => {
     const [row] = await ctx.db.sql<{ depth: number | null; height: bigint | null }[]>`
@@ -24,9 +25,10 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
   };
 
   return {
+    isLagging: (): boolean => lag !== null,
     /** What the sources just called final. */
     sees: ({ finalized }: Tagged): void => {
-      finalAt = finalized?.time ?? null;
+      lag = finalized && judgeFinality(coin, { finalAt: finalized.time, now: ctx.clock.now() });
     },
     judge: async ({ views, disagreement }: Found, height: number): Promise<void> => {
       const now = ctx.clock.now();
@@ -38,7 +40,6 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
         views.map(({ one, state }) => ({ name: one.name, trust: one.trust, votes: state === 'ok' })),
         { quorumAboveUsdCents: ctx.settings.quorumAboveUsdCents, setting: `${settingOf(coin)}_TRUST` },
       );
-      const lag = finalAt === null ? null : judgeFinality(coin, { finalAt, now });
       const reasons: GuardReason[] = [
         ...(disagreement === null ? [] : [{ code: 'disagreement' as const, text: `${disagreement}; nothing is read until they agree` }]),
         ...judgeChain({ coin, votes, height, blockTimes, now, reorg: await readReorg(), work: [] }),

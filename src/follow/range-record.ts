@@ -96,7 +96,15 @@ async function readRefuted({ ctx, coin }: Watching, verified: readonly string[],
 }
 
 /** Everything that one round writes. */
-export type Step = { cursor: Anchor; to: Anchor; hits: readonly Hit[]; progress: ReadonlyMap<string, number>; queue: boolean };
+export type Step = {
+  cursor: Anchor;
+  to: Anchor;
+  /** Blocks between them that become anchors too. */
+  between: readonly Anchor[];
+  hits: readonly Hit[];
+  progress: ReadonlyMap<string, number>;
+  queue: boolean;
+};
 
 const writeProgress = (tx: Tx, coin: Coin, progress: ReadonlyMap<string, number>) => tx`
   insert into range_reads (chain, source, height)
@@ -117,7 +125,7 @@ async function readLost(watching: Watching, found: readonly Owned[]): Promise<{ 
 }
 
 /** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
-export async function recordRange(watching: Watching, { cursor, to, hits, progress, queue }: Step): Promise<void> {
+export async function recordRange(watching: Watching, { cursor, to, between, hits, progress, queue }: Step): Promise<void> {
   const { ctx, coin, spares } = watching;
   const seenAt = ctx.clock.now();
   const sorted = await Promise.all(hits.map(async (hit) => ({ hit, ...(await sortSightings(watching, hit.sightings)) })));
@@ -131,7 +139,7 @@ export async function recordRange(watching: Watching, { cursor, to, hits, progre
     let told: typeof strays = [];
     await lockAndSettle(tx, ids, async () => {
       told = await spares.record(tx, strays, seenAt);
-      await moveUp(tx, coin, cursor, to);
+      await moveUp(tx, coin, { from: cursor, between, to });
       await writeProgress(tx, coin, progress);
       if (refuted.length > 0)
         await tx`

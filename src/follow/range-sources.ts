@@ -93,6 +93,7 @@ export function verifierOf(voting: readonly Voting[]): 'node' | 'providers' | nu
 
 /** The block that all voting sources name at each height; null where none has one. Errors: Disagreement, ChainError. */
 export async function agreedAt(voting: readonly Voting[], heights: readonly number[]): Promise<(BlockRef | null)[]> {
+  if (heights.length === 0) return [];
   const [first, ...others] = await Promise.all(voting.map(({ one }) => withinTime(one.source.ranges.at(heights), one.name)));
   return heights.map((height, i) => {
     const ref = first?.[i] ?? null;
