@@ -159,8 +159,8 @@ export const NO_FINALITY: Finality = { safe: null, finalized: null, chainlock: n
 
 /** What spending needs from a Bitcoin-like chain. */
 export type Outlet = {
-  /** Whether each output (`txid:n`) is in a block and nothing spends it, waiting transactions included. */
-  areUnspent(outpoints: readonly string[]): Promise<boolean[]>;
+  /** Whether each output (`txid:n`) is in a block and nothing spends it; waiting transactions count, except with `onlyBlocks`. */
+  areUnspent(outpoints: readonly string[], options?: { onlyBlocks: boolean }): Promise<boolean[]>;
   /** Mined transactions without their witnesses, in order. */
   readTransactions(wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]>;
   /** Sends a transaction; no effect if it is known. Errors: ChainError refused. */

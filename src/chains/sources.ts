@@ -263,7 +263,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
         throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${settingOf(coin)}_NODE_URL`);
       }),
     outlet: {
-      areUnspent: (outpoints) => any((source) => part(source, 'outlet').areUnspent(outpoints)),
+      areUnspent: (outpoints, options) => any((source) => part(source, 'outlet').areUnspent(outpoints, options)),
       readTransactions: (wanted) => any((source) => part(source, 'outlet').readTransactions(wanted)),
       send: (raw) => any((source) => part(source, 'outlet').send(raw)),
     },

@@ -1227,6 +1227,9 @@ create table sweep_transactions (
   after_number integer,
   unmoved text[] not null default '{}'::text[],
   looked_at timestamp with time zone,
+  conflict_height bigint,
+  conflict_hash text,
+  failed_at timestamp with time zone,
   PRIMARY KEY (sweep_id, round, number),
   FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
 );

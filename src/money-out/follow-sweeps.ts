@@ -1,10 +1,11 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
-import { type Chain, ChainError } from '../chains/chain.ts';
+import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import { signingFileOf } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
+import { followConflict, type Refused } from './conflicts.ts';
 import { depthToEnd } from './holdings.ts';
 import { unmovedBy } from './receipts-check.ts';
 
@@ -14,23 +15,23 @@ const BATCH = 200;
 /** A transaction that waits is sent again after this long, because nodes forget them. */
 const RESEND_SECONDS = 60;
 
-type Waiting = {
-  sweepId: string;
-  coin: Coin;
+type Waiting = Refused & {
   round: number;
-  number: number;
   txid: string;
-  raw: Uint8Array;
-  due: boolean;
+  newest: boolean;
+  stale: boolean;
+  refusal: string | null;
+  failed: boolean;
   blockHash: string | null;
 };
 
 /** Starts the loop of one chain; `stop` waits for the current round. */
 export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void> } {
+  let seen: string | null = null;
   const loop = startLoop({
     pollMs: POLL_MS,
     round: async () => {
-      await followSweeps(ctx, chain);
+      seen = await followSweeps(ctx, chain, seen);
       return false;
     },
     failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not follow sweeps; retrying'),
@@ -38,8 +39,11 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
   return { stop: () => loop.stop() };
 }
 
-/** One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. */
-export async function followSweeps(ctx: Context, chain: Chain): Promise<void> {
+/**
+ * One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. `seen`: the hash of the
+ * tip at the last round; the new one is returned.
+ */
+async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
   const coins = coinsBeside(chain.coin);
   const waiting = await ctx.db.sql<Waiting[]>`
     update sweep_transactions t set looked_at = clock_timestamp()
@@ -52,15 +56,20 @@ export async function followSweeps(ctx: Context, chain: Chain): Promise<void> {
     ) chosen
     where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
     returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_hash as "blockHash",
-      -- Nodes refuse what was replaced.
-      (t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}))
-        and t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) as due`;
+      t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
+      t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
+      t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) as newest`;
+  if (waiting.length === 0) return seen;
+  const tip = await chain.tip();
   // In the order of their nonces, because a node refuses gaps or keeps them waiting.
-  for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number)) await followOne(ctx, chain, one);
-  for (const id of new Set(waiting.map(({ sweepId }) => sweepId))) await conclude(ctx, chain, id);
+  for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number))
+    await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen });
+  for (const id of new Set(waiting.map(({ sweepId }) => sweepId))) await conclude(ctx, tip, id);
+  return tip.hash;
 }
 
-async function followOne(ctx: Context, chain: Chain, one: Waiting): Promise<void> {
+async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip }: { isNewTip: boolean }): Promise<void> {
+  if (one.failed) return;
   const { sql } = ctx.db;
   const state = await chain.txState(one.txid);
   const mined = state.blockHash === null ? null : await chain.block(state.blockHash);
@@ -70,20 +79,27 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting): Promise<void
     const unmoved = kindOf(one.coin) === 'ethereum' ? await readUnmoved(ctx, chain, one) : [];
     await sql`
       update sweep_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null, unmoved = ${unmoved}::text[],
-        sent_at = coalesce(sent_at, clock_timestamp()) where ${where}`;
+        conflict_height = null, conflict_hash = null, sent_at = coalesce(sent_at, clock_timestamp()) where ${where}`;
     return;
   }
   if (one.blockHash !== null)
     await sql`update sweep_transactions set block_height = null, block_hash = null, unmoved = '{}' where ${where}`;
   if (state.state === 'mempool') {
-    if (one.due) await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = null where ${where}`;
+    if ((one.newest && one.stale) || one.conflictHash !== null)
+      await sql`
+        update sweep_transactions set sent_at = clock_timestamp(), refusal = null, conflict_height = null, conflict_hash = null
+        where ${where}`;
     return;
   }
-  if (!one.due) return;
-  const refusal = await send(chain, one);
-  await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
-  if (refusal !== null)
+  // Nodes refuse what was replaced.
+  if (!one.newest) return;
+  if (one.stale) {
+    const refusal = await send(chain, one);
+    await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
+    if (refusal === null) return;
     ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
+  } else if (one.refusal === null || !isNewTip) return;
+  await followConflict(ctx, chain, one);
 }
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
@@ -113,21 +129,30 @@ async function readUnmoved(ctx: Context, chain: Chain, { sweepId, number, txid }
   return request && request.kind !== 'psbt' ? unmovedBy(request, reply.result) : [];
 }
 
-type Row = { number: number; round: number; sent: boolean; refusal: string | null; height: number | null; unmoved: string[] };
+type Row = {
+  number: number;
+  round: number;
+  sent: boolean;
+  refusal: string | null;
+  height: number | null;
+  failed: boolean;
+  unmoved: string[];
+};
 /**
  * The state of a sweep from those of its transactions. Transactions with the same number in different rounds spend the same inputs, so at
  * most one of them can be mined.
  */
-async function conclude(ctx: Context, chain: Chain, id: string): Promise<void> {
-  const tip = await chain.tip();
+async function conclude(ctx: Context, tip: BlockRef, id: string): Promise<void> {
   await ctx.db.begin(async (tx) => {
     const [sweep] = await tx<{ coin: Coin }[]>`select coin from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
     const rows = await tx<Row[]>`
-      select number, round, sent_at is not null as sent, refusal, block_height::int as height, unmoved from sweep_transactions
+      select number, round, sent_at is not null as sent, refusal, block_height::int as height, failed_at is not null as failed, unmoved from sweep_transactions
       where sweep_id = ${id}`;
     const depth = depthToEnd(ctx, sweep.coin);
-    const ended = new Set(rows.flatMap(({ number, height }) => (height !== null && tip.height - height + 1 >= depth ? [number] : [])));
+    const ended = new Set(
+      rows.flatMap(({ number, height, failed }) => (failed || (height !== null && tip.height - height + 1 >= depth) ? [number] : [])),
+    );
     const newest = Math.max(...rows.map(({ round }) => round));
     const refused = rows.find(({ refusal, round }) => refusal !== null && round === newest)?.refusal ?? null;
     if (new Set(rows.map(({ number }) => number)).size === ended.size) return end(ctx, tx, { id, coin: sweep.coin, rows });
@@ -135,6 +160,13 @@ async function conclude(ctx: Context, chain: Chain, id: string): Promise<void> {
       await tx`update sweeps set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
     else if (refused !== null) await tx`update sweeps set failure = ${refused} where id = ${id}`;
   });
+}
+
+/** What to say about the transactions that can never be mined. */
+function conflictsOf(rows: readonly Row[]): string[] {
+  const lost = new Set(rows.flatMap(({ number, failed }) => (failed ? [number] : []))).size;
+  const all = new Set(rows.map(({ number }) => number)).size;
+  return lost === 0 ? [] : [`conflict: another transaction spent the inputs or used the account nonce of ${lost} of ${all} transactions`];
 }
 
 /** Ends a sweep. What did not move may be in another file, and the gas address may pay for the next one. */
@@ -149,9 +181,10 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
     )
     select count(*)::int - (select count(payment_id)::int from released) as moved from sweep_inputs
     where sweep_id = ${id} and payment_id is not null and released_at is null`;
-  const failure = unmoved.length === 0 ? null : `the money of ${unmoved.length} addresses did not move`;
+  const failures = [...(unmoved.length > 0 ? [`the money of ${unmoved.length} addresses did not move`] : []), ...conflictsOf(rows)];
+  const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`
-    update sweeps set state = ${moved > 0 ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),
+    update sweeps set state = ${moved > 0 && rows.some(({ failed }) => !failed) ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),
       ended_at = clock_timestamp(), failure = ${failure} where id = ${id}`;
   ctx.log.info({ sweep: id, chain: chainCode(coin), unmoved: unmoved.length }, 'A sweep ended');
 }

@@ -160,6 +160,30 @@ test('USDT: the gas address pays each address for its gas, and the transfers fol
   assert.ok(!(await listSweepable(app.app.ctx, owner())).some(({ coin, count }) => coin === USDT && count > 0));
 });
 
+test('a sweep ends once the nonce of the gas address was used elsewhere, and the money is swept again', async () => {
+  for (const coin of [USDC, USDT]) {
+    await paid(coin.slice(0, 4), 1, mint(coin));
+    const { sweep } = await make(coin);
+    const { requests } = await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id });
+    const [request] = requests;
+    assert.ok(request && request.kind !== 'psbt');
+    await node.rpc('anvil_impersonateAccount', request.from);
+    await node.rpc('eth_sendTransaction', { from: request.from, to: request.from, value: '0x0' });
+    await node.rpc('anvil_stopImpersonatingAccount', request.from);
+    await node.mine(1);
+    await upload(await sign(sweep.id));
+    const done = await finish(sweep.id);
+    assert.equal(done.state, 'failed');
+    assert.match(done.failure ?? '', /^conflict: /);
+    const kept = await app.app.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+    assert.deepEqual([...kept], [], 'nothing that it reserved was spent');
+    const again = await make(coin);
+    assert.equal(again.sweep.totalUnits, sweep.totalUnits);
+    await upload(await sign(again.sweep.id));
+    assert.equal((await finish(again.sweep.id)).state, 'confirmed');
+  }
+});
+
 test('a signed file for accounts that is not what was asked is refused', async () => {
   await paid('USDC', 2, mint(USDC));
   const { sweep } = await make(USDC);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
-import { signingFileText } from '../../src/core/signing-file.ts';
+import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import {
@@ -167,6 +167,60 @@ test('money of a payment with an open refund stays, also when the refund is requ
   await cancelSweep(ctx, { ...owner(), id: sweep.id, actor });
   await sql`update refunds set state = 'canceled' where payment_id in (${first!}, ${second!})`;
   assert.deepEqual([(await ready()).count, (await ready()).remains], [3, []]);
+});
+
+test('a sweep ends once another transaction spent one of its inputs, and the rest is swept again', async () => {
+  const address = await receive('BTC');
+  const { sql } = app.app.ctx.db;
+  const listed = (await listSweepable(app.app.ctx, owner())).find(({ coin }) => coin === 'BTC')!;
+  assert.ok(listed.count >= 3);
+  // A file for one of the payments is signed and then canceled here, but its transaction is sent elsewhere.
+  const payments = await sql<{ id: string }[]>`
+    select distinct p.id from payments p join transfers t on t.payment_id = p.id and t.coin = 'BTC'
+    where not exists (select 1 from sweep_inputs i where i.payment_id = p.id and i.released_at is null) order by p.id`;
+  const others = payments.slice(1).map(({ id }) => id);
+  await sql`update payments set refund_requested_at = now() where id = any(${others}::text[])`;
+  const small = (await make('BTC')).sweep;
+  assert.equal(small.inputCount, 1);
+  const elsewhere = readSignedFile(await signed('BTC', small.id, address)).transactions[0]!;
+  await cancelSweep(app.app.ctx, { ...owner(), id: small.id, actor });
+  await sql`update payments set refund_requested_at = null where id = any(${others}::text[])`;
+  const { sweep } = await make('BTC');
+  assert.equal(sweep.inputCount, listed.count);
+  await nodes.BTC.rpc('sendrawtransaction', elsewhere);
+  await nodes.BTC.mine(1);
+  await upload(await signed('BTC', sweep.id, address));
+  await eventually(
+    () => sql`select 1 from sweep_transactions where sweep_id = ${sweep.id} and conflict_height is not null`,
+    (found) => found.length === 1,
+  );
+  assert.equal(await stateOf(sweep.id), 'signed', 'one block is not enough');
+  await nodes.BTC.mine(1);
+  await eventually(
+    () => stateOf(sweep.id),
+    (state) => state === 'failed',
+  );
+  const { sweep: failed } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
+  assert.match(failed.failure ?? '', /^conflict: .* 1 of 1 transactions$/);
+  const kept = await sql<{ id: string }[]>`
+    select payment_id as id from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+  assert.deepEqual(
+    kept.map(({ id }) => id),
+    [payments[0]!.id],
+    'what was spent stays spent',
+  );
+  const rest = await make('BTC');
+  assert.deepEqual([rest.sweep.inputCount, rest.remains], [listed.count - 1, []]);
+  await upload(await signed('BTC', rest.sweep.id, address));
+  await eventually(
+    () => stateOf(rest.sweep.id),
+    (state) => state === 'sent',
+  );
+  await nodes.BTC.mine(2);
+  await eventually(
+    () => stateOf(rest.sweep.id),
+    (state) => state === 'confirmed',
+  );
 });
 
 test('a file with a private key is refused, and nothing of it is stored', async () => {

@@ -49,12 +49,12 @@ export function createCoreOutlet({
     });
   };
   return {
-    areUnspent: async (outpoints) =>
+    areUnspent: async (outpoints, { onlyBlocks } = { onlyBlocks: false }) =>
       (
         await resultsOf(
           outpoints.map((outpoint): CoreCall => {
             const [txid, n] = outpoint.split(':');
-            return ['gettxout', txid, Number(n), true];
+            return ['gettxout', txid, Number(n), !onlyBlocks];
           }),
         )
       ).map((result) => result !== null),

@@ -1,0 +1,120 @@
+/** Transactions of sweeps that can never be mined, because another transaction spent one of their inputs or used their account nonce. */
+import { type Chain, ChainError } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { type Coin, kindOf } from '../core/coin.ts';
+import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
+import type { Tx } from '../db/db.ts';
+import { depthToEnd } from './holdings.ts';
+import { inputsOfRaw } from './utxo-check.ts';
+
+export type Refused = {
+  sweepId: string;
+  coin: Coin;
+  number: number;
+  raw: Uint8Array;
+  /** The block at which it was first seen that it cannot be mined. */
+  conflictHeight: number | null;
+  conflictHash: string | null;
+};
+/** What another transaction left of the inputs of a Bitcoin-like transaction; on chains of accounts, the next plan reads what is left. */
+type Loss = { unspent: readonly string[] };
+
+const REASON = 'conflict: another transaction already spent an input or used the account nonce';
+
+/**
+ * Looks whether a refused transaction lost its inputs to another one. Once that lasted for as many blocks as sent money needs to count as
+ * gone, the transaction has failed, and what it did not lose may be swept again.
+ */
+export async function followConflict(ctx: Context, chain: Chain, one: Refused): Promise<void> {
+  const loss = kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one);
+  if (!loss || !(await areUnknown(ctx, chain, one))) {
+    if (one.conflictHash !== null) await writeConflict(ctx, one, { height: null, hash: null });
+    return;
+  }
+  const tip = await chain.tip();
+  const { conflictHeight: height, conflictHash: hash } = one;
+  const isSame = height !== null && (await chain.blockAt(height))?.hash === hash;
+  if (!isSame) await writeConflict(ctx, one, tip);
+  if (tip.height - (isSame ? height : tip.height) + 1 < depthToEnd(ctx, one.coin)) return;
+  await ctx.db.begin((tx) => fail(tx, one, loss));
+  ctx.log.warn({ coin: one.coin, sweep: one.sweepId, number: one.number }, 'A transaction of a sweep lost its inputs to another one');
+}
+
+const writeConflict = (ctx: Context, { sweepId, number }: Refused, { height, hash }: { height: number | null; hash: string | null }) =>
+  ctx.db.sql`
+    update sweep_transactions set conflict_height = ${height}, conflict_hash = ${hash} where sweep_id = ${sweepId} and number = ${number}`;
+
+/** Whether no version of the transaction is mined or waits to be mined. */
+async function areUnknown(ctx: Context, chain: Chain, { sweepId, number }: Refused): Promise<boolean> {
+  const rounds = await ctx.db.sql<{ txid: string }[]>`
+    select txid from sweep_transactions where sweep_id = ${sweepId} and number = ${number} order by round desc limit 100`;
+  const states = await Promise.all(rounds.map(({ txid }) => chain.txState(txid)));
+  return states.every(({ state }) => state === 'unknown');
+}
+
+async function outputLoss(ctx: Context, chain: Chain, { sweepId, raw }: Refused): Promise<Loss | null> {
+  const outpoints = inputsOfRaw(Buffer.from(raw).toString('hex'));
+  const answers = await chain.outlet.areUnspent(outpoints, { onlyBlocks: true });
+  const unspent = outpoints.filter((_, i) => answers[i]);
+  if (unspent.length === outpoints.length) return null;
+  // Without an index of transactions, a node does not find our own mined transaction, which also spends all of them.
+  if (unspent.length === 0 && (await chain.health()).txindex !== true) return null;
+  // An output also disappears with the block that contained it.
+  const [unmined] = await ctx.db.sql`
+    select 1 from sweep_inputs i left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+    where i.sweep_id = ${sweepId} and i.input = any(${outpoints.filter((_, i) => !answers[i])}::text[]) and t.block_height is null limit 1`;
+  return unmined ? null : { unspent };
+}
+
+async function requestsOf(sql: Context['db']['sql'] | Tx, sweepId: string): Promise<AccountRequest[]> {
+  const [row] = await sql<{ file: unknown }[]>`select file from sweeps where id = ${sweepId}`;
+  return signingFileOf(row!.file).requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
+}
+
+async function accountLoss(ctx: Context, chain: Chain, { sweepId, number }: Refused): Promise<Loss | null> {
+  const request = (await requestsOf(ctx.db.sql, sweepId))[number];
+  if (!request) return null;
+  const [reply] = await chain.ask([['eth_getTransactionCount', request.from, 'latest']]);
+  if (!reply || reply.error || typeof reply.result !== 'string' || !/^0x[0-9a-f]{1,16}$/i.test(reply.result))
+    throw new ChainError('outage', `the node did not return the nonce of ${request.from}`);
+  return BigInt(reply.result) > BigInt(request.nonce) ? { unspent: [] } : null;
+}
+
+/** Ends a transaction, with those whose gas it would have paid, and releases what they did not lose. Spent outputs and used nonces stay. */
+async function fail(tx: Tx, { sweepId, coin, number }: Refused, { unspent }: Loss): Promise<void> {
+  const [sweep] = await tx`select 1 from sweeps where id = ${sweepId} and state in ('signed', 'sent') for update`;
+  const [mined] = await tx`
+    select 1 from sweep_transactions where sweep_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
+  if (!sweep || mined) return;
+  const failed = await tx<{ number: number }[]>`
+    update sweep_transactions set failed_at = clock_timestamp(), refusal = ${REASON}
+    where sweep_id = ${sweepId} and (number = ${number} or after_number = ${number}) and block_height is null and failed_at is null
+    returning number`;
+  const { inputs, addresses } =
+    kindOf(coin) === 'ethereum'
+      ? heldBy(
+          await requestsOf(tx, sweepId),
+          failed.map((one) => one.number),
+          number,
+        )
+      : { inputs: unspent, addresses: [] };
+  await tx`
+    update sweep_inputs i set released_at = clock_timestamp()
+    where i.sweep_id = ${sweepId} and i.released_at is null and (i.input = any(${inputs as string[]}::text[])
+      or exists (select 1 from transfers t where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+        and lower(t.address) = any(${addresses as string[]}::text[])))`;
+}
+
+/** What failed requests hold: the nonces of those that were never sent, and the addresses whose money they would have moved. */
+function heldBy(requests: readonly AccountRequest[], failed: readonly number[], lost: number): { inputs: string[]; addresses: string[] } {
+  const unsent = new Set(failed.filter((number) => number !== lost));
+  const addresses = failed.flatMap((number) => {
+    const request = requests[number];
+    if (!request || request.kind === 'fund') return [];
+    return request.kind === 'batch' ? request.authorizations.map(({ from }) => from) : [request.from];
+  });
+  return {
+    inputs: requests.flatMap(({ from, nonce }, number) => (unsent.has(number) ? [`nonce:${from}:${nonce}`] : [])),
+    addresses: addresses.map((address) => address.toLowerCase()),
+  };
+}
