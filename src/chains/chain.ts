@@ -165,6 +165,8 @@ export type Outlet = {
   readTransactions(wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]>;
   /** Sends a transaction; no effect if it is known. Errors: ChainError refused. */
   send(raw: Uint8Array): Promise<void>;
+  /** From how many blocks transactions can be read at once; without it, from as many as needed. */
+  mostBlocks?: number;
 };
 /** JSON-RPC calls to a chain of accounts, in order; errors of single calls are values. */
 export type Ask = (
@@ -270,8 +272,8 @@ export interface ChainSource {
    * needs no address index. ETH: the balance of the account.
    */
   readUnspent?(of: { address: string; outputs: readonly { ref: string; units: bigint }[] }): Promise<Unspent>;
-  /** For Bitcoin-like chains, where the source can send transactions. */
-  outlet?: Outlet;
+  /** For Bitcoin-like chains: what the source can do for spending. */
+  outlet?: Partial<Outlet>;
   /** For chains of accounts. */
   ask?: Ask;
   /** Calls back when something may be new, until the returned function is called. Hints may be lost, so listeners also poll. */

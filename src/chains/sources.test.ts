@@ -99,3 +99,44 @@ test('a source that only answers lookups has no vote and is never followed; its 
   await assert.rejects(joined.tip(), /no peer is connected/);
   await assert.rejects(joined.addressSummary('x'), { kind: 'unsupported', message: 'the address has too many transactions' });
 });
+
+test('money is sent through sources that check it, then through peers, then through servers for lookups; a refusal is final', async () => {
+  const chain = createAdversaryChain({ height: 10, now: () => new Date() });
+  const asked: string[] = [];
+  const fails = new Map<string, ChainError>();
+  const connection = { start: async () => {}, isReady: () => true, stop: async () => {} };
+  const named = (name: string, more: object = {}) => ({
+    ...{ name, follows: true, trust: 'own' as const, ...more },
+    source: {
+      ...createAdversarySource({ chain, coin: 'BTC', interrupt: async () => {} }),
+      outlet: {
+        send: async () => {
+          asked.push(name);
+          const error = fails.get(name);
+          if (error) throw error;
+        },
+      },
+    },
+  });
+  const joined = joinSources({
+    coin: 'BTC',
+    network: 'regtest',
+    sources: [named('peers', { connection }), named('electrum', { follows: false, onlyLookUps: true }), named('node')],
+    log: createLog('silent'),
+    clock: { now: () => new Date(), monotonicMs: () => performance.now() },
+  });
+  const send = async () => {
+    asked.length = 0;
+    await joined.outlet.send(new Uint8Array(1));
+    return [...asked];
+  };
+  assert.deepEqual(await send(), ['node']);
+  fails.set('node', new ChainError('outage', 'it is down'));
+  assert.deepEqual(await send(), ['node', 'peers']);
+  fails.set('peers', new ChainError('outage', 'no peer is connected'));
+  assert.deepEqual(await send(), ['node', 'peers', 'electrum']);
+  fails.set('node', new ChainError('refused', 'its inputs are spent'));
+  fails.delete('peers');
+  await assert.rejects(send(), { kind: 'refused', message: 'its inputs are spent' });
+  assert.deepEqual(asked, ['node']);
+});

@@ -198,6 +198,27 @@ async function lookUp<T>(ask: Ask<T>, { sources, standings }: { sources: readonl
 }
 
 /**
+ * Sends a transaction: first through sources that check it, then through peers, which do not say what they refuse. Servers that only answer
+ * lookups come last, because sending tells them who asks. A refusal ends it, so that no other source hides it.
+ */
+async function sendFrom(sources: readonly NamedSource[], { standings, send }: { standings: Standings; send: Ask<void> }): Promise<void> {
+  const rankOf = ({ connection, onlyLookUps }: NamedSource): number => (onlyLookUps ? 2 : connection ? 1 : 0);
+  let failure: unknown = null;
+  for (const rank of [0, 1, 2]) {
+    const some = sources.filter((one) => rankOf(one) === rank);
+    if (some.length === 0) continue;
+    try {
+      return await lookUp(send, { sources: some, standings });
+    } catch (error) {
+      if (!(error instanceof ChainError) || error.kind === 'refused') throw error;
+      // That one cannot send is less telling than that another one is away.
+      if (failure === null || error.kind !== 'unsupported') failure = error;
+    }
+  }
+  throw failure ?? new ChainError('unsupported', 'no source is set');
+}
+
+/**
  * Final blocks as the followed source reports them. Where tags name them, only the word of your own node counts, so it is asked when the
  * followed source is blind.
  */
@@ -226,11 +247,12 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
   const forFees = sources.toSorted((a, b) => Number(a.connection !== undefined) - Number(b.connection !== undefined));
   const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources, standings });
   /** A part that not every source has. */
-  const part = <Name extends 'outlet' | 'ask'>(source: ChainSource, name: Name): NonNullable<ChainSource[Name]> => {
-    const found = source[name];
-    if (found) return found;
-    throw new ChainError('unsupported', `no source can send money; set ${coin}_NODE_URL`);
+  const part = <T>(found: T | undefined): T => {
+    if (found !== undefined) return found;
+    throw new ChainError('unsupported', `no source can send money; set ${settingOf(coin)}_NODE_URL`);
   };
+  const send = (raw: Uint8Array) => sendFrom(sources, { standings, send: ({ outlet }) => part(outlet?.send)(raw) });
+  const mostBlocks = sources.find(({ source }) => source.outlet?.readTransactions)?.source.outlet?.mostBlocks;
   return {
     coin,
     network,
@@ -263,11 +285,12 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
         throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${settingOf(coin)}_NODE_URL`);
       }),
     outlet: {
-      areUnspent: (outpoints, options) => any((source) => part(source, 'outlet').areUnspent(outpoints, options)),
-      readTransactions: (wanted) => any((source) => part(source, 'outlet').readTransactions(wanted)),
-      send: (raw) => any((source) => part(source, 'outlet').send(raw)),
+      areUnspent: (outpoints, options) => any(({ outlet }) => part(outlet?.areUnspent)(outpoints, options)),
+      readTransactions: (wanted) => any(({ outlet }) => part(outlet?.readTransactions)(wanted)),
+      send,
+      ...(mostBlocks !== undefined && { mostBlocks }),
     },
-    ask: (calls) => any((source) => part(source, 'ask')(calls)),
+    ask: (calls) => any(({ ask }) => part(ask)(calls)),
     onHint: (wake) => {
       const ends = followers.flatMap((one) => one.source.onHint?.(() => isCurrent(one) && wake()) ?? []);
       return () => {

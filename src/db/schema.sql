@@ -1202,6 +1202,8 @@ create table sweeps (
   sent_at timestamp with time zone,
   ended_at timestamp with time zone,
   failure text,
+  read_height bigint,
+  read_hash text,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -1245,6 +1247,8 @@ create table sweep_inputs (
   ref text,
   units numeric(38,0),
   released_at timestamp with time zone,
+  spent_height bigint,
+  spent_hash text,
   PRIMARY KEY (sweep_id, number),
   FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
 );

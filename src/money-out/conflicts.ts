@@ -1,10 +1,11 @@
-/** Transactions of sweeps that can never be mined, because another transaction spent one of their inputs or used their account nonce. */
+/** Transactions of sweeps that can never be mined, because another one spent one of their inputs or used their account nonce. */
 import { type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, kindOf } from '../core/coin.ts';
 import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import { depthToEnd } from './holdings.ts';
+import { spentInBlocks } from './sweep-blocks.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
 export type Refused = {
@@ -16,26 +17,30 @@ export type Refused = {
   conflictHeight: number | null;
   conflictHash: string | null;
 };
-/** What another transaction left of the inputs of a Bitcoin-like transaction; on chains of accounts, the next plan reads what is left. */
-type Loss = { unspent: readonly string[] };
+/**
+ * The inputs that another transaction did not spend. On chains of accounts the next file reads what is left. `proven`: a block contains the
+ * other transaction.
+ */
+type Loss = { unspent: readonly string[]; proven: boolean };
 
 const REASON = 'conflict: another transaction already spent an input or used the account nonce';
 
 /**
- * Looks whether a refused transaction lost its inputs to another one. Once that lasted for as many blocks as sent money needs to count as
- * gone, the transaction has failed, and what it did not lose may be swept again.
+ * Checks whether a refused transaction lost its inputs to another one. Once that is as deep as sent money must be to count as gone, the
+ * transaction has failed, and what it did not lose may be swept again.
  */
 export async function followConflict(ctx: Context, chain: Chain, one: Refused): Promise<void> {
   const loss = kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one);
-  if (!loss || !(await areUnknown(ctx, chain, one))) {
+  if (!loss || !(loss.proven || (await areUnknown(ctx, chain, one)))) {
     if (one.conflictHash !== null) await writeConflict(ctx, one, { height: null, hash: null });
     return;
   }
   const tip = await chain.tip();
   const { conflictHeight: height, conflictHash: hash } = one;
   const isSame = height !== null && (await chain.blockAt(height))?.hash === hash;
-  if (!isSame) await writeConflict(ctx, one, tip);
-  if (tip.height - (isSame ? height : tip.height) + 1 < depthToEnd(ctx, one.coin)) return;
+  // It is looked at a second time even where one block is enough, because a block may arrive between two questions.
+  if (!isSame) return void (await writeConflict(ctx, one, tip));
+  if (tip.height - height + 1 < depthToEnd(ctx, one.coin)) return;
   await ctx.db.begin((tx) => fail(tx, one, loss));
   ctx.log.warn({ coin: one.coin, sweep: one.sweepId, number: one.number }, 'A transaction of a sweep lost its inputs to another one');
 }
@@ -54,7 +59,10 @@ async function areUnknown(ctx: Context, chain: Chain, { sweepId, number }: Refus
 
 async function outputLoss(ctx: Context, chain: Chain, { sweepId, raw }: Refused): Promise<Loss | null> {
   const outpoints = inputsOfRaw(Buffer.from(raw).toString('hex'));
-  const answers = await chain.outlet.areUnspent(outpoints, { onlyBlocks: true });
+  const lost = await spentInBlocks(ctx, chain, { sweepId, outpoints });
+  if (lost.size > 0) return { unspent: outpoints.filter((outpoint) => !lost.has(outpoint)), proven: true };
+  const answers = await askUnspent(chain, outpoints);
+  if (!answers) return null;
   const unspent = outpoints.filter((_, i) => answers[i]);
   if (unspent.length === outpoints.length) return null;
   // Without an index of transactions, a node does not find our own mined transaction, which also spends all of them.
@@ -63,7 +71,16 @@ async function outputLoss(ctx: Context, chain: Chain, { sweepId, raw }: Refused)
   const [unmined] = await ctx.db.sql`
     select 1 from sweep_inputs i left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
     where i.sweep_id = ${sweepId} and i.input = any(${outpoints.filter((_, i) => !answers[i])}::text[]) and t.block_height is null limit 1`;
-  return unmined ? null : { unspent };
+  return unmined ? null : { unspent, proven: false };
+}
+/** Null: no source knows. */
+async function askUnspent(chain: Chain, outpoints: readonly string[]): Promise<boolean[] | null> {
+  try {
+    return await chain.outlet.areUnspent(outpoints, { onlyBlocks: true });
+  } catch (error) {
+    if (error instanceof ChainError && error.kind === 'unsupported') return null;
+    throw error;
+  }
 }
 
 async function requestsOf(sql: Context['db']['sql'] | Tx, sweepId: string): Promise<AccountRequest[]> {
@@ -77,7 +94,7 @@ async function accountLoss(ctx: Context, chain: Chain, { sweepId, number }: Refu
   const [reply] = await chain.ask([['eth_getTransactionCount', request.from, 'latest']]);
   if (!reply || reply.error || typeof reply.result !== 'string' || !/^0x[0-9a-f]{1,16}$/i.test(reply.result))
     throw new ChainError('outage', `the node did not return the nonce of ${request.from}`);
-  return BigInt(reply.result) > BigInt(request.nonce) ? { unspent: [] } : null;
+  return BigInt(reply.result) > BigInt(request.nonce) ? { unspent: [], proven: false } : null;
 }
 
 /** Ends a transaction, with those whose gas it would have paid, and releases what they did not lose. Spent outputs and used nonces stay. */

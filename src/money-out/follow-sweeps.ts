@@ -8,6 +8,7 @@ import { startLoop } from '../db/loop.ts';
 import { followConflict, type Refused } from './conflicts.ts';
 import { depthToEnd } from './holdings.ts';
 import { unmovedBy } from './receipts-check.ts';
+import { readSweepBlocks } from './sweep-blocks.ts';
 
 const POLL_MS = 1_000;
 /** Transactions of one round. */
@@ -22,7 +23,16 @@ type Waiting = Refused & {
   stale: boolean;
   refusal: string | null;
   failed: boolean;
+  blockHeight: number | null;
   blockHash: string | null;
+  /** Whether blocks showed that another transaction spent an input of the sweep. */
+  isRobbed: boolean;
+};
+/** What one round knows about the chain. */
+type Round = {
+  isNewTip: boolean;
+  /** Whether the source finds transactions in blocks. */
+  isIndexed: boolean;
 };
 
 /** Starts the loop of one chain; `stop` waits for the current round. */
@@ -45,6 +55,11 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
  */
 async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
   const coins = coinsBeside(chain.coin);
+  const [open] = await ctx.db.sql`select 1 from sweeps where state in ('signed', 'sent') and coin = any(${coins}::text[]) limit 1`;
+  if (!open) return seen;
+  const tip = await chain.tip();
+  const isIndexed = kindOf(chain.coin) === 'ethereum' || (await chain.health()).txindex === true;
+  if (!isIndexed) await readSweepBlocks(ctx, chain, tip);
   const waiting = await ctx.db.sql<Waiting[]>`
     update sweep_transactions t set looked_at = clock_timestamp()
     from (
@@ -55,21 +70,22 @@ async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Pr
       order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH}
     ) chosen
     where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
-    returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_hash as "blockHash",
+    returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",
+      t.block_hash as "blockHash",
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
-      t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) as newest`;
-  if (waiting.length === 0) return seen;
-  const tip = await chain.tip();
+      t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) as newest,
+      exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed"`;
   // In the order of their nonces, because a node refuses gaps or keeps them waiting.
   for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number))
-    await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen });
+    await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen, isIndexed });
   for (const id of new Set(waiting.map(({ sweepId }) => sweepId))) await conclude(ctx, tip, id);
   return tip.hash;
 }
 
-async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip }: { isNewTip: boolean }): Promise<void> {
+async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, isIndexed }: Round): Promise<void> {
   if (one.failed) return;
+  if (!isIndexed && one.blockHash !== null && (await chain.blockAt(one.blockHeight!))?.hash === one.blockHash) return;
   const { sql } = ctx.db;
   const state = await chain.txState(one.txid);
   const mined = state.blockHash === null ? null : await chain.block(state.blockHash);
@@ -84,7 +100,8 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip }:
   }
   if (one.blockHash !== null)
     await sql`update sweep_transactions set block_height = null, block_hash = null, unmoved = '{}' where ${where}`;
-  if (state.state === 'mempool') {
+  // Without an index, what waited may be in a block that is not read yet, and peers only say that it waited once.
+  if (state.state === 'mempool' && isIndexed) {
     if ((one.newest && one.stale) || one.conflictHash !== null)
       await sql`
         update sweep_transactions set sent_at = clock_timestamp(), refusal = null, conflict_height = null, conflict_hash = null
@@ -96,9 +113,10 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip }:
   if (one.stale) {
     const refusal = await send(chain, one);
     await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
-    if (refusal === null) return;
-    ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
-  } else if (one.refusal === null || !isNewTip) return;
+    if (refusal === null && !one.isRobbed) return;
+    if (refusal !== null)
+      ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
+  } else if ((one.refusal === null && !one.isRobbed) || !isNewTip) return;
   await followConflict(ctx, chain, one);
 }
 

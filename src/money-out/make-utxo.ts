@@ -49,6 +49,17 @@ async function previousOf(chain: Chain, script: BitcoinScript, outputs: readonly
   return new Map(wanted.map(({ txid }, i) => [txid, found[i]!]));
 }
 
+/** Where previous transactions are read from whole blocks: whether one more block would be too many. */
+function createBlockLimit({ outlet: { mostBlocks } }: Chain, script: BitcoinScript): (holding: Holding) => boolean {
+  const blocks = new Set<string>();
+  return ({ blockHash }) => {
+    if (mostBlocks === undefined || script === 'p2tr' || blocks.has(blockHash!)) return false;
+    if (blocks.size >= mostBlocks) return true;
+    blocks.add(blockHash!);
+    return false;
+  };
+}
+
 /** Errors: ChainError. */
 export async function makePsbts(
   chain: Chain,
@@ -72,13 +83,14 @@ export async function makePsbts(
   const stay = new Map<Holding, StayReason>();
   const fee = inputFee(script, rateE8);
   const parts: Part[] = [];
+  const isAnotherBlock = createBlockLimit(chain, script);
   for (const holding of holdings) {
     const outputs = outputsOf(holding);
     if (outputs === 'unreadable') stay.set(holding, 'unreadable');
     else if (outputs.every(({ units }) => units <= fee)) stay.set(holding, 'dust');
     // The whole transfer stays or goes, so that a file never spends a part of one.
     else if (outputs.some(({ units }) => fee * 100n > units * BigInt(wish.maxFeePercent))) stay.set(holding, 'fee');
-    else if (parts.length + outputs.length > MAX_INPUTS * MOST_REQUESTS) stay.set(holding, 'later');
+    else if (parts.length + outputs.length > MAX_INPUTS * MOST_REQUESTS || isAnotherBlock(holding)) stay.set(holding, 'later');
     else parts.push(...outputs);
   }
   const spent = await spentAmong(

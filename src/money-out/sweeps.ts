@@ -28,7 +28,7 @@ import { type GasPrice, makeAccountRequests, readGasPrice } from './make-account
 import { type Made, makePsbts } from './make-utxo.ts';
 import { type Raise, raised, replaceRequests } from './replace.ts';
 import { readSigned, type Upload } from './signed.ts';
-import { sizeOfRaw } from './utxo-check.ts';
+import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
 export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
 export type SweepState = (typeof SWEEP_STATES)[number];
@@ -253,9 +253,11 @@ async function store(
     return await ctx.db.begin(async (tx) => {
       if (!(await lockPayments(tx, { merchantId, ids }))) return null;
       const [sweep] = await tx<Sweep[]>`
-        insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+        insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by,
+          read_height, read_hash)
         values (${id}, ${merchantId}, ${wallet.id}, ${coin}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
-          ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name})
+          ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name},
+          (select height from tips where coin = ${chainCode(coin)}), (select hash from tips where coin = ${chainCode(coin)}))
         returning ${COLUMNS(tx)}`;
       await tx`
         insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
@@ -345,14 +347,14 @@ export async function acceptSigned(
   if (containsPrivateKey(content)) throw new Problem('signed_file_private');
   const upload = readSigned(content, readSignedFile);
   const id = await sweepOf(ctx, { merchantId, id: upload.id, input: upload.input });
-  await tryBatches(ctx, await readSigningFileOf(ctx, { merchantId, id }), upload);
+  const asked = await readSigningFileOf(ctx, { merchantId, id });
+  // Once it was sent, its transfers would fail, because they were made.
+  if (!(await isStored(ctx.db.sql, id, upload.check(asked)))) await tryBatches(ctx, asked, upload);
   const isKnown = await ctx.db.begin(async (tx) => {
     const sweep = await lockSweep(tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
     const checked = upload.check(file);
-    const [known] = await tx`
-      select 1 from sweep_transactions where sweep_id = ${id} and txid = any(${checked.map(({ txid }) => txid)}::text[]) limit 1`;
-    if (known) return true;
+    if (await isStored(tx, id, checked)) return true;
     const [{ signed } = { signed: true }] = await tx<{ signed: boolean }[]>`
       select exists (select 1 from sweep_transactions where sweep_id = ${id} and round = ${file.round}) as signed`;
     // A replacement is signed while the transaction before it waits.
@@ -372,6 +374,12 @@ export async function acceptSigned(
   return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown };
 }
 
+async function isStored(sql: Sql | Tx, id: string, checked: readonly CheckedTransaction[]): Promise<boolean> {
+  const [known] = await sql`
+    select 1 from sweep_transactions where sweep_id = ${id} and txid = any(${checked.map(({ txid }) => txid)}::text[]) limit 1`;
+  return known !== undefined;
+}
+
 /**
  * Runs the batches on the node before anything is sent, in the form in which the first failure ends all of it: a transfer that would fail
  * is known before it costs a fee. Errors: signed_file_refused.
@@ -382,7 +390,10 @@ async function tryBatches(ctx: Context, file: SigningFile, upload: Upload): Prom
     const request = file.requests[i]!;
     if (request.kind !== 'batch') continue;
     const { to, data } = transactionOf(request, file, { signatures: signatures ?? [], mayFail: false });
-    const [reply] = await asking(file.coin, chain.ask([['eth_estimateGas', { from: request.from, to: `0x${to}`, data: `0x${data}` }]]));
+    const [reply] = await asking(
+      file.coin,
+      chain.ask([['eth_estimateGas', { from: request.from, to: `0x${to}`, data: `0x${data}` }, 'latest']]),
+    );
     const failure = reply?.error?.message;
     if (failure !== undefined && !/nonce|authorization is used/i.test(failure))
       throw new Problem('signed_file_refused', { reason: `contains a token transfer that would fail (${failure.slice(0, 200)})` });

@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
 import { scriptHashOf } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
-import type { ElectrumChain } from './electrum-chain.ts';
+import { type ElectrumChain, txidOfBytes } from './electrum-chain.ts';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures/electrum');
 /** Two certificates that the servers signed themselves. */
@@ -83,6 +83,9 @@ function answerOf(chain: ElectrumChain, { software, protocol, fee }: Named, meth
       const txid = orRefuse(chain.txidAt(params[0], params[1]));
       return { tx_hash: txid, merkle: chain.branch(txid)!.merkle };
     }
+    case 'blockchain.transaction.broadcast':
+      if (!/^0[12]000000/.test(params[0])) throw new Refusal();
+      return txidOfBytes(Buffer.from(params[0], 'hex'));
     case 'blockchain.estimatefee':
       return fee;
     case 'blockchain.relayfee':

@@ -127,8 +127,15 @@ test('USDC: authorizations in one transaction that the gas address pays for; a f
   const text = await sign(sweep.id);
   assert.equal((await upload(text)).isKnown, false);
   assert.equal((await upload(text)).isKnown, true);
+  // Also once the transaction waits at the node, where its transfers cannot be made a second time.
+  await eventually(
+    () => getSweep(app.app.ctx, { ...owner(), id: sweep.id }),
+    (one) => one.sweep.state === 'sent',
+  );
+  assert.equal((await upload(text)).isKnown, true);
   const done = await finish(sweep.id);
   assert.deepEqual([done.state, done.failure], ['confirmed', null]);
+  assert.equal((await upload(text)).isKnown, true);
   assert.equal(await held(USDC, DESTINATION), 175_000_000n);
   const { transactions } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
   const { gasUsed } = await node.rpc('eth_getTransactionReceipt', transactions[0]!.txid);
@@ -158,30 +165,6 @@ test('USDT: the gas address pays each address for its gas, and the transfers fol
   assert.equal((await finish(sweep.id)).state, 'confirmed');
   assert.equal((await held(USDT, DESTINATION)) - before, 50_000_000n);
   assert.ok(!(await listSweepable(app.app.ctx, owner())).some(({ coin, count }) => coin === USDT && count > 0));
-});
-
-test('a sweep ends once the nonce of the gas address was used elsewhere, and the money is swept again', async () => {
-  for (const coin of [USDC, USDT]) {
-    await paid(coin.slice(0, 4), 1, mint(coin));
-    const { sweep } = await make(coin);
-    const { requests } = await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id });
-    const [request] = requests;
-    assert.ok(request && request.kind !== 'psbt');
-    await node.rpc('anvil_impersonateAccount', request.from);
-    await node.rpc('eth_sendTransaction', { from: request.from, to: request.from, value: '0x0' });
-    await node.rpc('anvil_stopImpersonatingAccount', request.from);
-    await node.mine(1);
-    await upload(await sign(sweep.id));
-    const done = await finish(sweep.id);
-    assert.equal(done.state, 'failed');
-    assert.match(done.failure ?? '', /^conflict: /);
-    const kept = await app.app.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
-    assert.deepEqual([...kept], [], 'nothing that it reserved was spent');
-    const again = await make(coin);
-    assert.equal(again.sweep.totalUnits, sweep.totalUnits);
-    await upload(await sign(again.sweep.id));
-    assert.equal((await finish(again.sweep.id)).state, 'confirmed');
-  }
 });
 
 test('a signed file for accounts that is not what was asked is refused', async () => {
@@ -309,4 +292,33 @@ test('a signed file for accounts that is not what was asked is refused', async (
     await assert.rejects(upload(text.replace('{', `{"x":${JSON.stringify(key)},`)), { code: 'signed_file_private' });
   await upload(text);
   assert.equal((await finish(sweep.id)).state, 'confirmed');
+});
+
+test('a sweep ends once the nonce of the gas address was used elsewhere, and the money is swept again', async () => {
+  for (const coin of [USDC, USDT]) {
+    await paid(coin.slice(0, 4), 1, mint(coin));
+    // Each empty block of this test lowers it, down to less than the unit in which sources report fees.
+    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+    await node.mine(1);
+    const { sweep } = await make(coin);
+    const { requests } = await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id });
+    const [request] = requests;
+    assert.ok(request && request.kind !== 'psbt');
+    await node.rpc('anvil_impersonateAccount', request.from);
+    await node.rpc('eth_sendTransaction', { from: request.from, to: request.from, value: '0x0' });
+    await node.rpc('anvil_stopImpersonatingAccount', request.from);
+    await node.mine(1);
+    await upload(await sign(sweep.id));
+    const done = await finish(sweep.id);
+    assert.equal(done.state, 'failed');
+    assert.match(done.failure ?? '', /^conflict: /);
+    const kept = await app.app.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+    assert.deepEqual([...kept], [], 'nothing that it reserved was spent');
+    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+    await node.mine(1);
+    const again = await make(coin);
+    assert.equal(again.sweep.totalUnits, sweep.totalUnits);
+    await upload(await sign(again.sweep.id));
+    assert.equal((await finish(again.sweep.id)).state, 'confirmed');
+  }
 });

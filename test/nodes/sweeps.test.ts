@@ -22,11 +22,12 @@ type Pair = 'BTC' | 'LTC';
 let nodes: Record<Pair, RealNode>;
 let app: TestApp;
 before(async () => {
-  const [BTC, LTC] = await Promise.all([startBitcoind(), startLitecoind()]);
+  // Litecoin is read from its node as a peer, which nothing else is asked of.
+  const [BTC, LTC] = await Promise.all([startBitcoind(), startLitecoind({ listens: true, atOnce: true })]);
   nodes = { BTC, LTC };
   app = await startTestApp({
     ...{ BTC_NODE_URL: BTC.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2' },
-    ...{ LTC_NODE_URL: LTC.url, LTC_NETWORK: 'regtest', LTC_CONFIRMATIONS: '2' },
+    ...{ LTC_PEERS: LTC.p2p!, LTC_NETWORK: 'regtest', LTC_CONFIRMATIONS: '2' },
     PRICES: 'static:BTC=1000.00,LTC=1000.00',
     LOG_LEVEL: 'fatal',
   });
@@ -81,6 +82,11 @@ for (const coin of ['BTC', 'LTC'] as const)
     await eventually(
       () => stateOf(sweep.id),
       (state) => state === 'sent',
+    );
+    const { transactions: asked } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
+    await eventually(
+      () => nodes[coin].rpc('getrawmempool') as Promise<string[]>,
+      (mempool) => mempool.includes(asked[0]!.txid),
     );
     await nodes[coin].mine(1);
     const { transactions } = await eventually(
@@ -190,11 +196,23 @@ test('a sweep ends once another transaction spent one of its inputs, and the res
   await nodes.BTC.rpc('sendrawtransaction', elsewhere);
   await nodes.BTC.mine(1);
   await upload(await signed('BTC', sweep.id, address));
-  await eventually(
-    () => sql`select 1 from sweep_transactions where sweep_id = ${sweep.id} and conflict_height is not null`,
-    (found) => found.length === 1,
-  );
+  const conflictAt = (is: (height: number | null) => boolean) =>
+    eventually(
+      async () =>
+        (
+          await sql<{ height: number | null }[]>`
+        select conflict_height::int as height from sweep_transactions where sweep_id = ${sweep.id}`
+        )[0]!.height,
+      is,
+    );
+  await conflictAt((height) => height !== null);
   assert.equal(await stateOf(sweep.id), 'signed', 'one block is not enough');
+  // The block falls off the chain, so nothing is spent, and is mined again: the count begins again.
+  await nodes.BTC.rpc('invalidateblock', await nodes.BTC.rpc('getbestblockhash'));
+  await conflictAt((height) => height === null);
+  await nodes.BTC.mine(1);
+  await conflictAt((height) => height !== null);
+  assert.equal(await stateOf(sweep.id), 'signed', 'the block before does not count');
   await nodes.BTC.mine(1);
   await eventually(
     () => stateOf(sweep.id),

@@ -8,6 +8,7 @@ import { createLog } from '../../log.ts';
 import { createOutgoing } from '../../outgoing/http-client.ts';
 import { addressOfScript } from '../address.ts';
 import { parseBlock } from '../bitcoin/block-proof.ts';
+import { parseTransaction, txidOf } from '../bitcoin/raw-block.ts';
 import { ChainError, type ChainSource, type Matcher, type MempoolScan } from '../chain.ts';
 import { checksumAddress } from '../ethereum/address.ts';
 import { createBlockbookSource } from './blockbook.ts';
@@ -61,6 +62,31 @@ async function until(check: () => Promise<boolean> | boolean, what: string): Pro
   }
   assert.fail(`not reached: ${what}`);
 }
+
+for (const coin of UTXO)
+  test(`${coin}: what can be spent is read from the server, and a transaction is sent through it`, async () => {
+    const { chain, server, source } = await start(coin, { length: 12 });
+    const { areUnspent, readTransactions, send } = source.outlet!;
+    const first = chain.pay([[addressOf(coin, 2), 1_000_000n]]);
+    const second = chain.pay([[addressOf(coin, 3), 1_000_000n]]);
+    const [block] = chain.mine();
+    const waiting = chain.pay([[addressOf(coin, 4), 1_000_000n]]);
+    const spent = block!.txs
+      .flatMap(({ inputs }) => inputs.map(({ txid, vout }) => `${txid}:${vout}`))
+      .find((one) => chain.find(one.slice(0, 64)));
+    const nowhere = `${'ab'.repeat(32)}:0`;
+    const asked = [`${first}:0`, `${second}:0`, `${waiting}:0`, nowhere, `${first}:9`, ...(spent ? [spent] : [])];
+    assert.deepEqual(await areUnspent!(asked), [true, true, false, false, false, ...(spent ? [false] : [])]);
+    const [bytes] = await readTransactions!([{ txid: second, blockHash: block!.hash }]);
+    assert.equal(txidOf(parseTransaction(Buffer.from(bytes!), coin)), second);
+    await refuses(readTransactions!([{ txid: 'ab'.repeat(32), blockHash: block!.hash }]), 'outage', /did not return the bytes/);
+    await send!(bytes!);
+    await send!(bytes!);
+    assert.deepEqual(server.sent, [Buffer.from(bytes!).toString('hex')]);
+    await refuses(send!(Buffer.from('00')), 'refused', /TX decode failed/);
+    server.behave('down');
+    await refuses(send!(bytes!), 'outage', /does not answer/);
+  });
 
 for (const coin of UTXO) {
   for (const rawBlocks of [true, false]) {

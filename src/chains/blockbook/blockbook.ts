@@ -14,6 +14,7 @@ import { createAccountRules } from './blockbook-accounts.ts';
 import { createBlockbookBlocks } from './blockbook-blocks.ts';
 import { createMatch } from './blockbook-matching.ts';
 import { createBlockbookMempool, isUnconfirmed } from './blockbook-mempool.ts';
+import { createBlockbookOutlet } from './blockbook-outlet.ts';
 import { createOutputRules } from './blockbook-outputs.ts';
 import { createGet, type Get } from './blockbook-requests.ts';
 import type { BlockbookRules } from './blockbook-rules.ts';
@@ -91,6 +92,7 @@ export function createBlockbookSource({
     addressSummary: rules.addressSummary,
     readUnspent: rules.readUnspent,
     fees: () => readFees({ server, get, rules, decimals: COIN[coin].decimals }),
+    ...(isBitcoinLike(family) && { outlet: createBlockbookOutlet({ family, server, get }) }),
     onHint: (wake) => {
       listeners.add(wake);
       return () => listeners.delete(wake);

@@ -18,6 +18,7 @@ import type { ServerAddress, Waits } from './electrum-connection.ts';
 import { createDesk, noteFailure, type Ours } from './electrum-desk.ts';
 import { lookUpFees } from './electrum-fees.ts';
 import { createElectrumHeaders, type ElectrumHeaders } from './electrum-headers.ts';
+import { sendTransaction } from './electrum-send.ts';
 import { createServers } from './electrum-servers.ts';
 import { lookUpTransaction } from './electrum-transaction.ts';
 import { PUBLIC_SERVERS } from './public-servers.ts';
@@ -114,6 +115,7 @@ export function createElectrumSource(options: ElectrumOptions): ChainSource {
     transaction: (txid) => lookUpTransaction(desk, txid),
     addressSummary: (address) => lookUpBalance(desk, address),
     fees: () => lookUpFees(desk),
+    outlet: { send: (raw) => sendTransaction(desk, raw) },
     servers: { states: servers.states, check: servers.check },
     close: servers.close,
   };

@@ -5,6 +5,8 @@ import { MAX_ITEMS, WireError } from './message.ts';
 
 /** Types of items. Florin asks for blocks and transactions without witness: ids cover nothing else. */
 export const ITEM = { transaction: 1, block: 2 } as const;
+/** Whether a peer asks for a transaction, in any form: the highest bits ask for its witness, and on LTC for its MWEB part. */
+export const isTransactionItem = ({ type }: Item): boolean => (type & 0x1fffffff) === ITEM.transaction;
 /** `hash` as it is displayed, in reversed bytes. */
 export type Item = { type: number; hash: string };
 /** 80 bytes, and on DOGE the merge-mining proof of a header that has one. */

@@ -20,7 +20,7 @@ import { explainReport, isStale, type PeerReport, readReports, writeReport } fro
 import { createPeerStore } from './peer-store.ts';
 import type { PeersLimits } from './peers.ts';
 import type { Endpoint, SocksProxy } from './socks5.ts';
-import { blockZero, createPeerSource, feesOf, noLookUps } from './source.ts';
+import { blockZero, createPeerSource, feesOf, MOST_BLOCKS, noLookUps } from './source.ts';
 import { createSyncProgress, type SyncState } from './sync-progress.ts';
 
 /** How often progress is checked, and written down while nothing changes. */
@@ -134,6 +134,12 @@ function createReportedSource({ family, network, headers, db }: NetworkPeersOpti
     finality: async () => NO_FINALITY,
     transaction: async (_, hint) => (hint ? elsewhere() : noLookUps(family)),
     addressSummary: () => noLookUps(family),
+    outlet: {
+      readTransactions: async () => {
+        throw new ChainError('outage', 'only the running service is connected to peers; make the file in the dashboard');
+      },
+      send: elsewhere,
+    },
     close: () => {},
   };
 }
@@ -194,6 +200,11 @@ export function createNetworkPeers(options: NetworkPeersOptions): NetworkPeers {
     source: {
       ...reported,
       ...Object.fromEntries(METHODS.map((method) => [method, using(method)])),
+      outlet: {
+        mostBlocks: MOST_BLOCKS,
+        readTransactions: (wanted) => (live?.source ?? reported).outlet!.readTransactions!(wanted),
+        send: (raw) => (live?.source ?? reported).outlet!.send!(raw),
+      },
       onHint: (listener) => {
         listeners.add(listener);
         return () => void listeners.delete(listener);

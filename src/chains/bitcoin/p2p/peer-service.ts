@@ -10,6 +10,7 @@ import { endpointName, groupOf } from './peer-book.ts';
 import { LIMITED_BLOCKS, type PeerNetwork, SERVICE } from './peer-networks.ts';
 import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
 import { createRelay, type Relay } from './relay.ts';
+import { createSender, type Sender } from './sender.ts';
 import type { Endpoint, SocksProxy } from './socks5.ts';
 
 /** A peer that shows no block of the newest chain for this long is left. */
@@ -55,6 +56,7 @@ export type PeerStatus = {
 export type PeerService = {
   view: HeaderView;
   relay: Relay;
+  sender: Sender;
   start(): Promise<void>;
   /** A block of which the header is known. `check` throws when the bytes are not that block. Errors: an Error when no peer has it. */
   readBlock<T>(block: KnownHeader, check: (bytes: Buffer) => Promise<T>): Promise<T>;
@@ -65,6 +67,7 @@ type State = PeerServiceOptions & {
   peers: Peers;
   sync: HeaderSync;
   relay: Relay;
+  sender: Sender;
   witnesses: 1 | 2;
   /** Blocks that each peer delivered. */
   delivered: WeakMap<Peer, number>;
@@ -119,7 +122,22 @@ function statusOf({ peers, sync, relayedSinceMs, closedBytes, lastFault }: State
 }
 
 function connect(state: State): Peers {
-  const { network, given, fallback = [], proxy = null, store, resolve, isUsable, clock, log, limits, peerLimits, sync, relay } = state;
+  const {
+    network,
+    given,
+    fallback = [],
+    proxy = null,
+    store,
+    resolve,
+    isUsable,
+    clock,
+    log,
+    limits,
+    peerLimits,
+    sync,
+    relay,
+    sender,
+  } = state;
   return createPeers({
     ...{
       network,
@@ -147,6 +165,7 @@ function connect(state: State): Peers {
         relay.onItems(peer, items);
       },
       onTransaction: relay.onTransaction,
+      onTaken: sender.onTaken,
       onClose: (peer) => {
         const { bytesIn, bytesOut } = peer.stats();
         state.closedBytes.in += bytesIn;
@@ -176,6 +195,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     peers: null as never,
     sync: createHeaderSync({ view, leave, onGrown: onHint, clock, log }),
     relay: createRelay({ clock, witnesses, witnessOf, onSeen: onHint, leave }),
+    sender: createSender({ peers: () => state.peers, isSeen: (txid) => state.relay.has(txid) }),
     delivered: new WeakMap(),
     behindSince: new WeakMap(),
     relayedSinceMs: null,
@@ -187,6 +207,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
   return {
     view,
     relay: state.relay,
+    sender: state.sender,
     start: async () => {
       state.timer = setInterval(() => check(state), options.checkMs ?? CHECK_MS);
       state.timer.unref();

@@ -10,6 +10,7 @@ import {
   encodeMessage,
   ITEM,
   type Item,
+  isTransactionItem,
   type Message,
   type Version,
   type WireAddress,
@@ -73,6 +74,8 @@ export type PeerHandlers = {
   /** A transaction that was asked for with `askTransactions`; its bytes have this id. */
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
   onAddresses(peer: Peer, addresses: readonly (WireAddress & { timeSeconds: number })[]): void;
+  /** It asked for a transaction that was offered, and it was sent. */
+  onTaken?(txid: string): void;
   onClose(peer: Peer, reason: string): void;
 };
 export type PeerStats = { bytesIn: number; bytesOut: number; sinceMs: number; pingMs: number | null };
@@ -88,6 +91,8 @@ export type Peer = {
   /** Asks for transactions that it announced. */
   askTransactions(hashes: readonly string[]): void;
   askAddresses(): void;
+  /** Announces a transaction, and sends it once if the peer asks for it. */
+  offer(transaction: { txid: string; bytes: Uint8Array }): void;
   stats(): PeerStats;
   /** Why it is closed; null while it is open. */
   closed(): string | null;
@@ -110,6 +115,8 @@ type State = {
   /** By kind and what was asked for. */
   requests: Map<string, Request>;
   asked: Set<string>;
+  /** Our transactions that the peer may ask for, by ID. */
+  offers: Map<string, Buffer>;
   startedMs: number;
   partialSinceMs: number | null;
   /** The ping that was sent and not answered. */
@@ -121,6 +128,8 @@ type State = {
 
 /** At most this many transactions are waited for; the oldest are forgotten first. */
 const MAX_ASKED = 1_000;
+/** At most this many of our transactions are offered; the oldest are forgotten first. */
+const MAX_OFFERS = 100;
 const HEADERS = 'headers';
 
 function send(state: State, message: Message): void {
@@ -256,6 +265,9 @@ function handleUnasked(state: State, message: Message): void {
     case 'inv':
       handlers.onItems(peer, message.items);
       break;
+    case 'getdata':
+      sendOffers(state, message.items);
+      break;
     case 'notfound':
       for (const { hash } of message.items) state.asked.delete(hash);
       break;
@@ -264,6 +276,17 @@ function handleUnasked(state: State, message: Message): void {
       break;
     default:
     // The rest is of no use to us: blocks and items that were not asked for, and messages of later versions.
+  }
+}
+
+/** Sends what a peer asks for of what it was offered, each once, so that nobody makes this service send the same again and again. */
+function sendOffers(state: State, items: readonly Item[]): void {
+  for (const item of items) {
+    const bytes = isTransactionItem(item) ? state.offers.get(item.hash) : undefined;
+    if (!bytes) continue;
+    state.offers.delete(item.hash);
+    send(state, { command: 'tx', bytes });
+    state.handlers.onTaken?.(item.hash);
   }
 }
 
@@ -367,6 +390,11 @@ export async function connectPeer({
         }),
       askTransactions: (hashes) => askTransactions(state, hashes),
       askAddresses: () => send(state, { command: 'getaddr' }),
+      offer: ({ txid, bytes }) => {
+        state.offers.set(txid, Buffer.from(bytes));
+        for (const oldest of state.offers.keys()) if (state.offers.size > MAX_OFFERS) state.offers.delete(oldest);
+        send(state, { command: 'inv', items: [{ type: ITEM.transaction, hash: txid }] });
+      },
       stats: () => ({ ...state.stats }),
       closed: () => state.reason,
       close: (reason) => close(state, reason),
@@ -377,6 +405,7 @@ export async function connectPeer({
     reason: null,
     requests: new Map(),
     asked: new Set(),
+    offers: new Map(),
     startedMs: nowMs,
     partialSinceMs: null,
     ping: null,

@@ -52,6 +52,7 @@ export type PeersHandlers = {
   onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
   onItems(peer: Peer, items: readonly Item[]): void;
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
+  onTaken?(txid: string): void;
   onClose(peer: Peer): void;
 };
 export type Peers = {

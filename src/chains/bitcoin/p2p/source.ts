@@ -16,12 +16,15 @@ import { tierOf } from '../core-fees.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
 import type { ProofParams } from '../proof-params.ts';
-import { matchBlock, outputsOf, type RawBlock, txidOf } from '../raw-block.ts';
+import { matchBlock, outputsOf, parseTransaction, type RawBlock, strippedOf, txidOf } from '../raw-block.ts';
 import { createPeerMempool } from './peer-mempool.ts';
 import type { PeerService } from './peer-service.ts';
 
 /** What was announced before enough peers were connected is unknown, and mostly mined after this long. On test networks nobody waits. */
 const SETTLED_MS = 3_600_000;
+/** Blocks from which transactions are read for one file, and how many are downloaded at the same time. */
+export const MOST_BLOCKS = 100;
+const AT_ONCE = 4;
 const SPEEDS = ['fast', 'normal', 'slow'] as const;
 
 export type PeerSourceOptions = {
@@ -71,6 +74,26 @@ async function describe(options: PeerSourceOptions, txid: string, hash: string):
     inputs: null,
     outputs,
   };
+}
+
+/** Transactions of blocks, in order. Errors: ChainError. */
+async function readTransactions(options: PeerSourceOptions, wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]> {
+  const txids = new Set(wanted.map(({ txid }) => txid));
+  const found = new Map<string, Uint8Array>();
+  const hashes = new Set(wanted.map(({ blockHash }) => blockHash)).values();
+  const work = async (): Promise<void> => {
+    for (const hash of hashes)
+      for (const tx of (await download(options, hash)).block.transactions) {
+        const txid = txidOf(tx);
+        if (txids.has(txid)) found.set(txid, strippedOf(tx));
+      }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return wanted.map(({ txid, blockHash }) => {
+    const bytes = found.get(txid);
+    if (!bytes) throw new ChainError('outage', `block ${blockHash} does not contain the transaction ${txid}`);
+    return bytes;
+  });
 }
 
 /** Peers do not say what others pay, so these are the lowest fees that are ever suggested. */
@@ -154,6 +177,10 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : noLookUps(family)),
     addressSummary: () => noLookUps(family),
     fees: async () => feesOf(family),
+    outlet: {
+      readTransactions: (wanted) => readTransactions(options, wanted),
+      send: async (raw) => service.sender.send({ txid: txidOf(parseTransaction(Buffer.from(raw), family)), bytes: raw }),
+    },
     onHint: options.onHint,
     close: options.close,
   };

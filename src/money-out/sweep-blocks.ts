@@ -1,0 +1,120 @@
+/**
+ * Searches blocks for transactions of sweeps, on Bitcoin-like chains whose source shows only waiting transactions: peers, and nodes without
+ * an index. Blocks also show which inputs other transactions spent.
+ */
+import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { type Coin, coinsBeside } from '../core/coin.ts';
+
+/** Blocks that are read in one round. */
+const AT_ONCE = 10;
+/** Blocks below the tip that are searched at most. */
+const DEEPEST = 2_000;
+/** Blocks that are read again after a reorganization whose fork is not known. */
+const AGAIN = 100;
+
+type Open = { id: string; height: number | null; hash: string | null };
+type Wanted = {
+  sweeps: readonly Open[];
+  /** Inputs by outpoint, and our transactions by ID. */
+  inputs: ReadonlyMap<string, string>;
+  ours: ReadonlySet<string>;
+};
+
+/** Searches the next blocks. */
+export async function readSweepBlocks(ctx: Context, chain: Chain, tip: BlockRef): Promise<void> {
+  const coins: Coin[] = coinsBeside(chain.coin);
+  const sweeps = await ctx.db.sql<Open[]>`
+    select id, read_height::int as height, read_hash as hash from sweeps
+    where state in ('signed', 'sent') and coin = any(${coins}::text[]) order by number limit 1000`;
+  if (sweeps.length === 0) return;
+  const read = await Promise.all(sweeps.map((sweep) => readUpTo(chain, sweep, tip)));
+  const from = Math.min(...read) + 1;
+  if (from > tip.height) return;
+  const wanted = await readWanted(ctx, sweeps);
+  let parent: string | null = null;
+  for (let height = from; height <= tip.height && height < from + AT_ONCE; height++) {
+    const block = await chain.blockAt(height);
+    // The chain changed meanwhile, so the next round finds the fork.
+    if (!block || (parent !== null && block.parent !== parent)) return;
+    const behind = sweeps.flatMap(({ id }, i) => (read[i]! < height ? [id] : []));
+    await readBlock(ctx, chain, { block, wanted, behind });
+    parent = block.hash;
+  }
+}
+
+/** The height up to which the blocks of the best chain were searched for a sweep. */
+async function readUpTo(chain: Chain, { height, hash }: Open, tip: BlockRef): Promise<number> {
+  const lowest = Math.max(-1, tip.height - DEEPEST);
+  if (height === null || hash === null) return Math.max(lowest, Math.min(height ?? tip.height - AGAIN, tip.height));
+  let block = await blockOf(chain, hash);
+  for (let back = 0; block && back < AGAIN; back++) {
+    if ((await chain.blockAt(block.height))?.hash === block.hash) return Math.max(lowest, block.height);
+    block = await blockOf(chain, block.parent);
+  }
+  return Math.max(lowest, Math.min(height, tip.height) - AGAIN);
+}
+async function blockOf(chain: Chain, hash: string): Promise<BlockRef | null> {
+  try {
+    return await chain.block(hash);
+  } catch (error) {
+    if (error instanceof ChainError && error.kind === 'not_found') return null;
+    throw error;
+  }
+}
+
+async function readWanted({ db: { sql } }: Context, sweeps: readonly Open[]): Promise<Wanted> {
+  const ids = sweeps.map(({ id }) => id);
+  const [inputs, transactions] = await Promise.all([
+    sql<{ input: string; id: string }[]>`
+      select input, sweep_id as id from sweep_inputs where sweep_id = any(${ids}::text[]) and payment_id is not null`,
+    sql<{ txid: string }[]>`select txid from sweep_transactions where sweep_id = any(${ids}::text[])`,
+  ]);
+  return { sweeps, inputs: new Map(inputs.map(({ input, id }) => [input, id])), ours: new Set(transactions.map(({ txid }) => txid)) };
+}
+
+/** Writes down what of ours is in a block, and what others spent in it. `behind`: the sweeps for which it was not searched yet. */
+async function readBlock(
+  { db }: Context,
+  chain: Chain,
+  { block: { height, hash }, wanted, behind }: { block: BlockRef; wanted: Wanted; behind: readonly string[] },
+): Promise<void> {
+  const fetched = await chain.fetchBlock(hash);
+  const { conflicts } = await fetched.scan({
+    has: () => false,
+    watchesSpends: true,
+    spends: (outpoint) => wanted.inputs.has(outpoint),
+    recent: () => [],
+    waiting: [],
+  });
+  fetched.done?.();
+  const mined = [...new Set(conflicts.flatMap(({ txid }) => (wanted.ours.has(txid) ? [txid] : [])))];
+  const lost = conflicts.flatMap(({ txid, outpoint }) => (wanted.ours.has(txid) ? [] : [outpoint]));
+  const ids = wanted.sweeps.map(({ id }) => id);
+  await db.begin(async (tx) => {
+    if (mined.length > 0)
+      await tx`
+        update sweep_transactions set block_height = ${height}, block_hash = ${hash}, refusal = null, conflict_height = null,
+          conflict_hash = null, sent_at = coalesce(sent_at, clock_timestamp())
+        where sweep_id = any(${ids}::text[]) and txid = any(${mined}::text[]) and failed_at is null`;
+    if (lost.length > 0)
+      await tx`
+        update sweep_inputs set spent_height = ${height}, spent_hash = ${hash}
+        where sweep_id = any(${ids}::text[]) and input = any(${lost}::text[])`;
+    await tx`update sweeps set read_height = ${height}, read_hash = ${hash} where id = any(${behind as string[]}::text[])`;
+  });
+}
+
+/** Which of these inputs of a sweep another transaction spent in a block of the best chain. */
+export async function spentInBlocks(
+  { db: { sql } }: Context,
+  chain: Chain,
+  { sweepId, outpoints }: { sweepId: string; outpoints: readonly string[] },
+): Promise<ReadonlySet<string>> {
+  const rows = await sql<{ input: string; height: number; hash: string }[]>`
+    select input, spent_height::int as height, spent_hash as hash from sweep_inputs
+    where sweep_id = ${sweepId} and input = any(${outpoints as string[]}::text[]) and spent_hash is not null`;
+  const heights = [...new Set(rows.map(({ height }) => height))];
+  const best = new Set(await Promise.all(heights.map(async (height) => (await chain.blockAt(height))?.hash)));
+  return new Set(rows.flatMap(({ input, hash }) => (best.has(hash) ? [input] : [])));
+}
