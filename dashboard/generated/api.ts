@@ -1748,6 +1748,64 @@ export type Api = {
     reply: {
     };
   };
+  'GET /:mode/books/statement': {
+    query: {
+      from: string;
+      until: string;
+      /** Time zone of the days, such as Europe/Berlin. Default: UTC. */
+      time_zone?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      lines: {
+        currency: string;
+        network: string;
+        account: 'deposit_addresses' | 'destination_wallet' | 'gas_address' | 'held_for_review' | 'overpayments' | 'sales' | 'refunds' | 'network_fees';
+        name: string;
+        opening: string;
+        received: string;
+        settled: string;
+        refunded: string;
+        swept: string;
+        fees: string;
+        closing: string;
+        closing_usd: string;
+        /** In the display currency, at the current rate. */
+        closing_display: string | null;
+      }[];
+    };
+  };
+  'GET /:mode/books/file': {
+    query: {
+      from: string;
+      until: string;
+      /** Time zone of the days, such as Europe/Berlin. Default: UTC. */
+      time_zone?: string | undefined;
+      format: 'statement' | 'koinly' | 'cointracking' | 'xero';
+      wallets?: 'all' | 'deposits' | undefined;
+    };
+    body: undefined;
+    reply: {
+    };
+  };
+  'GET /:mode/books/datev': {
+    query: {
+      from: string;
+      until: string;
+      /** Time zone of the days, such as Europe/Berlin. Default: UTC. */
+      time_zone?: string | undefined;
+      chart: 'SKR03' | 'SKR04';
+      consultant: string;
+      client: string;
+      fiscal_year: string;
+      /** Account numbers that differ from the chart: `sales=8400,refunds=8720`. */
+      accounts?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+    };
+  };
   'GET /:mode/security': {
     query: undefined;
     body: undefined;

@@ -1,4 +1,5 @@
 /** All operator commands, in the order in which help lists them. */
+import { BOOK_COMMANDS } from './book-commands.ts';
 import type { Commands } from './command.ts';
 import { INSTALL_COMMANDS, SERVE_COMMAND } from './install-commands.ts';
 import { MERCHANT_COMMANDS } from './merchant-commands.ts';
@@ -13,6 +14,7 @@ export const COMMANDS: Commands = {
   ...SHOP_COMMANDS,
   ...SWEEP_COMMANDS,
   ...REFUND_COMMANDS,
+  ...BOOK_COMMANDS,
   ...WEBHOOK_COMMANDS,
   ...INSTALL_COMMANDS,
 };

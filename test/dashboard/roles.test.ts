@@ -138,6 +138,8 @@ test('actions that move money or data require recent authentication, depending o
     ]),
     ['GET', '/exports/payments'],
     ['GET', `/reports/file?kind=tax&${days}`],
+    ['GET', `/books/file?format=koinly&${days}`],
+    ['GET', `/books/datev?chart=SKR03&consultant=29098&client=55003&fiscal_year=2026-01-01&${days}`],
   ];
   const harmless: readonly (readonly ['GET' | 'POST', string, object?])[] = [
     ['POST', `/webhooks/${endpoint.id}`, { url: 'https://127.0.0.1:9/hook', description: 'The shop' }],

@@ -199,6 +199,7 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/self-hosting/, 'docker build', 'test/tidy.test.ts: there is no Docker here; what the image is made of is looked at'],
   [/README|CONTRIBUTING|self-hosting/, 'npm ci', 'test/sdk/quickstart.test.ts begins in the same way; .ci/run does the rest'],
   [/^README/, './florin', 'test/flows/readme.test.ts'],
+  [/accounting/, './florin books', 'test/flows/books.test.ts: they need payments'],
   [/sweeping/, './florin sweep', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
   [/exceptions/, './florin refund', 'test/contract/refunds.test.ts: they need a refund whose customer entered an address'],
   [/stablecoins/, 'chain release', 'test/nodes/token-networks.test.ts: it needs a contract that was upgraded'],

@@ -3,20 +3,15 @@ import Type from 'typebox';
 import { literals } from '../../http/schema-fields.ts';
 import { exportDays, exportFees, exportPayments, exportTransfers, paymentColumns } from '../../payments/exports.ts';
 import { NO_FILTER } from '../../payments/search.ts';
-import { writeAudit } from '../../people/members.ts';
+import { BOOK_REPORTS, logExport } from './books-api.ts';
 import { readDisplay } from './display.ts';
 import { Done, NoFields, PlainText } from './fields.ts';
 import { DayName, rangeOf } from './home-api.ts';
 import { FILTERS, filterOf } from './payments-api.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { memberRoute, ownerOf, type Route } from './route.ts';
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });
 const KINDS = ['payments', 'days', 'tax', 'fees'] as const;
-
-const logExport = (call: Call, what: object) =>
-  call.ctx.db.begin((tx) =>
-    writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'payments.export', object: 'payments', after: what }),
-  );
 
 export const REPORTS: readonly Route[] = [
   // A file is opened by a link, which cannot ask the user to authenticate, so the dashboard checks here first.
@@ -78,4 +73,5 @@ export const REPORTS: readonly Route[] = [
       return { name: `${kind}-${call.mode}-${from}-${until}.csv`, parts: parts() };
     },
   }),
+  ...BOOK_REPORTS,
 ];

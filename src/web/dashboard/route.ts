@@ -17,7 +17,7 @@ export type OpenCall<Path extends string = string> = BaseCall<Path> & {
 export type Call<Path extends string = string> = OpenCall<Path> & { signedIn: SignedIn; actor: Actor; member: Membership; mode: Mode };
 
 /** A file generated while it is sent; CSV unless `type` says otherwise. */
-export type Download = { name: string; type?: string; parts: AsyncIterable<string> };
+export type Download = { name: string; type?: string; parts: AsyncIterable<string | Uint8Array> };
 type Answer<Reply extends TSchema> = Promise<ReplyOf<Reply> | Rendered | Download>;
 type Extras = {
   /** Attempts per minute from one address, for every route that accepts secrets. */

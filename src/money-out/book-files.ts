@@ -1,0 +1,198 @@
+/** The books as files: the statement of a period, and what crypto tax and accounting services import. */
+import type { Context } from '../context.ts';
+import { ASSET, COIN, type Coin, namesOf } from '../core/coin.ts';
+import { csvLine } from '../core/csv.ts';
+import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
+import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
+import { localTime, type Period } from './book-periods.ts';
+import {
+  ACCOUNT_NAMES,
+  type Account,
+  type BooksOwner,
+  type Entry,
+  type EntryKind,
+  MOVEMENTS,
+  readEntries,
+  readStatement,
+  type StatementLine,
+} from './books.ts';
+
+/** The merchant's display currency and its current rate, in units for one dollar; null for US dollars. */
+export type Display = { currency: Fiat; rateE8: bigint } | null;
+export type FileWish = BooksOwner & { period: Period; display: Display };
+
+/** What counts up when the merchant earns, owes or has more. */
+const CREDIT_SIDE: ReadonlySet<Account> = new Set(['held_for_review', 'overpayments', 'sales']);
+/** An amount of an account as people expect it: sales and what is owed are positive. */
+export const naturalSign = (account: Account, value: bigint): bigint => (CREDIT_SIDE.has(account) ? -value : value);
+
+const STEPS = ['opening', ...MOVEMENTS, 'closing'] as const;
+
+/** One line for each coin and account: amounts in the coin, and the opening and closing balance in US dollars. */
+export function statementCsv(lines: readonly StatementLine[], { display }: { display: Display }): string {
+  const names = ['currency', 'network', 'account', ...STEPS, 'opening_usd', 'closing_usd'];
+  const more = display === null ? [] : ['display_currency', 'display_rate', 'closing_display'];
+  const rows = lines.map((line) => {
+    const { coin, account } = line;
+    const { currency, network } = namesOf(coin);
+    const units = STEPS.map((step) => formatUnits(coin, naturalSign(account, line[step].units)));
+    const cents = [line.opening, line.closing].map((sum) => naturalSign(account, sum.cents));
+    const shown = display && [
+      display.currency,
+      formatDecimal(display.rateE8, 8),
+      formatFiat(display.currency, usdCentsToFiat(display.currency, cents[1]!, display.rateE8)),
+    ];
+    return csvLine([currency, network, ACCOUNT_NAMES[account], ...units, ...cents.map(formatUsd), ...(shown ?? [])]);
+  });
+  return csvLine([...names, ...more]) + rows.join('');
+}
+
+export async function* exportStatement(ctx: Context, { period, display, ...owner }: FileWish): AsyncGenerator<string> {
+  yield statementCsv(await readStatement(ctx, { ...owner, from: period.start, until: period.end }), { display });
+}
+
+/** Money that came in or went out, seen from the wallets of an export. */
+export type Flow = Pick<Entry, 'at' | 'kind' | 'coin' | 'units' | 'cents' | 'paymentId' | 'ref' | 'txid' | 'counts' | 'fiat' | 'rateE8'> & {
+  incoming: boolean;
+};
+
+/** `all`: everything that Florin knows is one wallet, and sweeps stay inside. `deposits`: the deposit addresses alone. */
+export const SCOPES = ['all', 'deposits'] as const;
+export type Scope = (typeof SCOPES)[number];
+const WALLETS: Readonly<Record<Scope, ReadonlySet<Account>>> = {
+  all: new Set(['deposit_addresses', 'destination_wallet']),
+  deposits: new Set(['deposit_addresses']),
+};
+
+function flowOf(entry: Entry, scope: Scope): Flow | null {
+  const [incoming, outgoing] = [WALLETS[scope].has(entry.debit), WALLETS[scope].has(entry.credit)];
+  return incoming === outgoing ? null : { ...entry, incoming };
+}
+/** The parts of one refund are entries of their own, and one flow. */
+const isSame = (a: Flow, b: Flow): boolean => a.kind === b.kind && a.ref === b.ref && a.coin === b.coin && a.paymentId === b.paymentId;
+
+/** The flows of a period, oldest first, a page at a time. */
+export async function* readFlows(
+  ctx: Context,
+  { period, scope, ...owner }: BooksOwner & { period: Period; scope: Scope },
+): AsyncGenerator<Flow[]> {
+  let last = null as Flow | null;
+  for await (const page of readEntries(ctx, { ...owner, from: period.start, until: period.end })) {
+    const flows: Flow[] = [];
+    for (const entry of page) {
+      const flow = flowOf(entry, scope);
+      if (flow === null) continue;
+      const before: Flow | null = last;
+      if (before !== null && isSame(before, flow)) last = { ...flow, units: before.units + flow.units, cents: before.cents + flow.cents };
+      else {
+        if (before !== null) flows.push(before);
+        last = flow;
+      }
+    }
+    yield flows;
+  }
+  if (last !== null) yield [last];
+}
+
+const exact = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, 0);
+const on = (coin: Coin): string => (ASSET[COIN[coin].asset].par === undefined ? '' : ` on ${namesOf(coin).network}`);
+const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
+  received: ({ paymentId }) => `Payment ${paymentId}`,
+  sale: ({ paymentId }) => `Payment ${paymentId}`,
+  overpayment: ({ paymentId }) => `Overpayment of ${paymentId}`,
+  refund: ({ paymentId, ref }) => `Refund ${ref} of ${paymentId}`,
+  marked_refunded: ({ paymentId }) => `Refund of ${paymentId}`,
+  swept: ({ ref }) => `Sweep ${ref}`,
+  network_fee: ({ ref }) => `Network fee of sweep ${ref}`,
+};
+export const textOf = (flow: Flow): string => TEXT[flow.kind](flow) + on(flow.coin);
+
+type Cells = (flow: Flow) => readonly (string | null)[];
+async function* lines(
+  ctx: Context,
+  { header, cells, ...wish }: FileWish & { scope: Scope; header: readonly string[]; cells: Cells },
+): AsyncGenerator<string> {
+  yield csvLine(header);
+  for await (const flows of readFlows(ctx, wish)) yield flows.map((flow) => csvLine(cells(flow))).join('');
+}
+
+const KOINLY = [
+  ...['Date', 'Sent Amount', 'Sent Currency', 'Received Amount', 'Received Currency', 'Fee Amount', 'Fee Currency'],
+  ...['Net Worth Amount', 'Net Worth Currency', 'Label', 'Description', 'TxHash'],
+];
+/** Koinly's label; null: none, which Koinly takes for a transfer. */
+const koinlyLabel = ({ kind, counts }: Flow): string | null =>
+  kind === 'received' ? (counts ? 'other income' : null) : kind === 'swept' ? null : 'cost';
+
+/** Koinly's universal format. Times are in UTC. */
+export const exportKoinly = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
+  const local = localTime('UTC');
+  const cells: Cells = (flow) => {
+    const { day, time } = local(flow.at);
+    const side = [exact(flow.coin, flow.units), COIN[flow.coin].asset];
+    const none = [null, null];
+    const worth = flow.cents === 0n ? none : [formatUsd(flow.cents), 'USD'];
+    return [
+      `${day} ${time} UTC`,
+      ...(flow.incoming ? none : side),
+      ...(flow.incoming ? side : none),
+      ...none,
+      ...worth,
+      koinlyLabel(flow),
+      textOf(flow),
+      flow.txid,
+    ];
+  };
+  return lines(ctx, { ...wish, header: KOINLY, cells });
+};
+
+const COINTRACKING = [
+  ...['Type', 'Buy Amount', 'Buy Currency', 'Sell Amount', 'Sell Currency', 'Fee', 'Fee Currency', 'Exchange', 'Trade-Group'],
+  ...['Comment', 'Date', 'Tx-ID'],
+];
+function coinTrackingType({ kind, counts }: Flow): string {
+  if (kind === 'received') return counts ? 'Income' : 'Deposit';
+  if (kind === 'swept') return 'Withdrawal';
+  return kind === 'network_fee' ? 'Other Fee' : 'Spend';
+}
+
+/** CoinTracking's import format. Times are in UTC. */
+export const exportCoinTracking = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
+  const local = localTime('UTC');
+  const cells: Cells = (flow) => {
+    const { day, time } = local(flow.at);
+    const side = [exact(flow.coin, flow.units), COIN[flow.coin].asset];
+    const none = [null, null];
+    const sides = flow.incoming ? [...side, ...none] : [...none, ...side];
+    return [coinTrackingType(flow), ...sides, ...none, 'Florin', namesOf(flow.coin).network, textOf(flow), `${day} ${time}`, flow.txid];
+  };
+  return lines(ctx, { ...wish, header: COINTRACKING, cells });
+};
+
+/** US cents in the currency of a file: at the rate of the payment where it was priced in that currency, else at the current one. */
+export function inCurrency(display: Display, { cents, fiat, rateE8 }: Pick<Entry, 'cents' | 'fiat' | 'rateE8'>): string {
+  if (display === null) return formatUsd(cents);
+  const own = fiat === display.currency && rateE8 !== null && /^[1-9]\d{0,30}$/.test(rateE8) ? BigInt(rateE8) : null;
+  return formatFiat(display.currency, usdCentsToFiat(display.currency, cents, own ?? display.rateE8));
+}
+
+/** A bank statement for Xero, in the display currency. Days are those of the period's time zone. */
+export const exportXero = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
+  const local = localTime(wish.period.timeZone);
+  const cells: Cells = (flow) => {
+    const [year, month, day] = local(flow.at).day.split('-');
+    const amount = inCurrency(wish.display, flow);
+    const description = `${textOf(flow)}: ${exact(flow.coin, flow.units)} ${COIN[flow.coin].asset}`;
+    return [`${day}/${month}/${year}`, flow.incoming ? amount : `-${amount}`, PAYEE[flow.kind], description, flow.txid ?? flow.ref];
+  };
+  return lines(ctx, { ...wish, header: ['*Date', '*Amount', 'Payee', 'Description', 'Reference'], cells });
+};
+const PAYEE: Readonly<Record<EntryKind, string>> = {
+  received: 'Customer',
+  sale: 'Customer',
+  overpayment: 'Customer',
+  refund: 'Customer',
+  marked_refunded: 'Customer',
+  swept: 'Destination wallet',
+  network_fee: 'Network fee',
+};

@@ -1,0 +1,37 @@
+/** The period of a statement or an export: whole days in a time zone. */
+import type { Context } from '../context.ts';
+import { Problem } from '../core/problem.ts';
+import { isTimeZone } from '../notices/mail-timing.ts';
+
+const DAY_MS = 86_400_000;
+export const LONGEST_DAYS = 366;
+
+export type Days = { from: string; until: string; timeZone: string };
+export type Period = Days & { start: Date; end: Date };
+
+/** From the beginning of the day `from` to the end of the day `until`. Errors: parameter_invalid. */
+export async function periodOf(ctx: Context, { from, until, timeZone }: Days): Promise<Period> {
+  for (const [param, day] of [['from', from] as const, ['until', until] as const]) {
+    const ms = /^\d{4}-\d\d-\d\d$/.test(day) ? Date.parse(day) : Number.NaN;
+    if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== day)
+      throw new Problem('parameter_invalid', { reason: 'it must be a date such as 2026-11-21' }, { param });
+  }
+  const days = (Date.parse(until) - Date.parse(from)) / DAY_MS + 1;
+  if (days < 1 || days > LONGEST_DAYS)
+    throw new Problem('parameter_invalid', { reason: `it must be 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
+  if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is not a time zone' }, { param: 'time_zone' });
+  // The database knows when days begin where clocks change.
+  const [row] = await ctx.db.sql<{ start: Date; end: Date }[]>`
+    select ${from}::text::date::timestamp at time zone ${timeZone}::text as start,
+      (${until}::text::date + 1)::timestamp at time zone ${timeZone}::text as end`;
+  return { from, until, timeZone, start: row!.start, end: row!.end };
+}
+
+/** The day and the time of an instant in a time zone: 2026-11-21, 14:05:09. */
+export function localTime(timeZone: string): (at: Date) => { day: string; time: string } {
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
+  return (at) => {
+    const [day, time] = format.format(at).split(' ');
+    return { day: day!, time: time! };
+  };
+}

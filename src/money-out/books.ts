@@ -1,0 +1,278 @@
+/**
+ * The books of a merchant: double entry per coin in base units, and in US cents at the rate of each payment. Nothing is stored: every
+ * entry follows from facts (transfers, completed payments, decisions, refunds, sweeps), so the books cannot disagree with them.
+ */
+import type { Context } from '../context.ts';
+import { COIN, COINS, type Coin, type Mode, nativeOf } from '../core/coin.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
+
+/**
+ * `held_for_review`: money that no completed payment counts. `gas_address`: what pays for the gas of token sweeps; Florin does not see what
+ * is sent to it, so its balance is below zero by all gas that it paid.
+ */
+export const ACCOUNTS = [
+  'deposit_addresses',
+  'destination_wallet',
+  'gas_address',
+  'held_for_review',
+  'overpayments',
+  'sales',
+  'refunds',
+  'network_fees',
+] as const;
+export type Account = (typeof ACCOUNTS)[number];
+
+export const ACCOUNT_NAMES: Readonly<Record<Account, string>> = {
+  deposit_addresses: 'Crypto on hand: deposit addresses',
+  destination_wallet: 'Crypto on hand: destination wallet',
+  gas_address: 'Crypto on hand: gas address',
+  held_for_review: 'Held for review',
+  overpayments: 'Overpayments',
+  sales: 'Sales',
+  refunds: 'Refunds',
+  network_fees: 'Network fees',
+};
+
+export const ENTRY_KINDS = ['received', 'sale', 'overpayment', 'refund', 'marked_refunded', 'swept', 'network_fee'] as const;
+export type EntryKind = (typeof ENTRY_KINDS)[number];
+
+/** One entry: `units` of `coin` move from the account `credit` to the account `debit`. */
+export type Entry = {
+  at: Date;
+  kind: EntryKind;
+  coin: Coin;
+  debit: Account;
+  credit: Account;
+  units: bigint;
+  cents: bigint;
+  paymentId: string | null;
+  /** The transfer, the refund or the sweep behind it. */
+  ref: string;
+  txid: string | null;
+  /** Whether a completed payment counts what was received. */
+  counts: boolean;
+  /** Another currency in which the payment was priced, and its units for one US dollar. */
+  fiat: string | null;
+  rateE8: string | null;
+};
+
+export type BooksOwner = { merchantId: string; mode: Mode };
+
+const coinTable = (sql: Sql | Tx): Fragment => sql`
+  coins as (
+    select * from unnest(${[...COINS]}::text[], ${COINS.map((coin) => nativeOf(coin))}::text[],
+      ${COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[]) as c (coin, native, dust)
+  )`;
+
+/**
+ * What arrived, and how much of each transfer is part of a sale. A completed payment says how much of its coin it counts; that is taken
+ * from its transfers in the order in which they count: accepted ones, then by first sight, rejected and refunded ones last.
+ */
+const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
+  decided as (
+    select distinct on (d.payment_id, ref) d.payment_id, ref, d.kind, d.at, d.txid
+    from decisions d cross join lateral unnest(d.transfers) as ref
+    where d.merchant_id = ${merchantId} and d.kind <> 'cancel'
+    order by d.payment_id, ref, d.number desc
+  ), arrived as (
+    select t.payment_id, t.coin, t.ref, t.txid, t.units, t.first_seen_at as at, t.block_height is not null as mined,
+      coalesce(round((t.values -> -1 ->> 'usdE8')::numeric / 1000000), 0) as cents,
+      case when t.units < c.dust * t.output_count or (t.block_height is null and t.conflict_txid is not null) then 0 else t.units end as weight,
+      d.kind as decision, d.at as decided_at, d.txid as decided_txid,
+      case d.kind when 'accept' then 0 when 'reject' then 2 when 'refund_sent' then 2 else 1 end as rank,
+      p.completed_at, p.coin = t.coin as shown, p.received_units, p.uncounted,
+      case when 'overpaid' = any(p.exceptions) then greatest(0, p.received_usd_cents - p.amount_usd_cents) else 0 end::numeric as excess,
+      p.received_usd_cents, p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate
+    from transfers t
+    join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = ${mode}
+    join coins c on c.coin = t.coin
+    left join decided d on d.payment_id = t.payment_id and d.ref = t.ref
+    where t.merchant_id = ${merchantId} and t.conflict_height is null
+  ), ordered as (
+    select a.*, sum(weight) over (partition by payment_id, coin order by rank, at, ref) - weight as before,
+      case when completed_at is null then 0
+        when shown then received_units
+        when uncounted is null then sum(weight) over (partition by payment_id, coin)
+        else sum(weight) over (partition by payment_id, coin) - coalesce((select sum((u ->> 'units')::numeric)
+          from jsonb_array_elements(uncounted) u where u ->> 'coin' = a.coin), 0) end as counted
+    from arrived a
+  ), sold as (
+    select o.*, greatest(completed_at, at) as sold_at,
+      case when mined then least(weight, greatest(0, counted - before)) else 0 end as sold
+    from ordered o
+  ), marked as (
+    select s.*, case when excess > 0 then div(sold * excess, received_usd_cents) else 0 end as surplus,
+      case when decision = 'refund_sent' and mined then units - sold else 0 end as marked,
+      sum(case when mined then units - sold else 0 end) over (partition by payment_id, coin)
+        - coalesce((select sum(r.units) from refunds r where r.payment_id = s.payment_id and r.coin = s.coin and r.state in ('sent', 'confirmed')), 0)
+        as room
+    from sold s
+  ), settled as (
+    -- Marking money as refunded after a part of it was refunded means the rest.
+    select m.*, least(marked, greatest(0, room - sum(marked) over (partition by payment_id, coin order by rank, at, ref) + marked)) as returned
+    from marked m
+  )`;
+
+/** Refunds that were sent. What is not part of a sale goes back first: held money, then overpayments. */
+const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
+  paid_back as (
+    select r.id, r.payment_id, r.coin, r.units, r.usd_cents, r.txid, r.sent_at,
+      sum(r.units) over (partition by r.payment_id, r.coin order by r.sent_at, r.number) - r.units as before,
+      p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate
+    from refunds r join payments p on p.id = r.payment_id and p.merchant_id = r.merchant_id
+    where r.merchant_id = ${merchantId} and r.mode = ${mode} and r.state in ('sent', 'confirmed') and r.sent_at is not null
+  ), owed as (
+    select b.id,
+      sum(s.units - case when s.sold_at <= b.sent_at then s.sold else 0 end - case when s.decided_at <= b.sent_at then s.returned else 0 end) as held,
+      sum(case when s.sold_at <= b.sent_at then s.surplus else 0 end) as over
+    from paid_back b join settled s on s.payment_id = b.payment_id and s.coin = b.coin and s.mined and s.at <= b.sent_at
+    group by b.id
+  ), shared as (
+    select b.*, least(b.units, greatest(0, coalesce(o.held, 0) - b.before)) as from_held,
+      greatest(0, least(b.before + b.units, coalesce(o.held + o.over, 0)) - greatest(b.before, coalesce(o.held, 0))) as from_over
+    from paid_back b left join owed o on o.id = b.id
+  ), refunded as (
+    select s.*, round(usd_cents * from_held / units) as held_cents,
+      round(usd_cents * (from_held + from_over) / units) - round(usd_cents * from_held / units) as over_cents
+    from shared s
+  )`;
+
+/** Sweeps that ended, with what they moved at its worth when it arrived, and the fees of their mined transactions. */
+const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
+  ended as (
+    select s.id, s.coin, s.ended_at, c.native from sweeps s join coins c on c.coin = s.coin
+    where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
+  ), moves as (
+    select e.id, i.payment_id, i.coin, i.ref, sum(i.units) as units
+    from ended e join sweep_inputs i on i.sweep_id = e.id
+    where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4
+  ), moved as (
+    select m.id, sum(m.units) as units, sum(case when m.units = s.units then s.cents else round(s.cents * m.units / s.units) end) as cents
+    from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
+    group by 1
+  ), fees as (
+    select e.id, sum(t.fee_units) as units
+    from ended e join sweep_transactions t on t.sweep_id = e.id
+    where t.block_height is not null and (e.coin <> e.native or cardinality(t.unmoved) = 0) group by 1
+  ), swept as (
+    select e.id, e.coin, e.native, e.ended_at, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents,
+      case when e.coin = e.native then least(coalesce(f.units, 0), coalesce(m.units, 0)) else 0 end as fee,
+      case when e.coin = e.native then 0 else coalesce(f.units, 0) end as gas,
+      (select t.txid from sweep_transactions t where t.sweep_id = e.id and t.block_height is not null order by t.number, t.round limit 1) as txid
+    from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id
+  )`;
+
+/** All entries, as the common table expression `entries`. */
+const entriesCte = (sql: Sql | Tx, owner: BooksOwner): Fragment => sql`
+  with ${coinTable(sql)}, ${arrivals(sql, owner)}, ${refunding(sql, owner)}, ${sweeping(sql, owner)}, entries as (
+    select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
+      sold > 0 as counts, fiat, rate
+    from settled where mined
+    union all
+    select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus,
+      case when surplus = 0 and sold = units then cents else round(cents * sold / units) - round(cents * surplus / units) end,
+      payment_id, ref, txid, true, fiat, rate
+    from settled where sold > surplus
+    union all
+    select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, round(cents * surplus / units),
+      payment_id, ref, txid, true, fiat, rate
+    from settled where surplus > 0
+    union all
+    select decided_at, 'marked_refunded', coin, 'held_for_review', 'destination_wallet', returned,
+      case when returned = units then cents else round(cents * returned / units) end, payment_id, ref, decided_txid, false, fiat, rate
+    from settled where returned > 0
+    union all
+    select r.sent_at, 'refund', r.coin, part.account, 'destination_wallet', part.units, part.cents, r.payment_id, r.id, r.txid, false, fiat, rate
+    from refunded r cross join lateral (values ('held_for_review', from_held, held_cents), ('overpayments', from_over, over_cents),
+      ('refunds', r.units - from_held - from_over, usd_cents - held_cents - over_cents)) as part (account, units, cents)
+    where part.units > 0
+    union all
+    select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units - fee, cents - round(cents * fee / units), null, id, txid,
+      false, null, null
+    from swept where units > fee
+    union all
+    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false, null, null
+    from swept where fee > 0
+    union all
+    select ended_at, 'network_fee', native, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null
+    from swept where gas > 0
+  )`;
+
+/** A balance; debits count up. */
+export type Balance = { coin: Coin; account: Account; units: bigint; cents: bigint };
+
+/** The balance of every account at an instant, without those that were never used. Over all accounts of a coin they add up to zero. */
+export async function trialBalance(ctx: Context, { until, ...owner }: BooksOwner & { until: Date }): Promise<Balance[]> {
+  const { sql } = ctx.db;
+  const balances = await sql<Balance[]>`
+    ${entriesCte(sql, owner)}
+    select coin, account, sum(side.units) as units, sum(side.cents) as cents
+    from entries e cross join lateral (values (debit, e.units, e.cents), (credit, -e.units, -e.cents)) as side (account, units, cents)
+    where at < ${until} group by coin, account order by coin, account`;
+  return [...balances];
+}
+
+export const MOVEMENTS = ['received', 'settled', 'refunded', 'swept', 'fees'] as const;
+export type Movement = (typeof MOVEMENTS)[number];
+const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
+  received: 'received',
+  sale: 'settled',
+  overpayment: 'settled',
+  refund: 'refunded',
+  marked_refunded: 'refunded',
+  swept: 'swept',
+  network_fee: 'fees',
+};
+
+type Amount = { units: bigint; cents: bigint };
+/** An account of a coin over a period; debits count up. */
+export type StatementLine = { coin: Coin; account: Account; opening: Amount; closing: Amount } & Record<Movement, Amount>;
+
+/** Every account from `from` until before `until`: its balance before, what changed it, and its balance after. */
+export async function readStatement(
+  ctx: Context,
+  { from, until, ...owner }: BooksOwner & { from: Date; until: Date },
+): Promise<StatementLine[]> {
+  const { sql } = ctx.db;
+  // Bounded: one row for each coin, account and kind of entry.
+  const sums = await sql<(Balance & { kind: EntryKind | null })[]>`
+    ${entriesCte(sql, owner)}
+    select coin, account, case when at >= ${from} then kind end as kind, sum(side.units) as units, sum(side.cents) as cents
+    from entries e cross join lateral (values (debit, e.units, e.cents), (credit, -e.units, -e.cents)) as side (account, units, cents)
+    where at < ${until} group by 1, 2, 3`;
+  const lines = new Map<string, StatementLine>();
+  const nothing = (): Amount => ({ units: 0n, cents: 0n });
+  for (const { coin, account, kind, units, cents } of sums) {
+    const key = `${coin} ${account}`;
+    const line = lines.get(key) ?? {
+      ...{ coin, account, opening: nothing(), received: nothing(), settled: nothing(), refunded: nothing() },
+      ...{ swept: nothing(), fees: nothing(), closing: nothing() },
+    };
+    for (const sum of [kind === null ? line.opening : line[MOVEMENT[kind]], line.closing]) {
+      sum.units += units;
+      sum.cents += cents;
+    }
+    lines.set(key, line);
+  }
+  const place = ({ coin, account }: StatementLine) => COINS.indexOf(coin) * ACCOUNTS.length + ACCOUNTS.indexOf(account);
+  return [...lines.values()].sort((a, b) => place(a) - place(b));
+}
+
+/** Entries read at a time. */
+const PAGE = 1_000;
+
+/** The entries from `from` until before `until`, oldest first, in pages. */
+export async function* readEntries(
+  ctx: Context,
+  { from, until, ...owner }: BooksOwner & { from: Date; until: Date },
+): AsyncGenerator<Entry[]> {
+  const { sql } = ctx.db;
+  const pages = sql<Entry[]>`
+    ${entriesCte(sql, owner)}
+    select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts, fiat,
+      rate as "rateE8" from entries
+    where at >= ${from} and at < ${until}
+    order by at, payment_id nulls last, ref, array_position(${[...ENTRY_KINDS]}::text[], kind), coin, debit`;
+  // A cursor: pages by key would find all entries again for each of them.
+  for await (const page of pages.cursor(PAGE)) yield page;
+}

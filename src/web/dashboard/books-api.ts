@@ -1,0 +1,146 @@
+/** The books of a period: the statement, and files for accounting. Exports are written to the audit log. */
+import Type from 'typebox';
+import { coinText, namesOf } from '../../core/coin.ts';
+import { formatFiat, usdCentsToFiat } from '../../core/fiat.ts';
+import { formatUnits, formatUsd } from '../../core/money.ts';
+import { literals } from '../../http/schema-fields.ts';
+import {
+  exportCoinTracking,
+  exportKoinly,
+  exportStatement,
+  exportXero,
+  type FileWish,
+  naturalSign,
+  SCOPES,
+  type Scope,
+} from '../../money-out/book-files.ts';
+import { periodOf } from '../../money-out/book-periods.ts';
+import { ACCOUNT_NAMES, ACCOUNTS, MOVEMENTS, readStatement, type StatementLine } from '../../money-out/books.ts';
+import { checkDatev, DATEV_CHARTS, type DatevChart, datevAccountsOf, exportDatev } from '../../money-out/datev.ts';
+import { writeAudit } from '../../people/members.ts';
+import { readDisplay } from './display.ts';
+import { PlainText } from './fields.ts';
+import { DayName } from './home-api.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+
+export const logExport = (call: Call, what: object) =>
+  call.ctx.db.begin((tx) =>
+    writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'payments.export', object: 'payments', after: what }),
+  );
+
+const File = Type.Object({}, { description: 'CSV, not JSON.' });
+const DAYS = {
+  from: DayName,
+  until: DayName,
+  time_zone: Type.Optional(Type.String({ maxLength: 60, description: 'Time zone of the days, such as Europe/Berlin. Default: UTC.' })),
+};
+const FORMATS = ['statement', 'koinly', 'cointracking', 'xero'] as const;
+
+async function wishOf(call: Call, query: { from: string; until: string; time_zone?: string }): Promise<FileWish> {
+  const of = ownerOf(call);
+  const period = await periodOf(call.ctx, { from: query.from, until: query.until, timeZone: query.time_zone ?? 'UTC' });
+  return { ...of, period, display: await readDisplay(call.ctx, of) };
+}
+
+/** One account of a coin, with amounts that are positive for what a merchant has, earned, owes or spent. */
+function lineBody(line: StatementLine, { display }: FileWish) {
+  const { coin, account } = line;
+  const units = (value: bigint) => formatUnits(coin, naturalSign(account, value));
+  const cents = naturalSign(account, line.closing.cents);
+  return {
+    ...{
+      currency: coinText(coin),
+      network: namesOf(coin).network!,
+      account,
+      name: ACCOUNT_NAMES[account],
+      opening: units(line.opening.units),
+    },
+    ...Object.fromEntries(MOVEMENTS.map((movement) => [movement, units(line[movement].units)])),
+    ...{ closing: units(line.closing.units), closing_usd: formatUsd(cents) },
+    closing_display: display && formatFiat(display.currency, usdCentsToFiat(display.currency, cents, display.rateE8)),
+  };
+}
+
+export const BOOK_REPORTS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/books/statement',
+    action: 'payments.export',
+    query: Type.Object(DAYS),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      lines: Type.Array(
+        Type.Object({
+          currency: PlainText,
+          network: PlainText,
+          account: literals(ACCOUNTS),
+          name: PlainText,
+          opening: PlainText,
+          ...Object.fromEntries(MOVEMENTS.map((movement) => [movement, PlainText])),
+          closing: PlainText,
+          closing_usd: PlainText,
+          closing_display: Type.Union([PlainText, Type.Null()], { description: 'In the display currency, at the current rate.' }),
+        }),
+      ),
+    }),
+    handle: async (call) => {
+      const wish = await wishOf(call, call.query);
+      const { merchantId, mode, period } = wish;
+      const lines = await readStatement(call.ctx, { merchantId, mode, from: period.start, until: period.end });
+      return { success: true, lines: lines.map((line) => lineBody(line, wish)) };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/books/file',
+    action: 'payments.export',
+    recent: true,
+    query: Type.Object({ ...DAYS, format: literals(FORMATS), wallets: Type.Optional(literals(SCOPES)) }),
+    reply: File,
+    handle: async (call) => {
+      const wish = await wishOf(call, call.query);
+      const format = call.query.format as (typeof FORMATS)[number];
+      const { from, until } = wish.period;
+      await logExport(call, { report: format, from, until });
+      const scoped = { ...wish, scope: (call.query.wallets ?? 'all') as Scope };
+      const parts = {
+        statement: () => exportStatement(call.ctx, wish),
+        koinly: () => exportKoinly(call.ctx, scoped),
+        cointracking: () => exportCoinTracking(call.ctx, scoped),
+        xero: () => exportXero(call.ctx, scoped),
+      }[format];
+      return { name: `${format}-${call.mode}-${from}-${until}.csv`, parts: parts() };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/books/datev',
+    action: 'payments.export',
+    recent: true,
+    query: Type.Object({
+      ...DAYS,
+      chart: literals(DATEV_CHARTS),
+      consultant: Type.String({ maxLength: 7 }),
+      client: Type.String({ maxLength: 5 }),
+      fiscal_year: DayName,
+      accounts: Type.Optional(
+        Type.String({ maxLength: 300, description: 'Account numbers that differ from the chart: `sales=8400,refunds=8720`.' }),
+      ),
+    }),
+    reply: File,
+    handle: async (call) => {
+      const wish = await wishOf(call, call.query);
+      const { chart, consultant, client, fiscal_year: fiscalYear, accounts } = call.query;
+      const datev = {
+        ...{ chart: chart as DatevChart, consultant: Number(consultant), client: Number(client), fiscalYear },
+        accounts: datevAccountsOf(accounts ?? ''),
+      };
+      checkDatev(wish, datev);
+      const { from, until } = wish.period;
+      await logExport(call, { report: 'datev', from, until });
+      // DATEV only reads files whose names begin so.
+      const name = `EXTF_Florin_${from}_${until}.csv`;
+      return { name, type: 'text/csv; charset=windows-1252', parts: exportDatev(call.ctx, wish, datev) };
+    },
+  }),
+];

@@ -1,0 +1,528 @@
+/**
+ * The books after random histories on the real database, through the verbs of the service: scenarios of the payer, decisions and refunds of
+ * the merchant, time, sweeps that end in part or not at all, and a chain that takes blocks back.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import fc from 'fast-check';
+import type { Chain } from '../../src/chains/chain.ts';
+import { SCENARIOS } from '../../src/chains/simulated.ts';
+import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
+import type { Context } from '../../src/context.ts';
+import { COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { formatUnits } from '../../src/core/money.ts';
+import { Problem } from '../../src/core/problem.ts';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { exportCoinTracking, exportKoinly, exportStatement, exportXero } from '../../src/money-out/book-files.ts';
+import { periodOf } from '../../src/money-out/book-periods.ts';
+import { readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
+import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
+import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { readHoldings } from '../../src/money-out/holdings.ts';
+import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/money-out/refunds.ts';
+import {
+  advanceClock,
+  cancelPayment,
+  createPayment,
+  resolvePayment,
+  settleDuePayments,
+  simulatePayment,
+} from '../../src/payments/payments.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { checkBooks } from '../kit/books.ts';
+
+const HISTORIES = process.env.FLORIN_LONG ? 10_000 : 12;
+const EVER = new Date('2999-01-01T00:00:00Z');
+const ACTOR = { userId: '', name: 'Ada', ip: '' };
+const WALLET = 'wal_000000000000000000000001';
+const ADDRESS = { BTC: 'test_btc_payer', ETH: 'test_eth_payer' } as const;
+const PAID_IN = ['BTC', 'ETH', 'USDC@base'] as const satisfies readonly Coin[];
+
+let app: TestApp;
+let ctx: Context;
+before(async () => {
+  app = await startTestApp({ PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20' }, { roles: [] });
+  ctx = app.app.ctx;
+});
+after(() => app?.stop());
+
+const done = { idempotency: null, render: () => ({ status: 200, body: '' }) };
+async function collect<T>(all: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const one of all) found.push(one);
+  return found;
+}
+/** Runs a verb of the service. What it refuses changes nothing. */
+async function attempt(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
+}
+
+// What can happen
+
+type Fact =
+  | { do: 'pay'; cents: bigint; scenario: string; coin: Coin }
+  | { do: 'pass'; minutes: number }
+  | { do: 'cancel'; pick: number }
+  | { do: 'accept' | 'reject' | 'refund_sent'; pick: number; mask: number }
+  | { do: 'refund'; pick: number; percent: number; rate: 'payment' | 'current'; approves: boolean }
+  | { do: 'approve' | 'drop'; pick: number };
+type Sweep = { coin: Coin; mask: number; ends: 'confirmed' | 'in part' | 'not at all' | 'waits' | 'canceled'; feePercent: number };
+type Later = { do: 'sweep'; sweep: Sweep } | { do: 'reorganize' | 'mine again'; mask: number };
+
+const mask = fc.nat(0xff);
+const pick = fc.nat(7);
+const fact: fc.Arbitrary<Fact> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant('pay' as const),
+      cents: fc.constantFrom(500n, 2_550n, 99_999n),
+      scenario: fc.constantFrom(...SCENARIOS),
+      coin: fc.constantFrom(...PAID_IN),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('pass' as const), minutes: fc.constantFrom(1, 20, 61, 200, 1_500) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('cancel' as const), pick }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('accept' as const, 'reject', 'refund_sent'), pick, mask }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('refund' as const),
+      pick,
+      percent: fc.constantFrom(10, 33, 50, 100),
+      rate: fc.constantFrom('payment' as const, 'current' as const),
+      approves: fc.boolean(),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('approve' as const, 'drop' as const), pick }) },
+);
+const later: fc.Arbitrary<Later> = fc.oneof(
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('sweep' as const),
+      sweep: fc.record({
+        coin: fc.constantFrom(...PAID_IN),
+        mask,
+        ends: fc.constantFrom('confirmed' as const, 'confirmed', 'in part', 'not at all', 'waits', 'canceled'),
+        feePercent: fc.constantFrom(1, 5),
+      }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('reorganize' as const, 'mine again' as const), mask }) },
+);
+type History = { facts: Fact[]; later: Later[] };
+const history: fc.Arbitrary<History> = fc.record({
+  facts: fc.array(fact, { minLength: 4, maxLength: 20, size: 'max' }),
+  later: fc.array(later, { minLength: 1, maxLength: 5, size: 'max' }),
+});
+
+// The service
+
+async function pay({ merchantId }: { merchantId: string }, { cents, scenario, coin }: Fact & { do: 'pay' }): Promise<string> {
+  let id = '';
+  await createPayment(ctx, {
+    merchantId,
+    mode: 'test',
+    createdWith: 'secret',
+    draft: {
+      amountUsdCents: cents,
+      fixed: null,
+      coin: null,
+      request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null, asset: null },
+      invoiceId: null,
+      metadata: {},
+      expiresInSeconds: 3_600,
+      scenario: null,
+    },
+    idempotency: null,
+    render: (view) => {
+      id = view.facts.id;
+      return { status: 201, body: '' };
+    },
+  });
+  await attempt(() => simulatePayment(ctx, { merchantId, paymentId: id, scenario, coin, ...done }));
+  return id;
+}
+
+async function happen(owner: { merchantId: string; mode: 'test' }, given: Fact, ids: string[]): Promise<void> {
+  const paymentId = 'pick' in given ? (ids[given.pick % Math.max(1, ids.length)] ?? '') : '';
+  switch (given.do) {
+    case 'pay':
+      ids.push(await pay(owner, given));
+      break;
+    case 'pass':
+      await advanceClock(ctx, { merchantId: owner.merchantId, paymentId: null, seconds: given.minutes * 60, ...done });
+      break;
+    case 'cancel':
+      await attempt(() => cancelPayment(ctx, { ...owner, paymentId, ...done }));
+      break;
+    case 'accept':
+    case 'reject':
+    case 'refund_sent': {
+      const rows = await ctx.db.sql<{ ref: string }[]>`select ref from transfers where payment_id = ${paymentId} order by ref`;
+      const named = rows.filter((_, i) => (given.mask >> i) & 1).map(({ ref }) => ref);
+      const transfers = named.length === 0 ? null : named;
+      await attempt(() => resolvePayment(ctx, { ...owner, paymentId, action: given.do, transfers, ...done }));
+      break;
+    }
+    case 'refund':
+      await attempt(() => refund(owner, { ...given, paymentId }));
+      break;
+    case 'approve':
+    case 'drop': {
+      const { refunds } = await listRefunds(ctx, { ...owner, limit: 20, startingAfter: null, paymentId: null, state: 'requested' });
+      const one = refunds[given.pick % Math.max(1, refunds.length)];
+      if (!one) break;
+      if (given.do === 'approve') await attempt(() => approveRefund(ctx, { ...owner, id: one.id, actor: ACTOR }));
+      else await attempt(() => cancelRefund(ctx, { ...owner, id: one.id, actor: ACTOR, ...done }));
+      break;
+    }
+  }
+  while ((await settleDuePayments(ctx, { limit: 100 })) > 0);
+}
+
+async function refund(
+  owner: { merchantId: string; mode: 'test' },
+  { paymentId, percent, rate, approves }: { paymentId: string; percent: number; rate: 'payment' | 'current'; approves: boolean },
+): Promise<void> {
+  const [row] = await ctx.db.sql<{ coin: Coin; units: bigint }[]>`
+    select coin, sum(units) as units from transfers where payment_id = ${paymentId} group by coin order by coin limit 1`;
+  if (!row) return;
+  let id = '';
+  await requestRefund(ctx, {
+    ...owner,
+    paymentId,
+    asked: percent === 100 ? { kind: 'all' } : { kind: 'coin', units: () => (row.units * BigInt(percent)) / 100n },
+    rate,
+    address: row.coin === 'BTC' ? ADDRESS.BTC : ADDRESS.ETH,
+    reason: null,
+    by: 'Ada',
+    idempotency: null,
+    render: (made) => {
+      id = made.id;
+      return { status: 201, body: '' };
+    },
+  });
+  if (approves) await approveRefund(ctx, { ...owner, id, actor: ACTOR });
+}
+
+/** As if everything had happened in live mode, to deposit addresses of one wallet: nothing is swept in test mode. */
+async function goLive(merchantId: string): Promise<void> {
+  const { sql } = ctx.db;
+  await sql`update payments set mode = 'live', sequence = sequence + 1000000 where merchant_id = ${merchantId}`;
+  await sql`update refunds set mode = 'live' where merchant_id = ${merchantId}`;
+  await sql`
+    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    select family, payment_id, payment_id, payment_id, ${merchantId}, ${WALLET} || ${merchantId} || family, row_number() over (), clock_timestamp()
+    from (select distinct t.payment_id, f.family from transfers t
+      join unnest(${COINS.map((coin) => coin as string)}::text[], ${COINS.map((coin) => COIN[coin].family as string)}::text[]) as f (coin, family)
+        on f.coin = t.coin where t.merchant_id = ${merchantId}) as paid`;
+}
+const walletOf = (merchantId: string, coin: Coin): string => `${WALLET}${merchantId}${COIN[coin].family}`;
+
+/** A sweep of some of what is listed, and what the chain then says about its transaction. */
+async function sweepSome(
+  { merchantId }: { merchantId: string },
+  { coin, mask: chosen, ends, feePercent }: Sweep,
+  id: string,
+): Promise<void> {
+  const { sql } = ctx.db;
+  const { holdings } = await readHoldings(ctx, { merchantId, walletId: walletOf(merchantId, coin), coin });
+  const picked = holdings.filter(({ blockHeight }, i) => blockHeight !== null && (chosen >> (i % 8)) & 1);
+  if (picked.length === 0) return;
+  const total = picked.reduce((sum, { units }) => sum + units, 0n);
+  const fee = (total * BigInt(feePercent)) / 100n;
+  const state = { canceled: 'canceled', waits: 'sent', confirmed: 'sent', 'in part': 'sent', 'not at all': 'failed' }[ends];
+  await sql`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    values (${walletOf(merchantId, coin)}, ${merchantId}, ${COIN[coin].family}, 'mainnet', ${merchantId}, 'xpub', 'p2wpkh', 'm') on conflict do nothing`;
+  await sql`
+    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
+    values (${id}, ${merchantId}, ${walletOf(merchantId, coin)}, ${coin}, ${state}, '{}', 'mine', ${(total - fee).toString()}, ${fee.toString()},
+      ${picked.length}, 'Ada', ${ends === 'canceled' || ends === 'not at all' ? new Date() : null})`;
+  await sql`
+    insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units, released_at)
+    select ${id}, number, 'chain', ${id} || number, ${coin}, payment_id, ref, units::numeric, ${ends === 'canceled' || ends === 'not at all' ? new Date() : null}
+    from unnest(${picked.map((_, i) => i)}::int[], ${picked.map(({ paymentId }) => paymentId)}::text[], ${picked.map(({ ref }) => ref)}::text[],
+      ${picked.map(({ units }) => units.toString())}::text[]) as given (number, payment_id, ref, units)`;
+  if (ends === 'canceled' || ends === 'not at all') return;
+  await sql`
+    insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, block_height, block_hash, unmoved)
+    values (${id}, 0, 0, ${`tx ${id}`}, '\\x00', ${fee.toString()}, clock_timestamp(), 900, 'b900',
+      ${ends === 'in part' && coin === 'USDC@base' ? [picked[0]!.address.toLowerCase()] : []}::text[])`;
+  if (ends !== 'waits') await followSweeps(ctx, chainOf(coin));
+}
+
+/** A chain on which every transaction of a sweep is deep enough. */
+const chainOf = (coin: Coin): Chain =>
+  ({
+    coin,
+    txState: async () => ({ state: 'mined', blockHash: 'b900' }),
+    block: async () => ({ hash: 'b900', height: 900 }),
+    tip: async () => ({ height: 100_000, hash: 'tip' }),
+  }) as unknown as Chain;
+
+async function happenLater(owner: { merchantId: string; mode: 'live' }, given: Later, id: string): Promise<void> {
+  if (given.do === 'sweep') return sweepSome(owner, given.sweep, id);
+  // What a sweep spends is deep below the tip, so only what it does not spend can lose its block.
+  const free = await ctx.db.sql<{ payment: string; coin: string; ref: string }[]>`
+    select t.payment_id as payment, t.coin, t.ref from transfers t where t.merchant_id = ${owner.merchantId}
+      and (t.block_height is null) = ${given.do === 'mine again'} and t.conflict_txid is null
+      and not exists (select 1 from sweep_inputs i where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
+      and not exists (select 1 from refunds r where r.payment_id = t.payment_id)
+    order by t.payment_id, t.ref`;
+  const picked = free.filter((_, i) => (given.mask >> (i % 8)) & 1);
+  const height = given.do === 'mine again' ? 1_000 : null;
+  await ctx.db.sql`
+    update transfers t set block_height = ${height}, block_hash = ${height && 'again'}
+    from unnest(${picked.map((one) => one.payment)}::text[], ${picked.map((one) => one.coin)}::text[], ${picked.map((one) => one.ref)}::text[]) as g (payment, coin, ref)
+    where t.payment_id = g.payment and t.coin = g.coin and t.ref = g.ref`;
+}
+
+let sweeps = 0;
+async function live({ facts, later: after }: History): Promise<void> {
+  const { merchantId } = await createMerchant(ctx, { name: 'Books' });
+  const ids: string[] = [];
+  for (const [i, given] of facts.entries()) {
+    await happen({ merchantId, mode: 'test' }, given, ids);
+    if (i % 5 === 4) await checkBooks(ctx, { merchantId, mode: 'test' });
+  }
+  await checkBooks(ctx, { merchantId, mode: 'test' });
+  await goLive(merchantId);
+  for (const given of after) {
+    await happenLater({ merchantId, mode: 'live' }, given, `swp_${String(++sweeps).padStart(24, '0')}`);
+    await checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: (coin) => walletOf(merchantId, coin) });
+  }
+  assert.deepEqual(await trialBalance(ctx, { merchantId, mode: 'test', until: EVER }), [], 'the other mode has its own books');
+}
+
+test(`${HISTORIES} random histories: every account has what the facts say, and every coin adds up to zero`, async () => {
+  await fc.assert(fc.asyncProperty(history, live), { numRuns: HISTORIES, endOnFailure: true });
+});
+
+const paidIn = (scenario: string, cents = 9_700n): Fact => ({ do: 'pay', cents, scenario, coin: 'BTC' });
+const hour: Fact = { do: 'pass', minutes: 90 };
+/** The balances of a history, as text; natural signs: what the merchant has, earned, owes or spent is positive. */
+async function balancesAfter(facts: Fact[]): Promise<{ merchantId: string; balances: Record<string, string> }> {
+  const { merchantId } = await createMerchant(ctx, { name: 'Examples' });
+  const ids: string[] = [];
+  for (const given of facts) await happen({ merchantId, mode: 'test' }, given, ids);
+  const rows = await trialBalance(ctx, { merchantId, mode: 'test', until: EVER });
+  const shown = rows.flatMap(({ coin, account, units, cents }) =>
+    units === 0n ? [] : [[account, `${formatUnits(coin, units)} ${coin}, ${cents} cents`]],
+  );
+  return { merchantId, balances: Object.fromEntries(shown) };
+}
+
+test('examples by hand: a sale, an overpayment, money that is held, and refunds', async () => {
+  const sale = await balancesAfter([paidIn('success'), hour]);
+  assert.deepEqual(sale.balances, {
+    deposit_addresses: '0.00100000 BTC, 9700 cents',
+    sales: '-0.00100000 BTC, -9700 cents',
+  });
+  const refunded = await balancesAfter([paidIn('success'), hour, { do: 'refund', pick: 0, percent: 50, rate: 'payment', approves: true }]);
+  assert.deepEqual(refunded.balances, {
+    deposit_addresses: '0.00100000 BTC, 9700 cents',
+    destination_wallet: '-0.00050000 BTC, -4850 cents',
+    refunds: '0.00050000 BTC, 4850 cents',
+    sales: '-0.00100000 BTC, -9700 cents',
+  });
+  const short = await balancesAfter([paidIn('underpaid'), { do: 'pass', minutes: 1_500 }]);
+  const [units, cents] = [short.balances.deposit_addresses!, short.balances.held_for_review!];
+  assert.equal(cents, `-${units.replace(', ', ', -')}`, 'all of it waits');
+  assert.deepEqual(Object.keys(short.balances).sort(), ['deposit_addresses', 'held_for_review']);
+});
+
+test('a period: what it opened with, what changed it, and what it closed with; entries are in order', async () => {
+  const { merchantId } = await balancesAfter([paidIn('success'), hour, paidIn('success', 4_850n), hour]);
+  const owner = { merchantId, mode: 'test' as const };
+  const entries = (await collect(readEntries(ctx, { ...owner, from: new Date(0), until: EVER }))).flat();
+  assert.deepEqual(
+    entries.map(({ kind, debit, credit, cents }) => [kind, debit, credit, cents]),
+    [
+      ['received', 'deposit_addresses', 'held_for_review', 9_700n],
+      ['sale', 'held_for_review', 'sales', 9_700n],
+      ['received', 'deposit_addresses', 'held_for_review', 4_850n],
+      ['sale', 'held_for_review', 'sales', 4_850n],
+    ],
+  );
+  const [line] = await readStatement(ctx, { ...owner, from: entries[2]!.at, until: EVER });
+  assert.deepEqual(
+    [line!.account, line!.opening.units, line!.received.units, line!.closing.units, line!.closing.cents],
+    ['deposit_addresses', 100_000n, 50_000n, 150_000n, 14_550n],
+  );
+  assert.deepEqual(await readStatement(ctx, { ...owner, from: new Date(0), until: entries[0]!.at }), [], 'nothing had happened before');
+});
+
+// Files
+
+const dayFromNow = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+/** A sale of 97 USD, half of which is refunded, swept with a fee of 1%; in live mode. */
+async function exported() {
+  const { merchantId } = await balancesAfter([
+    paidIn('success'),
+    hour,
+    { do: 'refund', pick: 0, percent: 50, rate: 'payment', approves: true },
+  ]);
+  await goLive(merchantId);
+  await sweepSome(
+    { merchantId },
+    { coin: 'BTC', mask: 0xff, ends: 'confirmed', feePercent: 1 },
+    `swp_${String(++sweeps).padStart(24, '0')}`,
+  );
+  const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(2), timeZone: 'UTC' });
+  return { merchantId, mode: 'live' as const, period, display: null };
+}
+/** What differs from run to run is replaced by what it is. */
+const golden = (text: string): string[] =>
+  text
+    .replace(/\b(pay|ref)_[0-9A-Za-z]{24}/g, '$1_')
+    .replace(/\bswp_\d{24}/g, 'swp_')
+    .replace(/\b[0-9a-f]{64}\b/g, 'TXID')
+    .replace(/\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b/g, 'TIME')
+    .replace(/\b\d\d\/\d\d\/\d{4}\b/g, 'DAY')
+    .split('\r\n');
+const whole = async (file: AsyncIterable<string | Uint8Array>): Promise<Buffer> =>
+  Buffer.concat((await collect(file)).map((part) => Buffer.from(part as string)));
+
+test('Koinly, CoinTracking, Xero and the statement: every column of a fixed history', async () => {
+  const wish = await exported();
+  const koinly = golden((await whole(exportKoinly(ctx, { ...wish, scope: 'all' }))).toString());
+  assert.deepEqual(
+    koinly.toSorted(),
+    [
+      '',
+      'Date,Sent Amount,Sent Currency,Received Amount,Received Currency,Fee Amount,Fee Currency,Net Worth Amount,Net Worth Currency,Label,Description,TxHash',
+      'TIME UTC,,,0.001,BTC,,,97.00,USD,other income,Payment pay_,TXID',
+      'TIME UTC,0.00001,BTC,,,,,0.97,USD,cost,Network fee of sweep swp_,tx swp_',
+      'TIME UTC,0.0005,BTC,,,,,48.50,USD,cost,Refund ref_ of pay_,TXID',
+    ].toSorted(),
+  );
+  const deposits = golden((await whole(exportKoinly(ctx, { ...wish, scope: 'deposits' }))).toString());
+  assert.ok(deposits.includes('TIME UTC,0.00099,BTC,,,,,96.03,USD,,Sweep swp_,tx swp_'), deposits.join('\n'));
+  assert.ok(!deposits.some((line) => line.includes('Refund')), 'refunds leave from another wallet');
+
+  const tracked = golden((await whole(exportCoinTracking(ctx, { ...wish, scope: 'all' }))).toString());
+  assert.deepEqual(
+    tracked.toSorted(),
+    [
+      '',
+      'Type,Buy Amount,Buy Currency,Sell Amount,Sell Currency,Fee,Fee Currency,Exchange,Trade-Group,Comment,Date,Tx-ID',
+      'Income,0.001,BTC,,,,,Florin,bitcoin,Payment pay_,TIME,TXID',
+      'Other Fee,,,0.00001,BTC,,,Florin,bitcoin,Network fee of sweep swp_,TIME,tx swp_',
+      'Spend,,,0.0005,BTC,,,Florin,bitcoin,Refund ref_ of pay_,TIME,TXID',
+    ].toSorted(),
+  );
+
+  const bank = golden((await whole(exportXero(ctx, { ...wish, scope: 'all' }))).toString());
+  assert.deepEqual(
+    bank.toSorted(),
+    [
+      '',
+      '*Date,*Amount,Payee,Description,Reference',
+      'DAY,-0.97,Network fee,Network fee of sweep swp_: 0.00001 BTC,tx swp_',
+      'DAY,-48.50,Customer,Refund ref_ of pay_: 0.0005 BTC,TXID',
+      'DAY,97.00,Customer,Payment pay_: 0.001 BTC,TXID',
+    ].toSorted(),
+  );
+
+  const rate = { currency: 'EUR' as const, rateE8: 90_000_000n };
+  assert.deepEqual((await whole(exportStatement(ctx, { ...wish, display: rate }))).toString().split('\r\n'), [
+    'currency,network,account,opening,received,settled,refunded,swept,fees,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display',
+    'BTC,bitcoin,Crypto on hand: deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00,0.00,EUR,0.90000000,0.00',
+    'BTC,bitcoin,Crypto on hand: destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00099000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78',
+    'BTC,bitcoin,Held for review,0.00000000,0.00100000,-0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00',
+    'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30',
+    'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65',
+    'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87',
+    '',
+  ]);
+});
+
+test('DATEV: a header, 125 columns in Windows-1252, and one posting for each entry that a parser adds up to zero', async () => {
+  const wish = { ...(await exported()), display: { currency: 'EUR' as const, rateE8: 90_000_000n } };
+  const fiscalYear = `${wish.period.from.slice(0, 4)}-01-01`;
+  // On the last days of a year the period would span two fiscal years.
+  wish.period = { ...wish.period, until: wish.period.from };
+  const datev = { chart: 'SKR04' as const, consultant: 29_098, client: 55_003, fiscalYear, accounts: datevAccountsOf('sales=4400') };
+  const bytes = await whole(exportDatev(ctx, wish, datev));
+  assert.ok(!bytes.includes(Buffer.from('ü')), 'not UTF-8');
+  const lines = bytes.toString('latin1').split('\r\n');
+  const compact = wish.period.from.replaceAll('-', '');
+  assert.match(
+    lines[0]!,
+    new RegExp(
+      `^"EXTF";700;21;"Buchungsstapel";13;\\d{17};;"RE";"Florin";"";29098;55003;${fiscalYear.replaceAll('-', '')};4;${compact};${compact};"Florin ${wish.period.from}";"";1;0;0;"EUR";;"";;;"04";;;"";"Florin"$`,
+    ),
+  );
+  const heads = lines[1]!.split(';');
+  assert.deepEqual(
+    [heads.length, heads[7], heads[113], heads[124]],
+    [125, 'Gegenkonto (ohne BU-Schlüssel)', 'Festschreibung', 'Abw. Skontokonto'],
+  );
+  const rows = lines.slice(2, -1).map((line) => line.split(';'));
+  assert.ok(rows.every((row) => row.length === 125));
+  const shown = rows.map((row) => [row[0], row[1], row[2], row[6], row[7], row[13]]);
+  assert.deepEqual(
+    shown.toSorted(),
+    [
+      ['87,30', '"S"', '"EUR"', '1460', '3250', '"Received 0.001 BTC"'],
+      ['87,30', '"S"', '"EUR"', '3250', '4400', '"Sale 0.001 BTC"'],
+      ['43,65', '"S"', '"EUR"', '4700', '1510', '"Refund 0.0005 BTC"'],
+      ['86,43', '"S"', '"EUR"', '1510', '1460', '"Sweep 0.00099 BTC"'],
+      ['0,87', '"S"', '"EUR"', '6855', '1460', '"Network fee 0.00001 BTC"'],
+    ].toSorted(),
+  );
+  for (const row of rows) assert.match(row[9]!, /^\d{4}$/);
+  assert.ok(rows.some((row) => /^"pay_[0-9A-Za-z]{24}"$/.test(row[10]!)));
+
+  for (const [change, param] of [
+    [{ consultant: 1 }, 'consultant'],
+    [{ client: 0 }, 'client'],
+    [{ fiscalYear: '2001-01-01' }, 'fiscal_year'],
+    [{ accounts: { sales: '84000' } }, 'accounts'],
+  ] as const)
+    assert.throws(() => checkDatev(wish, { ...datev, ...change }), { code: 'parameter_invalid', param });
+  assert.throws(() => datevAccountsOf('sales=8400;refunds'), { code: 'parameter_invalid' });
+  await assert.rejects(periodOf(ctx, { from: '2026-02-30', until: '2026-03-01', timeZone: 'UTC' }), { param: 'from' });
+  await assert.rejects(periodOf(ctx, { from: '2026-01-01', until: '2027-01-02', timeZone: 'UTC' }), { param: 'until' });
+  await assert.rejects(periodOf(ctx, { from: '2026-01-01', until: '2026-01-01', timeZone: 'Nowhere' }), { param: 'time_zone' });
+  const berlin = await periodOf(ctx, { from: '2026-03-29', until: '2026-03-29', timeZone: 'Europe/Berlin' });
+  assert.deepEqual([berlin.start, berlin.end], [new Date('2026-03-28T23:00:00Z'), new Date('2026-03-29T22:00:00Z')], 'a day of 23 hours');
+});
+
+test('commands show the statement and write every format', async () => {
+  const { merchantId, period } = await exported();
+  const flags = { merchant: merchantId, from: period.from, to: period.until, 'time-zone': 'Europe/Berlin' };
+  const run = async (name: string, more: Record<string, string>): Promise<any> => {
+    const command = BOOK_COMMANDS[name];
+    assert.ok(command && 'run' in command);
+    return command.run(ctx, { ...flags, ...more });
+  };
+  const { statement } = await run('books statement', {});
+  assert.deepEqual(
+    statement.map((line: any) => [line.currency, line.account, line.closing, line.closing_usd]),
+    [
+      ['BTC', 'Crypto on hand: deposit addresses', '0.00000000', '0.00'],
+      ['BTC', 'Crypto on hand: destination wallet', '0.00049000', '47.53'],
+      ['BTC', 'Held for review', '0.00000000', '0.00'],
+      ['BTC', 'Sales', '0.00100000', '97.00'],
+      ['BTC', 'Refunds', '0.00050000', '48.50'],
+      ['BTC', 'Network fees', '0.00001000', '0.97'],
+    ],
+  );
+  for (const format of ['statement', 'koinly', 'cointracking', 'xero', 'datev']) {
+    const out = join(app.config.dataFolder, `books-${format}.csv`);
+    const day = period.from;
+    await run('books export', { format, out, consultant: '29098', client: '55003', ...(format === 'datev' && { to: day }) });
+    assert.ok((await readFile(out, 'latin1')).split('\r\n').length > 2, format);
+  }
+  await assert.rejects(run('books export', { format: 'excel', out: 'x' }), { name: 'UsageError' });
+});

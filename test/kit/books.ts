@@ -1,0 +1,116 @@
+/** Checks the books of a merchant against what its payments, decisions, refunds and sweeps say, recounted payment by payment. */
+import assert from 'node:assert/strict';
+import type { Context } from '../../src/context.ts';
+import { COINS, type Coin } from '../../src/core/coin.ts';
+import { rolesOf } from '../../src/core/settle.ts';
+import { type Account, type BooksOwner, readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
+import { readHoldings } from '../../src/money-out/holdings.ts';
+import { readRecords, tipsOf } from '../../src/payments/facts.ts';
+
+const EVER = new Date('2999-01-01T00:00:00Z');
+type Sums = Partial<Record<string, bigint>>;
+
+/** What every account must have, by coin, from the roles that settling gives to each transfer. */
+async function recount(ctx: Context, { merchantId, mode }: BooksOwner): Promise<Sums> {
+  const { sql } = ctx.db;
+  const sums: Sums = {};
+  const add = (coin: Coin, account: string, units: bigint) => {
+    sums[`${coin} ${account}`] = (sums[`${coin} ${account}`] ?? 0n) + units;
+  };
+  const ids = await sql<{ id: string }[]>`select id from payments where merchant_id = ${merchantId} and mode = ${mode}`;
+  const refunds = await sql<{ paymentId: string; coin: Coin; units: bigint }[]>`
+    select payment_id as "paymentId", coin, units from refunds where merchant_id = ${merchantId} and mode = ${mode} and state in ('sent', 'confirmed')`;
+  const records = await readRecords(
+    ctx,
+    sql,
+    ids.map(({ id }) => id),
+  );
+  for (const record of records) {
+    const roles = rolesOf(record.facts, record.transfers, tipsOf(record));
+    for (const coin of new Set(record.transfers.map((t) => t.coin))) {
+      const mined = record.transfers.filter((t) => t.coin === coin && t.block);
+      const total = (role: string | null) => mined.reduce((sum, t) => (role === null || roles.get(t) === role ? sum + t.units : sum), 0n);
+      const counted = record.facts.status === 'completed' ? total('counted') : 0n;
+      const gone = refunds.reduce((sum, one) => (one.paymentId === record.facts.id && one.coin === coin ? sum + one.units : sum), 0n);
+      // Marking money as refunded after a part of it was refunded means the rest.
+      const left = total(null) - counted - gone;
+      add(coin, 'arrived', total(null));
+      add(coin, 'counted', counted);
+      add(coin, 'returned', total('refunded') < left ? total('refunded') : left > 0n ? left : 0n);
+    }
+  }
+  for (const { coin, units } of refunds) add(coin, 'refunded', units);
+  return sums;
+}
+
+/** Fails unless every coin balances, and every account has what the facts say. Sweeps: checked against what holdings list. */
+export async function checkBooks(ctx: Context, owner: BooksOwner, { walletOf }: { walletOf?(coin: Coin): string } = {}): Promise<void> {
+  const [balances, sums] = [await trialBalance(ctx, { ...owner, until: EVER }), await recount(ctx, owner)];
+  const of = (coin: Coin, account: Account) => balances.find((one) => one.coin === coin && one.account === account)?.units ?? 0n;
+  const sold = await readSold(ctx, owner);
+  for (const coin of COINS) {
+    const mine = balances.filter((one) => one.coin === coin);
+    assert.equal(
+      mine.reduce((sum, { units }) => sum + units, 0n),
+      0n,
+      `${coin}: the trial balance is zero`,
+    );
+    assert.equal(
+      mine.reduce((sum, { cents }) => sum + cents, 0n),
+      0n,
+      `${coin}: the trial balance is zero in US dollars`,
+    );
+    const [arrived, counted] = [sums[`${coin} arrived`] ?? 0n, sums[`${coin} counted`] ?? 0n];
+    const [returned, refunded] = [sums[`${coin} returned`] ?? 0n, sums[`${coin} refunded`] ?? 0n];
+    const liabilities = -of(coin, 'held_for_review') - of(coin, 'overpayments');
+    const onHand = of(coin, 'deposit_addresses') + of(coin, 'destination_wallet') + of(coin, 'network_fees');
+    assert.equal(onHand, arrived - returned - refunded, `${coin}: what arrived is on hand, unless it was returned`);
+    assert.equal(liabilities - of(coin, 'sales') - of(coin, 'refunds'), arrived - returned - refunded, `${coin}: all of it is explained`);
+    assert.ok(of(coin, 'held_for_review') <= 0n, `${coin}: no more is released than was held`);
+    assert.ok(of(coin, 'overpayments') <= 0n, `${coin}: no more is refunded than was overpaid`);
+    assert.ok(of(coin, 'deposit_addresses') >= 0n, `${coin}: no more is swept than arrived`);
+    assert.ok(-of(coin, 'sales') <= counted, `${coin}: only what completed payments count is a sale`);
+    assert.ok(of(coin, 'sales') <= 0n, `${coin}: sales are not negative`);
+    assert.equal(sold.get(coin) ?? 0n, counted, `${coin}: everything that completed payments count is a sale or an overpayment`);
+    if (walletOf)
+      assert.equal(of(coin, 'deposit_addresses'), await held(ctx, owner, { coin, walletId: walletOf(coin) }), `${coin}: as listed`);
+  }
+  await checkStatement(ctx, owner);
+}
+
+async function readSold(ctx: Context, owner: BooksOwner): Promise<Map<Coin, bigint>> {
+  const sold = new Map<Coin, bigint>();
+  for await (const page of readEntries(ctx, { ...owner, from: new Date(0), until: EVER }))
+    for (const { kind, coin, units, cents, debit, credit } of page) {
+      assert.ok(units > 0n && cents >= 0n && debit !== credit, `${kind} of ${units} ${coin} for ${cents} cents`);
+      if (kind === 'sale' || kind === 'overpayment') sold.set(coin, (sold.get(coin) ?? 0n) + units);
+    }
+  return sold;
+}
+
+/** What sweeps can list, with what open files reserve. */
+async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }: { coin: Coin; walletId: string }): Promise<bigint> {
+  const { holdings } = await readHoldings(ctx, { merchantId, walletId, coin });
+  const [row] = await ctx.db.sql<{ units: bigint }[]>`
+    select coalesce(sum(i.units), 0) as units from sweep_inputs i join sweeps s on s.id = i.sweep_id
+    where s.merchant_id = ${merchantId} and i.coin = ${coin} and i.released_at is null and s.state in ('made', 'signed', 'sent')`;
+  return holdings.reduce((sum, { units, blockHeight }) => sum + (blockHeight === null ? 0n : units), 0n) + row!.units;
+}
+
+/** Two periods that follow each other are one: the first closes with what the second opens with. */
+async function checkStatement(ctx: Context, owner: BooksOwner): Promise<void> {
+  const [row] = await ctx.db.sql<{ at: Date | null }[]>`
+    select percentile_disc(0.5) within group (order by first_seen_at) as at from transfers where merchant_id = ${owner.merchantId}`;
+  const middle = row!.at ?? new Date(0);
+  const [first, second, all] = [
+    await readStatement(ctx, { ...owner, from: new Date(0), until: middle }),
+    await readStatement(ctx, { ...owner, from: middle, until: EVER }),
+    await readStatement(ctx, { ...owner, from: new Date(0), until: EVER }),
+  ];
+  const nothing = { units: 0n, cents: 0n };
+  for (const { coin, account, closing } of all) {
+    const find = (lines: typeof all) => lines.find((line) => line.coin === coin && line.account === account);
+    assert.deepEqual(find(second)!.opening, find(first)?.closing ?? nothing, `${coin} ${account}: opens as it closed`);
+    assert.deepEqual(find(second)!.closing, closing, `${coin} ${account}: closes the same`);
+  }
+}
