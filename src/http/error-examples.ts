@@ -1,6 +1,6 @@
 /** Examples for the API document and the page of errors: one body for each error. */
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
-import { PAYMENT_ID } from './examples.ts';
+import { PAYMENT_ID, REFUND_ID } from './examples.ts';
 
 /** Problems of operator commands, which API requests never return. */
 const OFF_API: ReadonlySet<string> = new Set([
@@ -9,6 +9,7 @@ const OFF_API: ReadonlySet<string> = new Set([
   'merchant_not_found',
   'key_not_found',
 ] satisfies ProblemCode[]);
+const SWEEP_ID = 'swp_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 const DETAILS: Readonly<Record<string, string | number>> = {
   limit: 100,
   reason: 'it must be a decimal such as 25.50',
@@ -37,6 +38,17 @@ const DETAILS: Readonly<Record<string, string | number>> = {
   action: 'canceling',
   available: '0.00026289 BTC',
   missing: 'no BTC node is configured (BTC_NODE_URL)',
+};
+/** Details of errors for which the usual ones would not fit. */
+const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, string | number>>>>> = {
+  money_refunded: { refunded: '0.00010309 BTC' },
+  refund_not_found: { id: REFUND_ID },
+  refund_state: { id: REFUND_ID, state: 'confirmed', action: 'canceled' },
+  refund_address_missing: { id: REFUND_ID },
+  second_member_required: { limit: '$500.00' },
+  sweep_not_found: { id: SWEEP_ID },
+  sweep_state: { id: SWEEP_ID, state: 'confirmed' },
+  sweep_gas_missing: { address: '0x52908400098527886E0F7030069857D2E4169EE7', needed: '0.004', held: '0.001', coin: 'ETH' },
 };
 const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {
   parameter_unknown: 'amountUsd',
@@ -73,7 +85,7 @@ const REASONS: Readonly<Partial<Record<ProblemCode, string>>> = {
 };
 /** The body of an error with this code. */
 export function errorExample(code: ProblemCode, url: string): { error: object } {
-  const details = { ...DETAILS, reason: REASONS[code] ?? DETAILS.reason! };
+  const details = { ...DETAILS, ...OWN_DETAILS[code], reason: REASONS[code] ?? DETAILS.reason! };
   const { type, message, param } = new Problem(code, details, { param: PARAMS[code] ?? null });
   return { error: { type, message, param, code, doc_url: `${url}/docs/errors#${code}`, request_id: 'req_Yt3mB8qKx0ZsVn5LrW2dFh7c' } };
 }
