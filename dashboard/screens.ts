@@ -66,6 +66,12 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/sweeps/sweeps.tsx'),
   },
   {
+    path: 'refunds',
+    nav: { label: 'Refunds', icon: 'refund', group: 'Business' },
+    action: 'payments.read',
+    load: () => import('./screens/refunds/refunds.tsx'),
+  },
+  {
     path: 'reports',
     nav: { label: 'Reports', icon: 'report', group: 'Business' },
     action: 'payments.export',

@@ -22,7 +22,7 @@ export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confi
 export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const COIN_NAMES = { "BTC": 'Bitcoin', "ETH": 'Ethereum', "LTC": 'Litecoin', "DASH": 'Dash', "DOGE": 'Dogecoin', "USDC@ethereum": 'USD Coin', "USDC@base": 'USD Coin', "USDC@arbitrum": 'USD Coin', "USDC@optimism": 'USD Coin', "USDC@polygon": 'USD Coin', "USDT@ethereum": 'Tether', "USDT@arbitrum": 'Tether', "USDT@optimism": 'Tether', "USDT@polygon": 'Tether', "EURC@ethereum": 'Euro Coin', "EURC@base": 'Euro Coin', "PYUSD@ethereum": 'PayPal USD', "PYUSD@arbitrum": 'PayPal USD', "DAI@ethereum": 'Dai' } as const;
@@ -142,7 +142,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       display: {
         currency: FiatCurrency;
         decimals: number;
@@ -153,7 +153,7 @@ export type Api = {
   };
   'GET /:mode/access': {
     query: {
-      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
     };
     body: undefined;
     reply: {
@@ -1704,6 +1704,225 @@ export type Api = {
       };
     };
   };
+  'GET /:mode/refunds': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      payment?: string | undefined;
+      state?: RefundStatus | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/refunds/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'GET /:mode/payments/:id/refundable': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      available: {
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+      } | null;
+    };
+  };
+  'POST /:mode/payments/:id/refunds': {
+    query: undefined;
+    body: {
+      amount?: string | undefined;
+      unit?: 'coin' | 'usd' | undefined;
+      rate?: RefundRate | undefined;
+      address?: string | undefined;
+      reason?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'POST /:mode/refunds/:id/approve': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'POST /:mode/refunds/:id/sent': {
+    query: undefined;
+    body: {
+      txid: string;
+    };
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'POST /:mode/refunds/:id/cancel': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
   'POST /:mode/exports/confirm': {
     query: undefined;
     body: {
@@ -2040,6 +2259,7 @@ export type Api = {
       support_contact: string | null;
       display_currency: FiatCurrency;
       retention_days: number | null;
+      refund_limit_usd: number | null;
       strict_parameters: boolean;
     };
   };
@@ -2051,6 +2271,7 @@ export type Api = {
       support_contact?: string | null | undefined;
       display_currency?: FiatCurrency | undefined;
       retention_days?: number | null | undefined;
+      refund_limit_usd?: number | null | undefined;
       strict_parameters?: boolean | undefined;
     };
     reply: {

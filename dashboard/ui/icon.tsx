@@ -31,6 +31,7 @@ const PATHS = {
   chevron: 'm6 8 4 4 4-4',
   arrow: 'M4 10h11m-4-4 4 4-4 4',
   sweep: 'M10 3v8m-3-3 3 3 3-3M3.500 11v4a1.500 1.500 0 0 0 1.500 1.500h10a1.500 1.500 0 0 0 1.500-1.500v-4',
+  refund: 'M8 5 4 9l4 4M4 9h8.500a3.500 3.500 0 0 1 0 7H9',
   person: 'M10 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zm-6 6.500c0-3 2.700-4.500 6-4.500s6 1.500 6 4.500',
 } as const;
 export type IconName = keyof typeof PATHS;

@@ -118,6 +118,7 @@ export type ErrorCode =
   | 'live_mode_only'
   | 'second_owner_required'
   | 'refund_exceeds'
+  | 'second_member_required'
   | 'refund_state'
   | 'refund_address_missing'
   | 'sweep_destination_missing'

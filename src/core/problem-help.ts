@@ -329,6 +329,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The refunds of a payment never return more than what arrived for it in its coin and is confirmed. Transfers that you marked as refunded do not count.',
     fix: 'List the refunds of the payment. Request a smaller amount, wait for confirmations, or cancel a refund that was not approved.',
   },
+  second_member_required: {
+    why: 'An owner or admin set a limit for refunds that one member approves alone. You requested this refund, or already approved it.',
+    fix: 'Ask another owner or finance member to approve it under Refunds, or change the limit under Business.',
+  },
   refund_state: {
     why: 'A refund only moves forward. Once it is approved, the money may have been sent, so only members can cancel it.',
     fix: 'Retrieve the refund and act on its current status.',

@@ -219,6 +219,11 @@ export const PROBLEMS = {
     'conflict',
     'At most {available} of this payment can be refunded now: what arrived, is confirmed, and is not part of another refund.',
   ),
+  second_member_required: entry(
+    409,
+    'conflict',
+    'Another member has to approve this refund: one member alone can approve up to {limit} within 24 hours, and not more of their own requests.',
+  ),
   refund_state: entry(409, 'conflict', 'The refund {id} is {state}, so it can no longer be {action}.'),
   refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
   sweep_destination_missing: entry(

@@ -14,6 +14,9 @@ export const ACTIONS = {
   'payments.simulate': ['owner', 'admin', 'developer'],
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
+  'refunds.request': ['owner', 'admin', 'finance', 'support'],
+  // Not admins: they can change the limit above which two members approve.
+  'refunds.approve': ['owner', 'finance'],
   'payments.archive': ['owner', 'admin', 'finance'],
   'webhooks.read': EVERYONE,
   'webhooks.send': ['owner', 'admin', 'developer', 'support'],

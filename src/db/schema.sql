@@ -1343,6 +1343,8 @@ create table refunds (
   ended_at timestamp with time zone,
   failure text,
   erased_at timestamp with time zone,
+  backed_by text collate "C",
+  approved_by_user text collate "C",
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),
@@ -1355,5 +1357,6 @@ create table refunds (
   CHECK ((units > (0)::numeric)),
   CHECK ((usd_cents >= 0))
 );
+CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);

@@ -24,6 +24,7 @@ export type SettingsChange = Branding &
       | 'website'
       | 'displayCurrency'
       | 'retentionDays'
+      | 'refundLimitUsdCents'
       | 'strictParameters'
     >
   > & {
@@ -39,6 +40,7 @@ const BOUNDS = {
   toleranceCapUsdCents: ['tolerance_cap_usd', 0, 10_000, 'from 0.00 to 100.00'],
   lateAcceptMinutes: ['late_accept_minutes', 1, 1_440, 'from 1 to 1440 minutes'],
   retentionDays: ['retention_days', 30, 3_650, 'from 30 to 3650 days'],
+  refundLimitUsdCents: ['refund_limit_usd', 0, 100_000_000, 'of dollars from 0 to 1000000'],
 } as const;
 
 /** Risky settings: when a payment counts as received, which sites may embed the payment page, what is deleted. */
@@ -49,6 +51,7 @@ const RISKY = [
   'confirmations',
   'origins',
   'retentionDays',
+  'refundLimitUsdCents',
 ] as const satisfies readonly (keyof MerchantSettings)[];
 
 /** The tiers without the merchant's own: the operator's, else the default table. */

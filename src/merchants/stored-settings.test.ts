@@ -28,6 +28,7 @@ const SETTINGS: MerchantSettings = {
   website: 'https://shop.example',
   displayCurrency: 'EUR',
   retentionDays: 90,
+  refundLimitUsdCents: 50_000,
   strictParameters: true,
   confirmations: { BTC: [{ belowUsdCents: '10000', confirmations: 4, rule: 'confirmations' }] },
 };

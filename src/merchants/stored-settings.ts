@@ -35,6 +35,8 @@ export type MerchantSettings = {
   displayCurrency: Fiat;
   /** Days after a payment ends until customer data is deleted; null: never. */
   retentionDays: number | null;
+  /** Refunds that one member may approve alone within 24 hours, in cents; null: no limit. */
+  refundLimitUsdCents: number | null;
   /** Whether requests with unknown parameters are rejected. */
   strictParameters: boolean;
   /** Raised confirmations per coin; never below the table. */
@@ -64,6 +66,7 @@ const DEFAULTS: MerchantSettings = {
   website: null,
   displayCurrency: 'USD',
   retentionDays: null,
+  refundLimitUsdCents: null,
   strictParameters: false,
   confirmations: {},
 };
@@ -94,6 +97,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     website: asText(stored.website),
     displayCurrency: oneOf(FIATS, stored.displayCurrency) ?? DEFAULTS.displayCurrency,
     retentionDays: asWhole(stored.retentionDays),
+    refundLimitUsdCents: asWhole(stored.refundLimitUsdCents),
     strictParameters: asBoolean(stored.strictParameters) ?? DEFAULTS.strictParameters,
     confirmations: confirmationsFromJson(stored.confirmations),
   };

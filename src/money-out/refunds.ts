@@ -12,13 +12,14 @@ import { rolesOf, settle } from '../core/settle.ts';
 import { worth } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { type PaymentRecord, tipsOf } from '../payments/facts.ts';
+import { type PaymentRecord, readOwnedRecords, tipsOf } from '../payments/facts.ts';
 import { checkRefundAddress, writeRefunded } from '../payments/payments.ts';
 import { askedOf, priceAt } from '../payments/price.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
+import { weighApproval } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
 
 export type Refund = {
@@ -36,6 +37,9 @@ export type Refund = {
   reason: string | null;
   txid: string | null;
   requestedBy: string;
+  /** The member who requested it or approved it first. */
+  backedBy: string | null;
+  /** While it is requested: who approved it first. */
   approvedBy: string | null;
   createdAt: Date;
   approvedAt: Date | null;
@@ -45,7 +49,7 @@ export type Refund = {
 };
 const COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
-  claim_until as "claimUntil", reason, txid, requested_by as "requestedBy", approved_by as "approvedBy", created_at as "createdAt",
+  claim_until as "claimUntil", reason, txid, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
   approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure`;
 
 type Owner = { merchantId: string; mode: Mode };
@@ -129,13 +133,23 @@ function amountOf(
 const shown = (coin: Coin, units: bigint): bigint => units - (units % shownUnit(coin));
 
 /** What other refunds of the payment return or may still return, in a coin. */
-async function reservedUnits(tx: Tx, { paymentId, coin }: { paymentId: string; coin: Coin }): Promise<bigint> {
+async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: string; coin: Coin }): Promise<bigint> {
   const [row] = await tx<{ units: string }[]>`
     select coalesce(sum(units), 0)::text as units from refunds
     where payment_id = ${paymentId} and coin = ${coin} and state not in ('failed', 'canceled')`;
   return BigInt(row!.units);
 }
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
+
+/** What can still be refunded of a payment; null while nothing arrived. Errors: payment_not_found. */
+export async function readRefundable(ctx: Context, of: Owner & { paymentId: string }): Promise<{ coin: Coin; units: bigint } | null> {
+  const [record] = await readOwnedRecords(ctx, ctx.db.sql, [of]);
+  if (!record) throw new Problem('payment_not_found', { id: of.paymentId });
+  const { coin } = settle(record.facts, record.transfers, tipsOf(record), record.now);
+  if (coin === null) return null;
+  const units = confirmedOf(record, coin) - (await reservedUnits(ctx.db.sql, { paymentId: of.paymentId, coin }));
+  return { coin, units: units > 0n ? units : 0n };
+}
 
 /** A step of a refund: its payment is locked, and the events of the refund take their place among those of the payment. */
 type Step = { refund: Refund; events: readonly (readonly [RefundEventType, Refund])[] };
@@ -191,6 +205,7 @@ export async function requestRefund(
     address,
     reason,
     by,
+    actor = null,
     idempotency,
     render,
     ...owner
@@ -201,6 +216,8 @@ export async function requestRefund(
     address: string | null;
     reason: string | null;
     by: string;
+    /** The member who requests it. */
+    actor?: Actor | null;
     idempotency: IdempotencyClaim | null;
     render(refund: Refund): Rendered;
   },
@@ -222,10 +239,11 @@ export async function requestRefund(
       const hash = address === null ? hashOfClaim(ctx, id) : null;
       const [made] = await tx<Refund[]>`
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
-          reason, requested_by, created_at)
+          reason, requested_by, backed_by, created_at)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
-          'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${record.now})
+          'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${actor?.userId ?? null}, ${record.now})
         returning ${COLUMNS(tx)}`;
+      if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
       return { refund: made!, events: [['refund.requested', made!]] };
     });
     return render(refund);
@@ -324,8 +342,9 @@ export async function claimRefund(ctx: Context, { refund, address }: { refund: R
 }
 
 /**
- * Approves a refund. What was requested must still be there: a block may have been replaced since. In test mode the money is sent and
- * confirmed at once. Errors: refund_not_found, refund_state, refund_address_missing, refund_exceeds.
+ * Approves a refund. What was requested must still be there: a block may have been replaced since. Above the limit of the merchant it
+ * stays requested until a second member approves it. In test mode the money is sent and confirmed at once. Errors: refund_not_found,
+ * refund_state, refund_address_missing, refund_exceeds, second_member_required.
  */
 export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner & { id: string; actor: Actor }): Promise<Refund> {
   return ctx.db.begin((tx) =>
@@ -339,10 +358,17 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
         throw new Problem('refund_exceeds', { available: `${formatUnits(coin, available)} ${coinText(coin)}` });
       }
       const { now } = record;
-      await writeAudit(tx, { ...owner, actor, action: 'refund.approved', object: id, after: { address } });
+      const weight = await weighApproval(tx, before, actor);
+      await writeAudit(tx, { ...owner, actor, action: weight === 'first' ? 'refund.approved_first' : 'refund.approved', object: id });
+      if (weight === 'first') {
+        const [backed] = await tx<Refund[]>`
+          update refunds set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = ${id} returning ${COLUMNS(tx)}`;
+        return { refund: backed!, events: [] };
+      }
+      const approvedBy = before.approvedBy === null ? actor.name : `${before.approvedBy} and ${actor.name}`;
       const plays = owner.mode === 'test';
       const [after] = await tx<Refund[]>`
-        update refunds set approved_by = ${actor.name}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
+        update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
           txid = ${plays ? simulatedTxid(before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
         where id = ${id} returning ${COLUMNS(tx)}`;
       const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };

@@ -1,6 +1,6 @@
 /**
  * Payments in a coin that is on several networks: the dashboard names its asset and its network, and never its code. Rows of tests only.
- * Turning on stablecoins, and sweeps.
+ * Turning on stablecoins, sweeps, and refunds.
  */
 import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
@@ -148,4 +148,61 @@ test('a sweep: its destination waits, a file with a seed phrase is refused, and 
   await page.getByRole('dialog').getByRole('link', { name: 'Explorer' }).waitFor();
   await audit('a signed sweep');
   noFaults();
+});
+
+test('a refund: requested with a link, entered by the customer, approved, and marked as sent', async () => {
+  const body = { amount: 25.5, currency_fiat: 'USD', crypto: TOKEN, payment_address: 'test_usdx_second_success' };
+  const { json } = await app.test.post('/v1/transactions/create', body);
+  await fetch(json.payment_url);
+  await eventually(
+    async () => (await app.test.get(`/api/payment/${json.id}`)).json.status,
+    (status) => status === 'completed',
+  );
+  await open('test/refunds');
+  await page.getByText('No refunds yet').waitFor();
+  await audit('Refunds, empty');
+  await open(`test/payments/${json.id}`);
+  const card = page.locator('section', { has: page.getByRole('heading', { name: 'Refunds', exact: true }) });
+  await card.getByText('25.5 USDX').waitFor();
+  await card.getByRole('button', { name: 'Refund', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Amount').selectOption('coin');
+  await dialog.getByLabel('USDX', { exact: true }).fill('30');
+  await dialog.getByLabel('Reason (optional)').fill('Broken mug');
+  await dialog.getByRole('button', { name: 'Request refund' }).click();
+  await dialog.getByText('At most 25.50').waitFor();
+  await audit('requesting a refund');
+  await dialog.getByLabel('USDX', { exact: true }).fill('10');
+  await dialog.getByRole('button', { name: 'Request refund' }).click();
+  await dialog.getByText('Waiting for the customer').waitFor();
+  await dialog.getByText('Link for the customer').waitFor();
+  await audit('a refund that waits for the customer');
+  const { sql } = app.app.ctx.db;
+  await sql`update refunds set address = 'test_usdx_second_payer' where payment_id = ${json.id}`;
+  await open('test/refunds');
+  await page.getByRole('row').filter({ hasText: 'To be approved' }).getByRole('button', { name: '10 USDX' }).click();
+  await dialog.getByRole('button', { name: 'Approve' }).click();
+  const question = page.getByRole('dialog', { name: 'Approve this refund?' }).or(page.getByRole('alertdialog'));
+  await question.getByText('test_usdx_second_payer').waitFor();
+  await question.getByRole('button', { name: 'Approve' }).click();
+  await dialog.getByText('Confirmed').first().waitFor();
+  // In live mode, the money is sent by the merchant.
+  const more = (await app.test.post('/v1/refunds', { payment_id: json.id, amount: '5', address: 'test_usdx_second_payer' })).json;
+  await sql`update refunds set state = 'approved', approved_at = created_at where id = ${more.id}`;
+  await open('test/refunds?state=approved');
+  await page.getByRole('button', { name: '5 USDX' }).click();
+  await dialog.getByRole('button', { name: 'Mark as sent' }).click();
+  const sending = page.getByRole('dialog', { name: 'Mark this refund as sent' });
+  await sending.getByLabel('Transaction ID').fill('ab');
+  await sending.getByRole('button', { name: 'Mark as sent' }).click();
+  await sending.getByRole('alert').getByText('transaction ID').waitFor();
+  await audit('marking a refund as sent');
+  await sending.getByLabel('Transaction ID').fill(`0x${'ab'.repeat(32)}`);
+  await sending.getByRole('button', { name: 'Mark as sent' }).click();
+  await dialog.getByText('Sent', { exact: true }).first().waitFor();
+  await audit('a refund that was sent');
+  await open(`test/payments/${json.id}`);
+  await page.getByText('Refunded', { exact: true }).waitFor();
+  await card.getByText('10.5 USDX').waitFor();
+  noFaults(/refunds/, /sent/);
 });

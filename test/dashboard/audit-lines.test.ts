@@ -23,7 +23,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['delivery.resend', 'del_1', 'webhooks/we_1/deliveries', { event: 'evt_1', endpoint: 'we_1' }],
   ['shop.connected', 'shp_1', 'shops'],
   ['shop.refund_sent', 'ref_1', 'shops'],
-  ['refund.approved', 'ref_1', null],
+  ['refund.approved', 'ref_1', 'refunds'],
   ['link.created', 'lnk_1', 'links'],
   ['link.changed', 'lnk_1', 'links'],
   ['wallet.set', 'BTC', 'wallets'],
@@ -31,8 +31,6 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['wallet.wait_on', 'mer_1', 'wallets'],
   ['sweep.made', 'swp_1', 'sweeps'],
   ['shop.connected', 'shop_1', 'shops'],
-  // Refunds have no screen.
-  ['refund.sent', 'rfd_1', null],
   ['settings.changed', 'mer_1', 'business'],
   ['plan.set', 'mer_1', 'usage'],
   ['team.second_factor_required', 'mer_1', 'team'],

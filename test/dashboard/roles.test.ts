@@ -132,6 +132,7 @@ test('actions that move money or data require recent authentication, depending o
     ['POST', '/settings/checkout', { origins: ['https://evil.example'] }],
     ['POST', '/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [50] }] }],
     ['POST', '/settings/business', { retention_days: 30 }],
+    ['POST', '/settings/business', { refund_limit_usd: 1_000_000 }],
     ...(['accept', 'reject', 'refund_sent'] as const).flatMap((action) => [
       ['POST', `/payments/${payment}/resolve`, { action }] as const,
       ['POST', '/attention/resolve', { ids: [payment], action }] as const,

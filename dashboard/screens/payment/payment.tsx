@@ -18,6 +18,7 @@ import { ApiView, Items, Metadata, RefundRequest, Simulator } from './parts.tsx'
 import { Timeline } from './timeline.tsx';
 import { Transfers } from './transfers.tsx';
 
+const RefundsOfPayment = lazy(async () => ({ default: (await import('../refunds/of-payment.tsx')).RefundsOfPayment }));
 const PaymentEvents = lazy(async () => ({ default: (await import('./payment-events.tsx')).PaymentEvents }));
 
 type Full = Reply<'GET /:mode/payments/:id'>;
@@ -65,6 +66,11 @@ export function Screen() {
           <Card title="Amounts">
             <Facts rows={amountRows(data)} />
           </Card>
+          {data.arrived.length > 0 && (
+            <Suspense fallback={null}>
+              <RefundsOfPayment data={data} />
+            </Suspense>
+          )}
           <Transfers data={data} />
           <Items payment={payment} />
           <Card title="Details">
@@ -192,6 +198,7 @@ function amountRows({ payment, timeline, tolerance, uncounted }: Full): (readonl
         'Accepted short by',
         <Both key="short" amount={payment.accepted_short} currency={currency} usd={payment.accepted_short_usd} />,
       ],
+    isSome(payment.amount_refunded) && ['Refunded', <Money key="refunded" amount={payment.amount_refunded} currency={currency} />],
     isSome(payment.amount_dust) && ['Too small to count', <Money key="dust" amount={payment.amount_dust} currency={currency} />],
     [
       'Underpayment tolerance',

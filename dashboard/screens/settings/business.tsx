@@ -44,6 +44,7 @@ export function Screen() {
           <Profile business={data} />
           <Display currency={data.display_currency} />
           <Retention days={data.retention_days} />
+          <Refunds limit={data.refund_limit_usd} />
           <Requests strict={data.strict_parameters} />
         </>
       )}
@@ -153,6 +154,55 @@ function Requests({ strict }: { strict: boolean }) {
         />
         {save.error && <Note tone="bad">{save.error.message}</Note>}
       </div>
+    </Card>
+  );
+}
+
+function Refunds({ limit }: { limit: number | null }) {
+  const may = useMay('settings.write');
+  const save = useSave('Saved.');
+  const [on, setOn] = useState(limit !== null);
+  const [text, setText] = useState(String(limit ?? 500));
+  const fault = save.error instanceof ApiError ? save.error.message : null;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    save.mutate({ body: { refund_limit_usd: on ? Number(text) : null } });
+  };
+  return (
+    <Card title="Approval of refunds">
+      <form onSubmit={submit} className="grid gap-4 p-4">
+        <Tick
+          label="Require a second member for large refunds"
+          hint="Above the limit, two members have to agree: the one who requested the refund and another one, or two who approve it. Owners and finance members can approve."
+          disabled={!may}
+          checked={on}
+          onChange={(event) => setOn(event.target.checked)}
+        />
+        {on && (
+          <div className="max-w-60">
+            <Field
+              label="Limit in US dollars"
+              type="number"
+              min={0}
+              max={1000000}
+              required
+              disabled={!may}
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+              fault={fault}
+              hint="For everything that one member approves alone within 24 hours."
+            />
+          </div>
+        )}
+        {!on && fault !== null && <Note tone="bad">{fault}</Note>}
+        {may && (
+          <div>
+            <Button type="submit" look="main" busy={save.isPending} disabled={!on && limit === null}>
+              Save
+            </Button>
+          </div>
+        )}
+      </form>
     </Card>
   );
 }

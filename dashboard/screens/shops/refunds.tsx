@@ -23,7 +23,7 @@ export function Refunds() {
     <Card title="Refunds without a payment">
       <p className="mb-3 text-sm text-soft">
         No payment, or more than one, has the order number of these refunds. Check the order before you send money: Florin doesn’t limit
-        them to what you received. All other refunds belong to a payment: operators list them with florin refund list.
+        them to what you received. All other refunds belong to a payment and are listed under Refunds.
       </p>
       <Table label="Refunds without a payment" columns={columnsOf(mayMark, setMarking)} rows={rows} />
       {marking && <MarkSent refund={marking} onClose={() => setMarking(null)} />}

@@ -178,6 +178,7 @@ export const SETTINGS: readonly Route[] = [
       support_contact: Nullable(PlainText),
       display_currency: FiatName,
       retention_days: Nullable(Type.Integer()),
+      refund_limit_usd: Nullable(Type.Integer()),
       strict_parameters: Type.Boolean(),
     }),
     handle: async (call) => {
@@ -189,6 +190,7 @@ export const SETTINGS: readonly Route[] = [
         support_contact: settings.supportContact,
         display_currency: settings.displayCurrency,
         retention_days: settings.retentionDays,
+        refund_limit_usd: settings.refundLimitUsdCents === null ? null : Math.floor(settings.refundLimitUsdCents / 100),
         strict_parameters: settings.strictParameters,
       };
     },
@@ -203,11 +205,13 @@ export const SETTINGS: readonly Route[] = [
       support_contact: Maybe(Nullable(Short)),
       display_currency: Maybe(FiatName),
       retention_days: Maybe(Nullable(Type.Integer())),
+      /** Whole dollars that one member may approve alone within 24 hours. */
+      refund_limit_usd: Maybe(Nullable(Type.Integer())),
       strict_parameters: Maybe(Type.Boolean()),
     }),
     reply: Done,
     handle: async (call) => {
-      const { name, website, support_contact, display_currency, retention_days, strict_parameters } = call.body;
+      const { name, website, support_contact, display_currency, retention_days, refund_limit_usd, strict_parameters } = call.body;
       await changeOwnSettings(call.ctx, {
         merchantId: call.member.merchantId,
         actor: call.actor,
@@ -217,6 +221,7 @@ export const SETTINGS: readonly Route[] = [
           ...(support_contact !== undefined && { supportContact: orNull(support_contact) }),
           ...(display_currency !== undefined && { displayCurrency: display_currency as Fiat }),
           ...(retention_days !== undefined && { retentionDays: retention_days }),
+          ...(refund_limit_usd !== undefined && { refundLimitUsdCents: refund_limit_usd === null ? null : refund_limit_usd * 100 }),
           ...(strict_parameters !== undefined && { strictParameters: strict_parameters }),
         },
         ...(name !== undefined && { name }),

@@ -1,0 +1,71 @@
+/** The refunds of a payment, with the button to request one. */
+import { useState } from 'react';
+import { isSome } from '../../lib/amount.ts';
+import type { Reply } from '../../lib/api.ts';
+import { useApi, useList, useMay } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/states.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { RefundDrawer } from './refund.tsx';
+import { RequestRefund } from './request.tsx';
+import { RefundState } from './state.tsx';
+
+/** Nothing if there is nothing to refund, and nothing was refunded. */
+export function RefundsOfPayment({ data: { payment, refund_request: left } }: { data: Reply<'GET /:mode/payments/:id'> }) {
+  const { id } = payment;
+  const may = useMay('refunds.request');
+  const list = useList('GET /:mode/refunds', ['refunds', 'of', id], { payment: id });
+  const { data } = useApi('GET /:mode/payments/:id/refundable', ['refunds', 'left', id], { params: { id } });
+  const [requesting, setRequesting] = useState(false);
+  const [shown, setShown] = useState<string | null>(null);
+  const available = data?.available ?? null;
+  const canRequest = may && available !== null && isSome(available.amount);
+  if (list.rows.length === 0 && !canRequest) return null;
+  return (
+    <Card title="Refunds">
+      {list.rows.length > 0 && (
+        <ul>
+          {list.rows.map((refund) => (
+            <li key={refund.id} className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-line px-4 py-2.5">
+              <button type="button" className="text-left underline" onClick={() => setShown(refund.id)}>
+                <Money amount={refund.amount} currency={refund.currency} />
+              </button>
+              <RefundState refund={refund} />
+              <span className="w-full text-sm text-soft">
+                <Time at={refund.created_at} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {list.hasNextPage && (
+        <div className="px-4 pt-3">
+          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            Show more
+          </Button>
+        </div>
+      )}
+      {available && (
+        <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
+          <p className="text-sm text-soft">
+            Can still be refunded: <Money amount={available.amount} currency={available.currency} className="text-ink" />
+          </p>
+          {canRequest && <Button onClick={() => setRequesting(true)}>Refund</Button>}
+        </div>
+      )}
+      {requesting && available && (
+        <RequestRefund
+          paymentId={id}
+          available={available}
+          left={left?.currency === available.currency ? left.address : null}
+          onClose={() => setRequesting(false)}
+          onDone={(made) => {
+            setRequesting(false);
+            setShown(made);
+          }}
+        />
+      )}
+      {shown !== null && <RefundDrawer id={shown} onClose={() => setShown(null)} />}
+    </Card>
+  );
+}

@@ -1,0 +1,207 @@
+/** One refund: what it returns and where to, and what a member can do with it. */
+import { type FormEvent, useState } from 'react';
+import { coinText } from '../../lib/coin.ts';
+import { PAYMENT_READS, useAct, useApi, useMay } from '../../lib/hooks.ts';
+import { say } from '../../lib/toasts.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { Ask, Dialog, Drawer, Foot } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Note } from '../../ui/form.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Facts, Pending } from '../../ui/states.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { type Refund, RefundState } from './state.tsx';
+
+/** What an act on a refund changes. */
+export const REFUND_READS = [['refunds'], ...PAYMENT_READS] as const;
+/** The chain confirms it without the dashboard. */
+const EVERY_MS = 15_000;
+
+export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void }) {
+  const query = useApi('GET /:mode/refunds/:id', ['refunds', id], { params: { id } }, { everyMs: EVERY_MS });
+  const refund = query.data?.refund;
+  return (
+    <Drawer open onClose={onClose} title="Refund">
+      {!refund ? (
+        <Pending of={query} />
+      ) : (
+        <>
+          <div>
+            <RefundState refund={refund} />
+          </div>
+          {refund.failure !== null && <Note tone="bad">{refund.failure}</Note>}
+          <div className="rounded-xl border border-line">
+            <Facts rows={rowsOf(refund)} />
+          </div>
+          {refund.claim && (
+            <div className="grid gap-2">
+              <h3 className="font-medium">Link for the customer</h3>
+              <p className="text-sm text-soft">
+                Send it only to the customer, who enters the address there. It works until <Time at={refund.claim.expires_at} />.
+              </p>
+              <Code text={refund.claim.url} label="Copy the link" />
+            </div>
+          )}
+          {refund.address !== null && (
+            <div className="grid gap-2">
+              <h3 className="font-medium">Address of the customer</h3>
+              <Code text={refund.address} label="Copy the address" />
+            </div>
+          )}
+          <Acts refund={refund} />
+        </>
+      )}
+    </Drawer>
+  );
+}
+
+const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
+  [
+    'Amount',
+    <span key="amount" className="flex flex-wrap justify-end gap-x-1.5">
+      <Money amount={refund.amount} currency={refund.currency} /> <Money amount={refund.amount_usd} className="text-soft" />
+    </span>,
+  ],
+  [
+    'Payment',
+    <ModeLink key="payment" to={`payments/${refund.payment_id}`} className="font-mono text-xs break-all underline">
+      {refund.payment_id}
+    </ModeLink>,
+  ],
+  ['Reason', refund.reason ?? '–'],
+  ['Requested', <Time key="at" at={refund.created_at} />],
+  ['Requested by', refund.requested_by],
+  ['Approved', <Time key="approved" at={refund.approved_at} />],
+  ['Approved by', refund.approved_by ?? '–'],
+  ['Sent', <Time key="sent" at={refund.sent_at} />],
+  [
+    'Transaction',
+    refund.transaction === null ? (
+      '–'
+    ) : (
+      <span key="txid" className="font-mono text-xs break-all">
+        {refund.transaction.id}
+        {refund.transaction.explorer_url !== null && (
+          <a href={refund.transaction.explorer_url} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
+            Explorer<span className="sr-only"> (opens in a new tab)</span>
+          </a>
+        )}
+      </span>
+    ),
+  ],
+  ['ID', <code key="id">{refund.id}</code>],
+];
+
+type Question = 'approve' | 'cancel';
+function Acts({ refund }: { refund: Refund }) {
+  const { id, state, address } = refund;
+  const may = useMay('refunds.approve');
+  const [asked, setAsked] = useState<Question | null>(null);
+  const [sending, setSending] = useState(false);
+  const approve = useAct('POST /:mode/refunds/:id/approve', { refreshes: REFUND_READS });
+  const cancel = useAct('POST /:mode/refunds/:id/cancel', { refreshes: REFUND_READS, done: 'Refund canceled.' });
+  const isOpen = state === 'requested' || state === 'approved';
+  if (!may || !isOpen) return null;
+  const done = ({ refund: { state: now } }: { refund: Refund }) =>
+    say(now === 'requested' ? 'Approved. A second member has to approve it too.' : 'Refund approved.');
+  const onAct = () => {
+    setAsked(null);
+    if (asked === 'approve') approve.mutate({ params: { id }, body: {} }, { onSuccess: done });
+    else cancel.mutate({ params: { id }, body: {} });
+  };
+  return (
+    <div className="flex flex-wrap gap-2">
+      {state === 'requested' && address !== null && (
+        <Button look="main" busy={approve.isPending} onClick={() => setAsked('approve')}>
+          Approve
+        </Button>
+      )}
+      {state === 'approved' && (
+        <Button look="main" onClick={() => setSending(true)}>
+          Mark as sent
+        </Button>
+      )}
+      <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
+        Cancel refund
+      </Button>
+      {asked && <Question asked={asked} refund={refund} onClose={() => setAsked(null)} onAct={onAct} />}
+      {sending && <MarkSent refund={refund} onClose={() => setSending(false)} />}
+    </div>
+  );
+}
+
+function Question({ asked, refund, onClose, onAct }: { asked: Question; refund: Refund; onClose: () => void; onAct: () => void }) {
+  const { state, amount, currency, address } = refund;
+  const sum = <Money amount={amount} currency={currency} />;
+  if (asked === 'approve')
+    return (
+      <Ask
+        open
+        onClose={onClose}
+        title="Approve this refund?"
+        text={
+          <>
+            {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what your customer told you.
+          </>
+        }
+        act="Approve"
+        onAct={onAct}
+      />
+    );
+  return (
+    <Ask
+      open
+      onClose={onClose}
+      title="Cancel this refund?"
+      text={
+        state === 'approved' ? (
+          <>Cancel it only if {sum} was not sent. Otherwise, the same money can be refunded again.</>
+        ) : (
+          <>The customer does not get {sum}. You can request another refund later.</>
+        )
+      }
+      act="Cancel refund"
+      danger
+      onAct={onAct}
+    />
+  );
+}
+
+function MarkSent({ refund: { id, amount, currency, address }, onClose }: { refund: Refund; onClose: () => void }) {
+  const [txid, setTxid] = useState('');
+  const mark = useAct('POST /:mode/refunds/:id/sent', { refreshes: REFUND_READS, done: 'Refund marked as sent.', quiet: true });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    mark.mutate({ params: { id }, body: { txid: txid.trim() } }, { onSuccess: onClose });
+  };
+  return (
+    <Dialog open onClose={onClose} title="Mark this refund as sent">
+      <form onSubmit={submit} className="grid gap-4">
+        <p className="text-sm text-soft">
+          First send <Money amount={amount} currency={currency} className="text-ink" /> to this address with your own wallet.
+        </p>
+        <Code text={address ?? ''} label="Copy the address" />
+        <Field
+          label="Transaction ID"
+          required
+          autoComplete="off"
+          maxLength={100}
+          hint={`The ${coinText(currency)} transaction that you sent. Another one can’t be recorded later.`}
+          value={txid}
+          onChange={(event) => setTxid(event.target.value)}
+        />
+        {mark.error && (
+          <div role="alert">
+            <Note tone="bad">{mark.error.message}</Note>
+          </div>
+        )}
+        <Foot onBack={onClose}>
+          <Button type="submit" look="main" busy={mark.isPending}>
+            Mark as sent
+          </Button>
+        </Foot>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,59 @@
+/** All refunds of the merchant, newest first. */
+import { useState } from 'react';
+import { useFilters, useList, useTitle } from '../../lib/hooks.ts';
+import { Select } from '../../ui/field.tsx';
+import { ListCard } from '../../ui/list.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { RefundDrawer } from './refund.tsx';
+import { type Refund, RefundState, STATES } from './state.tsx';
+
+const columnsOf = (open: (id: string) => void): Column<Refund>[] => [
+  {
+    name: 'Refund',
+    phone: 'title',
+    cell: (refund) => (
+      <button type="button" className="text-left font-medium underline" onClick={() => open(refund.id)}>
+        <Money amount={refund.amount} currency={refund.currency} />
+      </button>
+    ),
+  },
+  { name: 'State', phone: 'corner', cell: (refund) => <RefundState refund={refund} /> },
+  { name: 'Value', cell: (refund) => <Money amount={refund.amount_usd} />, right: true },
+  { name: 'Reason', cell: (refund) => <span className="break-words">{refund.reason ?? '–'}</span>, empty: ({ reason }) => reason === null },
+  { name: 'Requested', cell: (refund) => <Time at={refund.created_at} /> },
+];
+
+export function Screen() {
+  useTitle('Refunds');
+  const { filters, set, active, clear } = useFilters(['state'] as const);
+  const list = useList('GET /:mode/refunds', ['refunds', 'list'], { state: filters.state || undefined });
+  const [shown, setShown] = useState<string | null>(null);
+  return (
+    <div className="grid gap-5">
+      <div className="grid gap-1">
+        <h1>Refunds</h1>
+        <p className="max-w-2xl text-soft">
+          Money that you return to customers. Request a refund on the page of its payment.{' '}
+          <a href="/docs/guides/exceptions#refunds">Read the guide</a>
+        </p>
+      </div>
+      <div>
+        <Select
+          label="State"
+          value={filters.state}
+          onChange={(event) => set({ state: event.target.value })}
+          options={[{ value: '', label: 'All states' }, ...Object.entries(STATES).map(([value, { word }]) => ({ value, label: word }))]}
+        />
+      </div>
+      <ListCard
+        label="Refunds"
+        list={list}
+        columns={columnsOf(setShown)}
+        none={{ title: 'No refunds yet', words: 'Refunds that you, your shop or the API request are listed here.' }}
+        unmatched={active.length > 0 ? { title: 'No refunds in this state', clear } : null}
+      />
+      {shown !== null && <RefundDrawer id={shown} onClose={() => setShown(null)} />}
+    </div>
+  );
+}

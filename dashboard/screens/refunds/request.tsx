@@ -1,0 +1,128 @@
+/** Requests a refund of a payment: how much, and to which address. */
+import { type FormEvent, useState } from 'react';
+import { moneyText } from '../../lib/amount.ts';
+import { ApiError } from '../../lib/api.ts';
+import { coinText, partsOf } from '../../lib/coin.ts';
+import { useAct } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
+import { Field } from '../../ui/field.tsx';
+import { Choice, Note } from '../../ui/form.tsx';
+import { REFUND_READS } from './refund.tsx';
+
+type Unit = 'all' | 'coin' | 'usd';
+type Way = 'link' | 'address';
+
+export function RequestRefund({
+  paymentId,
+  available: { amount: most, currency },
+  left,
+  onClose,
+  onDone,
+}: {
+  paymentId: string;
+  available: { amount: string; currency: string };
+  /** The address that the customer entered on the payment page. */
+  left: string | null;
+  onClose: () => void;
+  onDone: (id: string) => void;
+}) {
+  const [unit, setUnit] = useState<Unit>('all');
+  const [amount, setAmount] = useState('');
+  const [rate, setRate] = useState<'payment' | 'current'>('payment');
+  const [way, setWay] = useState<Way>(left === null ? 'link' : 'address');
+  const [address, setAddress] = useState(left ?? '');
+  const [reason, setReason] = useState('');
+  const request = useAct('POST /:mode/payments/:id/refunds', { refreshes: REFUND_READS, done: 'Refund requested.', quiet: true });
+  const fault = request.error instanceof ApiError ? request.error : null;
+  const at = (param: string) => (fault?.param === param ? fault.message : null);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const body = {
+      ...(unit !== 'all' && { amount: amount.trim(), unit }),
+      ...(unit === 'usd' && { rate }),
+      ...(way === 'address' && { address: address.trim() }),
+      ...(reason.trim() !== '' && { reason: reason.trim() }),
+    };
+    request.mutate({ params: { id: paymentId }, body }, { onSuccess: ({ refund }) => onDone(refund.id) });
+  };
+  return (
+    <Dialog open onClose={onClose} title="Refund this payment">
+      <form onSubmit={submit} className="grid gap-4">
+        <Choice
+          label="Amount"
+          options={[
+            { value: 'all', label: `Everything that is left: ${moneyText(most, currency)}` },
+            { value: 'coin', label: `An amount in ${coinText(currency)}` },
+            { value: 'usd', label: 'An amount in US dollars' },
+          ]}
+          value={unit}
+          onChange={(event) => setUnit(event.target.value as Unit)}
+        />
+        {unit !== 'all' && (
+          <Field
+            label={unit === 'usd' ? 'US dollars' : partsOf(currency).asset}
+            required
+            inputMode="decimal"
+            autoComplete="off"
+            maxLength={60}
+            value={amount}
+            onChange={(event) => setAmount(event.target.value)}
+            fault={at('amount')}
+          />
+        )}
+        {unit === 'usd' && (
+          <Choice
+            label="Exchange rate"
+            options={[
+              { value: 'payment', label: 'The rate of the payment' },
+              { value: 'current', label: 'The current rate' },
+            ]}
+            value={rate}
+            onChange={(event) => setRate(event.target.value as typeof rate)}
+          />
+        )}
+        <Choice
+          label="Address"
+          hint={way === 'link' ? 'You get a link for the customer. Nothing is sent before you approve the refund.' : undefined}
+          options={[
+            { value: 'link', label: 'Ask the customer with a link' },
+            { value: 'address', label: left === null ? 'Enter an address' : 'The address from the payment page' },
+          ]}
+          value={way}
+          onChange={(event) => setWay(event.target.value as Way)}
+        />
+        {way === 'address' && (
+          <Field
+            label={`${coinText(currency)} address of the customer`}
+            required
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            maxLength={200}
+            value={address}
+            onChange={(event) => setAddress(event.target.value)}
+            fault={at('address')}
+          />
+        )}
+        <Field
+          label="Reason (optional)"
+          hint="The customer sees it."
+          maxLength={200}
+          value={reason}
+          onChange={(event) => setReason(event.target.value)}
+        />
+        {fault && !['amount', 'address'].includes(fault.param ?? '') && (
+          <div role="alert">
+            <Note tone="bad">{fault.message}</Note>
+          </div>
+        )}
+        <Foot onBack={onClose}>
+          <Button type="submit" look="main" busy={request.isPending}>
+            Request refund
+          </Button>
+        </Foot>
+      </form>
+    </Dialog>
+  );
+}

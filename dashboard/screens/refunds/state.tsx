@@ -1,0 +1,27 @@
+/** The state of a refund as people read it. */
+import type { Reply } from '../../lib/api.ts';
+import type { IconName } from '../../ui/icon.tsx';
+import { Badge, type Tone } from '../../ui/values.tsx';
+
+export type Refund = Reply<'GET /:mode/refunds'>['data'][number];
+export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconName; word: string }>> = {
+  requested: { tone: 'warn', icon: 'clock', word: 'Requested' },
+  approved: { tone: 'warn', icon: 'check', word: 'To be sent' },
+  signed: { tone: 'info', icon: 'key', word: 'Signed' },
+  sent: { tone: 'info', icon: 'arrow', word: 'Sent' },
+  confirmed: { tone: 'good', icon: 'check', word: 'Confirmed' },
+  failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
+  canceled: { tone: 'calm', icon: 'cross', word: 'Canceled' },
+};
+
+/** What a requested refund waits for. */
+export function RefundState({ refund: { state, claim, approved_by: by } }: { refund: Refund }) {
+  const { tone, icon, word } = STATES[state];
+  const waits =
+    state !== 'requested' ? word : claim ? 'Waiting for the customer' : by !== null ? 'Second approval needed' : 'To be approved';
+  return (
+    <Badge tone={claim ? 'calm' : tone} icon={icon}>
+      {waits}
+    </Badge>
+  );
+}

@@ -1,0 +1,164 @@
+/** Refunds of payments: request, approve, record as sent, cancel. */
+import Type from 'typebox';
+import { COIN, type Coin } from '../../core/coin.ts';
+import { explorerUrl } from '../../core/explorer.ts';
+import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
+import { Problem } from '../../core/problem.ts';
+import { REFUND_RATES, REFUND_STATES } from '../../core/refund.ts';
+import { literals } from '../../http/schema-fields.ts';
+import { claimUrl } from '../../money-out/claims.ts';
+import {
+  type AskedRefund,
+  approveRefund,
+  cancelRefund,
+  getRefund,
+  listRefunds,
+  markRefundSent,
+  type Refund,
+  readRefundable,
+  requestRefund,
+} from '../../money-out/refunds.ts';
+import { CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+
+const RefundBody = Type.Object({
+  ...{ id: PlainText, payment_id: PlainText, state: literals(REFUND_STATES), currency: CoinName, amount: PlainText, amount_usd: PlainText },
+  ...{ address: Nullable(PlainText), reason: Nullable(PlainText), requested_by: PlainText },
+  /** Null unless the customer still has to enter an address. */
+  claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant })),
+  /** While it is requested: who approved it first. */
+  approved_by: Nullable(PlainText),
+  transaction: Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) })),
+  failure: Nullable(PlainText),
+  ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
+});
+const at = (time: Date | null): string | null => time?.toISOString() ?? null;
+function refundBody({ ctx, mode }: Pick<Call, 'ctx' | 'mode'>, refund: Refund) {
+  const { coin, txid, address, claimUntil } = refund;
+  const explorer = (id: string) => (mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], id) : null);
+  return {
+    ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },
+    ...{ amount_usd: formatUsd(refund.usdCents), address, reason: refund.reason, requested_by: refund.requestedBy },
+    claim:
+      address === null && claimUntil !== null && refund.state === 'requested'
+        ? { url: claimUrl(ctx, refund.id), expires_at: claimUntil.toISOString() }
+        : null,
+    approved_by: refund.approvedBy,
+    transaction: txid === null ? null : { id: txid, explorer_url: explorer(txid) },
+    failure: refund.failure,
+    ...{ created_at: refund.createdAt.toISOString(), approved_at: at(refund.approvedAt), sent_at: at(refund.sentAt) },
+    ended_at: at(refund.endedAt),
+  };
+}
+const One = Type.Object({ success: Type.Boolean(), refund: RefundBody });
+const one = (call: Call, refund: Refund) => ({ success: true, refund: refundBody(call, refund) });
+const render = (refund: Refund) => ({ status: 200, body: Buffer.from(refund.id) });
+
+/** Errors: parameter_invalid. */
+function askedOf({ amount, unit }: { amount?: string; unit?: 'coin' | 'usd' }): AskedRefund {
+  if (amount === undefined) return { kind: 'all' };
+  const read = (decimals: number): bigint => {
+    const units = parseDecimal(amount.trim(), decimals);
+    if (units !== null && units > 0n) return units;
+    throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
+  };
+  if (unit === 'usd') return { kind: 'fiat', currency: 'USD', minor: read(2) };
+  return { kind: 'coin', units: (coin: Coin) => read(COIN[coin].decimals) };
+}
+
+const READS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/refunds',
+    action: 'payments.read',
+    query: Type.Object({ ...paging, payment: Type.Optional(PlainText), state: Type.Optional(literals(REFUND_STATES)) }),
+    reply: pageOf(RefundBody),
+    handle: async (call) => {
+      const { limit, starting_after, payment, state } = call.query;
+      const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null, paymentId: payment ?? null, state: state ?? null };
+      const { refunds, hasMore } = await listRefunds(call.ctx, { ...ownerOf(call), ...page });
+      return { success: true, data: refunds.map((refund) => refundBody(call, refund)), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/refunds/:id',
+    action: 'payments.read',
+    reply: One,
+    handle: async (call) => one(call, await getRefund(call.ctx, { ...ownerOf(call), id: call.params.id })),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/payments/:id/refundable',
+    action: 'payments.read',
+    /** What can still be refunded; null: nothing arrived. */
+    reply: Type.Object({ success: Type.Boolean(), available: Nullable(Type.Object({ currency: CoinName, amount: PlainText })) }),
+    handle: async (call) => {
+      const found = await readRefundable(call.ctx, { ...ownerOf(call), paymentId: call.params.id });
+      return { success: true, available: found && { currency: found.coin, amount: formatUnits(found.coin, found.units) } };
+    },
+  }),
+];
+
+const ACTS: readonly Route[] = [
+  memberRoute({
+    method: 'POST',
+    path: '/payments/:id/refunds',
+    action: 'refunds.request',
+    body: Type.Object({
+      /** Without it, everything that can still be refunded. */
+      amount: Type.Optional(Type.String({ maxLength: 60 })),
+      unit: Type.Optional(literals(['coin', 'usd'] as const)),
+      rate: Type.Optional(literals(REFUND_RATES)),
+      /** Without it, the customer enters one on the claim page. */
+      address: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+      reason: Type.Optional(Type.String({ maxLength: 200 })),
+    }),
+    reply: One,
+    handle: async (call) => {
+      const { address, reason, rate } = call.body;
+      const made = await requestRefund(call.ctx, {
+        ...{ ...ownerOf(call), paymentId: call.params.id, asked: askedOf(call.body), rate: rate ?? 'payment' },
+        ...{ address: address?.trim() || null, reason: reason?.trim() || null },
+        ...{ by: call.actor.name, actor: call.actor, idempotency: null, render },
+      });
+      return one(call, await getRefund(call.ctx, { ...ownerOf(call), id: Buffer.from(made.body).toString() }));
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/refunds/:id/approve',
+    action: 'refunds.approve',
+    recent: true,
+    body: NoFields,
+    reply: One,
+    handle: async (call) => one(call, await approveRefund(call.ctx, { ...ownerOf(call), id: call.params.id, actor: call.actor })),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/refunds/:id/sent',
+    action: 'refunds.approve',
+    recent: true,
+    body: Type.Object({ txid: Type.String({ minLength: 1, maxLength: 100 }) }),
+    reply: One,
+    handle: async (call) => {
+      const { txid } = call.body;
+      return one(call, await markRefundSent(call.ctx, { ...ownerOf(call), id: call.params.id, txid, actor: call.actor }));
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/refunds/:id/cancel',
+    action: 'refunds.approve',
+    recent: true,
+    body: NoFields,
+    reply: One,
+    handle: async (call) => {
+      const of = { ...ownerOf(call), id: call.params.id };
+      await cancelRefund(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
+      return one(call, await getRefund(call.ctx, of));
+    },
+  }),
+];
+
+export const REFUNDS: readonly Route[] = [...READS, ...ACTS];

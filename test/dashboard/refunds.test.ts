@@ -1,0 +1,137 @@
+/** Refunds through the dashboard's API: roles, the approval of a second member, states, and other merchants. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { mayDo, ROLES } from '../../src/core/roles.ts';
+import { createMerchant } from '../../src/merchants/merchants.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { Person, setUpPerson, setupToken } from '../kit/person.ts';
+
+const ADDRESS = 'test_btc_payer';
+let app: TestApp;
+let owner: Person;
+let partner: Person;
+
+before(async () => {
+  app = await startTestApp();
+  owner = await setUpPerson(app);
+  const { ctx } = app.app;
+  const other = await createMerchant(ctx, { name: 'For a second member' });
+  partner = new Person(app.url);
+  const token = setupToken(other.setupUrl);
+  await partner.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: partner.password });
+  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
+  await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
+});
+after(() => app?.stop());
+
+async function paid(amount_usd = '25.50'): Promise<string> {
+  const { id } = (await app.test.post('/api/payment/create/simple', { amount_usd, return_url: 'https://shop.example/' })).json;
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    () => app.test.get(`/api/payment/${id}`),
+    ({ json }) => json.status === 'completed',
+  );
+  return id;
+}
+const answer = ({ status, json }: { status: number; json: any }) => [status, json?.error?.code ?? json?.refund?.state];
+const request = async (paymentId: string, body: object, person = owner) =>
+  (await person.post(`/test/payments/${paymentId}/refunds`, { address: ADDRESS, ...body })).json.refund;
+const approve = (id: string, person = owner) => person.post(`/test/refunds/${id}/approve`);
+const setLimit = (refund_limit_usd: number | null) => owner.post('/live/settings/business', { refund_limit_usd });
+const setRole = (role: string) => app.app.ctx.db.sql`
+  update members set role = ${role} where user_id = (select id from users where email = 'pia@shop.example')`;
+
+test('only owners and finance members approve; admins, who can change the limit, cannot', async () => {
+  const rolesFor = (action: 'refunds.request' | 'refunds.approve') => ROLES.filter((role) => mayDo(role, action));
+  assert.deepEqual(rolesFor('refunds.approve'), ['owner', 'finance']);
+  assert.deepEqual(rolesFor('refunds.request'), ['owner', 'admin', 'finance', 'support']);
+  assert.ok(ROLES.every((role) => !(mayDo(role, 'refunds.approve') && mayDo(role, 'settings.write')) || role === 'owner'));
+  const { id } = await request(await paid(), { amount: '1.00', unit: 'usd' });
+  for (const [role, status] of [['admin', 403] as const, ['support', 403] as const, ['viewer', 403] as const]) {
+    await setRole(role);
+    for (const act of ['approve', 'sent', 'cancel'])
+      assert.equal((await partner.post(`/test/refunds/${id}/${act}`, { txid: 'ab'.repeat(32) })).status, status, `${role} ${act}`);
+    assert.equal((await partner.get(`/test/refunds/${id}`)).status, 200);
+  }
+  await setRole('owner');
+});
+
+test('a refund from the request to the confirmation: amounts, the rest, the address of the right coin, the link', async () => {
+  const id = await paid();
+  const left = async () => (await owner.get(`/test/payments/${id}/refundable`)).json.available;
+  const received = (await app.test.get(`/api/payment/${id}`)).json.amount_received;
+  assert.deepEqual(await left(), { currency: 'BTC', amount: received });
+  const refund = async (body: object) => answer(await owner.post(`/test/payments/${id}/refunds`, body));
+  assert.deepEqual(await refund({ address: 'LLGXPgH6PB5pEYqbmFP1rDp2eKzTfGVJkS' }), [400, 'address_invalid']);
+  assert.deepEqual(await refund({ amount: '0', unit: 'coin' }), [400, 'parameter_invalid']);
+  assert.deepEqual(await refund({ amount: '1e3', unit: 'usd' }), [400, 'parameter_invalid']);
+  assert.deepEqual(await refund({ amount: '25.51', unit: 'usd' }), [409, 'refund_exceeds']);
+  const asked = await request(id, { amount: '10.00', unit: 'usd', address: undefined, reason: ' Broken mug ' });
+  assert.deepEqual([asked.state, asked.amount, asked.reason, asked.requested_by], ['requested', '0.00010309', 'Broken mug', 'Olga Owner']);
+  assert.match(asked.claim.url, /\/claim\/[0-9A-Za-z]{32}$/);
+  assert.deepEqual(answer(await approve(asked.id)), [409, 'refund_address_missing']);
+  assert.deepEqual(answer(await owner.post(`/test/refunds/${asked.id}/cancel`)), [200, 'canceled']);
+  const all = await request(id, {});
+  assert.deepEqual([all.amount, all.claim, (await left()).amount], [received, null, '0.00000000']);
+  assert.deepEqual(answer(await approve(all.id)), [200, 'confirmed']);
+  assert.deepEqual(answer(await approve(all.id)), [409, 'refund_state'], 'a second click');
+  assert.equal((await app.test.get(`/api/payment/${id}`)).json.amount_refunded, received);
+  const { data } = (await owner.get(`/test/refunds?payment=${id}`)).json;
+  assert.deepEqual(
+    data.map((one: any) => one.state),
+    ['confirmed', 'canceled'],
+  );
+  assert.deepEqual((await owner.get(`/test/refunds?payment=${id}&state=canceled`)).json.data.length, 1);
+  const actions = await app.app.ctx.db
+    .sql`select action, before, after from audit_log where object in (${all.id}, ${asked.id}) order by id`;
+  assert.deepEqual(
+    actions.map(({ action }) => action),
+    ['refund.requested', 'refund.canceled', 'refund.requested', 'refund.approved'],
+  );
+  assert.ok(!JSON.stringify(actions).includes(ADDRESS), 'the log keeps no address that is erased elsewhere');
+});
+
+test('above the limit a second member has to approve; nobody gets around it with several refunds or the API', async () => {
+  // 25.50 dollars were approved above, within the same day.
+  assert.equal((await setLimit(40)).status, 200);
+  const id = await paid('100.00');
+  const own = await request(id, { amount: '14.51', unit: 'usd' });
+  assert.deepEqual(answer(await approve(own.id)), [409, 'second_member_required'], 'the request of the same member');
+  assert.deepEqual(answer(await approve(own.id, partner)), [200, 'confirmed']);
+  assert.deepEqual((await owner.get(`/test/refunds/${own.id}`)).json.refund.approved_by, 'Pia Partner');
+
+  // 12 dollars more are fine, and 12 more are not.
+  const [first, second] = [await request(id, { amount: '12.00', unit: 'usd' }), await request(id, { amount: '12.00', unit: 'usd' })];
+  const both = await Promise.all([approve(first.id), approve(second.id)]);
+  assert.deepEqual(both.map(({ status }) => status).toSorted(), [200, 409], 'two at the same moment count together');
+  const refused = both[0]!.status === 409 ? first : second;
+  assert.deepEqual(answer(await approve(refused.id, partner)), [200, 'confirmed']);
+
+  // The API requests: the first approval is recorded, and the same member cannot give the second one.
+  const made = (await app.test.post('/v1/refunds', { payment_id: id, amount_usd: '30.00', address: ADDRESS })).json;
+  const waits = (await approve(made.id)).json.refund;
+  assert.deepEqual([waits.state, waits.approved_by, waits.approved_at], ['requested', 'Olga Owner', null]);
+  assert.equal((await app.test.get(`/v1/refunds/${made.id}`)).json.status, 'requested');
+  assert.deepEqual(answer(await approve(made.id)), [409, 'second_member_required']);
+  const approved = (await approve(made.id, partner)).json.refund;
+  assert.deepEqual([approved.state, approved.approved_by], ['confirmed', 'Olga Owner and Pia Partner']);
+  assert.equal((await setLimit(null)).status, 200);
+  assert.deepEqual(answer(await approve((await request(id, {})).id)), [200, 'confirmed'], 'no limit');
+});
+
+test('another merchant sees no refund and changes none', async () => {
+  const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
+  const stranger = await setUpPerson(app, other, 'second@shop.example');
+  const id = await paid();
+  const refund = await request(id, {});
+  for (const reply of [
+    await stranger.get(`/test/refunds/${refund.id}`),
+    await stranger.get(`/test/payments/${id}/refundable`),
+    await stranger.post(`/test/payments/${id}/refunds`, {}),
+    ...(await Promise.all(['approve', 'cancel'].map((act) => stranger.post(`/test/refunds/${refund.id}/${act}`)))),
+    await stranger.post(`/test/refunds/${refund.id}/sent`, { txid: 'ab'.repeat(32) }),
+    await owner.get(`/live/refunds/${refund.id}`),
+  ])
+    assert.equal(reply.status, 404, JSON.stringify(reply.json));
+  assert.deepEqual((await stranger.get('/test/refunds')).json.data, []);
+});
