@@ -19,7 +19,7 @@ import { exportCoinTracking, exportKoinly, exportStatement, exportXero } from '.
 import { periodOf } from '../../src/money-out/book-periods.ts';
 import { readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
-import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { startSweeps } from '../../src/money-out/follow-sweeps.ts';
 import { readHoldings } from '../../src/money-out/holdings.ts';
 import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/money-out/refunds.ts';
 import {
@@ -30,7 +30,7 @@ import {
   settleDuePayments,
   simulatePayment,
 } from '../../src/payments/payments.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
 
 const HISTORIES = process.env.FLORIN_LONG ? 10_000 : 12;
@@ -257,7 +257,13 @@ async function sweepSome(
     insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, block_height, block_hash, unmoved)
     values (${id}, 0, 0, ${`tx ${id}`}, '\\x00', ${fee.toString()}, clock_timestamp(), 900, 'b900',
       ${ends === 'in part' && coin === 'USDC@base' ? [picked[0]!.address.toLowerCase()] : []}::text[])`;
-  if (ends !== 'waits') await followSweeps(ctx, chainOf(coin));
+  if (ends === 'waits') return;
+  const following = startSweeps(ctx, chainOf(coin));
+  await eventually(
+    async () => (await sql<{ ended: boolean }[]>`select ended_at is not null as ended from sweeps where id = ${id}`)[0]!.ended,
+    (ended) => ended,
+  );
+  await following.stop();
 }
 
 /** A chain on which every transaction of a sweep is deep enough. */
@@ -267,6 +273,7 @@ const chainOf = (coin: Coin): Chain =>
     txState: async () => ({ state: 'mined', blockHash: 'b900' }),
     block: async () => ({ hash: 'b900', height: 900 }),
     tip: async () => ({ height: 100_000, hash: 'tip' }),
+    health: async () => ({ txindex: true }),
   }) as unknown as Chain;
 
 async function happenLater(owner: { merchantId: string; mode: 'live' }, given: Later, id: string): Promise<void> {
