@@ -74,7 +74,9 @@ async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Pr
       t.block_hash as "blockHash",
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
-      t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) as newest,
+      -- Another round of it may be mined already.
+      t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) and not exists (select 1 from sweep_transactions m
+        where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
       exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed"`;
   // In the order of their nonces, because a node refuses gaps or keeps them waiting.
   for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number))

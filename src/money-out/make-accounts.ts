@@ -22,7 +22,7 @@ const MOST_ADDRESSES = 1_000;
 const BATCH = 200;
 const BATCH_GAS = 60_000n;
 const AUTHORIZATION_GAS = 75_000n;
-const TRANSFER_GAS = 21_000n;
+export const TRANSFER_GAS = 21_000n;
 /** Authorizations are valid for a week. */
 const VALID_SECONDS = 7 * 86_400;
 const GWEI = 1_000_000_000n;
@@ -129,15 +129,12 @@ const authorizationNonce = (coin: Coin, { address, holdings }: Lot): string =>
 /** The address that pays for gas, with its next nonce and what it holds. */
 async function readGasAccount(chain: Chain, { wallet, network }: AccountWork): Promise<{ address: string; nonce: number; units: bigint }> {
   const address = checksumAddress(accountOf(internalKeyOf(wallet.accountKey, { coin: wallet.coin, network })));
-  const [nonce, balance] = (await chain.ask([
-    ['eth_getTransactionCount', address, 'latest'],
-    ['eth_getBalance', address, 'latest'],
-  ])) as [Reply, Reply];
-  return { address, nonce: Number(numberOf(nonce)), units: numberOf(balance) };
+  const [[nonce], [units]] = await Promise.all([readNonces(chain, [address]), readBalances(chain, [address])]);
+  return { address, nonce: nonce!, units: units! };
 }
 
 /** Errors: sweep_gas_missing. */
-function checkGas(coin: Coin, { address, units }: { address: string; units: bigint }, needed: bigint): void {
+export function checkGas(coin: Coin, { address, units }: { address: string; units: bigint }, needed: bigint): void {
   if (units >= needed) return;
   const native = nativeOf(coin);
   throw new Problem('sweep_gas_missing', { address, coin: native, needed: formatUnits(native, needed), held: formatUnits(native, units) });
@@ -149,10 +146,15 @@ async function estimate(chain: Chain, call: { from: string; to: string; value?: 
   // Exactly so much between plain accounts; contracts may need more by the time the transaction is mined.
   return gas === TRANSFER_GAS ? gas : (gas * 13n) / 10n;
 }
-async function noncesOf(chain: Chain, lots: readonly Lot[]): Promise<number[]> {
-  const replies = await chain.ask(lots.map(({ address }) => ['eth_getTransactionCount', address, 'latest'] as const));
+/** The next nonces of accounts, and what they hold, in order. */
+export async function readNonces(chain: Chain, addresses: readonly string[]): Promise<number[]> {
+  const replies = await chain.ask(addresses.map((address) => ['eth_getTransactionCount', address, 'latest'] as const));
   return replies.map((reply) => Number(numberOf(reply)));
 }
+export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
+  return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
+}
+const addressesOf = (lots: readonly Lot[]): string[] => lots.map(({ address }) => address);
 
 type Planned = { requests: AccountRequest[]; moved: Lot[]; reserved: string[] };
 const lineTo = ({ destination, reference }: AccountWork, units: bigint): Line => ({ purpose: 'sweep', to: destination, units, reference });
@@ -165,7 +167,7 @@ async function planNative(chain: Chain, lots: readonly Lot[], work: AccountWork,
     if (reason) for (const holding of lot.holdings) stay.set(holding, reason);
     return reason === null;
   });
-  const nonces = await noncesOf(chain, moved);
+  const nonces = await readNonces(chain, addressesOf(moved));
   const requests = moved.map(({ address, index, units }, i): AccountRequest => {
     return { kind: 'native', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, line: lineTo(work, units - fee) };
   });
@@ -201,13 +203,13 @@ async function planFunded(chain: Chain, lots: readonly Lot[], work: AccountWork)
   const gas = await estimate(chain, { from: first!.address, to: contract, data: `0x${transferData(work.destination, first!.units)}` });
   const [gasAccount, nonces, balances] = await Promise.all([
     readGasAccount(chain, work),
-    noncesOf(chain, lots),
-    chain.ask(lots.map(({ address }) => ['eth_getBalance', address, 'latest'] as const)),
+    readNonces(chain, addressesOf(lots)),
+    readBalances(chain, addressesOf(lots)),
   ]);
   const fee = gas * work.gasPrice.max;
   const funds: AccountRequest[] = [];
   const transfers = lots.map(({ address, index, units }, i): AccountRequest => {
-    const missing = fee - numberOf(balances[i]!);
+    const missing = fee - balances[i]!;
     if (missing > 0n) {
       const sender = { from: gasAccount.address, path: { chain: 1, index: 0 } as const, nonce: gasAccount.nonce + funds.length };
       funds.push({ kind: 'fund', ...sender, gas: TRANSFER_GAS, to: address, units: missing });
@@ -231,14 +233,7 @@ export async function makeAccountRequests(chain: Chain, work: AccountWork): Prom
   for (const lot of all.slice(MOST_ADDRESSES)) keep(lot, 'later');
   const some = all.slice(0, MOST_ADDRESSES);
   if (some.length === 0) return { requests: [], inputs: [], stay };
-  const frozen =
-    contract === null
-      ? new Set<string>()
-      : await frozenAmong(
-          chain,
-          contract,
-          some.map(({ address }) => address),
-        );
+  const frozen = contract === null ? new Set<string>() : await frozenAmong(chain, contract, addressesOf(some));
   const lots = (await onChain(chain, some, contract)).filter((lot) => {
     const reason = frozen.has(lot.address) ? 'frozen' : lot.units === 0n ? 'spent' : null;
     if (reason) keep(lot, reason);

@@ -1,7 +1,7 @@
-/** The requests of a file with a higher fee, from the same inputs: at most one of the two transactions can be mined. Pure. */
+/** PSBTs with a higher fee, from the same inputs: at most one of the two transactions can be mined. Pure. */
 import { Transaction } from '@scure/btc-signer';
 import { divideCeil } from '../core/money.ts';
-import type { AccountRequest, PsbtRequest, Request } from '../core/signing-file.ts';
+import type { PsbtRequest, Request } from '../core/signing-file.ts';
 import { feeFor } from './utxo.ts';
 
 /** Nodes of chains of accounts accept a replacement whose fee is higher by ten percent. */
@@ -24,21 +24,12 @@ function replacePsbt(
   return { ...request, psbt: Buffer.from(tx.toPSBT(0)).toString('base64'), feeUnits, lines: [{ ...line!, units }] };
 }
 
-/** Null: it cannot cost more, because its gas was paid for in advance, or the money is not enough. */
-function replaceAccount(request: AccountRequest, { from, to }: { from: bigint; to: bigint }): AccountRequest | null {
-  if (request.kind === 'batch') return request;
-  if (request.kind !== 'native') return null;
-  const units = request.line.units - request.gas * (to - from);
-  return units > 0n ? { ...request, line: { ...request.line, units } } : null;
-}
-
-/** Rates of Bitcoin-like chains with the virtual size of each transaction, or prices per gas. */
-export type Raise = { rateE8: bigint; relayE8: bigint; leastUnits: bigint; sizes: readonly bigint[] } | { from: bigint; to: bigint };
+/** Rates, with the virtual size of each transaction. */
+type Raise = { rateE8: bigint; relayE8: bigint; leastUnits: bigint; sizes: readonly bigint[] };
 /** Null: one of them cannot be replaced. */
-export function replaceRequests(requests: readonly Request[], raise: Raise): Request[] | null {
-  const replaced = requests.map((request, i) => {
-    if (request.kind === 'psbt') return 'sizes' in raise ? replacePsbt(request, { ...raise, size: raise.sizes[i]! }) : null;
-    return 'from' in raise ? replaceAccount(request, raise) : null;
-  });
+export function replacePsbts(requests: readonly Request[], raise: Raise): Request[] | null {
+  const replaced = requests.map((request, i) =>
+    request.kind === 'psbt' ? replacePsbt(request, { ...raise, size: raise.sizes[i]! }) : null,
+  );
   return replaced.every((one) => one !== null) ? replaced : null;
 }

@@ -26,7 +26,8 @@ import {
 } from './holdings.ts';
 import { type GasPrice, makeAccountRequests, readGasPrice } from './make-accounts.ts';
 import { type Made, makePsbts } from './make-utxo.ts';
-import { type Raise, raised, replaceRequests } from './replace.ts';
+import { replacePsbts } from './replace.ts';
+import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
 import { readSigned, type Upload } from './signed.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
@@ -403,7 +404,7 @@ async function tryBatches(ctx: Context, file: SigningFile, upload: Upload): Prom
 /** The request that pays for the gas of another one and must be mined before it; null: none. */
 function fundOf(request: Request, { requests }: SigningFile): number | null {
   if (request.kind !== 'token') return null;
-  const at = requests.findIndex((one) => one.kind === 'fund' && one.to === request.from);
+  const at = lastFundOf(requests, request.from);
   return at === -1 ? null : at;
 }
 
@@ -442,27 +443,28 @@ async function raiseFee(
   chain: Chain,
   { file, speed }: { file: SigningFile; speed: SweepWish['speed'] },
 ): Promise<SigningFile> {
-  const wish = { ...DEFAULT_WISH, speed };
-  const { coin } = file;
-  let raise: Raise;
-  let gasPrice: GasPrice | null = null;
-  if (file.gasPrice) {
-    const current = await readGasPrice(chain, wish);
-    const larger = (one: bigint, other: bigint) => (one > other ? one : other);
-    gasPrice = { max: larger(current.max, raised(file.gasPrice.max)), tip: larger(current.tip, raised(file.gasPrice.tip)) };
-    raise = { from: file.gasPrice.max, to: gasPrice.max };
-  } else {
-    const sent = await ctx.db.sql<{ raw: Uint8Array }[]>`
-      select raw from sweep_transactions where sweep_id = ${file.id} and round = (select max(round) from sweep_transactions where sweep_id = ${file.id})
-      order by number limit 100`;
-    const sizes = sent.map(({ raw }) => BigInt(sizeOfRaw(raw)));
-    if (sizes.length !== file.requests.length) throw new Problem('sweep_state', { id: file.id, state: 'not signed yet' });
-    raise = { sizes, rateE8: await rateFor(chain, wish), relayE8: relayRateOf(coin), leastUnits: COIN[coin].dustUnits };
-  }
-  const requests = replaceRequests(file.requests, raise);
-  if (!requests)
-    throw new Problem('sweep_empty', { coin, reason: 'the money is not enough for a higher fee, or its gas was paid in advance' });
-  return { ...file, ...sumsOf(requests, { chainId: file.chainId, gasPrice }), round: file.round + 1, gasPrice, requests };
+  const { gasPrice } = file;
+  const found = gasPrice
+    ? await raiseAccounts(ctx, chain, { file: { ...file, gasPrice }, speed })
+    : { requests: await raisePsbts(ctx, chain, { file, speed }), gasPrice };
+  if (!found?.requests)
+    throw new Problem('sweep_empty', { coin: file.coin, reason: 'the money is not enough for a higher fee, or all of it is mined' });
+  const { chainId } = file;
+  const { requests } = found;
+  return { ...file, ...sumsOf(requests, { chainId, gasPrice: found.gasPrice }), round: file.round + 1, gasPrice: found.gasPrice, requests };
+}
+async function raisePsbts(
+  ctx: Context,
+  chain: Chain,
+  { file: { id, coin, requests }, speed }: { file: SigningFile; speed: SweepWish['speed'] },
+): Promise<Request[] | null> {
+  const sent = await ctx.db.sql<{ raw: Uint8Array }[]>`
+    select raw from sweep_transactions where sweep_id = ${id} and round = (select max(round) from sweep_transactions where sweep_id = ${id})
+    order by number limit 100`;
+  const sizes = sent.map(({ raw }) => BigInt(sizeOfRaw(raw)));
+  if (sizes.length !== requests.length) throw new Problem('sweep_state', { id, state: 'not signed yet' });
+  const rateE8 = await rateFor(chain, { ...DEFAULT_WISH, speed });
+  return replacePsbts(requests, { sizes, rateE8, relayE8: relayRateOf(coin), leastUnits: COIN[coin].dustUnits });
 }
 
 /** Cancels a file that was not sent, so that another one may spend the same. Errors: sweep_not_found, sweep_state. */

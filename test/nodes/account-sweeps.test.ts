@@ -6,11 +6,19 @@ import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
-import { readSignedFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import { readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { acceptSigned, cancelSweep, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
+import {
+  acceptSigned,
+  cancelSweep,
+  getSweep,
+  listSweepable,
+  makeSweep,
+  readSigningFileOf,
+  replaceSweep,
+} from '../../src/money-out/sweeps.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { account, giveWallet, reach } from '../kit/shop.ts';
@@ -165,6 +173,58 @@ test('USDT: the gas address pays each address for its gas, and the transfers fol
   assert.equal((await finish(sweep.id)).state, 'confirmed');
   assert.equal((await held(USDT, DESTINATION)) - before, 50_000_000n);
   assert.ok(!(await listSweepable(app.app.ctx, owner())).some(({ coin, count }) => coin === USDT && count > 0));
+});
+
+test('USDT: a sweep that waits costs more gas, before and after its addresses were paid for their gas', async () => {
+  const before = await held(USDT, DESTINATION);
+  await paid('USDT', 2, mint(USDT));
+  const { sweep } = await make(USDT);
+  const { id } = sweep;
+  const replace = () => replaceSweep(app.app.ctx, { ...owner(), id, speed: 'fast', actor });
+  const fileOf = () => readSigningFileOf(app.app.ctx, { ...owner(), id });
+  const fundsIn = ({ requests }: SigningFile) => requests.flatMap((one) => (one.kind === 'fund' ? [one.units] : []));
+  /** Waits until so many transactions of a round were given to the node, or refused by it. */
+  const given = (round: number, count: number) =>
+    eventually(
+      async () =>
+        (await getSweep(app.app.ctx, { ...owner(), id })).transactions.filter((one) => one.round === round && one.sentAt !== null),
+      ({ length }) => length === count,
+    );
+  const first = await fileOf();
+  await upload(await sign(id));
+  await given(0, 2);
+  await replace();
+  const second = await fileOf();
+  const [, token] = second.requests.toReversed();
+  const more = token!.kind === 'token' ? token!.gas * (second.gasPrice!.max - first.gasPrice!.max) : 0n;
+  assert.deepEqual(
+    fundsIn(second),
+    fundsIn(first).map((units) => units + more),
+  );
+  await upload(await sign(id));
+  await given(1, 2);
+  await node.mine(1);
+  // The price rises above what the addresses were paid for.
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', `0x${(second.gasPrice!.max * 3n).toString(16)}`);
+  await node.mine(1);
+  await given(1, 4);
+  await replace();
+  const third = await fileOf();
+  assert.deepEqual(
+    third.requests.map(({ kind }) => kind),
+    ['fund', 'fund', 'token', 'token', 'fund', 'fund'],
+  );
+  await upload(await sign(id));
+  await given(2, 2);
+  await node.mine(1);
+  await given(2, 4);
+  assert.equal((await finish(id)).state, 'confirmed');
+  const { transactions } = await getSweep(app.app.ctx, { ...owner(), id });
+  assert.deepEqual(
+    transactions.flatMap(({ round, number, blockHeight }) => (blockHeight === null ? [] : [`${round}:${number}`])),
+    ['1:0', '1:1', '2:2', '2:3', '2:4', '2:5'],
+  );
+  assert.equal((await held(USDT, DESTINATION)) - before, 50_000_000n);
 });
 
 test('a signed file for accounts that is not what was asked is refused', async () => {

@@ -1,0 +1,84 @@
+/** The requests of a file on a chain of accounts, for a higher price of gas. What is mined stays as it is. */
+import type { Chain } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import type { AccountRequest, FundRequest, SigningFile, TokenRequest } from '../core/signing-file.ts';
+import { DEFAULT_WISH, type SweepWish } from './holdings.ts';
+import { checkGas, type GasPrice, readBalances, readGasPrice, readNonces, TRANSFER_GAS } from './make-accounts.ts';
+import { raised } from './replace.ts';
+
+const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+const isSame = (one: string, other: string): boolean => one.toLowerCase() === other.toLowerCase();
+
+/** The number of the last request that pays for the gas of an address; -1: none does. */
+export const lastFundOf = (requests: SigningFile['requests'], address: string): number =>
+  requests.findLastIndex((one) => one.kind === 'fund' && isSame(one.to, address));
+
+/** One request whose gas costs `more` for each unit; null: the money is not enough. */
+function raiseOne(request: AccountRequest, number: number, { requests, more }: { requests: readonly AccountRequest[]; more: bigint }) {
+  if (request.kind === 'native') {
+    const units = request.line.units - request.gas * more;
+    return units > 0n ? { ...request, line: { ...request.line, units } } : null;
+  }
+  // The last payment for the gas of an address also pays for what it costs more.
+  if (request.kind !== 'fund' || lastFundOf(requests, request.to) !== number) return request;
+  const paid = requests.find((one) => one.kind === 'token' && isSame(one.from, request.to));
+  return paid ? { ...request, units: request.units + paid.gas * more } : request;
+}
+
+/** Payments for the gas of transfers whose address was already paid, for an earlier price. Null: no gas address is known. */
+async function missingFunds(
+  chain: Chain,
+  { requests, mined, max }: { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; max: bigint },
+): Promise<FundRequest[] | null> {
+  const stuck = requests.filter((one, number): one is TokenRequest => {
+    const fund = lastFundOf(requests, one.from);
+    return one.kind === 'token' && !mined.has(number) && (fund === -1 || mined.has(fund));
+  });
+  const balances = await readBalances(
+    chain,
+    stuck.map(({ from }) => from),
+  );
+  const lacking = stuck.flatMap(({ from, gas }, i) => (balances[i]! < gas * max ? [{ to: from, units: gas * max - balances[i]! }] : []));
+  if (lacking.length === 0) return [];
+  const funds = requests.filter((one): one is FundRequest => one.kind === 'fund');
+  const [payer] = funds;
+  if (!payer) return null;
+  const [next] = await readNonces(chain, [payer.from]);
+  const nonce = Math.max(next!, ...funds.map((fund) => fund.nonce + 1));
+  return lacking.map(({ to, units }, i) => ({
+    ...{ kind: 'fund', from: payer.from, path: payer.path, nonce: nonce + i, gas: TRANSFER_GAS, to, units },
+  }));
+}
+
+/** Null: the money is not enough, or all of it is mined. Errors: ChainError, sweep_gas_missing. */
+export async function raiseAccounts(
+  ctx: Context,
+  chain: Chain,
+  { file, speed }: { file: SigningFile & { gasPrice: GasPrice }; speed: SweepWish['speed'] },
+): Promise<{ requests: AccountRequest[]; gasPrice: GasPrice } | null> {
+  const current = await readGasPrice(chain, { ...DEFAULT_WISH, speed });
+  const gasPrice = { max: larger(current.max, raised(file.gasPrice.max)), tip: larger(current.tip, raised(file.gasPrice.tip)) };
+  const rows = await ctx.db.sql<{ number: number }[]>`
+    select distinct number from sweep_transactions where sweep_id = ${file.id} and (block_height is not null or failed_at is not null)`;
+  const mined = new Set(rows.map(({ number }) => number));
+  const before = file.requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
+  if (before.every((_, number) => mined.has(number))) return null;
+  const more = gasPrice.max - file.gasPrice.max;
+  const requests: AccountRequest[] = [];
+  for (const [number, request] of before.entries()) {
+    const one = mined.has(number) ? request : raiseOne(request, number, { requests: before, more });
+    if (!one) return null;
+    requests.push(one);
+  }
+  const funds = await missingFunds(chain, { requests: before, mined, max: gasPrice.max });
+  if (!funds) return null;
+  const all = [...requests, ...funds];
+  const paid = all.filter((one, number) => !mined.has(number) && (one.kind === 'fund' || one.kind === 'batch'));
+  const [payer] = paid;
+  if (payer) {
+    const [units] = await readBalances(chain, [payer.from]);
+    const needed = paid.reduce((sum, one) => sum + one.gas * gasPrice.max + (one.kind === 'fund' ? one.units : 0n), 0n);
+    checkGas(file.coin, { address: payer.from, units: units! }, needed);
+  }
+  return { requests: all, gasPrice };
+}
