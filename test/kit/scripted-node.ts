@@ -1,6 +1,7 @@
 /**
  * A Dogecoin or Dash node for tests: a real HTTP server over a small chain of real blocks. It answers like the recordings in
- * test/fixtures/rpc, which are its templates; test/nodes/scripted-node.test.ts compares it with them. Scripts are not executed.
+ * test/fixtures/rpc, which are its templates; test/nodes/scripted-node.test.ts compares it with them. Its own wallet does not really sign;
+ * signatures of other wallets are checked.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { join } from 'node:path';
 import { descriptorChecksum } from '../../src/chains/account-key.ts';
 import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
 import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
+import { isSigned, readForeign } from './foreign-transaction.ts';
 import { freePort, rpcClient, type TestNode } from './nodes.ts';
 
 export type ScriptedNode = Omit<TestNode, 'start'> & {
@@ -277,9 +279,21 @@ export async function startScriptedNode(
     pool.set(tx.txid, tx);
     poolHeight.set(tx.txid, tip().height);
   };
+  /** A transaction that another wallet signed. */
+  const foreign = (hex: string): Tx => {
+    const read = readForeign(hex);
+    if (!read) throw errorOf('err-decode');
+    const tx = makeTx({ ...read, at: now() });
+    const known = read.inputs.map(({ txid, vout }) => transactions.get(txid)?.outputs[vout]);
+    if (tx.hex !== hex) throw errorOf('err-decode');
+    if (known.some((output) => output === undefined)) throw new RpcError(-25, node.missing);
+    const spent = known.map((output) => output!.script);
+    if (!isSigned(hex, spent)) throw new RpcError(-26, 'mandatory-script-verify-flag-failed (Script failed an OP_EQUALVERIFY operation)');
+    if (feeOf(tx) < 0n) throw new RpcError(-26, 'bad-txns-in-belowout');
+    return tx;
+  };
   const submit = (hex: string): string => {
-    const tx = drafts.get(hex);
-    if (!tx) throw errorOf('err-decode');
+    const tx = drafts.get(hex) ?? foreign(hex);
     transactions.set(tx.txid, tx);
     accept(tx);
     if (!own.includes(tx)) own.push(tx);

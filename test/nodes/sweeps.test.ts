@@ -15,26 +15,37 @@ import {
   replaceSweep,
 } from '../../src/money-out/sweeps.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
+import { startBitcoind, startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { startScriptedNode } from '../kit/scripted-node.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
 
-type Pair = 'BTC' | 'LTC';
-let nodes: Record<Pair, RealNode>;
+const PAIRS = ['BTC', 'LTC', 'DOGE', 'DASH'] as const;
+type Pair = (typeof PAIRS)[number];
+/** What three payments of 25 USD bring. */
+const RECEIVED: Readonly<Record<Pair, bigint>> = { BTC: 7_500_000n, LTC: 7_500_000n, DOGE: 15_000_000_000n, DASH: 7_500_000n };
+let nodes: Record<Pair, TestNode>;
 let app: TestApp;
 before(async () => {
   // Litecoin is read from its node as a peer, which nothing else is asked of.
-  const [BTC, LTC] = await Promise.all([startBitcoind(), startLitecoind({ listens: true, atOnce: true })]);
-  nodes = { BTC, LTC };
+  const [BTC, LTC, DOGE, DASH] = await Promise.all([
+    startBitcoind(),
+    startLitecoind({ listens: true, atOnce: true }),
+    startScriptedNode('DOGE', { txindex: false }),
+    startScriptedNode('DASH'),
+  ]);
+  nodes = { BTC, LTC, DOGE, DASH };
   app = await startTestApp({
     ...{ BTC_NODE_URL: BTC.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2' },
     ...{ LTC_PEERS: LTC.p2p!, LTC_NETWORK: 'regtest', LTC_CONFIRMATIONS: '2' },
-    PRICES: 'static:BTC=1000.00,LTC=1000.00',
+    ...{ DOGE_NODE_URL: DOGE.url, DOGE_NETWORK: 'regtest', DOGE_CONFIRMATIONS: '2' },
+    ...{ DASH_NODE_URL: DASH.url, DASH_NETWORK: 'regtest', DASH_CONFIRMATIONS: '2' },
+    PRICES: 'static:BTC=1000.00,LTC=1000.00,DOGE=0.50,DASH=1000.00',
     LOG_LEVEL: 'fatal',
   });
-  for (const coin of ['BTC', 'LTC'] as const) await giveWallet(app, coin);
+  for (const coin of PAIRS) await giveWallet(app, coin);
   await eventually(
     async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers ?? {},
-    ({ BTC, LTC }) => BTC !== undefined && LTC !== undefined,
+    (followers) => PAIRS.every((coin) => followers[coin] !== undefined),
     60_000,
   );
 });
@@ -68,15 +79,21 @@ async function receive(coin: Pair): Promise<string> {
   return address;
 }
 
-for (const coin of ['BTC', 'LTC'] as const)
+for (const coin of PAIRS)
   test(`a sweep in ${coin}: listed, made, signed offline, sent and followed to its confirmation`, async () => {
     const address = await receive(coin);
     const [listed] = await listSweepable(app.app.ctx, owner());
-    assert.deepEqual([listed!.coin, listed!.count, listed!.units, listed!.remains], [coin, 3, 7_500_000n, []]);
+    assert.deepEqual([listed!.coin, listed!.count, listed!.units, listed!.remains], [coin, 3, RECEIVED[coin], []]);
     const { sweep } = await make(coin);
-    assert.equal(sweep.totalUnits + sweep.feeUnits, 7_500_000n);
+    assert.equal(sweep.totalUnits + sweep.feeUnits, RECEIVED[coin]);
     await assert.rejects(make(coin), { code: 'sweep_empty' });
     const text = await signed(coin, sweep.id, address);
+    if (coin === 'DOGE' || coin === 'DASH') {
+      // A byte of the first signature.
+      const [hex] = readSignedFile(text).transactions;
+      const wrong = `${hex!.slice(0, 106)}${hex!.slice(106, 108) === '00' ? '01' : '00'}${hex!.slice(108)}`;
+      await assert.rejects(nodes[coin].rpc('sendrawtransaction', wrong), /script-verify-flag-failed/);
+    }
     assert.equal((await upload(text)).isKnown, false);
     assert.equal((await upload(text)).isKnown, true);
     await eventually(
@@ -94,13 +111,17 @@ for (const coin of ['BTC', 'LTC'] as const)
       (one) => one.transactions[0]?.blockHeight != null,
     );
     assert.equal(await stateOf(sweep.id), 'sent');
-    await nodes[coin].mine(1);
+    // Where locks decide, six blocks are needed without one.
+    await nodes[coin].mine(coin === 'DASH' ? 5 : 1);
     await eventually(
       () => stateOf(sweep.id),
       (state) => state === 'confirmed',
     );
-    const received = await nodes[coin].rpc('gettransaction', transactions[0]!.txid);
-    assert.equal(Math.round(received.amount * 1e8), Number(sweep.totalUnits));
+    const { txid, blockHeight } = transactions[0]!;
+    const { tx } = await nodes[coin].rpc('getblock', await nodes[coin].rpc('getblockhash', blockHeight));
+    assert.ok(tx.includes(txid));
+    const { value } = await nodes[coin].rpc('gettxout', txid, 0);
+    assert.equal(Math.round(value * 1e8), Number(sweep.totalUnits));
     assert.deepEqual(await listSweepable(app.app.ctx, owner()), []);
   });
 
@@ -128,6 +149,8 @@ test('a sweep that waits is replaced by one with a higher fee, from the same inp
   await eventually(
     () => nodes.BTC.rpc('getrawmempool') as Promise<string[]>,
     (mempool) => mempool.includes(transactions[1]!.txid) && !mempool.includes(transactions[0]!.txid),
+    // After a call that a busy node did not answer, the service waits before the next one.
+    120_000,
   );
   await nodes.BTC.mine(2);
   await eventually(
