@@ -9,9 +9,11 @@ export type OutgoingRequest = {
   body?: Uint8Array;
   /** Limit for the whole exchange: DNS lookup, connect, TLS, headers, body. */
   timeoutMs: number;
-  /** Longer replies are cut (`cut`) or refused (`refuse`). */
+  /** Longer replies are cut (`cut`) or refused (`refuse`). Counted after decompression. */
   maxReplyBytes: number;
   over?: 'cut' | 'refuse';
+  /** Accepts a reply compressed with gzip. */
+  gzip?: boolean;
   /**
    * Receives the reply in parts as it arrives; `body` is then empty. `announced` is the length that the sender announced, at most
    * `maxReplyBytes`; zero when it announced none.

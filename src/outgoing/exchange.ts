@@ -2,6 +2,8 @@
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import type { LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import type { Address } from '../names.ts';
 import { OutgoingError, type OutgoingReply, type OutgoingRequest } from '../outgoing.ts';
 
@@ -49,8 +51,14 @@ export const exchange = (way: Way, url: URL, request: OutgoingRequest, pinned?: 
     outgoing.end(request.body);
   });
 
-function optionsOf({ agents, ca }: Way, url: URL, { method = 'GET', headers, body }: OutgoingRequest, pinned?: Address): RequestOptions {
-  const all = { method, headers: { ...headers, ...(body && { 'content-length': String(body.length) }) } };
+function optionsOf(
+  { agents, ca }: Way,
+  url: URL,
+  { method = 'GET', headers, body, gzip }: OutgoingRequest,
+  pinned?: Address,
+): RequestOptions {
+  const accepted = gzip && { 'accept-encoding': 'gzip' };
+  const all = { method, headers: { ...headers, ...accepted, ...(body && { 'content-length': String(body.length) }) } };
   if (!pinned) return { ...all, agent: url.protocol === 'https:' ? agents.https : agents.http };
   const lookup: LookupFunction = (_host, options, done) => (options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family));
   // A pinned socket is never reused: the pool is keyed by name, not by the address that was checked for this attempt.
@@ -60,30 +68,48 @@ function optionsOf({ agents, ca }: Way, url: URL, { method = 'GET', headers, bod
 const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 
+/** The content of a reply. It is decompressed in parts, so a small reply that grows beyond every limit is stopped at the limit. */
+function contentOf(reply: IncomingMessage, { gzip }: OutgoingRequest, fail: (error: unknown) => void): Readable {
+  if (!gzip || reply.headers['content-encoding']?.toLowerCase() !== 'gzip') return reply;
+  const content = createGunzip();
+  content.on('error', (cause) => fail(new OutgoingError('reset', 'the answer is not valid gzip', { cause })));
+  reply.on('close', () => {
+    if (!reply.complete) content.destroy();
+  });
+  return reply.pipe(content);
+}
+
 /** Reads a reply up to its limit. `stop` closes the connection. */
 function readReply(
   reply: IncomingMessage,
-  { maxReplyBytes, over = 'cut', take }: OutgoingRequest,
+  request: OutgoingRequest,
   { complete, fail, stop }: { complete(body: Buffer): void; fail(error: unknown): void; stop(): void },
 ): void {
+  const { maxReplyBytes, over = 'cut', take } = request;
   const parts: Buffer[] = [];
   let room = maxReplyBytes;
-  const announced = Math.min(Number(reply.headers['content-length'] ?? 0) || 0, maxReplyBytes);
+  const content = contentOf(reply, request, fail);
+  const length = content === reply ? Number(reply.headers['content-length'] ?? 0) || 0 : 0;
+  const announced = Math.min(length, maxReplyBytes);
   const keep = take ?? ((part: Buffer) => void parts.push(part));
   const finish = () => complete(Buffer.concat(parts));
-  reply.on('data', (part: Buffer) => {
+  const end = () => {
+    if (content !== reply) content.destroy();
+  };
+  content.on('data', (part: Buffer) => {
     if (part.length <= room) {
       room -= part.length;
       keep(part, announced);
       return;
     }
+    end();
     if (over === 'refuse') return fail(new OutgoingError('too_large', `the answer is larger than ${maxReplyBytes} bytes`));
     keep(part.subarray(0, room), announced);
     room = 0;
     finish();
     stop();
   });
-  reply.on('end', finish);
+  content.on('end', finish);
   reply.on('error', fail);
   reply.on('close', () => {
     if (!reply.complete) fail(new OutgoingError('reset', 'the connection closed in the middle of the answer'));

@@ -108,6 +108,7 @@ function createExchange({ url, outgoing, counter }: { url: string; outgoing: Out
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
       body: Buffer.from(JSON.stringify(calls.length === 1 ? body[0] : body)),
+      gzip: true,
       ...limits,
     });
     let parsed: unknown = null;

@@ -26,6 +26,7 @@ export function createBeaconServers({ urls, outgoing }: { urls: readonly string[
     const { status, body } = await requestFrom(outgoing, server.name, {
       url: `${server.url}/eth/v1/beacon/light_client/${path}`,
       headers: { accept: 'application/json' },
+      gzip: true,
       timeoutMs: TIMEOUT_MS,
       maxReplyBytes: MAX_BYTES,
     });
