@@ -22,7 +22,8 @@ import { createWorkThreads, type WorkThreads } from './chains/bitcoin/work-threa
 import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
-import type { AuditFacts } from './chains/ethereum/eth-balance-audit.ts';
+import { createAuditStore } from './chains/ethereum/audit-store.ts';
+import { createAuditFacts } from './chains/ethereum/eth-balance-audit.ts';
 import { createEthereumSource } from './chains/ethereum/ethereum.ts';
 import { type BeaconNetwork, MAINNET, SEPOLIA } from './chains/ethereum/light-client/beacon-networks.ts';
 import { createBeaconServers } from './chains/ethereum/light-client/beacon-servers.ts';
@@ -203,7 +204,7 @@ function openSources({
     sources.push({ name, trust, source: checkedSource(proven, name), follows });
   };
   const proof = headers?.params ?? null;
-  const facts: AuditFacts = new Map();
+  const facts = createAuditFacts(trusts.every((trust) => trust === 'own') ? null : createAuditStore(db));
   for (const url of config.nodeUrls[coin]) {
     const setting = trusts.shift()!;
     const source = isBitcoinLike(family)

@@ -25,6 +25,10 @@ export type Sighting = {
   spends: readonly string[];
   lock: Lock;
 };
+/** The address of a payment that waits. `endsAt`: its deadline. `countsUntil`: what is seen until then is still on time. */
+export type OpenAddress = { key: string; endsAt: Date; countsUntil: Date };
+/** Those that end first. `othersEnd`: the first deadline of those that are not listed, because they are too many; null when all are listed. */
+export type OpenAddresses = { listed: readonly OpenAddress[]; othersEnd: Date | null };
 /** In memory: which keys are watched (a yes may be wrong, so the recorder checks it; a no is always right), and which outpoints our unconfirmed transfers spend. */
 export type Matcher = {
   has(key: string): boolean;
@@ -38,8 +42,8 @@ export type Matcher = {
   quick?: Readonly<Record<'pays' | 'spends', (bytes: Uint8Array, from: number, to: number) => boolean>>;
   /** ETH: addresses assigned shortly before that time, for nodes that can only be asked for individual balances. */
   recent(at: Date): readonly string[] | Promise<readonly string[]>;
-  /** ETH: addresses of payments that wait for money or for confirmations, those that end first, for sources that prove balances. */
-  open?(): readonly string[] | Promise<readonly string[]>;
+  /** ETH: addresses of payments that wait for money or for confirmations, for sources that prove balances. */
+  open?(): OpenAddresses | Promise<OpenAddresses>;
   /** Our transactions that are not in a block. */
   waiting: readonly string[];
 };
@@ -59,6 +63,8 @@ export type MempoolScan = {
   complete?: boolean;
   /** Why not, when it lasts and is expected. */
   incomplete?: string | null;
+  /** Until when nothing can have come that is not read. Null or absent: until the poll. */
+  provenThrough?: Date | null;
 };
 
 export type ChainHealth = {

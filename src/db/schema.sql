@@ -1360,3 +1360,29 @@ create table refunds (
 CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
+
+create table balance_proofs (
+  chain text not null,
+  key text collate "C" not null,
+  height bigint not null,
+  hash text not null,
+  block_time timestamp with time zone not null,
+  nonce numeric not null,
+  balance numeric not null,
+  code_hash bytea not null,
+  assumed boolean not null,
+  PRIMARY KEY (chain, key, height, hash),
+  CHECK ((balance >= (0)::numeric)),
+  CHECK ((height >= 0)),
+  CHECK ((nonce >= (0)::numeric))
+);
+
+create table balance_gains (
+  chain text not null,
+  key text collate "C" not null,
+  height bigint not null,
+  hash text not null,
+  units numeric not null,
+  PRIMARY KEY (chain, key, height, hash),
+  CHECK ((units > (0)::numeric))
+);

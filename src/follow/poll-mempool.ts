@@ -9,8 +9,11 @@ import { matcherOf, refreshWatching, sortSightings, type Watching } from './watc
 /** Polls of the mempool before a missing transfer is recorded as absent. */
 const ABSENT_AFTER_POLLS = 2;
 
-/** `complete`: everything first seen before it is recorded; `incomplete`: why it is not, when that is expected. `beside`: the tip reported with it. */
-export type Looked = { complete: boolean; incomplete: string | null; beside: string | null };
+/**
+ * `complete`: everything first seen before it is recorded, or before `provenThrough` if that is given; `incomplete`: why it is not, when that
+ * is expected. `beside`: the tip reported with it.
+ */
+export type Looked = { complete: boolean; incomplete: string | null; provenThrough: Date | null; beside: string | null };
 
 /** In how many polls in a row each of our transactions was missing. */
 export type Absences = ReadonlyMap<string, number>;
@@ -49,11 +52,12 @@ export async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: Cha
   const fetched = await source.fetchMempool(health);
   const beside = fetched.beside ?? null;
   // With a tip other than the recorded one, it could show a transfer that a recorded block contains under another id.
-  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, incomplete: null, beside };
+  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, incomplete: null, provenThrough: null, beside };
   const seenAt = ctx.clock.now();
   await refreshWatching(watching);
   const waiting = await readWaiting(ctx.db.sql, coin);
-  const { conflicts, present, complete = true, incomplete = null, ...scanned } = await fetched.scan(matcherOf(watching, waiting));
+  const found = await fetched.scan(matcherOf(watching, waiting));
+  const { conflicts, present, complete = true, incomplete = null, provenThrough = null, ...scanned } = found;
   const { sightings, strays } = await sortSightings(watching, scanned.sightings);
   const losers = await spent.findLosers(conflicts.filter((c) => present.has(c.txid)));
   const fresh = freshLosers(losers, waiting);
@@ -78,5 +82,5 @@ export async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: Cha
   }
   if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
   fetched.done();
-  return { complete, incomplete, beside };
+  return { complete, incomplete, provenThrough, beside };
 }

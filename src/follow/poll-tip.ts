@@ -2,6 +2,7 @@
 import type { ChainHealth } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Doubt, doubtOf } from '../core/certainty.ts';
+import { earliest, MINUTE_MS } from '../core/clock.ts';
 import { type Coin, chainCode, kindOf } from '../core/coin.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Cursor, type Followed, provenHeights } from './cursor.ts';
@@ -9,6 +10,11 @@ import { type FinalityPoll, pollFinality, pollLocks, readChainlock } from './fin
 import type { FollowState } from './follow-state.ts';
 import { type MempoolPoll, pollMempool } from './poll-mempool.ts';
 import type { Watching } from './watching.ts';
+
+/** Blocks come every few seconds, so balances that were proven this long ago are worth a note. */
+const LATE_PROOF_MS = 2 * MINUTE_MS;
+const LATE_PROOF = 'the balances of open addresses were proven more than two minutes ago';
+const settling = (reason: string | null): Doubt | null => (reason === null ? null : { code: 'settling', reason });
 
 export type TipPoll = {
   readonly ctx: Context;
@@ -73,19 +79,26 @@ export async function pollTip(
   // Before the mempool is read, which may fail.
   const chainlock = await readChainlock(poll.finality, cursor);
   const health = just ?? (await source.health());
-  const { complete, incomplete, beside } = await pollMempool(poll.mempool, cursor, just);
+  const { complete, incomplete, provenThrough, beside } = await pollMempool(poll.mempool, cursor, just);
   await pollLocks(poll.finality);
   // If the tip moved in the meantime, the poll is not complete.
   if ((beside ?? (await source.tip()).hash) !== cursor.hash) return;
-  const expected: Doubt | null = incomplete === null ? null : { code: 'settling', reason: incomplete };
-  const doubt = judgePoll(poll, health, { now: before, behindOthers }) ?? expected;
-  await notes.doubts(doubt);
-  await writePoll(poll, { cursor, before, chainlock, certain: complete && doubt === null });
+  const doubt = judgePoll(poll, health, { now: before, behindOthers }) ?? settling(incomplete);
+  const isLate = provenThrough !== null && before.getTime() - provenThrough.getTime() > LATE_PROOF_MS;
+  await notes.doubts(doubt ?? (isLate ? settling(LATE_PROOF) : null));
+  const certain = complete && doubt === null;
+  await writePoll(poll, { cursor, before, chainlock, certain, provenThrough: provenThrough && earliest(before, provenThrough) });
 }
 
 async function writePoll(
   poll: TipPoll,
-  { cursor, before, chainlock, certain }: { cursor: Cursor; before: Date; chainlock: number | null; certain: boolean },
+  {
+    cursor,
+    before,
+    chainlock,
+    certain,
+    provenThrough,
+  }: { cursor: Cursor; before: Date; chainlock: number | null; certain: boolean; provenThrough: Date | null },
 ): Promise<void> {
   const { ctx, source, binding, lockedThrough } = poll;
   const { coin } = source;
@@ -95,7 +108,8 @@ async function writePoll(
   await ctx.db.begin(async (tx) => {
     await tx`
       update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
-        scanned_through = case when ${certain} then ${before} else scanned_through end,
+        scanned_through = case when not ${certain} then scanned_through
+          when ${provenThrough === null} then ${before} else greatest(scanned_through, ${provenThrough}::timestamptz) end,
         updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
     const moved = isNews
       ? await tx`

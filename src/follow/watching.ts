@@ -1,8 +1,8 @@
 /** What a follower looks for on its chain: deposit addresses, unissued addresses, and outpoints that our pending transfers spend. */
 import type { ChainSource, Matcher, Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { addMs, DAY_MS, earliest } from '../core/clock.ts';
+import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { readEndedBelow } from '../db/db.ts';
 import { createLookAhead, type Stray } from './look-ahead.ts';
 import { eachOutput, type Owned, type Owner, type Waiting } from './sightings.ts';
@@ -11,7 +11,7 @@ import { createWatchSet, type WatchSet } from './watch-set.ts';
 
 /** How long an address counts as recently issued; windows and late payments end well before. */
 const RECENT_MS = 7 * DAY_MS;
-/** Open addresses whose balances a source is asked to prove. */
+/** Open addresses that a source is asked to prove at a time. */
 const MOST_OPEN = 2_400;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
@@ -70,12 +70,16 @@ export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonl
     return rows.map((row) => row.key);
   },
   open: async () => {
-    const rows = await ctx.db.sql<{ key: string }[]>`
-      select d.key from deposit_addresses d join payments p on p.id = d.payment_id
+    const rows = await ctx.db.sql<{ key: string; endsAt: Date }[]>`
+      select d.key, greatest(p.expires_at, p.extended_until) as "endsAt" from deposit_addresses d join payments p on p.id = d.payment_id
       where d.coin = ${COIN[coin].family} and d.created_at > ${new Date(ctx.clock.now().getTime() - RECENT_MS)}
         and p.mode = 'live' and p.status in ('pending', 'processing')
-      order by d.created_at, d.key limit ${MOST_OPEN}`;
-    return rows.map((row) => row.key);
+      order by "endsAt", d.key limit ${MOST_OPEN + 1}`;
+    const slackMs = chainOf(coin).slackSeconds * 1000;
+    return {
+      listed: rows.slice(0, MOST_OPEN).map(({ key, endsAt }) => ({ key, endsAt, countsUntil: addMs(endsAt, slackMs) })),
+      othersEnd: rows[MOST_OPEN]?.endsAt ?? null,
+    };
   },
   waiting: waiting.map((row) => row.txid),
 });

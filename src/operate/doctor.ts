@@ -359,9 +359,13 @@ async function inspectNode(check: string, source: ChainSource, tip: number, curs
   }
   if (clockAheadSeconds !== null && Math.abs(clockAheadSeconds) > MOST_CLOCK_SECONDS)
     findings.push(bad(check, `its clock is ${inWords(clockAheadSeconds)} the database's`, 'sync both clocks with NTP'));
-  for (const { capability, reason } of missing)
-    findings.push(bad(check, `it does not provide ${capability}: ${reason}`, 'allow it (rpcwhitelist), or use a node that does'));
-  if (missing.length === 0) findings.push(good(check, 'it provides raw blocks, mempool, transactions and fee estimates'));
+  const isAccount = kindOf(source.coin) === 'ethereum';
+  const fix = isAccount
+    ? 'use a provider that has it: while this one is read, payments in ETH do not expire, and payments through contracts are not detected'
+    : 'allow it (rpcwhitelist), or use a node that does';
+  for (const { capability, reason } of missing) findings.push(bad(check, `it does not provide ${capability}: ${reason}`, fix));
+  const provides = isAccount ? 'it proves balances of the last block' : 'it provides raw blocks, mempool, transactions and fee estimates';
+  if (missing.length === 0) findings.push(good(check, provides));
   for (const warning of warnings) findings.push(good(check, `it warns: ${warning}`, 'check the release notes of the node'));
   return findings;
 }

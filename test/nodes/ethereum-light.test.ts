@@ -1,14 +1,16 @@
 /** ETH and tokens through providers of others: nothing completes that the sync committee did not sign, and one honest server is enough. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { startApp } from '../../src/app.ts';
 import { COIN } from '../../src/core/coin.ts';
+import { createLog } from '../../src/log.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type BeaconServer, createBeaconChain, type MadeHeader, smallNetwork, startBeaconServer } from '../kit/beacon-chain.ts';
 import { type EthProxy, startEthProxy } from '../kit/eth-proxy.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { giveWallet } from '../kit/shop.ts';
-import { putToken, transferData } from '../kit/token-contracts.ts';
+import { putToken, transferData, VALUE_FORWARDER, word } from '../kit/token-contracts.ts';
 
 const USDC = 'USDC@ethereum';
 const CONTRACT = COIN[USDC].contract!.toLowerCase();
@@ -27,6 +29,8 @@ let first: EthProxy;
 let second: EthProxy;
 let servers: [BeaconServer, BeaconServer];
 let app: TestApp;
+/** The service after its restart. */
+let again: Awaited<ReturnType<typeof startApp>> | undefined;
 let checkpoint: MadeHeader;
 before(async () => {
   honest = await startAnvil();
@@ -64,6 +68,7 @@ before(async () => {
   );
 });
 after(async () => {
+  await again?.stop();
   await app?.stop();
   for (const one of [first, second, ...(servers ?? [])]) await one?.stop();
   for (const node of [honest, liar]) await node?.destroy();
@@ -172,4 +177,34 @@ test('while all beacon servers are silent nothing completes, and what was proven
     assert.ok(server.asked.filter((path) => path.startsWith('bootstrap/')).length <= 2, 'no bootstrap is needed again');
   assert.equal((await reach(id, ({ status }) => status === 'completed')).verified_by, 'sync_committee');
   await readThrough(honest);
+});
+
+test('ETH through a contract that all providers hid before a restart is found at the deadline of its payment', async () => {
+  const { id, payment_address: address } = await create('ETH');
+  const forwarder = await honest.deploy(VALUE_FORWARDER);
+  await honest.mine(1);
+  await sign();
+  await readThrough(honest);
+  // It says that no balance changes.
+  for (const proxy of [first, second])
+    proxy.change = ({ method, params }, result) =>
+      method === 'eth_call' && params[0].to === undefined ? `0x${'0'.repeat(result.length - 2)}` : result;
+  await honest.send({ to: forwarder, value: WEI, data: `0x${word(address)}` });
+  await honest.mine(1);
+  await sign();
+  await readThrough(honest);
+  assert.deepEqual((await detail(id)).transfers, []);
+  await app.app.stop();
+
+  const { timestamp } = await honest.rpc('eth_getBlockByNumber', 'latest', false);
+  const next = Number(timestamp) + 10;
+  again = await startApp(app.config, { log: createLog('silent'), starts: () => null, beacon: chain.network });
+  app = { ...app, app: again, url: again.url!, live: client(again.url!, app.merchant.keys.liveSecret) };
+  await app.app.ctx.db.sql`
+    update payments set created_at = to_timestamp(${next - 5}) - (expires_at - created_at), expires_at = to_timestamp(${next - 5}) where id = ${id}`;
+  await honest.rpc('evm_setNextBlockTimestamp', next);
+  await honest.mine(1);
+  await sign();
+  const done = await reach(id, ({ status }) => !['pending', 'processing'].includes(status));
+  assert.deepEqual([done.status, done.verified_by, done.transfers.length, done.transaction_hash], ['completed', 'sync_committee', 1, null]);
 });

@@ -51,6 +51,8 @@ export function createGainReader({
   read(block: ProvenBlock, matcher: Matcher): Promise<Gain[]>;
   /** Why gains of the last block may be missing; null when none can be. Only for nodes of others. */
   trouble(): string | null;
+  /** Until when no gain of an open address can be missing. Null where every block shows all gains. */
+  provenThrough(): Date | null;
 } {
   const balances = createBalanceReader({ rpc, log });
   const traces = createTraceReader({ rpc, log, ...(traceMs !== undefined && { traceMs }) });
@@ -61,13 +63,14 @@ export function createGainReader({
     if (now !== rung) log.info({ coin, from: now }, 'Reading transfers inside contracts with a different node method');
     rung = now;
   };
-  const complete = (block: ProvenBlock, seen: Gain[]): Gain[] => {
-    audit.note(block, seen);
+  const complete = async (block: ProvenBlock, seen: Gain[]): Promise<Gain[]> => {
+    await audit.note(block, seen);
     return seen;
   };
   let isUnproven = false;
   return {
     trouble: () => (isUnproven ? UNPROVEN : null),
+    provenThrough: () => (isOwn || rung === 'value logs' ? null : audit.provenThrough()),
     read: async (block, matcher) => {
       const { transactions, receipts } = block;
       const toUs = ({ to }: Move) => matcher.has(to);

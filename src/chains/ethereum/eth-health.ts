@@ -1,10 +1,16 @@
 /** What an Ethereum node says about its chain: health and finality. */
+import { hexToBytes } from '@noble/hashes/utils.js';
 import type { Network } from '../../core/coin.ts';
-import type { ChainHealth, Finality } from '../chain.ts';
+import { ChainError, type ChainHealth, type Finality, type NodeInspection } from '../chain.ts';
 import { fields } from '../reply.ts';
+import { provenHeader } from './block-header.ts';
 import { headerOf } from './eth-block.ts';
+import { accountIn, proofCall } from './eth-proven-gains.ts';
 import { type EthReply, type EthRpc, failure, quantity, smallNumber } from './eth-rpc.ts';
+import { ProofError } from './proof-values.ts';
 
+/** Any account: one that does not exist is proven absent. */
+const NOBODY = '00'.repeat(20);
 /** Depths that replace `safe` and `finalized` for providers without these tags: two epochs, and four. */
 const SAFE_DEPTH = 64;
 const FINALIZED_DEPTH = 128;
@@ -44,6 +50,24 @@ export async function readHealth({
     // Providers do not offer it.
     peers: !peers || peers.error ? null : smallNumber(peers.result),
   };
+}
+
+/** What a node of others lacks: proofs of balances show payments through contracts, and let payments expire. */
+export async function inspectProvider({ batch }: Pick<EthRpc, 'batch'>): Promise<NodeInspection> {
+  const [latest] = await batch([['eth_getBlockByNumber', 'latest', false]]);
+  if (latest?.error) throw failure(latest.error, 'eth_getBlockByNumber');
+  const { hash } = headerOf(latest?.result);
+  const header = provenHeader(latest?.result, hexToBytes(hash.slice(2)));
+  const [reply] = await batch([proofCall(NOBODY, hash)]);
+  let reason: string | null = null;
+  try {
+    if (accountIn(reply, NOBODY, header.stateRoot) === null) reason = reply!.error!.message;
+  } catch (error) {
+    if (!(error instanceof ProofError || error instanceof ChainError)) throw error;
+    reason = error.message;
+  }
+  const missing = reason === null ? [] : [{ capability: 'proofs of balances (eth_getProof)', reason }];
+  return { prunedBelow: null, clockAheadSeconds: null, missing, warnings: [] };
 }
 
 export async function readFinality({ batch }: Pick<EthRpc, 'batch'>): Promise<Finality> {

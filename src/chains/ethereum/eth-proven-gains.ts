@@ -28,7 +28,7 @@ export function accountIn(reply: EthReply | undefined, key: string, stateRoot: U
 }
 
 /** Whether nothing can have left an account between two states: it sent nothing and has no code that others could run. */
-export const keptAll = (before: ProvenAccount, after: ProvenAccount): boolean =>
+export const keptAll = (before: Pick<ProvenAccount, 'nonce' | 'codeHash'>, after: Pick<ProvenAccount, 'nonce' | 'codeHash'>): boolean =>
   before.nonce === after.nonce && [before, after].every(({ codeHash }) => isSame(codeHash, EMPTY_CODE));
 
 /**

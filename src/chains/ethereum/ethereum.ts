@@ -20,7 +20,7 @@ import {
 } from './eth-block.ts';
 import { createEthDoubt } from './eth-doubt.ts';
 import { createGainReader } from './eth-gains.ts';
-import { readFinality, readHealth } from './eth-health.ts';
+import { inspectProvider, readFinality, readHealth } from './eth-health.ts';
 import { fetchPool } from './eth-pool.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
@@ -82,6 +82,7 @@ export function createEthereumSource({
       doubt.check();
       return prove(() => readHealth({ rpc, network, chainId, readHeader: provenRef }));
     },
+    ...(!isOwn && { inspect: () => prove(() => inspectProvider(rpc)) }),
     tip: () => prove(async () => provenRef(await call('eth_getBlockByNumber', 'latest', false))),
     blockAt: (height) => prove(async () => provenRefOrNull(await call('eth_getBlockByNumber', toHex(height), false))),
     block: (hash) => prove(async () => provenRefOrNull(await call('eth_getBlockByHash', hash, false))),
@@ -97,7 +98,7 @@ export function createEthereumSource({
           const found = await fetched.scan(matcher);
           const incomplete = gains.trouble();
           // Nothing expires on the word of a provider that may hide payments.
-          return incomplete === null ? found : { ...found, complete: false, incomplete };
+          return incomplete === null ? { ...found, provenThrough: gains.provenThrough() } : { ...found, complete: false, incomplete };
         },
       };
     },

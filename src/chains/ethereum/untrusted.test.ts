@@ -277,6 +277,7 @@ test('what a provider hides about balances is not counted, and what it cannot pr
   assert.deepEqual(await read(sourceAt(unable.url, false), BLOCK), known);
 });
 
+const LATER = new Date('2100-01-01');
 test('nothing expires while a provider proves no balances, whatever it shows', async () => {
   const { eth_getProof: _, ...without } = BLOCK.answers;
   const silent = onBalance(US_TOO, 0n);
@@ -285,7 +286,10 @@ test('nothing expires while a provider proves no balances, whatever it shows', a
   };
   const doubt = async (node: Pick<Awaited<ReturnType<typeof startNode>>, 'url'>, { isOwn = false, open = [US] } = {}) => {
     const source = sourceAt(node.url, isOwn);
-    await (await source.fetchBlock(BLOCK.block.hash)).scan({ ...matcher, open: () => open });
+    await (await source.fetchBlock(BLOCK.block.hash)).scan({
+      ...matcher,
+      open: () => ({ listed: open.map((key) => ({ key, endsAt: LATER, countsUntil: LATER })), othersEnd: null }),
+    });
     const { complete = true, incomplete = null } = await (await source.fetchMempool(null)).scan(matcher);
     return complete ? null : incomplete;
   };
