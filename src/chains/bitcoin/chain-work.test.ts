@@ -117,32 +117,32 @@ for (const { coin, params, bits, falls } of [
       }
   });
 
-for (const { coin, params, file, first } of [
-  { coin: 'DOGE', params: DOGE.main, file: 'doge-main-5610330.hex', first: 500 },
-  { coin: 'DASH', params: DASH.main, file: 'dash-main-999900.hex', first: 576 },
+/** Recorded headers above the confirmations of a payment. */
+const ABOVE = 12;
+/** How many more blocks than confirmations a payment in recorded headers waits for, because its blocks are easier than the mean of the day. */
+for (const { coin, params, file, first, most } of [
+  { coin: 'DOGE', params: DOGE.main, file: 'doge-main-5610330.hex', first: 500, most: { 1: 1, 6: 4, 20: 7, 40: 5, 60: 5 } },
+  { coin: 'DOGE', params: DOGE.main, file: 'doge-main-5620352.hex', first: 500, most: { 1: 1, 6: 4, 20: 9, 40: 10, 60: 8 } },
+  { coin: 'DASH', params: DASH.main, file: 'dash-main-999900.hex', first: 576, most: { 1: 1, 6: 3, 24: 7 } },
 ])
-  test(`${coin}: of recorded headers, whose difficulty changes with each, nine in ten need no more blocks than confirmations`, () => {
+  test(`${coin}: in recorded headers of ${file.slice(10, -4)}, whose difficulty changes with each, a payment waits for a few more blocks at most`, () => {
     const bits = headersOf(file).map((header) => header.readUInt32LE(72));
-    for (const [wanted, most] of [
-      [1, 1],
-      [6, 2],
-      [24, 5],
-    ] as const) {
+    const whole = viewOfBits(params, bits);
+    const upTo = (tip: number): WorkView => ({ ...whole, tipHeight: () => whole.checkpointHeight + tip });
+    for (const [wanted, limit] of Object.entries(most)) {
       const more: number[] = [];
-      for (let at = first; at + wanted + most < Math.min(bits.length, first + 500); at += 3) {
-        let blocks = wanted;
-        while (provenOf(viewOfBits(params, bits.slice(0, at + blocks)), params, blocks) < wanted) blocks++;
-        more.push(blocks - wanted);
+      for (let at = first; at + Number(wanted) + ABOVE < bits.length; at++) {
+        let blocks = Number(wanted);
+        while (provenOf(upTo(at + blocks - 1), params, blocks) < Number(wanted)) blocks++;
+        more.push(blocks - Number(wanted));
       }
-      assert.ok(Math.max(...more) <= most, `${wanted} confirmations took ${Math.max(...more)} blocks more`);
-      assert.ok(
-        more.filter((one) => one === 0).length >= 0.86 * more.length,
-        `${wanted}: ${more.filter((one) => one > 0).length} of ${more.length}`,
-      );
+      assert.ok(Math.max(...more) <= limit, `${wanted} confirmations took ${Math.max(...more)} blocks more`);
+      const mean = more.reduce((sum, one) => sum + one, 0) / more.length;
+      assert.ok(mean < 1.5, `${wanted} confirmations took ${mean} blocks more on average`);
     }
   });
 
-test('a forger of blocks with any work needs three quarters of the mean for each confirmation, a quarter where the rules keep it up', () => {
+test('a forger of blocks with any work needs the mean for each confirmation, a quarter of it where the rules keep the difficulty up', () => {
   const works = fc.array(fc.bigInt(1n, 3_000n), { minLength: 1, maxLength: 40 });
   fc.assert(
     fc.property(works, fc.constantFrom(BTC.main, LTC.main, DOGE.main, DASH.main), (forged, params) => {
@@ -151,13 +151,10 @@ test('a forger of blocks with any work needs three quarters of the mean for each
       const { blocks, proven } = confirmationsAt(view, view.tipHeight() - forged.length + 1, workPerConfirmation(view, params));
       const mean = workPerBlock(view, params.spacingSeconds);
       const total = forged.reduce((sum, work) => sum + work, 0n);
-      const share = params.retarget.kind === 'period' ? 4n : 3n;
+      const share = params.retarget.kind === 'period' ? 4n : 1n;
       assert.ok(proven <= blocks);
       // The division rounds down by less than one for each confirmation.
-      assert.ok(
-        (total + BigInt(proven)) * 4n >= BigInt(proven) * mean * (share === 4n ? 1n : share),
-        `${proven} for ${total}, mean ${mean}`,
-      );
+      assert.ok((total + BigInt(proven)) * share >= BigInt(proven) * mean, `${proven} for ${total}, mean ${mean}`);
     }),
     { numRuns: 300 },
   );

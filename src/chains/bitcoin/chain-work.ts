@@ -38,13 +38,13 @@ export function workPerBlock(view: WorkView, spacingSeconds: number): bigint {
  * honest blocks, and then the guard and `recent` hold the chain. So the difficulty of the tip is believed, down to the quarter at which
  * `difficulty` holds the chain.
  *
- * DOGE and DASH change it with every block: a few blocks that claim to be slow lower it to any value, so the tip proves nothing. Honest
- * blocks vary by a quarter around their mean for hours. So three quarters of the mean count: a forger saves a quarter, and nine in ten
- * recorded headers need no more blocks than confirmations. With the mean itself, it was every second.
+ * DOGE and DASH change it with every block: a few blocks that claim to be slow lower it to any value, so the tip proves nothing, and the
+ * mean of the day counts. Honest blocks vary by a quarter around it for hours, so about half of all payments wait for more blocks than
+ * their confirmations. In recorded headers this is one more block on average, and at most ten.
  */
 export function workPerConfirmation(view: WorkView, { spacingSeconds, retarget }: { spacingSeconds: number; retarget: Retarget }): bigint {
   const mean = workPerBlock(view, spacingSeconds);
-  if (retarget.kind !== 'period') return (mean * 3n + 3n) / 4n;
+  if (retarget.kind !== 'period') return mean;
   const required = view.blockWork(view.tipHeight());
   if (required >= mean) return mean;
   return required > mean / SHARE ? required : mean / SHARE;
