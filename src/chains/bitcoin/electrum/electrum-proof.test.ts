@@ -26,6 +26,7 @@ const { good, refuse } = read('proofs.json') as { good: Proof[]; refuse: Proof[]
 const hashes = read('hashes.json');
 const conversations = read('conversations.json');
 
+const FORGERIES = process.env.FLORIN_LONG ? 200_000 : 3_000;
 /** How deep the transactions of each block are, by its coinbase. */
 const depths = new Map(good.filter(({ pos }) => pos === 0).map(({ block, merkle }) => [block, (merkle as string[]).length]));
 function verify({ coin, block, header, tx_hash, pos, merkle, raw }: Proof): void {
@@ -66,6 +67,56 @@ test('a changed bit anywhere in a transaction or in its branch is refused', () =
       sibling[bit >> 3]! ^= 1 << (bit & 7);
       assert.throws(() => verify({ ...proof, merkle: merkle.with(level, sibling.toString('hex')) }), ProofError);
     }
+});
+
+/** What may be wrong with a branch. Each kind changes the leaf, the siblings or the position of a real one. */
+const forgedBranch = fc.record({
+  proof: fc.nat(),
+  other: fc.nat(),
+  kind: fc.nat(6),
+  level: fc.nat(),
+  bits: fc.bigInt({ min: 1n, max: 2n ** 256n - 1n }),
+});
+type ForgedBranch = typeof forgedBranch extends fc.Arbitrary<infer T> ? T : never;
+function forgeBranch({ proof, other, kind, level, bits }: ForgedBranch): Proof {
+  const real = good[proof % good.length]!;
+  const another = good[other % good.length]!;
+  const siblings = real.merkle as string[];
+  const at = level % siblings.length;
+  const changed = (hash: string): string => (BigInt(`0x${hash}`) ^ bits).toString(16).padStart(64, '0');
+  const forged = (given: Partial<Proof>): Proof => ({ ...real, raw: null, ...given });
+  switch (kind) {
+    case 0:
+      return forged({ merkle: siblings.with(at, changed(siblings[at]!)) });
+    case 1:
+      return forged({ merkle: siblings.toSpliced(at, 1) });
+    case 2:
+      return forged({ merkle: siblings.toSpliced(at, 0, changed(siblings[at]!)) });
+    case 3:
+      return forged({ pos: Number((BigInt(real.pos as number) ^ bits) & 0x3f_ffffn) });
+    case 4:
+      return forged({ merkle: siblings.with(at, siblings[other % siblings.length]!).with(other % siblings.length, siblings[at]!) });
+    case 5:
+      return forged({ tx_hash: changed(real.tx_hash) });
+    default:
+      return forged({ merkle: another.merkle, pos: another.pos, header: another.header, block: another.block });
+  }
+}
+const isReal = ({ tx_hash, merkle, pos, header }: Proof): boolean =>
+  good.some((one) => one.tx_hash === tx_hash && one.pos === pos && one.header === header && String(one.merkle) === String(merkle));
+
+test(`of ${FORGERIES} forged branches none is accepted`, () => {
+  let forgeries = 0;
+  fc.assert(
+    fc.property(forgedBranch, (one) => {
+      const proof = forgeBranch(one);
+      if (isReal(proof)) return;
+      forgeries++;
+      assert.throws(() => verify(proof), ProofError);
+    }),
+    { numRuns: FORGERIES },
+  );
+  assert.ok(forgeries > FORGERIES * 0.9, String(forgeries));
 });
 
 test('script hashes of all address forms, and of the address that leads to the script', () => {
