@@ -1,8 +1,11 @@
 /** Stored headers on a real database: a restart has the same chain, reorganizations replace, and foreign rows are not believed. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
+import { migrationNames } from '../../db/migrate.ts';
 import { idOf } from './header.ts';
 import type { HashWork } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
@@ -44,10 +47,9 @@ test('what is saved is there after a restart, page by page, and a reorganization
   assert.deepEqual(
     [...(await rows())],
     [
-      { page: 3, first: 1_001, count: 23 },
-      { page: 4, first: 1_024, count: 256 },
-      { page: 5, first: 1_280, count: 256 },
-      { page: 6, first: 1_536, count: 165 },
+      { page: 9, first: 1_001, count: 9 },
+      ...[10, 11, 12, 13, 14, 15].map((page) => ({ page, first: page * 101, count: 101 })),
+      { page: 16, first: 1_616, count: 85 },
     ],
   );
   const second = await open();
@@ -89,22 +91,22 @@ test('a save that failed is made up for by the next one, and two at once keep th
 test('rows that are missing are written again, and damaged ones are not believed', async () => {
   const stored = await open();
   const { height } = stored.chain.tip();
-  await database.db.sql`delete from header_pages where page = 5`;
+  await database.db.sql`delete from header_pages where page = 12`;
   const partial = await open();
-  assert.equal(partial.chain.tip().height, 1_279);
+  assert.equal(partial.chain.tip().height, 1_211);
   const next = mineHeader(
     PARAMS,
     { height, bytes: stored.chain.tip().bytes, parent: null },
     { timeSeconds: stored.chain.tip().timeSeconds + 600 },
   );
-  await database.db.sql`delete from header_pages where page >= 5`;
+  await database.db.sql`delete from header_pages where page >= 12`;
   await stored.chain.add(sent([next]));
   await assert.rejects(stored.save(), RangeError);
   await stored.save();
   assert.deepEqual((await open()).chain.tip(), stored.chain.tip());
-  await database.db.sql`update header_pages set headers = overlay(headers placing '\\xff'::bytea from 1400) where page = 4`;
+  await database.db.sql`update header_pages set headers = overlay(headers placing '\\xff'::bytea from 1400) where page = 10`;
   const damaged = await open();
-  assert.equal(damaged.chain.tip().height, 1_040, 'the header before the damaged one');
+  assert.equal(damaged.chain.tip().height, 1_026, 'the header before the damaged one');
   // The chain continues from peers, and the damaged headers are replaced.
   const missing = Array.from(
     { length: next.height - damaged.chain.tip().height },
@@ -156,10 +158,10 @@ test('a page is written once: by each new block in it, and when many headers arr
     create trigger page_write after insert or update on header_pages for each row execute function note_page()`);
   t.after(() => sql.unsafe('drop table page_writes; drop function note_page cascade'));
   const params: ProofParams = { ...PARAMS, network: 'signet' };
-  const start = firstHeader({ height: 100 });
-  // The first page is cut by the checkpoint. 64 pages are written at a time. The work of stored headers is not checked.
+  const start = firstHeader({ height: 50 });
+  // The first page is cut by the checkpoint. 160 pages are written at a time. The work of stored headers is not checked.
   const all: Buffer[] = [];
-  for (let i = 0, parent = start.bytes; i < 66 * 256; i++) {
+  for (let i = 0, parent = start.bytes; i < 170 * 101; i++) {
     const header = Buffer.from(parent);
     idOf(params, parent).copy(header, 4);
     all.push(header);
@@ -168,7 +170,7 @@ test('a page is written once: by each new block in it, and when many headers arr
   const stored = await open(params, start);
   await stored.chain.restore(async (take) => take(Buffer.concat(all)));
   await stored.save();
-  const pages = Array.from({ length: 67 }, (_, page) => ({ kind: 'INSERT', page }));
+  const pages = Array.from({ length: 171 }, (_, page) => ({ kind: 'INSERT', page }));
   assert.deepEqual([...(await sql`select * from page_writes order by page`)], pages);
   await sql`truncate page_writes`;
   const { height, bytes } = stored.chain.tip();
@@ -176,6 +178,35 @@ test('a page is written once: by each new block in it, and when many headers arr
     await stored.chain.add(sent([block]));
     await stored.save();
   }
-  assert.deepEqual([...(await sql`select * from page_writes`)], Array(3).fill({ kind: 'UPDATE', page: 66 }));
+  assert.deepEqual([...(await sql`select * from page_writes`)], Array(3).fill({ kind: 'UPDATE', page: 170 }));
   assert.deepEqual((await open(params, start)).chain.tip(), stored.chain.tip());
+});
+
+test('pages of an older version, which were larger, are cut into pages of this one', async () => {
+  const { db } = database;
+  const params: ProofParams = { ...PARAMS, network: 'testnet4' };
+  const start = firstHeader({ height: 300 });
+  const blocks = mineHeaders(params, start, 600);
+  const old = [301, 512, 768].map((first, i, all) => ({
+    ...{ first, page: Math.floor(first / 256) },
+    headers: Buffer.concat(blocks.slice(first - 301, (all[i + 1] ?? 901) - 301).map(({ bytes }) => bytes)),
+  }));
+  const others = await db.sql`select coin, network, sum(length(headers)) from header_pages group by coin, network order by coin, network`;
+  await db.sql.unsafe('alter table header_pages alter column headers set storage external');
+  for (const { first, page, headers } of old)
+    await db.sql`insert into header_pages (coin, network, page, first_height, headers) values ('BTC', 'testnet4', ${page}, ${first}, ${headers})`;
+  const migration = migrationNames().find((name) => name.endsWith('header_pages_inline.sql'))!;
+  const text = readFileSync(join(import.meta.dirname, '../../db/migrations', migration), 'utf8');
+  await db.begin((tx) => tx.unsafe(text));
+  const pages = await db.sql`
+    select page, first_height as first, length(headers) / 80 as count from header_pages where network = 'testnet4' order by page`;
+  assert.deepEqual(
+    [...pages],
+    [2, 3, 4, 5, 6, 7, 8].map((page) => ({ page, first: Math.max(page * 101, 301), count: page === 2 ? 2 : page === 8 ? 93 : 101 })),
+  );
+  const stored = await open(params, start);
+  assert.deepEqual(stored.chain.tip().bytes, blocks.at(-1)!.bytes);
+  const rest = db.sql`
+    select coin, network, sum(length(headers)) from header_pages where network <> 'testnet4' group by coin, network order by coin, network`;
+  assert.deepEqual([...(await rest)], [...others]);
 });
