@@ -7,6 +7,7 @@ import { buttonClass } from '../ui/button.tsx';
 import { Download } from '../ui/download.tsx';
 import { Field } from '../ui/field.tsx';
 import { Card } from '../ui/states.tsx';
+import { Books } from './books.tsx';
 
 const REPORTS = [
   {
@@ -50,7 +51,9 @@ export function Screen() {
     <div className="grid gap-6">
       <div className="grid gap-1">
         <h1>Reports</h1>
-        <p className="text-soft">CSV files for spreadsheets and accounting. Amounts are exact, and times are in UTC.</p>
+        <p className="text-soft">
+          CSV files for spreadsheets and accounting. Amounts are exact. Times are in UTC unless a time zone is shown.
+        </p>
         {display !== null && (
           <p className="text-soft">
             All files except the tax report also show amounts in {display.currency}, at the current rate: $1 = {significant(display.rate)}{' '}
@@ -99,6 +102,7 @@ export function Screen() {
           ))}
         </ul>
       </Card>
+      {valid && <Books range={valid} />}
     </div>
   );
 }

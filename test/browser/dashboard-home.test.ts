@@ -355,6 +355,19 @@ test('reports are files of a range', async () => {
   const [later] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Confirm', exact: true }).click()]);
   assert.match(later.suggestedFilename(), /^days-test-/);
   noFaults(/403 .*exports/);
+  // The books of the same range.
+  await page.getByRole('table', { name: 'Statement' }).getByRole('cell', { name: 'Sales' }).first().waitFor();
+  const [koinly] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*Koinly/ }).click()]);
+  assert.match(await textOf(koinly), /^Date,Sent Amount,/);
+  await page.getByLabel('Consultant number').fill('29098');
+  await page.getByLabel('Client number').fill('55003');
+  await page.getByLabel('First day').fill('2026-01-05');
+  await page.getByLabel('Last day').fill('2026-02-05');
+  await page.getByLabel('Fiscal year begins').fill('2026-01-01');
+  const [batch] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*DATEV/ }).click()]);
+  assert.equal(batch.suggestedFilename(), 'EXTF_Florin_2026-01-05_2026-02-05.csv');
+  assert.match(await textOf(batch), /^"EXTF";700;21;/);
+  await audit('reports with books');
   await page.getByLabel('Last day').fill('2020-01-01');
   await page.getByRole('alert').getByText('at most one year').waitFor();
   await audit('reports, no range');

@@ -1,0 +1,155 @@
+/** The books of a period: what the merchant has in each coin, what changed it, and files for accounting. */
+import { useState } from 'react';
+import type { Reply } from '../lib/api.ts';
+import type { Range } from '../lib/days.ts';
+import { useApi, useMe, useMode } from '../lib/hooks.ts';
+import { Download } from '../ui/download.tsx';
+import { Field, Select } from '../ui/field.tsx';
+import { Card, Empty, Pending } from '../ui/states.tsx';
+import { type Column, Table } from '../ui/table.tsx';
+
+type Line = Reply<'GET /:mode/books/statement'>['lines'][number] & { id: string };
+
+const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const ZONES = [...new Set(['UTC', HERE])].map((zone) => ({ value: zone, label: zone }));
+const FORMATS = [
+  { format: 'statement', name: 'Statement', text: 'One line for each coin and account, as shown here, with values in USD.' },
+  { format: 'koinly', name: 'Koinly', text: 'Transfers, refunds and network fees in Koinly’s universal format.' },
+  { format: 'cointracking', name: 'CoinTracking', text: 'The same for the CSV import of CoinTracking.' },
+  { format: 'xero', name: 'Xero', text: 'A bank statement to import into Xero, in your display currency.' },
+] as const;
+const CHARTS = [
+  { value: 'SKR03', label: 'SKR03' },
+  { value: 'SKR04', label: 'SKR04' },
+];
+
+/** Without decimals that say nothing. */
+const short = (amount: string): string => amount.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+const amount = (name: string, of: 'opening' | 'received' | 'settled' | 'refunded' | 'swept' | 'fees' | 'closing'): Column<Line> => ({
+  name,
+  right: true,
+  cell: (line) => <span className="tabular-nums">{short(line[of])}</span>,
+  empty: (line) => of !== 'closing' && short(line[of]) === '0',
+});
+const COLUMNS: readonly Column<Line>[] = [
+  { name: 'Account', phone: 'title', cell: ({ name }) => name },
+  { name: 'Coin', phone: 'corner', cell: ({ currency }) => currency },
+  amount('Opening', 'opening'),
+  amount('Received', 'received'),
+  amount('Settled', 'settled'),
+  amount('Refunded', 'refunded'),
+  amount('Swept', 'swept'),
+  amount('Fees', 'fees'),
+  amount('Closing', 'closing'),
+];
+
+export function Books({ range }: { range: Range }) {
+  const mode = useMode();
+  const [zone, setZone] = useState('UTC');
+  const days = { from: range.from, until: range.until, time_zone: zone };
+  const query = new URLSearchParams(days);
+  return (
+    <>
+      <div className="grid gap-1">
+        <div className="flex flex-wrap items-center justify-between gap-3">
+          <h2>Books</h2>
+          <Select label="Time zone of the books" options={ZONES} value={zone} onChange={(event) => setZone(event.target.value)} />
+        </div>
+        <p className="text-soft">
+          Double entry for each coin, from what arrived, was refunded, was moved to your wallet, and was paid in network fees.
+        </p>
+      </div>
+      <Statement days={days} />
+      <Card>
+        <ul>
+          {FORMATS.map(({ format, name, text }) => (
+            <li key={format} className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-4">
+              <div className="grid max-w-xl gap-0.5">
+                <h3 className="font-semibold">{name}</h3>
+                <p className="text-sm text-soft">{text}</p>
+              </div>
+              <Download href={`/dashboard/api/${mode}/books/file?format=${format}&${query}`}>
+                Download CSV<span className="sr-only">: {name}</span>
+              </Download>
+            </li>
+          ))}
+          <Datev days={days} />
+        </ul>
+      </Card>
+    </>
+  );
+}
+
+type Days = { from: string; until: string; time_zone: string };
+function Statement({ days }: { days: Days }) {
+  const query = useApi('GET /:mode/books/statement', ['books', days.from, days.until, days.time_zone], { query: days });
+  const display = useMe()?.display ?? null;
+  const last = display === null ? 'USD' : display.currency;
+  const worth: Column<Line> = {
+    name: `Closing, ${last}`,
+    right: true,
+    cell: (line) => <span className="tabular-nums">{line.closing_display ?? line.closing_usd}</span>,
+  };
+  if (!query.data)
+    return (
+      <Card>
+        <Pending of={query} lines={4} />
+      </Card>
+    );
+  const rows = query.data.lines.map((line) => ({ ...line, id: `${line.currency} ${line.network} ${line.account}` }));
+  return (
+    <Card>
+      {rows.length === 0 ? (
+        <Empty title="Nothing in the books yet">Transfers appear here once they are in a block.</Empty>
+      ) : (
+        <div className="overflow-x-auto [--stripe:0px]">
+          <Table label="Statement" columns={[...COLUMNS, worth]} rows={rows} />
+        </div>
+      )}
+    </Card>
+  );
+}
+
+/** DATEV asks for numbers that only the tax consultant knows. */
+function Datev({ days }: { days: Days }) {
+  const mode = useMode();
+  const [given, setGiven] = useState({
+    chart: 'SKR03',
+    consultant: '',
+    client: '',
+    fiscal_year: `${days.from.slice(0, 4)}-01-01`,
+    accounts: '',
+  });
+  const set = (name: keyof typeof given) => (event: { target: { value: string } }) => setGiven({ ...given, [name]: event.target.value });
+  const ready = /^\d{4,7}$/.test(given.consultant) && /^\d{1,5}$/.test(given.client);
+  return (
+    <li className="grid gap-3 px-4 py-4">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <div className="grid max-w-xl gap-0.5">
+          <h3 className="font-semibold">DATEV</h3>
+          <p className="text-sm text-soft">A posting batch for your tax consultant. The range must be inside one fiscal year.</p>
+        </div>
+        {ready && (
+          <Download href={`/dashboard/api/${mode}/books/datev?${new URLSearchParams({ ...days, ...given })}`}>
+            Download CSV<span className="sr-only">: DATEV</span>
+          </Download>
+        )}
+      </div>
+      <div className="grid gap-3 sm:grid-cols-3">
+        <Field label="Consultant number" inputMode="numeric" maxLength={7} value={given.consultant} onChange={set('consultant')} />
+        <Field label="Client number" inputMode="numeric" maxLength={5} value={given.client} onChange={set('client')} />
+        <Field label="Fiscal year begins" type="date" value={given.fiscal_year} onChange={set('fiscal_year')} />
+        <Field
+          label="Other account numbers"
+          hint="Optional, such as sales=8400,refunds=8720"
+          maxLength={300}
+          value={given.accounts}
+          onChange={set('accounts')}
+        />
+        <div className="self-start sm:pt-7">
+          <Select label="Chart of accounts" options={CHARTS} value={given.chart} onChange={set('chart')} />
+        </div>
+      </div>
+    </li>
+  );
+}
