@@ -21,6 +21,7 @@ import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
+import { mailRefundSent } from './refund-mails.ts';
 
 export type Refund = {
   id: string;
@@ -171,6 +172,7 @@ async function step(
       tx,
       events.map(([type, refund], i) => eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now })),
     );
+    for (const [type, refund] of events) if (type === 'refund.sent') await mailRefundSent(ctx, tx, refund);
     return { ...record, refunded, eventCount: record.eventCount + BigInt(events.length) };
   });
   if (!decided || !done) throw new Problem('payment_not_found', { id: paymentId });

@@ -51,6 +51,11 @@ export function Screen() {
           </p>
         </div>
         <div className="flex flex-wrap gap-2">
+          {payment.status === 'completed' && !payment.exceptions.includes('reorged') && (
+            <a href={payment.payment_url.replace('/pay?', '/pay/receipt.pdf?')} download className={buttonClass()}>
+              Receipt (PDF)
+            </a>
+          )}
           <a href={payment.payment_url} target="_blank" rel="noreferrer" className={buttonClass()}>
             Open payment page
           </a>

@@ -1,5 +1,5 @@
 /** The routes of the hosted page. Only a POST allocates an address, because link previews and bots use GET. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { Problem } from '../../core/problem.ts';
 import type { ReadClient } from '../../http/client.ts';
@@ -9,6 +9,7 @@ import { readLogo } from '../../merchants/branding.ts';
 import { visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
 import { reportUnpayable } from '../../payments/readiness.ts';
+import type { CustomerView } from '../../payments/view.ts';
 import { isTooSmall } from './choice.ts';
 import { registerClaims } from './claim-page.ts';
 import { type Counting, countRequests } from './counting.ts';
@@ -17,8 +18,9 @@ import { PAYMENT_ID, registerForms } from './forms.ts';
 import { registerLinks } from './link-page.ts';
 import { registerLive } from './live.ts';
 import { pageState } from './page.ts';
+import { paperOf, receiptPdf } from './receipt-pdf.ts';
 import { registerRefunds } from './refund-page.ts';
-import { languageOf, sendMessage, sendPayment, sendReceipt } from './responses.ts';
+import { languageOf, sendMessage, sendPayment, sendPdf, sendReceipt } from './responses.ts';
 import { SCRIPT, SCRIPT_PATH } from './shell.ts';
 import { registerShopPages } from './shop-pages.ts';
 import { registerStates } from './state-pages.ts';
@@ -63,6 +65,14 @@ function idOf(request: FastifyRequest): string {
   return id;
 }
 
+/** Without a receipt, the page of the payment says why. */
+const hasReceipt = (view: CustomerView): boolean => view.facts.status === 'completed' && pageState(view) !== 'reversed';
+const toPayment = (reply: FastifyReply, id: string): FastifyReply =>
+  reply
+    .code(303)
+    .headers({ location: `/pay?id=${id}`, 'cache-control': 'no-store' })
+    .send();
+
 /** The page, its receipt, and what scripts ask about a payment. */
 function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
   pages.get('/pay', { exposeHeadRoute: false }, async (request, reply) => {
@@ -87,12 +97,18 @@ function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { cou
     await counting.look(request);
     const view = await getPaymentForCustomer(ctx, { paymentId: id });
     await counting.looked(request, view);
-    if (view.facts.status !== 'completed' || pageState(view) === 'reversed')
-      return reply
-        .code(303)
-        .headers({ location: `/pay?id=${id}`, 'cache-control': 'no-store' })
-        .send();
+    if (!hasReceipt(view)) return toPayment(reply, id);
     return sendReceipt(ctx, request, reply, view);
+  });
+  pages.get('/pay/receipt.pdf', async (request, reply) => {
+    const id = idOf(request);
+    await counting.look(request);
+    const view = await getPaymentForCustomer(ctx, { paymentId: id });
+    await counting.looked(request, view);
+    if (!hasReceipt(view)) return toPayment(reply, id);
+    const { paper } = request.query as { paper?: unknown };
+    const url = `${ctx.settings.paymentPageUrl}/pay?id=${id}`;
+    return sendPdf(reply, { name: `receipt-${id}.pdf`, bytes: receiptPdf(view, { url, paper: paperOf(paper) }) });
   });
   pages.get('/pay/status', async (request, reply) => {
     const id = idOf(request);

@@ -29,6 +29,7 @@ ${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}
 ${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${COIN[s.coin].asset} = ${rate(rateE8)}</bdi>`)}
 ${transactions}${unlisted(view) > 0 && row(words.transaction, more(view, options.language))}
 ${row(words.number, html`<bdi class="mono">${facts.id}</bdi>`)}</tbody></table>
-<p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p></main>`,
+<p class="noprint js"><button type="button" class="main" id="print">${words.print}</button></p>
+<p class="noprint"><a href="/pay/receipt.pdf?id=${facts.id}" id="pdf" download>${words.receipt} (PDF)</a></p></main>`,
   };
 }

@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import { COIN, chainOf, coinText } from '../../core/coin.ts';
 import { formatUnits } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
-import type { RefundState } from '../../core/refund.ts';
+import { isPaidOut, type RefundState } from '../../core/refund.ts';
 import { getMerchant, type Merchant } from '../../merchants/merchants.ts';
 import { hashOfToken } from '../../money-out/claims.ts';
 import { claimRefund, type Refund, refundOfClaim } from '../../money-out/refunds.ts';
@@ -13,6 +13,8 @@ import { Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
 import { mark } from './icons.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
+import { paperOf, refundNotePdf } from './receipt-pdf.ts';
+import { sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
 import { chooseLanguage, type Language, say } from './words.ts';
 
@@ -44,6 +46,13 @@ export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting
   pages.get('/claim/:token', { exposeHeadRoute: false }, async (request, reply) => {
     await counting.look(request);
     return show(request, reply, await open(request));
+  });
+  pages.get('/claim/:token/note.pdf', { exposeHeadRoute: false }, async (request, reply) => {
+    await counting.look(request);
+    const { refund, merchant, path } = await open(request);
+    if (!isPaidOut(refund.state)) return reply.code(303).headers({ location: path, 'cache-control': 'no-store' }).send();
+    const { paper } = request.query as { paper?: unknown };
+    return sendPdf(reply, { name: `refund-${refund.id}.pdf`, bytes: refundNotePdf(refund, { merchant, paper: paperOf(paper) }) });
   });
   pages.post('/claim/:token', async (request, reply) => {
     await counting.start(request);
@@ -125,7 +134,7 @@ const STATES: Readonly<Record<RefundState, { tone: 'good' | 'busy' | 'over' | 'w
 };
 const EXPIRED = { tone: 'over', title: 'Link expired', text: 'Ask the merchant for a new link.' } as const;
 
-function renderState({ refund, merchant }: Claim, { words, now, stripe }: { words: Words; now: Date; stripe: Html | false }): Html {
+function renderState({ refund, merchant, path }: Claim, { words, now, stripe }: { words: Words; now: Date; stripe: Html | false }): Html {
   const ended = refund.state === 'requested' && refund.address === null && refund.claimUntil !== null && now >= refund.claimUntil;
   const { tone, title, text } = ended ? EXPIRED : STATES[refund.state];
   const row = (name: string, value: string | null) =>
@@ -133,5 +142,6 @@ function renderState({ refund, merchant }: Claim, { words, now, stripe }: { word
   const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: refund.id }, words, 'foot');
   return html`<main id="main" class="result" data-state="${ended ? 'expired' : refund.state}">${stripe}
 <header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1><p class="usd"><bdi>${amountOf(refund)}</bdi></p></header>
-<p class="lead">${text}</p>${networkOf(refund)}${row('Address', refund.address)}${row(words.transaction, refund.txid)}${contact}</main>`;
+<p class="lead">${text}</p>${networkOf(refund)}${row('Address', refund.address)}${row(words.transaction, refund.txid)}
+${isPaidOut(refund.state) && html`<p><a href="${path}/note.pdf" id="pdf" download>Refund note (PDF)</a></p>`}${contact}</main>`;
 }

@@ -69,6 +69,17 @@ export function sendReceipt(ctx: Context, request: FastifyRequest, reply: Fastif
   return sendDocument(request, reply, { ...dress(view, options), title, main, path: '/pay/receipt' }, transport(ctx));
 }
 
+/** A file to keep. */
+export const sendPdf = (reply: FastifyReply, { name, bytes }: { name: string; bytes: Buffer }): FastifyReply =>
+  reply
+    .headers({
+      'cache-control': 'no-store',
+      'content-type': 'application/pdf',
+      'content-disposition': `attachment; filename="${name}"`,
+      'x-content-type-options': 'nosniff',
+    })
+    .send(bytes);
+
 export type Message = { status: number; kind: 'notFound' | 'tooMany' | 'broken' };
 
 /** A page without a payment. */
