@@ -1,5 +1,5 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
-import { CHAIN, CHAINS, COIN, COINS, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
+import { ALL_COINS, CHAIN, CHAINS, COIN, COINS, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
 import { ACTIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
@@ -11,7 +11,7 @@ const text = (schema: unknown): string => (schema === undefined ? 'undefined' : 
 /** The file. */
 export function dashboardTypes(): string {
   // The dashboard names coins by their full codes, which also say where a token is.
-  const unions = { ...UNIONS, Coin: COINS, Role: ROLES, Action: Object.keys(ACTIONS) };
+  const unions = { ...UNIONS, Coin: COINS, ArrivedCoin: ALL_COINS, Role: ROLES, Action: Object.keys(ACTIONS) };
   const routes = DASHBOARD_ROUTES.map(
     (route) => `  '${route.method} ${route.open ? '' : '/:mode'}${route.path}': {
     query: ${text(route.query)};
@@ -27,13 +27,15 @@ export function dashboardTypes(): string {
 ${Object.entries(unions)
   .map(([name, list]) => `export type ${name} = ${list.map((value) => `'${value}'`).join(' | ')};\n`)
   .join('')}
-${values('COINS', NATIVE_COINS)}export const COIN_NAMES = { ${COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].name}'`).join(', ')} } as const;
+${values('COINS', NATIVE_COINS)}export const COIN_NAMES = { ${ALL_COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].name}'`).join(
+    ', ',
+  )} } as const;
 /** By network ID. */
 export const NETWORK_NAMES = { ${CHAINS.map((chain) => `${JSON.stringify(chain)}: '${CHAIN[chain].name}'`).join(', ')} } as const;
 /** The networks that coins are native to. */
 export const NATIVE_NETWORKS = { ${NATIVE_COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].chain}'`).join(', ')} } as const;
 /** Coins of outputs (\`bitcoin\`) and of accounts (\`ethereum\`). */
-export const COIN_KINDS = { ${COINS.map((coin) => `${JSON.stringify(coin)}: '${kindOf(coin)}'`).join(', ')} } as const;
+export const COIN_KINDS = { ${ALL_COINS.map((coin) => `${JSON.stringify(coin)}: '${kindOf(coin)}'`).join(', ')} } as const;
 ${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}
 /** Method and path -> what is sent and answered. */
 export type Api = {

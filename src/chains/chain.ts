@@ -206,6 +206,15 @@ export type RangeBlock = {
 export type Tagged = { safe: BlockRef | null; finalized: BlockRef | null };
 /** Balances that are read in one request. */
 export const HOLDINGS_AT_ONCE = 250;
+export const NATIVES_AT_ONCE = 1_000;
+/** Reads a native coin that is not offered, to find what was sent in it by mistake. Errors: ChainError. */
+export type NativeReader = {
+  coin: Coin;
+  /** Balances at a block, in the order of the accounts; null when the source no longer has them. One request for each `NATIVES_AT_ONCE`. */
+  balances(accounts: readonly string[], hash: string): Promise<readonly bigint[] | null>;
+  /** What transactions of a block paid to these accounts themselves, without calls of contracts. */
+  paid(hash: string, to: ReadonlySet<string>): Promise<readonly Sighting[]>;
+};
 /** How a source reads a chain whose blocks come too fast to read each of them. Errors: ChainError. */
 export type RangeReader = {
   /** The newest block. */
@@ -220,6 +229,7 @@ export type RangeReader = {
   tags(): Promise<Tagged>;
   /** What accounts hold of the tokens that count on this chain, at the newest block, in the order of the holders. */
   holdings: { coins: readonly Coin[]; read(holders: readonly { coin: Coin; account: string }[]): Promise<readonly bigint[]> };
+  native?: NativeReader | null;
   /** How many requests were sent since the start. */
   requests(): number;
 };

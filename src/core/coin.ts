@@ -3,6 +3,8 @@
  * asset on a chain, the unit of quotes and transfers). Everything that differs between them and is not code. Add a coin here first.
  */
 
+import { RECOGNIZED_ASSETS, RECOGNIZED_COINS } from './recognized.ts';
+
 export const NETWORKS = ['mainnet', 'testnet', 'regtest'] as const;
 export type Network = (typeof NETWORKS)[number];
 
@@ -28,6 +30,8 @@ type AssetRow = {
   sampleE8: bigint;
   /** The currency that one unit is meant to be worth; absent where the price floats. */
   par?: 'USD' | 'EUR';
+  /** The asset at whose price it is valued, where it has no price of its own. */
+  pricedAs?: string;
   /** A source further from the median than this does not agree, in percent. */
   outlierPercent: bigint;
   /** How each source names its market in US dollars, of Kraken also in its answers. A source without one is not asked. */
@@ -486,12 +490,13 @@ const COIN_ROWS = [
   { coin: 'DAI@ethereum', asset: 'DAI', chain: 'ethereum', contract: '0x6B175474E89094C44Da98b954EedeAC495271d0F', ...EIGHTEEN },
 ] as const satisfies readonly CoinRow[];
 
-export type Asset = (typeof ASSET_ROWS)[number]['asset'];
+/** Assets and coins include those that are recognized and never offered. */
+export type Asset = (typeof ASSET_ROWS | typeof RECOGNIZED_ASSETS)[number]['asset'];
 export type Family = (typeof FAMILY_ROWS)[number]['family'];
 /** Families whose chains `src/chains/bitcoin` reads. */
 export type BitcoinFamily = Extract<(typeof FAMILY_ROWS)[number], { kind: 'bitcoin' }>['family'];
 export type Chain = (typeof CHAIN_ROWS)[number]['chain'];
-export type Coin = (typeof COIN_ROWS)[number]['coin'];
+export type Coin = (typeof COIN_ROWS | typeof RECOGNIZED_COINS)[number]['coin'];
 export type NativeCoin = Extract<(typeof COIN_ROWS)[number], { contract: null }>['coin'];
 
 export type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
@@ -507,12 +512,18 @@ const families: Record<Family, FamilySpec> = table();
 const chains: Record<Chain, ChainSpec> = table();
 const coins: Record<Coin, CoinSpec> = table();
 const [assetCodes, familyCodes, chainCodes, coinCodes]: [Asset[], Family[], Chain[], Coin[]] = [[], [], [], []];
+const [everyAsset, everyCoin]: [Asset[], Coin[]] = [[], []];
 
 /** Adds rows to the tables. Tests add rows of their own, before they load a module that reads the tables while it loads. */
 export function addRows(rows: Rows): void {
+  addKnown(rows);
+  assetCodes.push(...(rows.assets as readonly AssetSpec[]).map(({ asset }) => asset));
+  coinCodes.push(...(rows.coins as readonly CoinSpec[]).map(({ coin }) => coin));
+}
+function addKnown(rows: Rows): void {
   for (const row of rows.assets as readonly AssetSpec[]) {
     assets[row.asset] = row;
-    assetCodes.push(row.asset);
+    everyAsset.push(row.asset);
   }
   for (const row of rows.families as readonly FamilySpec[]) {
     families[row.family] = row;
@@ -524,15 +535,20 @@ export function addRows(rows: Rows): void {
   }
   for (const row of rows.coins as readonly CoinSpec[]) {
     coins[row.coin] = { ...row, family: chains[row.chain].family, name: assets[row.asset].name };
-    coinCodes.push(row.coin);
+    everyCoin.push(row.coin);
   }
 }
 addRows({ assets: ASSET_ROWS, families: FAMILY_ROWS, chains: CHAIN_ROWS, coins: COIN_ROWS });
+addKnown({ assets: RECOGNIZED_ASSETS, families: [], chains: [], coins: RECOGNIZED_COINS });
 
+/** What can be offered. */
 export const ASSETS: readonly Asset[] = assetCodes;
 export const FAMILIES: readonly Family[] = familyCodes;
 export const CHAINS: readonly Chain[] = chainCodes;
 export const COINS: readonly Coin[] = coinCodes;
+/** What can arrive: besides, what is recognized and never offered. */
+export const ALL_ASSETS: readonly Asset[] = everyAsset;
+export const ALL_COINS: readonly Coin[] = everyCoin;
 
 export const ASSET: Readonly<Record<Asset, AssetSpec>> = assets;
 export const FAMILY: Readonly<Record<Family, FamilySpec>> = families;
@@ -580,15 +596,23 @@ export const chainCode = (coin: Coin): string => chainOf(coin).code;
 /** What the settings of the chain of a coin begin with: `BTC`, `BASE`. */
 export const settingOf = (coin: Coin): string => chainCode(coin).toUpperCase();
 
-/** All coins on the chain of a coin, it included. */
-export const coinsBeside = (coin: Coin): Coin[] => COINS.filter((one) => COIN[one].chain === COIN[coin].chain);
+/** All coins on the chain of a coin, it included, with those that are only recognized. */
+export const coinsBeside = (coin: Coin): Coin[] => ALL_COINS.filter((one) => COIN[one].chain === COIN[coin].chain);
+/** The native coin of the chain of a coin if it is only recognized; null where it is offered. */
+export const strayNativeOf = (coin: Coin): Coin | null =>
+  RECOGNIZED_COINS.find(({ chain, contract }) => chain === COIN[coin].chain && contract === null)?.coin ?? null;
+/** Whether payments can be requested in a coin; else it is only recognized when it arrives. */
+export const isOfferable = (coin: Coin): boolean => coinCodes.includes(coin);
+/** The asset whose price values a coin. */
+export const pricedAs = (coin: Coin): Asset => (ASSET[COIN[coin].asset].pricedAs as Asset | undefined) ?? COIN[coin].asset;
 
 /** An asset on each of its chains; on one of them if `chain` is given, or nowhere. */
 export const coinsOf = (asset: Asset, chain: Chain | null = null): readonly Coin[] =>
   COINS.filter((coin) => COIN[coin].asset === asset && (chain === null || COIN[coin].chain === chain));
 
-/** As people read a coin: "BTC", "USDC on Ethereum". */
-export const coinText = (coin: Coin): string => (isToken(coin) ? `${COIN[coin].asset} on ${chainOf(coin).name}` : COIN[coin].asset);
+/** As people read a coin: "BTC", "USDC on Ethereum", "ETH on Base". */
+export const coinText = (coin: Coin): string =>
+  coin === COIN[coin].asset ? COIN[coin].asset : `${COIN[coin].asset} on ${chainOf(coin).name}`;
 
 /** As the API names a coin: the code of its asset, and the ID of its chain. */
 export const namesOf = <T extends Coin | null>(
@@ -596,7 +620,9 @@ export const namesOf = <T extends Coin | null>(
 ): T extends Coin ? { currency: Asset; network: Chain } : { currency: null; network: null } =>
   (coin === null ? { currency: null, network: null } : { currency: COIN[coin].asset, network: COIN[coin].chain }) as never;
 
-/** Whether the text is exactly the code of a coin. */
-export const isCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;
+/** Whether the text is exactly the code of a coin that can be offered; `isKnownCoin`: or of one that is recognized. */
+export const isCoin = (text: unknown): text is Coin => isKnownCoin(text) && isOfferable(text);
+export const isKnownCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;
 export const isChain = (text: unknown): text is Chain => typeof text === 'string' && text in chains;
-export const isAsset = (text: unknown): text is Asset => typeof text === 'string' && text in assets;
+export const isAsset = (text: unknown): text is Asset => typeof text === 'string' && assetCodes.includes(text as Asset);
+export const isKnownAsset = (text: unknown): text is Asset => typeof text === 'string' && text in assets;

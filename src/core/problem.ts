@@ -1,5 +1,5 @@
 /** The single catalog of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
-import { coinText, isCoin } from './coin.ts';
+import { coinText, isKnownCoin } from './coin.ts';
 import { FIATS } from './fiat.ts';
 
 export const PROBLEM_TYPES = [
@@ -280,7 +280,7 @@ export type ProblemDetails = Readonly<Record<string, string | number>>;
 type ProblemOptions = { param?: string | null; retryAfterSeconds?: number; others?: readonly Problem[]; cause?: unknown };
 
 /** Coins are named as people read them: "USDC on Base". */
-const shown = (value: unknown): string => (isCoin(value) ? coinText(value) : String(value));
+const shown = (value: unknown): string => (isKnownCoin(value) ? coinText(value) : String(value));
 
 /** A documented failure. Throw it anywhere in a use case; the HTTP layer turns it into the error body. */
 export class Problem extends Error {

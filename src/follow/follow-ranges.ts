@@ -33,6 +33,7 @@ import {
   verifierOf,
   votingOf,
 } from './range-sources.ts';
+import { createStrayNative, type StrayNative } from './stray-native.ts';
 import { endReorg, takeBack } from './take-back.ts';
 import { createWatching, refreshWatching, type Watching } from './watching.ts';
 
@@ -60,6 +61,7 @@ type Follower = {
   readonly watching: Watching;
   readonly accounts: Accounts;
   readonly sentinel: Sentinel;
+  readonly strays: StrayNative;
   readonly known: Set<string>;
   begun: boolean;
   taggedAtMs: number;
@@ -80,16 +82,18 @@ export function createRangeFollower(
   const { coin } = chain;
   const sources = readableSources(chain);
   const most = chainOf(coin).ranges?.most ?? 1_000;
+  const watching = createWatching(ctx, chain);
+  const isRegtest = chain.network === 'regtest';
   const follower: Follower = {
-    ...{ ctx, chain, binding, sources },
+    ...{ ctx, chain, binding, sources, watching },
     reads: new Map(sources.map((one) => [one, createReads(one, most)])),
     look: createLook(coin, ctx.clock),
     guard: createRangeGuard(ctx, { coin, binding }),
     watchContracts: createContractWatch(ctx, chain),
     notes: createFollowState(ctx, coin),
-    watching: createWatching(ctx, chain),
     accounts: createAccounts(ctx, coin),
-    sentinel: createSentinel(ctx, coin, { isRegtest: chain.network === 'regtest' }),
+    sentinel: createSentinel(ctx, coin, { isRegtest }),
+    strays: createStrayNative(watching, { isRegtest }),
     known: new Set(),
     ...{
       begun: false,
@@ -181,6 +185,7 @@ async function readUp(
     return true;
   }
   await endRound(follower, { voting, cursor, before });
+  await follower.strays.look({ voting, keys, cursor });
   return lookForMissing(follower, { voting, keys, cursor });
 }
 
@@ -224,6 +229,7 @@ async function findCursor(
   for (const read of follower.reads.values()) readFrom(read, fork.height);
   // The chain may come back to blocks that were taken back.
   follower.known.clear();
+  follower.strays.forget();
   follower.missingSinceMs = null;
   return fork;
 }

@@ -80,7 +80,7 @@ async function readBlock(voting: readonly Voting[], ref: BlockRef): Promise<Rang
 export async function readUnverified({ ctx, coin }: Watching): Promise<Map<number, string>> {
   const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
     select distinct block_height as height, block_hash as hash from transfers
-    where coin = any(${coinsBeside(coin)}::text[]) and block_height is not null and verified_by is null order by 1 limit ${HEIGHTS_AT_ONCE}`;
+    where coin = any(${coinsBeside(coin)}::text[]) and kind = 'token' and block_height is not null and verified_by is null order by 1 limit ${HEIGHTS_AT_ONCE}`;
   return new Map(rows.map(({ height, hash }) => [Number(height), hash]));
 }
 
@@ -91,7 +91,7 @@ async function readRefuted({ ctx, coin }: Watching, verified: readonly string[],
   const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
   const rows = await ctx.db.sql<Refuted[]>`
     select payment_id as "paymentId", coin, ref from transfers
-    where coin = any(${coinsBeside(coin)}::text[]) and block_hash = any(${verified}::text[]) and verified_by is null`;
+    where coin = any(${coinsBeside(coin)}::text[]) and kind = 'token' and block_hash = any(${verified}::text[]) and verified_by is null`;
   return rows.filter((row) => !refs.has(`${row.paymentId} ${row.coin} ${row.ref}`));
 }
 

@@ -73,6 +73,7 @@ function tagged(schema: Shape): object {
 
 const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
   Coin: 'Code of a coin.',
+  ArrivedCoin: 'Code of a coin that can arrive, requested or not.',
   PaymentNetwork: 'ID of the network that a coin is on.',
   Mode: 'Live mode, where money is real, or test mode.',
   FiatCurrency: 'Code of a currency (ISO 4217).',

@@ -1,7 +1,7 @@
 /** The field types of API objects. Each field documents its meaning, its unit, and when it is null. */
 import Type, { type TSchema, type TSchemaOptions, type TUnsafe } from 'typebox';
 import { SCENARIOS } from '../chains/simulated.ts';
-import { ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
+import { ALL_ASSETS, ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
 import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '../core/event.ts';
 import { FIATS } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '../core/payment.ts';
@@ -26,6 +26,7 @@ const TRANSACTION_STATUSES = ['pending', 'confirmed', 'failed', 'replaced'] as c
 /** Sets of values, by their name in the API document and in generated clients. */
 export const UNIONS = {
   Coin: ASSETS,
+  ArrivedCoin: ALL_ASSETS,
   PaymentNetwork: CHAINS,
   Mode: MODES,
   FiatCurrency: FIATS,
@@ -71,6 +72,8 @@ export const Amount = (description: string, example: number | string = 25.5) =>
   Type.Union([Type.Number(), Type.String()], { description, examples: [example] });
 
 export const Coin = (description: string) => OneOf('Coin', description, 'BTC');
+/** What arrived, which can also be a coin that cannot be requested. */
+export const ArrivedCoin = (description: string) => OneOf('ArrivedCoin', description, 'BTC');
 export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin');
 /** Which network of a coin is meant. */
 export const WhichNetwork = (otherwise: string) => Type.Optional(NetworkId(`Network that the coin is on. ${otherwise}`));

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import {
   Amount,
-  Coin,
+  ArrivedCoin,
   Decimal,
   HasMore,
   Limit,
@@ -66,7 +66,7 @@ export const RefundItem = Type.Object(
     ),
     mode: ModeField,
     amount: Decimal('Amount in the coin of the payment.', '0.00010309'),
-    currency: Coin('Coin that is returned.'),
+    currency: ArrivedCoin('Coin that is returned.'),
     network: NetworkId('Network that it is returned on.'),
     amount_usd: Decimal('What it is worth in US dollars, at `rate`.', '10.00'),
     rate: OneOf('RefundRate', 'Rate that was used: that of the payment, or the one when the refund was requested.', 'payment'),

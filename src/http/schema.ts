@@ -3,6 +3,7 @@ import Type from 'typebox';
 import { SHOWN_TRANSFERS } from '../payments/view.ts';
 import {
   Amount,
+  ArrivedCoin,
   Coin,
   Count,
   Decimal,
@@ -284,7 +285,7 @@ export const Transfer = Type.Object(
       Text('A hash.', TXID),
       'Transaction that made the transfer. Null when the network does not tell which one it was.',
     ),
-    currency: Coin('Coin that arrived.'),
+    currency: ArrivedCoin('Coin that arrived. Also one that you cannot request, which a customer sent by mistake.'),
     network: NetworkId('Network that it arrived on.'),
     amount: Decimal('Amount in `currency`.', '0.00026289'),
     amount_usd: OrNull(Decimal('An amount.', '25.50'), 'Worth in US dollars. Null until there is a price for it.'),
@@ -346,7 +347,7 @@ export const Detail = Type.Object(
     accepted_short_usd: OrNull(Decimal('An amount.', '0.20'), 'The same in US dollars. Null when nothing is missing.'),
     amount_usd: AmountUsd,
     amount_received_usd: Decimal('What counts as received, in US dollars at the rates that applied.', '25.50'),
-    currency: OrNull(Coin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
+    currency: OrNull(ArrivedCoin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
     network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     description: OrNull(Text('A text.', 'Two mugs'), 'What the payment is for. Null when you gave none.'),
     payment_address: OrNull(
@@ -440,7 +441,7 @@ export const ListItem = Type.Object(
     id: Id,
     status: Status,
     amount_usd: AmountUsd,
-    currency: OrNull(Coin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
+    currency: OrNull(ArrivedCoin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
     network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     created_at: CreatedAt,
     completed_at: OrNull(Time('A time.'), 'When the payment was completed. Null until then.'),

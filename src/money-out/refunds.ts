@@ -1,7 +1,7 @@
 /** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
+import { COIN, type Coin, coinText, kindOf, type Mode, namesOf, pricedAs } from '../core/coin.ts';
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
@@ -98,7 +98,7 @@ function basisOf(record: PaymentRecord, coin: Coin): Amount {
 }
 
 function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {
-  const quotable = mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
+  const quotable = mode === 'test' ? { price: ctx.prices.forTest(pricedAs(coin)) } : ctx.prices.quotable(pricedAs(coin));
   if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { retryAfterSeconds: 30 });
   return quotable.price.priceE8;
 }

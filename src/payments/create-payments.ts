@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
-import { COINS, type Coin, type ConfirmationTier, chainOf, type Mode, nativeOf } from '../core/coin.ts';
+import { ALL_COINS, type Coin, type ConfirmationTier, chainOf, type Mode, nativeOf } from '../core/coin.ts';
 import { mergeConfirmations } from '../core/confirmation-tiers.ts';
 import { newId } from '../core/id.ts';
 import type { PaymentFacts, Rules } from '../core/payment.ts';
@@ -101,7 +101,7 @@ function rulesOf(ctx: Context, { settings }: Merchant, { expiresInSeconds, stric
     protectionLargeHours: 2,
     protectionLargeUsdCents: 100_000n,
     confirmations: Object.fromEntries(
-      COINS.map((coin) => {
+      ALL_COINS.map((coin) => {
         const raised = settings.confirmations[nativeOf(coin)]?.map((t) => ({
           ...t,
           belowUsdCents: t.belowUsdCents === null ? null : BigInt(t.belowUsdCents),

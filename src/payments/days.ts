@@ -1,6 +1,6 @@
 /** Totals by day and merchant, updated as payments change, so that the dashboard never counts payments. */
 import type { Context } from '../context.ts';
-import { COINS, type Coin, type Mode } from '../core/coin.ts';
+import { type Coin, isKnownCoin, type Mode } from '../core/coin.ts';
 import { EXCEPTIONS, type Exception, type PaymentStatus } from '../core/payment.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 
@@ -167,7 +167,7 @@ export function daysOf(rows: readonly DayRow[], { from, until }: { from: string;
     if (measure !== 'completed') continue;
     entry.completed += payments;
     entry.usdCents += usdCents;
-    const known = COINS.find((name) => name === coin);
+    const known = isKnownCoin(coin) ? coin : null;
     if (known) entry.coins[known] = { payments, usdCents };
   }
   return [...days.values()];

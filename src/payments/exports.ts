@@ -1,7 +1,7 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
 import { weakestOf } from '../core/amounts.ts';
-import { type Coin, coinText, isCoin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
+import { type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
@@ -300,7 +300,7 @@ export async function* exportDays(
       ...volume(sum(done.map((row) => row.usdCents))),
     ]);
     for (const row of done) {
-      const currency = isCoin(row.coin) ? coinText(row.coin) : row.coin;
+      const currency = isKnownCoin(row.coin) ? coinText(row.coin) : row.coin;
       yield csvLine([mode, day, currency, null, null, String(row.payments), ...volume(row.usdCents)]);
     }
   }

@@ -3,7 +3,7 @@
  * write, such as a coin or a rule that was added later, gets its default.
  */
 import { type Play, SCENARIOS } from '../chains/simulated.ts';
-import { ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
+import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
 import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, type Json, oneOf } from '../core/stored-json.ts';
@@ -37,7 +37,7 @@ export const rulesToJson = (rules: Rules): Json => ({
   ...rules,
   toleranceCapUsdCents: String(rules.toleranceCapUsdCents),
   protectionLargeUsdCents: String(rules.protectionLargeUsdCents),
-  confirmations: Object.fromEntries(COINS.map((coin) => [coin, rules.confirmations[coin].map(tierToJson)])),
+  confirmations: Object.fromEntries(ALL_COINS.map((coin) => [coin, rules.confirmations[coin].map(tierToJson)])),
 });
 
 export function rulesFromJson(value: unknown): Rules {
@@ -52,7 +52,7 @@ export function rulesFromJson(value: unknown): Rules {
     protectionHours: asWhole(stored.protectionHours) ?? DEFAULT_RULES.protectionHours,
     protectionLargeHours: asWhole(stored.protectionLargeHours) ?? DEFAULT_RULES.protectionLargeHours,
     protectionLargeUsdCents: asBigint(stored.protectionLargeUsdCents) ?? DEFAULT_RULES.protectionLargeUsdCents,
-    confirmations: Object.fromEntries(COINS.map((coin) => [coin, tiersFromJson(coin, confirmations[coin])])) as Rules['confirmations'],
+    confirmations: Object.fromEntries(ALL_COINS.map((coin) => [coin, tiersFromJson(coin, confirmations[coin])])) as Rules['confirmations'],
   };
 }
 
@@ -176,7 +176,7 @@ export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly Json[
 export const uncountedFromJson = (value: unknown): Uncounted[] =>
   asList(value).flatMap((entry) => {
     const stored = asObject(entry);
-    const [coin, state, units] = [oneOf(COINS, stored.coin), oneOf(UNCOUNTED_STATES, stored.state), asBigint(stored.units)];
+    const [coin, state, units] = [oneOf(ALL_COINS, stored.coin), oneOf(UNCOUNTED_STATES, stored.state), asBigint(stored.units)];
     return coin === null || state === null || units === null ? [] : [{ coin, state, units, usdE8: asBigint(stored.usdE8) }];
   });
 
@@ -186,7 +186,7 @@ export const refundedToJson = (refunded: Readonly<Partial<Record<Coin, bigint>>>
 export function refundedFromJson(value: unknown): Partial<Record<Coin, bigint>> {
   const stored = asObject(value);
   return Object.fromEntries(
-    COINS.flatMap((coin) => {
+    ALL_COINS.flatMap((coin) => {
       const units = asBigint(stored[coin]);
       return units === null ? [] : [[coin, units]];
     }),
@@ -204,7 +204,7 @@ export const playToJson = ({ units, startedAt, ...play }: Play): Json => ({
 export const playsFromJson = (value: unknown): Play[] =>
   asList(value).flatMap((entry) => {
     const stored = asObject(entry);
-    const [coin, scenario, units] = [oneOf(COINS, stored.coin), oneOf(SCENARIOS, stored.scenario), asBigint(stored.units)];
+    const [coin, scenario, units] = [oneOf(ALL_COINS, stored.coin), oneOf(SCENARIOS, stored.scenario), asBigint(stored.units)];
     const startedAt = asTime(stored.startedAt);
     return coin === null || scenario === null || units === null || startedAt === null ? [] : [{ coin, scenario, units, startedAt }];
   });

@@ -1,7 +1,7 @@
 /** The texts that payments can be found by, and the worker that keeps their index. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
-import { type Coin, isCoin, type Mode } from '../core/coin.ts';
+import { isKnownCoin, type Mode } from '../core/coin.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
 import { asObject, asText, asTextMap } from '../core/stored-json.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
@@ -63,7 +63,7 @@ function fieldsOf(row: Row): TextField[] {
   const { quotes, transfers } = row;
   const fiat = asObject(row.fiat);
   const [fiatAmount, currency] = [asText(fiat.amount), asText(fiat.currency)];
-  const amount = (coin: string, units: string) => (isCoin(coin) ? `${formatUnits(coin as Coin, BigInt(units))} ${coin}` : null);
+  const amount = (coin: string, units: string) => (isKnownCoin(coin) ? `${formatUnits(coin, BigInt(units))} ${coin}` : null);
   const all: [field: string, text: string | null][] = [
     ['id', row.id],
     ['invoice_id', row.invoiceId],

@@ -1,7 +1,7 @@
 /** Freezes what transfers are worth. The caller has locked their payments. */
 import { setImmediate } from 'node:timers/promises';
 import type { Context } from '../context.ts';
-import { COIN, type Coin } from '../core/coin.ts';
+import { type Coin, pricedAs } from '../core/coin.ts';
 import { valueTransfer } from '../core/transfer-value.ts';
 import type { Tx } from '../db/db.ts';
 import { type Newcomer, readCompany } from './company.ts';
@@ -58,7 +58,7 @@ async function findUnvalued(ctx: Context, records: readonly PaymentRecord[]): Pr
 }
 
 function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
-  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(COIN[coin].asset).priceE8, at: record.now };
-  const price = ctx.prices.valuing(COIN[coin].asset);
+  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(pricedAs(coin)).priceE8, at: record.now };
+  const price = ctx.prices.valuing(pricedAs(coin));
   return price && { priceE8: price.priceE8, at: price.asOf };
 }

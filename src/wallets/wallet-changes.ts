@@ -3,7 +3,7 @@
 import { parseAccountKey } from '../chains/account-key.ts';
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
+import { ALL_COINS, COIN, COINS, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
@@ -368,7 +368,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
             cross join lateral (
               select sum(units) filter (where coin = a.coin) as units, count(*) > 0 as used, max(first_seen_at) as at from transfers
               where payment_id = a.payment_id and conflict_txid is null and coin in (
-                select member.coin from unnest(${COINS}::text[], ${COINS.map((coin) => COIN[coin].family)}::text[]) member(coin, family)
+                select member.coin from unnest(${ALL_COINS}::text[], ${ALL_COINS.map((coin) => COIN[coin].family)}::text[]) member(coin, family)
                 where member.family = a.coin
               )
             ) t

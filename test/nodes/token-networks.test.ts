@@ -1,7 +1,7 @@
 /** Live payments in stablecoins on four networks with their real chain IDs, read by ranges from two providers each. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { CHAIN, type Chain, COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin } from '../../src/core/coin.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
@@ -27,6 +27,7 @@ import {
 const NETWORKS = ['base', 'arbitrum', 'optimism', 'polygon'] as const satisfies Chain[];
 type OnNetwork = (typeof NETWORKS)[number];
 const TOKENS = COINS.filter((coin) => NETWORKS.some((network) => network === COIN[coin].chain));
+const CONTRACTS = ALL_COINS.filter((coin) => COIN[coin].contract !== null && NETWORKS.some((network) => network === COIN[coin].chain));
 const nodes = {} as Record<OnNetwork, EthNode>;
 const providers = {} as Record<OnNetwork, [EthProxy, EthProxy]>;
 let app: TestApp;
@@ -37,7 +38,7 @@ before(async () => {
       const node = await startAnvil('--chain-id', String(CHAIN[network].chainIds!.mainnet));
       nodes[network] = node;
       providers[network] = [await startEthProxy(node.url), await startEthProxy(node.url)];
-      for (const coin of TOKENS.filter((one) => COIN[one].chain === network))
+      for (const coin of CONTRACTS.filter((one) => COIN[one].chain === network))
         await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
     }),
   );
@@ -175,9 +176,7 @@ test('another contract, a failed transaction, nothing, and a transfer between tw
   const node = nodeOf(OPTIMISM);
   const fake = '0x00000000000000000000000000000000000000cc';
   await putToken(node.rpc, fake, { decimals: 6 });
-  const bridged = '0x94b008aA00579c1307B0EF2c499aD98a8ce58e58';
-  await putToken(node.rpc, bridged, { decimals: 6 });
-  for (const to of [fake, bridged]) await pay(OPTIMISM, [[made.payment_address, 25_500_000n]], to);
+  await pay(OPTIMISM, [[made.payment_address, 25_500_000n]], fake);
   await pay(OPTIMISM, [[made.payment_address, 0n]]);
   await node.mine(1);
   await setCode(OPTIMISM, REVERTING_TOKEN);
@@ -354,6 +353,9 @@ test('paid on the wrong network, or in the wrong coin: found where it is, report
   for (const [asked, paid, exception] of [
     [BASE, 'USDC@polygon', 'wrong_network'],
     [ARBITRUM, 'USDC@arbitrum', 'wrong_token'],
+    [BASE, 'USDbC@base', 'wrong_token'],
+    [OPTIMISM, 'USDT.e@optimism', 'wrong_token'],
+    [BASE, 'USDC.e@polygon', 'wrong_network'],
   ] as const) {
     const made = await create(asked);
     await pay(paid, [[made.payment_address, 25_500_000n]]);
@@ -374,6 +376,54 @@ test('paid on the wrong network, or in the wrong coin: found where it is, report
       [COIN[paid].asset, COIN[paid].chain, '25.50', []],
     );
   }
+});
+
+/** Passes on the ETH that it is called with, to the address in the call. */
+const PASSES_ON = '6000600060006000346000355af100';
+
+test('coins that no log names are found by balances: sent, paid by a contract, twice, and without a price', async () => {
+  const [onBase, onArbitrum, onPolygon] = await Promise.all([create(BASE), create(ARBITRUM), create('USDC@polygon')]);
+  const gwei = 10n ** 9n;
+  const ether = (network: OnNetwork, to: string, units: bigint, data = '0x') =>
+    nodes[network].send({ to, data, value: units, gas: 200_000 });
+  const sent = await ether('base', onBase.payment_address, 10_200_000n * gwei);
+  await mine(BASE, 3);
+  const held = await reach(onBase.id, ({ exceptions }) => exceptions.length > 0);
+  assert.deepEqual([held.status, held.exceptions, held.amount_held_usd], ['pending', ['wrong_token'], '25.50']);
+  assert.deepEqual(
+    held.transfers.map((t: any) => [t.transaction_hash, t.amount, t.currency, t.network, t.amount_usd, t.kind]),
+    [[sent, '0.01020000', 'ETH', 'base', '25.50', 'direct']],
+  );
+  // Again, and dust that nothing is searched for.
+  const again = await ether('base', onBase.payment_address, 400_000n * gwei);
+  await ether('base', onBase.payment_address, 1n);
+  await mine(BASE, 3);
+  const two = await reach(onBase.id, ({ transfers }) => transfers.length > 1);
+  assert.deepEqual(
+    two.transfers.map((t: any) => t.transaction_hash),
+    [sent, again],
+  );
+  ok(await app.live.post(`/v1/payments/${onBase.id}/resolve`, { action: 'accept' }));
+  const done = await completed(onBase.id);
+  assert.deepEqual([done.currency, done.network, done.amount_received_usd, done.verified_by], ['ETH', 'base', '26.50', 'providers']);
+  // A contract pays, as bridges do.
+  const passes = '0x00000000000000000000000000000000000f0f1f';
+  await nodes.arbitrum.rpc('anvil_setCode', passes, `0x${PASSES_ON}`);
+  await ether('arbitrum', passes, 10_200_000n * gwei, `0x${word(onArbitrum.payment_address)}`);
+  await mine(ARBITRUM, 3);
+  const internal = await reach(onArbitrum.id, ({ exceptions }) => exceptions.length > 0);
+  assert.deepEqual(
+    internal.transfers.map((t: any) => [t.transaction_hash, t.amount, t.kind, internal.exceptions.join()]),
+    [[null, '0.01020000', 'delta', 'wrong_token']],
+  );
+  // Nobody knows what it is worth, so it cannot be accepted.
+  await ether('polygon', onPolygon.payment_address, 10n ** 18n);
+  await mine(POLYGON, 3);
+  const unpriced = await reach(onPolygon.id, ({ exceptions }) => exceptions.length > 0);
+  assert.deepEqual(
+    unpriced.transfers.map((t: any) => [t.currency, t.amount, t.amount_usd]),
+    [['POL', '1.00000000', null]],
+  );
 });
 
 /** A token that only tells balances: those in the storage at the account. */

@@ -19,7 +19,7 @@ const BALANCES = 200;
  *   PUSH1 0b JUMP
  *   JUMPDEST RETURN                                         (1d) return memory from 0 (that is i) to size
  */
-const READ_BALANCES = '0x601f380380601f60003980' + '5b8015601d57' + '6020900380513181' + '52600b56' + '5bf3';
+export const READ_BALANCES = '0x601f380380601f60003980' + '5b8015601d57' + '6020900380513181' + '52600b56' + '5bf3';
 
 export type Balances = ReadonlyMap<string, bigint>;
 

@@ -1,5 +1,5 @@
 /** What the contract of a token says about itself: whether it is there, its decimals, whether it is in use, and which code it runs. */
-import { type Coin, chainCode, contractOf, type Network } from '../../core/coin.ts';
+import { type Coin, chainCode, contractOf, isOfferable, type Network } from '../../core/coin.ts';
 import type { ContractState } from '../chain.ts';
 import { type EthCall, type EthReply, type EthRpc, failure } from './eth-rpc.ts';
 import { tokensBeside } from './token-logs.ts';
@@ -42,12 +42,12 @@ const answered = (reply: EthReply | undefined, method: string): EthReply => {
   return reply;
 };
 
-/** The tokens on the chain of a coin, each as its contract is now. Errors: ChainError. */
+/** The tokens on the chain of a coin that can be offered, each as its contract is now. Errors: ChainError. */
 export async function readContracts(
   { batch }: Pick<EthRpc, 'batch'>,
   { coin, network }: { coin: Coin; network: Network },
 ): Promise<ContractState[]> {
-  const coins = [...tokensBeside(coin, network).values()];
+  const coins = [...tokensBeside(coin, network).values()].filter(isOfferable);
   const asked = coins.map((one) => questionsOf(one, contractOf(one, network)));
   const replies = await batch(asked.flat());
   let from = 0;

@@ -63,7 +63,7 @@ export function createTokenNetworkSource({
     },
     fetchMempool: async () => ({ scan: () => NOTHING_WAITS, done: () => {} }),
     contracts: () => readContracts(rpc, { coin, network }),
-    ranges: createRangeReader(rpc, { tokens }),
+    ranges: createRangeReader(rpc, { coin, tokens }),
     txState: (txid) => readState(txid, rpc),
     finality: () => readTaggedFinality(rpc),
     transaction: (txid) => findTransaction(txid, rpc),

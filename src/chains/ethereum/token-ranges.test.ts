@@ -16,7 +16,7 @@ const readerOf = (change: Json) => {
     call: async () => ({ ...block, transactions, ...change }),
     one: async () => ({ result: receipts }),
   } as unknown as EthRpc;
-  return createRangeReader(rpc, { tokens: new Map() });
+  return createRangeReader(rpc, { coin: 'USDC@base', tokens: new Map() });
 };
 const number = `0x${(Number(block.number) - 1_000).toString(16)}`;
 const timestamp = `0x${(Number(block.timestamp) - 3_600).toString(16)}`;

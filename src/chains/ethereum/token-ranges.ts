@@ -1,11 +1,13 @@
 /** Reads transfers of tokens from many blocks at once: logs name the blocks, and the receipts of each are proven. */
 import { hexToBytes } from '@noble/hashes/utils.js';
+import { type Coin, isOfferable } from '../../core/coin.ts';
 import { OutgoingError } from '../../outgoing.ts';
 import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { isStandardHeader } from './block-header.ts';
 import { headerOf, headerOrNull } from './eth-block.ts';
 import { type EthRpc, failure, hash32, isRangeLimit, rows, smallNumber, toHex } from './eth-rpc.ts';
+import { createNativeReader } from './native-moves.ts';
 import { ProofError } from './proof-values.ts';
 import { proveReceipts } from './proven-block.ts';
 import { checkReceiptsSteps } from './receipts.ts';
@@ -119,7 +121,7 @@ async function readTags(rpc: Pick<EthRpc, 'batch'>): Promise<Tagged> {
 
 /** Balances by coin instead of contract. */
 function holdingsBy(rpc: EthRpc, tokens: Tokens): RangeReader['holdings'] {
-  const contracts = new Map([...tokens].map(([contract, coin]) => [coin, contract]));
+  const contracts = new Map([...tokens].flatMap(([contract, coin]) => (isOfferable(coin) ? [[coin, contract]] : [])));
   return {
     coins: [...contracts.keys()],
     read: (holders) =>
@@ -130,7 +132,7 @@ function holdingsBy(rpc: EthRpc, tokens: Tokens): RangeReader['holdings'] {
   };
 }
 
-export const createRangeReader = (rpc: EthRpc, { tokens }: { tokens: Tokens }): RangeReader => ({
+export const createRangeReader = (rpc: EthRpc, { coin, tokens }: { coin: Coin; tokens: Tokens }): RangeReader => ({
   head: async () => headerOf(await rpc.call('eth_getBlockByNumber', 'latest', false)),
   at: async (heights) => {
     const replies = await rpc.batch(heights.map((height) => ['eth_getBlockByNumber', toHex(height), false]));
@@ -144,5 +146,6 @@ export const createRangeReader = (rpc: EthRpc, { tokens }: { tokens: Tokens }): 
   identity: async (hash) => identityOf(await readHeader(rpc, hash)),
   tags: () => readTags(rpc),
   holdings: holdingsBy(rpc, tokens),
+  native: createNativeReader(rpc, coin),
   requests: rpc.sent,
 });

@@ -3,6 +3,7 @@ import { addressOfScript } from '../../chains/address.ts';
 import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
 import { addMs, MINUTE_MS } from '../../core/clock.ts';
 import {
+  ALL_COINS,
   ASSET,
   CHAIN,
   CHAINS,
@@ -98,13 +99,13 @@ const RULES: PaymentFacts['rules'] = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
-  confirmations: Object.fromEntries(COINS.map((c) => [c, chainOf(c).confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
+  confirmations: Object.fromEntries(ALL_COINS.map((c) => [c, chainOf(c).confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
 };
 const HEIGHT = 1_000;
 const tipsAt = (now: Date): Tips => {
   const none = { safeHeight: null, finalizedHeight: null, chainlockHeight: null, holdReason: null };
   const tip: Tip = { height: HEIGHT, hash: TXID, scannedThrough: now, ...none };
-  return Object.fromEntries(COINS.map((c) => [c, tip]));
+  return Object.fromEntries(ALL_COINS.map((c) => [c, tip]));
 };
 const MERCHANT: CustomerView['merchant'] = {
   name: 'Corner Coffee',

@@ -1,6 +1,6 @@
 /** The fields that schemas of the dashboard's API share. Those of the public API, which carry descriptions, are in http/schema-fields. */
 import Type, { type TSchema } from 'typebox';
-import { COINS, MODES } from '../../core/coin.ts';
+import { ALL_COINS, COINS, MODES } from '../../core/coin.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
 import type { LookedBackTo } from '../../db/look.ts';
 import { literals } from '../../http/schema-fields.ts';
@@ -8,7 +8,10 @@ import { literals } from '../../http/schema-fields.ts';
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const PlainText = Type.String();
 export const Instant = Type.String({ format: 'date-time' });
-export const CoinName = literals(COINS);
+/** A coin that arrived. */
+export const CoinName = literals(ALL_COINS);
+/** A coin that a request may name. */
+export const OfferedCoin = literals(COINS);
 export const ModeName = literals(MODES);
 export const StatusName = literals(PAYMENT_STATUSES);
 export const ExceptionName = literals(EXCEPTIONS);

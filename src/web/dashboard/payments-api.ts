@@ -1,6 +1,6 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
-import { COIN, COINS } from '../../core/coin.ts';
+import { COIN, COINS, isKnownCoin } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
@@ -171,7 +171,7 @@ export function filterOf(query: Static<typeof Filters>): Filter {
   const search = query.search?.trim() || null;
   return {
     status: PAYMENT_STATUSES.find((status) => status === query.status) ?? null,
-    coin: COINS.find((coin) => coin === query.currency) ?? null,
+    coin: isKnownCoin(query.currency) ? query.currency : null,
     exception: [...EXCEPTIONS, 'any' as const].find((name) => name === query.exception) ?? null,
     atLeast: cents(query.at_least),
     atMost: cents(query.at_most),
