@@ -111,6 +111,7 @@ export type ErrorCode =
   | 'payment_status_conflict'
   | 'payment_needs_attention'
   | 'money_refunded'
+  | 'worth_unknown'
   | 'nothing_received'
   | 'scenario_started'
   | 'coin_fixed'

@@ -603,6 +603,8 @@ export const strayNativeOf = (coin: Coin): Coin | null =>
   RECOGNIZED_COINS.find(({ chain, contract }) => chain === COIN[coin].chain && contract === null)?.coin ?? null;
 /** Whether payments can be requested in a coin; else it is only recognized when it arrives. */
 export const isOfferable = (coin: Coin): boolean => coinCodes.includes(coin);
+/** Whether a coin can have a price, its own or that of another asset. */
+export const canBePriced = (coin: Coin): boolean => isAsset(pricedAs(coin));
 /** The asset whose price values a coin. */
 export const pricedAs = (coin: Coin): Asset => (ASSET[COIN[coin].asset].pricedAs as Asset | undefined) ?? COIN[coin].asset;
 

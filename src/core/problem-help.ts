@@ -303,6 +303,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'Money that went back to the customer cannot pay for anything. Refunds count from their approval, because they may have been sent.',
     fix: 'Accept only transfers that were not refunded. If an approved refund was not sent, cancel it with `florin refund cancel`, and accept the money afterwards.',
   },
+  worth_unknown: {
+    why: 'The customer sent a coin that Florin recognizes but has no price for, such as POL on Polygon.',
+    fix: 'Send it back or move it with a wallet that has your seed phrase, on the network on which it arrived. Accept only the other transfers.',
+  },
   nothing_received: {
     why: 'Only money that arrived can be accepted, rejected or marked as refunded.',
     fix: 'Check `transfers` of the payment. Cancel a payment that is still pending instead.',

@@ -195,6 +195,7 @@ export const PROBLEMS = {
   payment_status_conflict: entry(409, 'conflict', 'The payment is {status}, so {action} is no longer possible.'),
   payment_needs_attention: entry(409, 'conflict', 'The payment {id} needs a decision first: accept or reject the money that arrived.'),
   money_refunded: entry(409, 'conflict', 'Refunds returned {refunded} of this payment or are about to, so this money cannot be accepted.'),
+  worth_unknown: entry(409, 'conflict', 'There is no price for {coin}, so this money cannot count toward a payment.'),
   nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to decide.'),
   scenario_started: entry(
     409,

@@ -9,7 +9,7 @@ export const RECOGNIZED_ASSETS = [
   { asset: 'USDC.e', name: 'Bridged USDC', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDC', outlierPercent: 2n, markets: {} },
   { asset: 'USDbC', name: 'Bridged USDC of Base', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDC', outlierPercent: 2n, markets: {} },
   { asset: 'USDT.e', name: 'Bridged Tether', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
-  { asset: 'USDT0', name: 'Tether of Stargate', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
+  { asset: 'USDT0', name: 'Bridged USDT0', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
   { asset: 'POL', name: 'Polygon', sampleE8: 20_000_000n, outlierPercent: 3n, markets: {} },
 ] as const;
 

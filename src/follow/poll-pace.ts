@@ -2,16 +2,16 @@
 import { HOLDINGS_AT_ONCE } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { DAY_MS } from '../core/clock.ts';
-import { type Coin, chainOf, coinsBeside } from '../core/coin.ts';
+import { type Coin, chainOf, coinsBeside, isOfferable } from '../core/coin.ts';
 import { ACCOUNTS_AT_ONCE, OVERLAP } from './range-reads.ts';
 
 /** How often a chain is read that no open payment can be paid on. */
 export const IDLE_SECONDS = 20;
 /** How often final blocks are asked for while a payment is open. */
 export const TAGS_SECONDS = 12;
-/** How often the contracts of tokens are asked, and how many requests that takes for each. */
+/** How often the contracts of tokens are asked, and how many requests that takes for each at most. */
 export const CONTRACTS_SECONDS = 300;
-const REQUESTS_PER_CONTRACT = 5;
+export const REQUESTS_PER_CONTRACT = 6;
 /** How often balances are compared with what was recorded, and how many requests that takes at most. */
 export const BALANCES_SECONDS = 45;
 export const MOST_BALANCE_REQUESTS = 2;
@@ -22,7 +22,7 @@ export type Load = { isOpen: boolean /** Addresses that are asked about. */; acc
 
 /**
  * The requests a day to each source, without a limit: for each poll the newest block, the last anchor, and the searches; besides, final
- * blocks, contracts and balances. Blocks with payments add about five each.
+ * blocks, contracts and balances. Blocks with payments add about five each, and a native coin that was sent by mistake about 30.
  */
 export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): number {
   const { pollSeconds, blockSeconds } = chainOf(coin);
@@ -32,9 +32,11 @@ export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): nu
   const ranges = blocks + OVERLAP <= span ? 1 : 2 * Math.ceil(blocks / span);
   const searches = ranges * Math.ceil(accounts / ACCOUNTS_AT_ONCE);
   const tags = isOpen ? (2 * DAY_SECONDS) / TAGS_SECONDS : 0;
-  const contracts = (REQUESTS_PER_CONTRACT * coinsBeside(coin).length * DAY_SECONDS) / CONTRACTS_SECONDS;
-  const parts = Math.min(MOST_BALANCE_REQUESTS, Math.ceil((accounts * coinsBeside(coin).length) / HOLDINGS_AT_ONCE));
-  const balances = (parts * DAY_SECONDS) / BALANCES_SECONDS;
+  const tokens = coinsBeside(coin).filter(isOfferable).length;
+  const contracts = (REQUESTS_PER_CONTRACT * tokens * DAY_SECONDS) / CONTRACTS_SECONDS;
+  const parts = Math.min(MOST_BALANCE_REQUESTS, Math.ceil((accounts * tokens) / HOLDINGS_AT_ONCE));
+  // One more for the native coin.
+  const balances = ((parts + Math.min(1, accounts)) * DAY_SECONDS) / BALANCES_SECONDS;
   return Math.ceil(((2 + searches) * DAY_SECONDS) / seconds + tags + contracts + balances);
 }
 

@@ -5,7 +5,7 @@ import { decodeAddress } from '../chains/address.ts';
 import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '../chains/simulated.ts';
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, COINS, type Coin, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
+import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import { type Decision, hasWrongCoin, type Transfer } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
@@ -383,7 +383,7 @@ const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
 
 /**
  * The merchant's decision on held money: `accept` makes the listed transfers count, `reject` and `refund_sent` record what
- * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, parameter_invalid,
+ * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, worth_unknown, parameter_invalid,
  * money_refunded.
  */
 export async function resolvePayment(
@@ -410,7 +410,10 @@ export async function resolvePayment(
     if (held.length === 0) throw new Problem('nothing_received');
     // What went back to the payer cannot count, unless the merchant lists it.
     const roles = rolesOf(record.facts, record.transfers, tips);
-    const meant = input.action === 'accept' ? held.filter((t) => roles.get(t) !== 'refunded') : held;
+    const left = input.action === 'accept' ? held.filter((t) => roles.get(t) !== 'refunded') : held;
+    // What nobody can value is left out where something else can be accepted.
+    const valued = input.action === 'accept' ? left.filter(({ coin }) => canBePriced(coin)) : left;
+    const meant = valued.length > 0 ? valued : left;
     if (input.transfers === null && meant.length === 0) throw new Problem('nothing_received');
     const named = input.transfers ?? meant.map((t) => t.ref);
     const unknown = named.findIndex((ref) => !held.some((t) => t.ref === ref));
@@ -421,6 +424,8 @@ export async function resolvePayment(
         { param: unknown >= 0 ? `transfers[${unknown}]` : 'transfers' },
       );
     }
+    const worthless = input.action === 'accept' ? held.find((t) => named.includes(t.ref) && !canBePriced(t.coin)) : undefined;
+    if (worthless) throw new Problem('worth_unknown', { coin: worthless.coin });
     if (input.action === 'accept') await checkStillHere(tx, record, new Set(named));
     return decide(tx, record, input.action, named, { txid: input.txid ?? null });
   });

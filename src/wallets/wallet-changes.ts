@@ -3,7 +3,7 @@
 import { parseAccountKey } from '../chains/account-key.ts';
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, COINS, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';

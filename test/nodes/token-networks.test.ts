@@ -424,6 +424,8 @@ test('coins that no log names are found by balances: sent, paid by a contract, t
     unpriced.transfers.map((t: any) => [t.currency, t.amount, t.amount_usd]),
     [['POL', '1.00000000', null]],
   );
+  const refused = await app.live.post(`/v1/payments/${onPolygon.id}/resolve`, { action: 'accept' });
+  assert.deepEqual([refused.status, refused.json.error.code], [409, 'worth_unknown'], refused.text);
 });
 
 /** A token that only tells balances: those in the storage at the account. */

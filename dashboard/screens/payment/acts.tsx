@@ -3,7 +3,7 @@
 import { useState } from 'react';
 import { isSome, moneyText, sumText } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
-import { coinText } from '../../lib/coin.ts';
+import { canBePriced, coinText } from '../../lib/coin.ts';
 import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
@@ -14,7 +14,7 @@ type Kind = 'cancel' | 'accept' | 'reject' | 'reviewed';
 type Question = { title: string; text: string; act: string };
 /** What is asked before each act. `arrived` names all the money that it is about. */
 function questionOf(kind: Kind, { payment, arrived }: Full): Question {
-  const sum = sumText(arrived);
+  const sum = sumText(kind === 'accept' ? arrived.filter(({ currency }) => canBePriced(currency)) : arrived);
   switch (kind) {
     case 'cancel':
       return {
@@ -83,9 +83,11 @@ export function Acts({ data }: { data: Full }) {
       )}
       {undecided && mayResolve && (
         <>
-          <Button look="main" onClick={() => setAsked('accept')}>
-            Accept
-          </Button>
+          {arrived.some(({ currency }) => canBePriced(currency)) && (
+            <Button look="main" onClick={() => setAsked('accept')}>
+              Accept
+            </Button>
+          )}
           {ends && (
             <>
               <Button onClick={() => setAsked('reject')}>Reject</Button>

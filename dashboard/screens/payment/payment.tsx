@@ -138,6 +138,7 @@ const Both = ({ amount, currency, usd }: { amount: string; currency: string; usd
 /** What an ended payment still waits for: the merchant's decision on money that arrived. */
 function Decide({ data: { payment, uncounted } }: { data: Full }) {
   const held = uncounted.filter(({ state }) => state === 'held');
+  const unpriced = held.filter(({ currency }) => !canBePriced(currency));
   const short = shortUsd(payment);
   const isOver = payment.status === 'failed' || payment.status === 'expired' || payment.status === 'cancelled';
   if (held.length === 0 && !(isOver && short !== null)) return null;
@@ -149,6 +150,12 @@ function Decide({ data: { payment, uncounted } }: { data: Full }) {
           {isOver ? ' until you accept it.' : '.'}
         </p>
       )}
+      {unpriced.map(({ currency }) => (
+        <p key={currency}>
+          There is no price for {coinText(currency)}, so it cannot be accepted. Send it back or move it with a wallet that has your seed
+          phrase, on {partsOf(currency).network}.
+        </p>
+      ))}
       {isOver && short !== null && payment.currency !== null && (
         <p>
           Received{' '}

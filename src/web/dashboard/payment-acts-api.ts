@@ -13,7 +13,7 @@ import { warningsFor } from '../../payments/readiness.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { writeAudit } from '../../people/members.ts';
 import { svgOf } from '../checkout/qr.ts';
-import { CoinName, OfferedCoin, PlainText } from './fields.ts';
+import { OfferedCoin, PlainText } from './fields.ts';
 import { deciding } from './payments-api.ts';
 import { memberRoute, ownerOf, type Route } from './route.ts';
 

@@ -1,6 +1,6 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
-import { COIN, COINS, isKnownCoin } from '../../core/coin.ts';
+import { COIN, isKnownCoin } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
