@@ -368,7 +368,7 @@ export type Api = {
         oldest_pending_at: string | null;
       };
       coins: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         chain: 'ok' | 'limited' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';
         height: number | null;
         lag_seconds: number | null;
@@ -388,9 +388,9 @@ export type Api = {
       }[];
       dismissed: boolean;
       webhook: 'none' | 'untested' | 'failing' | 'delivered';
-      payable: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
+      payable: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum')[];
       sources: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         payable: boolean;
         missing: {
           code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
@@ -655,7 +655,7 @@ export type Api = {
       reasons: string[];
       mail_set_up: boolean;
       coins: {
-        coin: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        coin: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         name: string;
         network: string;
         followed: boolean;
@@ -1261,7 +1261,7 @@ export type Api = {
         cap_usd: string;
       };
       refund_request: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         address: string;
         email: string | null;
         requested_at: string;
@@ -2193,8 +2193,8 @@ export type Api = {
         auto_return: boolean;
         payer_cancel: boolean;
         kiosk: boolean;
-        default_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | null;
-        currencies: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[] | null;
+        default_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | null;
+        currencies: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum')[] | null;
         window_minutes: number;
         rate_lock_minutes: number;
         tolerance_percent: string;
@@ -2203,7 +2203,7 @@ export type Api = {
         logo: string | null;
       };
       confirmations: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         name: string;
         has_wallet: boolean;
         tiers: {
@@ -2392,7 +2392,7 @@ export type Api = {
       holdings: {
         wallet: string;
         is_wallet_active: boolean;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         amount: string;
         transfers: number;
         addresses: number;
@@ -2405,7 +2405,7 @@ export type Api = {
         has_destination: boolean;
       }[];
       destinations: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         current: {
           address: string;
           asked_by: string;
@@ -2432,12 +2432,12 @@ export type Api = {
       data: {
         id: string;
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2455,12 +2455,12 @@ export type Api = {
       sweep: {
         id: string;
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2485,7 +2485,7 @@ export type Api = {
   'POST /:mode/sweeps': {
     query: undefined;
     body: {
-      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
       wallet?: string | undefined;
       speed?: 'slow' | 'normal' | 'fast' | undefined;
       max_fee_percent?: number | undefined;
@@ -2497,12 +2497,12 @@ export type Api = {
       sweep: {
         id: string;
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2527,12 +2527,12 @@ export type Api = {
       sweep: {
         id: string;
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2552,12 +2552,12 @@ export type Api = {
       sweep: {
         id: string;
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2577,7 +2577,7 @@ export type Api = {
   'POST /:mode/sweep-destinations': {
     query: undefined;
     body: {
-      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
       address: string;
       ends: string;
     };
@@ -2758,7 +2758,7 @@ export type Api = {
       } | null;
       owners: number;
       wallets: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         state: 'not_set' | 'active' | 'paused';
         key: string | null;
         fingerprint: string | null;
@@ -2766,7 +2766,7 @@ export type Api = {
         path: string | null;
         network: 'mainnet' | 'testnet' | 'regtest';
         readiness: {
-          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
           payable: boolean;
           missing: {
             code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
@@ -2803,7 +2803,7 @@ export type Api = {
         first_key_waits: boolean;
       }[];
       tokens: {
-        coin: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        coin: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         currency: string;
         name: string;
         network: string;
@@ -2812,7 +2812,7 @@ export type Api = {
         usual_fee_usd: string | null;
         mica: 'authorized' | 'not_authorized' | 'unknown' | null;
         readiness: {
-          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
           payable: boolean;
           missing: {
             code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';

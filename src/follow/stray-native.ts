@@ -205,7 +205,7 @@ async function write(
 ): Promise<void> {
   const hits = await readHits(watching, voting, { named: new Map([[ref.height, new Set([ref.hash])]]), known: new Set() });
   await recordRange(watching, {
-    ...{ cursor, to: cursor, progress: new Map(), queue: false },
+    ...{ cursor, to: cursor, between: [], progress: new Map(), queue: false },
     hits: hits.map((hit) => ({ ...hit, sightings: [...hit.sightings, ...sightings] })),
   });
 }

@@ -4,7 +4,7 @@ import { useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
 import { isSome, moneyText, sumText, withUsd } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
-import { coinOf, partsOf } from '../../lib/coin.ts';
+import { canBePriced, coinOf, coinText, partsOf } from '../../lib/coin.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { About } from '../../ui/about.tsx';
 import { buttonClass } from '../../ui/button.tsx';

@@ -8,10 +8,9 @@ import { literals } from '../../http/schema-fields.ts';
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const PlainText = Type.String();
 export const Instant = Type.String({ format: 'date-time' });
-/** A coin that arrived. */
-export const CoinName = literals(ALL_COINS);
-/** A coin that a request may name. */
-export const OfferedCoin = literals(COINS);
+export const CoinName = literals(COINS);
+/** A coin that arrived, which can also be one that is never offered. */
+export const ArrivedCoin = literals(ALL_COINS);
 export const ModeName = literals(MODES);
 export const StatusName = literals(PAYMENT_STATUSES);
 export const ExceptionName = literals(EXCEPTIONS);

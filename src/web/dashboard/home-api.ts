@@ -1,6 +1,6 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
 import Type from 'typebox';
-import { COINS, isToken } from '../../core/coin.ts';
+import { ALL_COINS, isToken } from '../../core/coin.ts';
 import { formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
@@ -12,7 +12,7 @@ import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboa
 import { readPreferences, setPreferences } from '../../people/preferences.ts';
 import { listHealth } from '../../webhooks/health.ts';
 import { Readiness, readinessBody } from './coin-readiness.ts';
-import { CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
+import { ArrivedCoin, CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
 import { memberRoute, ownerOf, type Route } from './route.ts';
 
 /** A UTC day. */
@@ -74,7 +74,7 @@ export const HOME: readonly Route[] = [
           created: Type.Integer(),
           completed: Type.Integer(),
           volume_usd: PlainText,
-          coins: Type.Array(Type.Object({ currency: CoinName, completed: Type.Integer(), volume_usd: PlainText })),
+          coins: Type.Array(Type.Object({ currency: ArrivedCoin, completed: Type.Integer(), volume_usd: PlainText })),
         }),
       ),
       now: TotalsShape,
@@ -103,7 +103,7 @@ export const HOME: readonly Route[] = [
           created: day.created,
           completed: day.completed,
           volume_usd: formatUsd(day.usdCents),
-          coins: COINS.flatMap((coin) => {
+          coins: ALL_COINS.flatMap((coin) => {
             const sum = day.coins[coin];
             return sum ? [{ currency: coin, completed: sum.payments, volume_usd: formatUsd(sum.usdCents) }] : [];
           }),

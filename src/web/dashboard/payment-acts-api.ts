@@ -13,7 +13,7 @@ import { warningsFor } from '../../payments/readiness.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { writeAudit } from '../../people/members.ts';
 import { svgOf } from '../checkout/qr.ts';
-import { OfferedCoin, PlainText } from './fields.ts';
+import { CoinName, PlainText } from './fields.ts';
 import { deciding } from './payments-api.ts';
 import { memberRoute, ownerOf, type Route } from './route.ts';
 
@@ -32,7 +32,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
       currency_fiat: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
       items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
       tax: Type.Optional(Amount),
-      currency: Type.Optional(OfferedCoin),
+      currency: Type.Optional(CoinName),
       expires_in: Type.Optional(Type.Integer({ minimum: 600, maximum: 86_400 })),
       description: Type.Optional(Type.String({ maxLength: 1000 })),
       invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
@@ -100,7 +100,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
     method: 'POST',
     path: '/payments/:id/simulate',
     action: 'payments.simulate',
-    body: Type.Object({ scenario: literals(SCENARIOS), currency: Type.Optional(OfferedCoin) }),
+    body: Type.Object({ scenario: literals(SCENARIOS), currency: Type.Optional(CoinName) }),
     reply: detailReply,
     handle: (call) => {
       if (call.mode !== 'test') throw new Problem('test_key_required');

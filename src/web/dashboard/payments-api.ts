@@ -16,6 +16,7 @@ import type { PaymentView } from '../../payments/view.ts';
 import { writeAudit } from '../../people/members.ts';
 import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
+  ArrivedCoin,
   CoinName,
   ExceptionName,
   Instant,
@@ -30,7 +31,7 @@ import {
 } from './fields.ts';
 import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
-const CoinAmount = Type.Object({ currency: CoinName, amount: PlainText, amount_usd: Nullable(PlainText) });
+const CoinAmount = Type.Object({ currency: ArrivedCoin, amount: PlainText, amount_usd: Nullable(PlainText) });
 /** What every list shows of a payment. */
 export const LISTED = {
   id: PlainText,
@@ -43,7 +44,7 @@ export const LISTED = {
   refund_requested_at: Nullable(Instant),
   /** Most serious first. */
   exceptions: Type.Array(ExceptionName),
-  currency: Nullable(CoinName),
+  currency: Nullable(ArrivedCoin),
   /** What counts: in `currency`, and its worth in all coins. */
   amount_received: Nullable(PlainText),
   amount_received_usd: Nullable(PlainText),
@@ -99,7 +100,7 @@ const TimelineEntry = Type.Object({
   at: Instant,
   kind: literals(['created', 'opened', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event', 'delivery'] as const),
   what: Nullable(PlainText),
-  currency: Nullable(CoinName),
+  currency: Nullable(ArrivedCoin),
   amount: Nullable(PlainText),
   ref: Nullable(PlainText),
   actor: Nullable(PlainText),
@@ -153,7 +154,7 @@ const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: 
 
 export const FILTERS = {
   status: Type.Optional(StatusName),
-  currency: Type.Optional(CoinName),
+  currency: Type.Optional(ArrivedCoin),
   exception: Type.Optional(literals([...EXCEPTIONS, 'any'] as const)),
   at_least: Usd,
   at_most: Usd,

@@ -9,7 +9,7 @@ import { getMerchant } from '../../merchants/merchants.ts';
 import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
 import { THEMES } from '../../merchants/stored-settings.ts';
 import { LOCALES } from '../checkout/words.ts';
-import { CoinName, Done, Nullable, OfferedCoin, PlainText } from './fields.ts';
+import { CoinName, Done, Nullable, PlainText } from './fields.ts';
 import { memberRoute, type Route } from './route.ts';
 
 export const Tier = Type.Object({
@@ -51,7 +51,7 @@ const CHECKOUT = {
   tolerance_cap_usd: PlainText,
   late_accept_minutes: Nullable(Type.Integer()),
 };
-const Confirmations = Type.Array(Type.Object({ currency: OfferedCoin, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
+const Confirmations = Type.Array(Type.Object({ currency: CoinName, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
   maxItems: 5,
 });
 
@@ -126,8 +126,8 @@ export const SETTINGS: readonly Route[] = [
       auto_return: Maybe(Type.Boolean()),
       payer_cancel: Maybe(Type.Boolean()),
       kiosk: Maybe(Type.Boolean()),
-      default_currency: Maybe(Nullable(OfferedCoin)),
-      currencies: Maybe(Nullable(Type.Array(OfferedCoin, { maxItems: 5 }))),
+      default_currency: Maybe(Nullable(CoinName)),
+      currencies: Maybe(Nullable(Type.Array(CoinName, { maxItems: 5 }))),
       window_minutes: Maybe(Type.Integer()),
       rate_lock_minutes: Maybe(Type.Integer()),
       tolerance_percent: Maybe(Short),

@@ -22,7 +22,7 @@ import {
   setWait,
 } from '../../wallets/wallet-changes.ts';
 import { Readiness, readinessBody } from './coin-readiness.ts';
-import { CoinName, Done, Instant, NoFields, Nullable, OfferedCoin, PlainText } from './fields.ts';
+import { CoinName, Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, type Route } from './route.ts';
 import { Tier, tierBody } from './settings-api.ts';
 
@@ -165,7 +165,7 @@ export const WALLETS: readonly Route[] = [
     method: 'POST',
     path: '/wallets/tokens',
     action: 'settings.write',
-    body: Type.Object({ tokens: Type.Array(OfferedCoin, { maxItems: 50 }) }),
+    body: Type.Object({ tokens: Type.Array(CoinName, { maxItems: 50 }) }),
     reply: Done,
     handle: async (call) => {
       const owner = liveOnly(call);
@@ -180,7 +180,7 @@ export const WALLETS: readonly Route[] = [
     method: 'POST',
     path: '/wallets/preview',
     action: 'wallets.change',
-    body: Type.Object({ currency: OfferedCoin, key: Key, script: Type.Optional(Script) }),
+    body: Type.Object({ currency: CoinName, key: Key, script: Type.Optional(Script) }),
     reply: Type.Object({
       success: Type.Boolean(),
       network: Network,
@@ -211,7 +211,7 @@ export const WALLETS: readonly Route[] = [
     path: '/wallets',
     action: 'wallets.change',
     recent: true,
-    body: Type.Object({ currency: OfferedCoin, key: Key, script: Script, ends: Type.String({ minLength: 6, maxLength: 6 }) }),
+    body: Type.Object({ currency: CoinName, key: Key, script: Script, ends: Type.String({ minLength: 6, maxLength: 6 }) }),
     reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Instant) }),
     handle: async (call) => {
       const { currency, key, script, ends } = call.body;
