@@ -3,7 +3,7 @@
  * entry follows from facts (transfers, completed payments, decisions, refunds, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '../context.ts';
-import { COIN, COINS, type Coin, type Mode, nativeOf } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, type Mode, nativeOf } from '../core/coin.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 
 /**
@@ -60,8 +60,8 @@ export type BooksOwner = { merchantId: string; mode: Mode };
 
 const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
-    select * from unnest(${[...COINS]}::text[], ${COINS.map((coin) => nativeOf(coin))}::text[],
-      ${COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[]) as c (coin, native, dust)
+    select * from unnest(${[...ALL_COINS]}::text[], ${ALL_COINS.map((coin) => nativeOf(coin))}::text[],
+      ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[]) as c (coin, native, dust)
   )`;
 
 /**
@@ -254,7 +254,7 @@ export async function readStatement(
     }
     lines.set(key, line);
   }
-  const place = ({ coin, account }: StatementLine) => COINS.indexOf(coin) * ACCOUNTS.length + ACCOUNTS.indexOf(account);
+  const place = ({ coin, account }: StatementLine) => ALL_COINS.indexOf(coin) * ACCOUNTS.length + ACCOUNTS.indexOf(account);
   return [...lines.values()].sort((a, b) => place(a) - place(b));
 }
 
