@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { COINS, chainOf } from '../core/coin.ts';
+import { ALL_COINS, chainOf } from '../core/coin.ts';
 import type { Rules, TransferValue } from '../core/payment.ts';
 import {
   outputsFromJson,
@@ -33,7 +33,7 @@ const rules: Rules = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
-  confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
+  confirmations: Object.fromEntries(ALL_COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
 };
 const request: PaymentRequest = {
   returnUrl: 'https://shop.example/thanks',
@@ -53,7 +53,7 @@ const values: TransferValue[] = [
 /** The tiers of a fixture: a later table of coins does not change agreed terms. */
 const tiersOf = (stored: Record<string, [string | null, number, string][]>) =>
   Object.fromEntries(
-    COINS.map((coin) => [
+    ALL_COINS.map((coin) => [
       coin,
       stored[coin]?.map(([below, confirmations, rule]) => ({
         belowUsdCents: below === null ? null : BigInt(below),
@@ -94,13 +94,13 @@ test('rows stored today have the version of their format and are read unchanged'
 
 test('a coin or rule that was added later gets its default, and a removed one is left out', () => {
   const [stored] = fixtures;
-  for (const coin of COINS) {
+  for (const coin of ALL_COINS) {
     const { [coin]: _, ...others } = stored.rules.confirmations;
     assert.deepEqual(rulesFromJson({ ...stored.rules, confirmations: others }).confirmations[coin], chainOf(coin).confirmations);
   }
   const older = { BTC: [[null, 9, 'confirmations']], XMR: [[null, 10, 'confirmations']] };
   const read = rulesFromJson({ ...stored.rules, confirmations: older });
-  assert.deepEqual(Object.keys(read.confirmations), [...COINS]);
+  assert.deepEqual(Object.keys(read.confirmations), [...ALL_COINS]);
   assert.equal(read.confirmations.BTC[0]!.confirmations, 9);
   for (const name of Object.keys(stored.rules)) {
     const { [name]: _, ...others } = stored.rules;
