@@ -19,6 +19,8 @@ const AT_ONCE = 100;
 
 /** Blocks whose facts are kept, so that a block that is read again, or that replaces another one, is compared with its parent. */
 const KEPT_BLOCKS = 16;
+/** No gain can be missing, whenever a payment ends. */
+const FOREVER = new Date(8.64e15);
 const NONE_OPEN: OpenAddresses = { listed: [], othersEnd: null };
 /** What an address holds that nobody has used. */
 const UNUSED: Holdings = { nonce: 0n, balance: 0n, codeHash: EMPTY_CODE };
@@ -50,7 +52,9 @@ export const createAuditFacts = (store: AuditStore | null = null): AuditFacts =>
 export type BalanceAudit = {
   /** Gains of open addresses that `seen`, the gains found in this block and those before it, do not explain. Call it for each block. */
   check(block: ProvenBlock, matcher: Pick<Matcher, 'open'>, seen: readonly Gain[]): Promise<Gain[]>;
-  /** Takes the gains of a block that your own node showed, or that its logs prove, which need no proof. */
+  /** The same for a block whose logs show all gains: only what earlier blocks may hide is proven, once for each address. */
+  finish(block: ProvenBlock, matcher: Pick<Matcher, 'open'>, seen: readonly Gain[]): Promise<Gain[]>;
+  /** Takes the gains of a block that your own node showed, which need no proof. */
   note(block: Pick<ProvenBlock, 'ref'>, seen: readonly Gain[]): Promise<void>;
   /** Whether the node proved nothing at the last block that was checked, although there was something to prove. */
   isBlind(): boolean;
@@ -80,30 +84,38 @@ export function createBalanceAudit({
   /** Not one of the blocks that are read back, far below the others. */
   const isCurrent = ({ height }: BlockRef): boolean => height + KEPT_BLOCKS >= facts.newest;
   let isBlind = false;
+  /** `isLast`: what was proven need not be proven again, and new addresses need no proof. */
+  const look = async (
+    block: ProvenBlock,
+    { open }: Pick<Matcher, 'open'>,
+    { seen, isLast }: { seen: readonly Gain[]; isLast: boolean },
+  ): Promise<Gain[]> => {
+    const { ref } = block;
+    const opened = (await open?.()) ?? NONE_OPEN;
+    const keys = opened.listed.map(({ key }) => key);
+    const known = withSeen(facts.blocks.get(ref.parent) ?? (await loadKnown(facts.store, ref, keys)), seen);
+    const isOpen = new Set(keys);
+    for (const key of known.keys()) if (!isOpen.has(key)) known.delete(key);
+    const listed = isLast ? opened.listed.filter(({ key }) => known.has(key)) : opened.listed;
+    const due = dueAt(ref, listed, known, isLast);
+    const now = due.slice(0, AT_ONCE);
+    const proven = now.length > 0 ? await proveNow(block, now, rpc) : [];
+    const rest = (proven ? due.slice(AT_ONCE) : due).map((one): Proven => ({ ...one, before: null, after: null }));
+    const { gains, bases } = judge(ref, [...(proven ?? []), ...rest], { known, seen, log });
+    await facts.store?.save(ref, { bases, seen, open: opened.othersEnd === null ? keys : null });
+    if (isLast && proven) for (const { key } of now) known.delete(key);
+    keep(ref, known);
+    if (isCurrent(ref)) {
+      isBlind = proven === null;
+      if (!isBlind) facts.through = isLast && known.size === 0 ? FOREVER : throughOf(ref, { ...opened, listed }, known);
+    }
+    return gains;
+  };
   return {
     isBlind: () => isBlind,
     provenThrough: () => facts.through,
-    check: async (block, { open }, seen) => {
-      const { ref } = block;
-      const opened = (await open?.()) ?? NONE_OPEN;
-      const { listed } = opened;
-      const keys = listed.map(({ key }) => key);
-      const known = withSeen(facts.blocks.get(ref.parent) ?? (await loadKnown(facts.store, ref, keys)), seen);
-      const isOpen = new Set(keys);
-      for (const key of known.keys()) if (!isOpen.has(key)) known.delete(key);
-      const due = dueAt(ref, listed, known);
-      const now = due.slice(0, AT_ONCE);
-      const proven = now.length > 0 ? await proveNow(block, now, rpc) : [];
-      const rest = (proven ? due.slice(AT_ONCE) : due).map((one): Proven => ({ ...one, before: null, after: null }));
-      const { gains, bases } = judge(ref, [...(proven ?? []), ...rest], { known, seen, log });
-      await facts.store?.save(ref, { bases, seen, open: opened.othersEnd === null ? keys : null });
-      keep(ref, known);
-      if (isCurrent(ref)) {
-        isBlind = proven === null;
-        if (!isBlind) facts.through = throughOf(ref, opened, known);
-      }
-      return gains;
-    },
+    check: (block, matcher, seen) => look(block, matcher, { seen, isLast: false }),
+    finish: (block, matcher, seen) => look(block, matcher, { seen, isLast: true }),
     note: async ({ ref }, seen) => {
       const before = facts.blocks.get(ref.parent);
       await facts.store?.save(ref, { bases: [], seen, open: null });
@@ -133,12 +145,12 @@ const hasEnded = ({ endsAt, countsUntil }: OpenAddress, known: Known | null, atM
   [endsAt, countsUntil].some((end) => end.getTime() < atMs && (known?.timeMs ?? 0) <= end.getTime());
 
 /** Addresses to prove at a block: those that end, then new ones, then those that were proven longest ago. */
-function dueAt({ height, time }: BlockRef, listed: readonly OpenAddress[], known: ReadonlyMap<string, Known>): Due[] {
+function dueAt({ height, time }: BlockRef, listed: readonly OpenAddress[], known: ReadonlyMap<string, Known>, isLast: boolean): Due[] {
   const isNew = (one: Due) => one.known === null || one.known.timeMs === 0;
   const order = (one: Due): number => (hasEnded(one, one.known, time.getTime()) ? -2 : isNew(one) ? -1 : one.known!.height);
   return listed
     .map((one): Due => ({ ...one, known: known.get(one.key) ?? null }))
-    .filter((one) => order(one) < 0 || height - one.known!.height >= EVERY_BLOCKS)
+    .filter((one) => isLast || order(one) < 0 || height - one.known!.height >= EVERY_BLOCKS)
     .toSorted((a, b) => order(a) - order(b));
 }
 

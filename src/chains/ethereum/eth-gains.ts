@@ -1,6 +1,7 @@
 /**
  * What watched accounts gained in a block, read with the best method that the node offers: value logs, access lists, or balances. Logs
- * are proven with the block; access lists and balances are the word of a node, so those of others are proven too. Traces only show which
+ * are proven with the block; access lists and balances are the word of a node. Those of others are not asked for access lists, because the
+ * fork that brings these brings logs that show the same gains; their balances are proven. Traces only show which
  * transaction caused a gain, because contract authors control their size.
  */
 import { invariant } from '../../core/invariant.ts';
@@ -70,7 +71,7 @@ export function createGainReader({
   let isUnproven = false;
   return {
     trouble: () => (isUnproven ? UNPROVEN : null),
-    provenThrough: () => (isOwn || rung === 'value logs' ? null : audit.provenThrough()),
+    provenThrough: () => (isOwn ? null : audit.provenThrough()),
     read: async (block, matcher) => {
       const { transactions, receipts } = block;
       const toUs = ({ to }: Move) => matcher.has(to);
@@ -84,8 +85,12 @@ export function createGainReader({
       );
       if (inForce && isFull) {
         use('value logs');
-        isUnproven = false;
-        return complete(block, gains(logged.filter(toUs)));
+        const found = gains(logged.filter(toUs));
+        if (isOwn) return complete(block, found);
+        // What blocks before that fork hide is still to be found.
+        const hidden = await audit.finish(block, matcher, found);
+        isUnproven = audit.isBlind();
+        return [...found, ...hidden];
       }
       const listed = isOwn ? await gainsOfAccessList(block, matcher, direct, reads) : undefined;
       if (listed) {
