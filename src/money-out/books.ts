@@ -3,7 +3,8 @@
  * entry follows from facts (transfers, completed payments, decisions, refunds, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, type Mode, nativeOf } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, chainCode, type Mode, nativeOf } from '../core/coin.ts';
+import { GONE_AFTER_MS } from '../core/transfer.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 
 /**
@@ -61,8 +62,15 @@ export type BooksOwner = { merchantId: string; mode: Mode };
 const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
     select * from unnest(${[...ALL_COINS]}::text[], ${ALL_COINS.map((coin) => nativeOf(coin))}::text[],
-      ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[]) as c (coin, native, dust)
+      ${ALL_COINS.map((coin) => chainCode(coin))}::text[], ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[])
+      as c (coin, native, chain, dust)
   )`;
+
+/** Whether a transfer that is in no block was missing for so long that it does not count. Simulated chains have no tips in the database. */
+const gone = (sql: Sql | Tx, mode: Mode): Fragment =>
+  mode === 'test'
+    ? sql`t.absent_since is not null`
+    : sql`coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${GONE_AFTER_MS / 1000}), false)`;
 
 /**
  * What arrived, and how much of each transfer is part of a sale. A completed payment says how much of its coin it counts; that is taken
@@ -77,7 +85,8 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
   ), arrived as (
     select t.payment_id, t.coin, t.ref, t.txid, t.units, t.first_seen_at as at, t.block_height is not null as mined,
       coalesce(round((t.values -> -1 ->> 'usdE8')::numeric / 1000000), 0) as cents,
-      case when t.units < c.dust * t.output_count or (t.block_height is null and t.conflict_txid is not null) then 0 else t.units end as weight,
+      case when t.units < c.dust * t.output_count then 0
+        when t.block_height is null and (t.conflict_txid is not null or ${gone(sql, mode)}) then 0 else t.units end as weight,
       d.kind as decision, d.at as decided_at, d.txid as decided_txid,
       case d.kind when 'accept' then 0 when 'reject' then 2 when 'refund_sent' then 2 else 1 end as rank,
       p.completed_at, p.coin = t.coin as shown, p.received_units, p.uncounted,
@@ -86,6 +95,7 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     from transfers t
     join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = ${mode}
     join coins c on c.coin = t.coin
+    left join tips on tips.coin = c.chain
     left join decided d on d.payment_id = t.payment_id and d.ref = t.ref
     where t.merchant_id = ${merchantId} and t.conflict_height is null
   ), ordered as (

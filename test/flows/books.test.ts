@@ -11,7 +11,7 @@ import type { Chain } from '../../src/chains/chain.ts';
 import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
 import type { Context } from '../../src/context.ts';
-import { COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -222,7 +222,7 @@ async function goLive(merchantId: string): Promise<void> {
     insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     select family, payment_id, payment_id, payment_id, ${merchantId}, ${WALLET} || ${merchantId} || family, row_number() over (), clock_timestamp()
     from (select distinct t.payment_id, f.family from transfers t
-      join unnest(${COINS.map((coin) => coin as string)}::text[], ${COINS.map((coin) => COIN[coin].family as string)}::text[]) as f (coin, family)
+      join unnest(${ALL_COINS.map((coin) => coin as string)}::text[], ${ALL_COINS.map((coin) => COIN[coin].family as string)}::text[]) as f (coin, family)
         on f.coin = t.coin where t.merchant_id = ${merchantId}) as paid`;
 }
 const walletOf = (merchantId: string, coin: Coin): string => `${WALLET}${merchantId}${COIN[coin].family}`;

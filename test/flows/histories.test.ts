@@ -15,6 +15,7 @@ import { createMerchant } from '../../src/merchants/merchants.ts';
 import { createPayment, lockAndSettle, settleDuePayments } from '../../src/payments/payments.ts';
 import { type Block, createAdversaryChain, createAdversarySource, type OnChain, type Payout, shownAs } from '../kit/adversary.ts';
 import { testEnvironment } from '../kit/app.ts';
+import { checkBooks } from '../kit/books.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 
 /**
@@ -625,6 +626,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
     if (status === 'completed' && !covers(payment, confirmed))
       assert.ok(exceptions.includes('reorged'), `${payment.id} was completed, lost its money, and says ${exceptions.join() || 'nothing'}`);
   }
+  await checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: () => 'wal_1' });
   await judgeEvents(ctx, books, coin);
 }
 
