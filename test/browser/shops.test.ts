@@ -82,7 +82,7 @@ test('the script of the plugin opens the page over the shop, says how it goes, a
   const call = shopClient(`${app.url}/btcpay`, posted[0]!.get('apiKey'));
   const body = { amount: '30.00', currency: 'USD', metadata: { orderId: '7' }, checkout: { redirectURL: `${origin}/thanks?key=1` } };
   const { json: invoice } = await call('POST', '/api/v1/invoices', body);
-  checkout = `<script src="${app.config.publicUrl}/btcpay/modal/btcpay.js?ver=2.8.0"></script><script>
+  checkout = `<button id="buy">Buy</button><script>document.documentElement.lang = 'de-AT'; buy.focus();</script><script src="${app.config.publicUrl}/btcpay/modal/btcpay.js?ver=2.8.0"></script><script>
     window.heard = [];
     btcpay.onModalReceiveMessage((event) => heard.push(event.data));
     btcpay.onModalWillEnter(() => heard.push('enter'));
@@ -101,7 +101,16 @@ test('the script of the plugin opens the page over the shop, says how it goes, a
   const all = await heard();
   assert.deepEqual(all.slice(0, 3), ['enter', 'loaded', { invoiceId: invoice.id, status: 'New' }]);
   assert.equal(await frame.locator('#return').getAttribute('href'), `${origin}/thanks?key=1`, 'nothing is added to the address');
-  await customer.page.getByRole('button', { name: 'Close' }).click();
+  // With the keyboard: the focus stays in the modal, and returns to the shop when it closes. Its words are in the language of the shop.
+  const dialog = customer.page.getByRole('dialog', { name: 'Zahlung' });
+  const close = dialog.getByRole('button', { name: 'Schließen' });
+  const focusedTag = () => customer.page.evaluate('document.activeElement.tagName') as Promise<string>;
+  await close.focus();
+  await customer.page.keyboard.press('Tab');
+  assert.equal(await focusedTag(), 'IFRAME', 'after the last element comes the first');
+  await close.focus();
+  await customer.page.keyboard.press('Enter');
+  assert.equal(await customer.page.evaluate('document.activeElement.id'), 'buy');
   assert.deepEqual((await heard()).slice(-2), ['leave', 'close']);
   assert.equal(await customer.page.locator('iframe').count(), 0);
   assert.deepEqual(customer.faults, []);

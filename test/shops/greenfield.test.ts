@@ -291,6 +291,10 @@ test('a refund that fits no payment: the customer enters an address once, and th
   const path = `${app.url}/btcpay/pull-payments/${refund.id}`;
   const page = await (await fetch(path)).text();
   assert.ok(page.includes('Refund of 10.00 EUR from Lab') && page.includes('name="address"') && page.includes('id="unmatched"'), page);
+  const german = await (await fetch(path, { headers: { 'accept-language': 'de-CH,en;q=0.5' } })).text();
+  assert.ok(german.includes('<html lang="de"') && german.includes('Erstattung von 10.00 EUR von Lab'), german);
+  const arabic = await (await fetch(`${path}?lang=ar`)).text();
+  assert.ok(arabic.includes('dir="rtl"') && arabic.includes('name="lang" value="ar"') && !arabic.includes('Enter the address'), arabic);
   const claim = (address: string) =>
     fetch(path, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ coin: 'BTC', address }) });
   const wrong = await claim('nonsense');
@@ -304,7 +308,7 @@ test('a refund that fits no payment: the customer enters an address once, and th
   const sent = { merchantId: shop.merchantId, mode: 'test' as const, refundId: refund.id, txid: null };
   await assert.rejects(ctx.db.begin((tx) => markRefundSent(tx, { ...sent, mode: 'live' })));
   await ctx.db.begin((tx) => markRefundSent(tx, sent));
-  assert.ok((await (await fetch(path)).text()).includes('has sent the refund'));
+  assert.ok((await (await fetch(path)).text()).includes('Refund sent'));
   assert.equal((await fetch(`${app.url}/btcpay/pull-payments/ref_nobody`)).status, 404);
 });
 

@@ -3,20 +3,23 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { type Coin, coinText, isCoin } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
+import { getMerchant, type Merchant } from '../../merchants/merchants.ts';
 import { GREENFIELD_PATH } from '../../shops/greenfield/invoice-body.ts';
 import { offeredCoins } from '../../shops/payment-methods.ts';
 import { claimRefund, getRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { type Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
 import { mark } from './icons.ts';
+import { chosenBy, languageOf } from './responses.ts';
 import { sendDocument } from './shell.ts';
-import { chooseLanguage } from './words.ts';
+import { fill, type Language, say } from './words.ts';
 
 const REFUND_ID = /^ref_[0-9A-Za-z]{24}$/;
-const ENGLISH = chooseLanguage({ chosen: 'en', payment: null, accept: '', merchant: null });
 
-type Shown = { refund: ShopRefund; merchant: string; coins: readonly Coin[]; fault: string | null; typed: string };
+type Words = Language['words'];
+type Shown = { refund: ShopRefund; merchant: Merchant; coins: readonly Coin[]; fault: Fault | null; typed: string };
+/** What was refused, for the coin that was chosen. */
+type Fault = { error: Problem; coin: string | null };
 
 export function registerClaims(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
   const path = `${GREENFIELD_PATH}/pull-payments/:id`;
@@ -25,8 +28,8 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
     if (!REFUND_ID.test(id)) throw new Problem('payment_not_found', { id: '' });
     await counting.look(request);
     const refund = await getRefund(ctx, { refundId: id });
-    const [{ name }, coins] = await Promise.all([getMerchant(ctx, refund), offeredCoins(ctx, refund)]);
-    return { refund, merchant: name, coins };
+    const [merchant, coins] = await Promise.all([getMerchant(ctx, refund), offeredCoins(ctx, refund)]);
+    return { refund, merchant, coins };
   };
   pages.get(path, async (request, reply) => send(ctx, request, reply, { ...(await read(request)), fault: null, typed: '' }));
   pages.post(path, async (request, reply) => {
@@ -40,42 +43,57 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
       await claimRefund(ctx, { refundId, coin, address });
     } catch (error) {
       if (!(error instanceof Problem) || error.status >= 500) throw error;
-      return send(ctx, request, reply, { ...shown, fault: error.message, typed: address, status: error.status });
+      return send(ctx, request, reply, { ...shown, fault: { error, coin }, typed: address, status: error.status });
     }
-    return reply.code(303).header('cache-control', 'no-store').header('location', `${GREENFIELD_PATH}/pull-payments/${refundId}`).send();
+    const chosen = chosenBy(request);
+    const location = pathOf(refundId) + (chosen === null ? '' : `?lang=${chosen}`);
+    return reply.code(303).headers({ 'cache-control': 'no-store', location }).send();
   });
 }
 
+const pathOf = (refundId: string): string => `${GREENFIELD_PATH}/pull-payments/${refundId}`;
+
 function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown: Shown & { status?: number }): FastifyReply {
-  const { refund, merchant } = shown;
-  const title = `Refund of ${refund.amount} ${refund.currency} from ${merchant}`;
+  const { refund, merchant, status = 200 } = shown;
+  const language = languageOf(request, null, merchant.settings.locale);
+  const { words } = language;
+  const title = say(words.refundAmount, { amount: `${refund.amount} ${refund.currency}`, merchant: merchant.name });
   const isDone = refund.claimedAt !== null;
   const tone = isDone ? 'good' : 'over';
   const heading = html`<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1></header>`;
-  const main = html`<main id="main" class="result" data-state="none">${heading}${isDone ? done(refund) : claim(shown)}</main>`;
+  const content = isDone ? done(refund, words) : claim(shown, words, chosenBy(request));
+  const main = html`<main id="main" class="result" data-state="none">${heading}${content}</main>`;
+  const { theme, accent } = merchant.settings;
   return sendDocument(
     request,
     reply,
-    { status: shown.status ?? 200, title, main, language: ENGLISH },
+    { status, title, main, language, theme, accent, path: pathOf(refund.id) },
     { secure: ctx.settings.paymentPageUrl.startsWith('https:') },
   );
 }
 
-const done = ({ coin, address, sentAt }: ShopRefund): Html =>
-  html`<p class="lead">${sentAt === null ? 'The shop has your address and will send the refund.' : 'The shop has sent the refund.'}</p>
-<p><span class="dt">${coin === null ? '' : coinText(coin)} address</span><br><span class="mono address">${address}</span></p>`;
+const done = ({ coin, address, sentAt }: ShopRefund, words: Words): Html =>
+  html`<p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
+<p><span class="dt">${words.address}${coin !== null && html` (<bdi>${coinText(coin)}</bdi>)`}</span><br>
+<bdi class="mono address" translate="no">${address}</bdi></p>`;
 
-const testNote = html`<p class="lead">Test mode: no money is sent. Use an address such as test_btc_payer.</p>`;
+function saidOf({ error: { code, status }, coin }: Fault, words: Words): string {
+  if (code === 'address_invalid' && isCoin(coin)) return say(words.addressInvalid, { coin: coinText(coin) });
+  return status === 429 ? words.tooMany : words.refused;
+}
+
+const EXAMPLE = html`<bdi>test_btc_payer</bdi>`;
 const option = (coin: Coin): Html => html`<option value="${coin}">${coinText(coin)}</option>`;
-const claim = ({ refund, coins, fault, typed }: Shown): Html => {
-  const wrong = fault !== null && html` aria-invalid="true" aria-describedby="fault"`;
-  return html`<p class="lead">Enter the address that should receive the refund. You can’t change it later.</p>
-<p class="lead" id="unmatched">Florin couldn’t match this refund to a payment. The shop checks your order before sending the money.</p>
-${refund.mode === 'test' && testNote}
-<form method="post" action="${GREENFIELD_PATH}/pull-payments/${refund.id}">
-<p><label for="coin">Currency</label><br><select id="coin" name="coin">${coins.map(option)}</select></p>
-<p><label for="address">Address</label><br>
+function claim({ refund, coins, fault, typed }: Shown, words: Words, chosen: string | null): Html {
+  const said = fault && saidOf(fault, words);
+  const wrong = said !== null && html` aria-invalid="true" aria-describedby="fault"`;
+  return html`<p class="lead">${words.claimText}</p>
+<p class="lead" id="unmatched">${words.claimUnmatched}</p>
+${refund.mode === 'test' && html`<p class="lead">${fill(words.claimTest, { address: EXAMPLE })}</p>`}
+<form method="post" action="${pathOf(refund.id)}">${chosen !== null && html`<input type="hidden" name="lang" value="${chosen}">`}
+<p><label for="coin">${words.currency}</label><br><select id="coin" name="coin">${coins.map(option)}</select></p>
+<p><label for="address">${words.address}</label><br>
 <input id="address" name="address" required maxlength="200" autocomplete="off" spellcheck="false" value="${typed}"${wrong}></p>
-${fault !== null && html`<p class="fault" id="fault" role="alert">${fault}</p>`}
-<button class="main">Request the refund</button></form>`;
-};
+${said !== null && html`<p class="fault" id="fault" role="alert">${said}</p>`}
+<button class="main">${words.refund}</button></form>`;
+}

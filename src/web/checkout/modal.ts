@@ -9,28 +9,37 @@ let onEnter = (): void => {};
 let onLeave = (): void => {};
 let onMessage: Listener = () => {};
 
+/** The words of the modal in each language of the payment page. The service fills them in. */
+const WORDS = '__WORDS__' as unknown as Readonly<Record<string, { title: string; close: string }>>;
+/** The language of the shop, else that of the browser, else English. */
+const wordsHere = (): { title: string; close: string } => {
+  const known = Object.keys(WORDS);
+  for (const tag of [document.documentElement.lang, ...navigator.languages]) {
+    const asked = tag.toLowerCase().replace('_', '-');
+    const chinese = /^zh\b.*-(hant|tw|hk|mo)\b/.test(asked) ? 'zh-tw' : asked;
+    const exact = known.find((one) => one.toLowerCase() === chinese);
+    const found = exact ?? known.find((one) => asked !== '' && one.toLowerCase().split('-')[0] === asked.split('-')[0]);
+    if (found !== undefined) return WORDS[found]!;
+  }
+  return WORDS.en!;
+};
+
+const layer = { position: 'fixed', zIndex: '2147483647' };
+/** Covers the shop while it is shown. */
+const box = document.createElement('div');
+box.setAttribute('role', 'dialog');
+box.setAttribute('aria-modal', 'true');
+box.style.display = 'none';
 const frame = document.createElement('iframe');
 frame.name = 'btcpay';
-frame.title = 'Payment';
 frame.setAttribute('allowtransparency', 'true');
 frame.setAttribute('allow', 'clipboard-read; clipboard-write');
-Object.assign(frame.style, {
-  display: 'none',
-  border: '0',
-  position: 'fixed',
-  top: '0',
-  left: '0',
-  height: '100%',
-  width: '100%',
-  zIndex: '2147483646',
-});
+Object.assign(frame.style, { ...layer, border: '0', top: '0', left: '0', height: '100%', width: '100%' });
 const closer = document.createElement('button');
 closer.type = 'button';
 closer.textContent = '×';
-closer.setAttribute('aria-label', 'Close');
 Object.assign(closer.style, {
-  display: 'none',
-  position: 'fixed',
+  ...layer,
   top: '12px',
   right: '12px',
   width: '44px',
@@ -40,31 +49,55 @@ Object.assign(closer.style, {
   background: '#fff',
   color: '#111',
   font: '24px/1 sans-serif',
-  zIndex: '2147483647',
   cursor: 'pointer',
 });
+/** Keeps the focus in the modal: what comes before its first element and after its last one leads to the other end. */
+const edge = (to: HTMLElement): HTMLElement => {
+  const stop = document.createElement('span');
+  stop.tabIndex = 0;
+  stop.addEventListener('focus', () => to.focus());
+  return stop;
+};
+// The button lies over the page, so it comes last among elements with the same index.
+box.append(edge(closer), frame, closer, edge(frame));
 
+let focused: Element | null = null;
+const addBox = (): void => {
+  if (box.parentNode !== null) return;
+  const { title, close } = wordsHere();
+  box.setAttribute('aria-label', title);
+  frame.title = title;
+  closer.setAttribute('aria-label', close);
+  document.body.append(box);
+};
 const showFrame = (): void => {
-  if (frame.parentNode === null) document.body.append(frame, closer);
+  addBox();
   onEnter();
-  frame.style.display = closer.style.display = 'block';
+  if (box.style.display !== 'block') focused = document.activeElement;
+  box.style.display = 'block';
+  frame.focus();
 };
 const hideFrame = (): void => {
   onLeave();
-  frame.style.display = closer.style.display = 'none';
-  frame.remove();
-  closer.remove();
+  box.style.display = 'none';
+  box.remove();
+  if (focused instanceof HTMLElement && focused.isConnected) focused.focus();
+  focused = null;
 };
-closer.addEventListener('click', () => {
+const close = (): void => {
   const { contentWindow } = frame;
   hideFrame();
   onMessage(new MessageEvent('message', { data: 'close', origin: new URL(base, location.href).origin, source: contentWindow }));
+};
+closer.addEventListener('click', close);
+box.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape') close();
 });
 
 /** The page is loaded hidden. */
 const load = (url: string): void => {
   frame.src = url;
-  if (frame.parentNode === null) document.body.append(frame, closer);
+  addBox();
 };
 type Options = string | { paymentMethodId?: string; animateEntrance?: boolean } | null;
 const addressOf = (invoiceId: string, options?: Options): string => {

@@ -14,17 +14,15 @@ import type { Counting } from './counting.ts';
 import { mark } from './icons.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
 import { paperOf, refundNotePdf } from './receipt-pdf.ts';
-import { sendPdf } from './responses.ts';
+import { chosenBy, languageOf, sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
-import { chooseLanguage, type Language, say } from './words.ts';
+import { type Language, type Locale, say } from './words.ts';
 
 type Claim = { refund: Refund; merchant: Merchant; path: string };
 /** What the customer typed: to be checked by them, or refused. */
 type Given = { address: string; fault: string | null };
 type Words = Language['words'];
-
-/** The texts of this page are in English only, so all of it is. */
-const language = (): Language => chooseLanguage({ chosen: 'en', accept: '' });
+type Key = keyof Words;
 
 export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
@@ -36,11 +34,12 @@ export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting
     const refund = await refundOfClaim(ctx, { hash });
     return { refund, merchant: await getMerchant(ctx, { merchantId: refund.merchantId }), path: `/claim/${token}` };
   };
+  const languageIn = (request: FastifyRequest, { merchant }: Claim): Language => languageOf(request, null, merchant.settings.locale);
   const show = (request: FastifyRequest, reply: FastifyReply, claim: Claim, given: Given | null = null, status = 200) => {
     const { theme, accent } = claim.merchant.settings;
-    const own = language();
-    const { title, main } = renderRefund(claim, { words: own.words, given, now: ctx.clock.now() });
-    return sendDocument(request, reply, { status, title, main, language: own, theme, accent }, { secure });
+    const own = languageIn(request, claim);
+    const { title, main } = renderRefund(claim, { language: own, chosen: chosenBy(request), given, now: ctx.clock.now() });
+    return sendDocument(request, reply, { status, title, main, language: own, theme, accent, path: claim.path }, { secure });
   };
 
   pages.get('/claim/:token', { exposeHeadRoute: false }, async (request, reply) => {
@@ -68,10 +67,13 @@ export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting
       if (!(error instanceof Problem)) throw error;
       if (error.code === 'refund_state') return show(request, reply, await open(request), null, 409);
       if (error.code !== 'address_invalid') throw error;
-      const fault = say(language().words.addressInvalid, { coin: coinText(coin) });
+      const fault = say(languageIn(request, claim).words.addressInvalid, { coin: coinText(coin) });
       return show(request, reply, claim, { address, fault }, 400);
     }
-    return reply.code(303).headers({ location: claim.path, 'cache-control': 'no-store' }).send();
+    return reply
+      .code(303)
+      .headers({ location: claim.path + inLanguage(chosenBy(request)), 'cache-control': 'no-store' })
+      .send();
   });
 }
 
@@ -81,10 +83,10 @@ const isOpen = ({ state, address, claimUntil }: Refund, now: Date): boolean =>
 /** The page: the form, the check of the address, or the state of the refund. */
 export function renderRefund(
   claim: Claim,
-  { words, given, now }: { words: Words; given: Given | null; now: Date },
+  { language: { words }, chosen = null, given, now }: { language: Language; chosen?: Locale | null; given: Given | null; now: Date },
 ): { title: string; main: Html } {
   const { refund, merchant } = claim;
-  const heading = `Refund from ${merchant.name}`;
+  const heading = say(words.refundFrom, { merchant: merchant.name });
   const title = `${refund.mode === 'test' ? `${words.test} ` : ''}${heading}`;
   const stripe = refund.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`;
   if (!isOpen(refund, now)) return { title, main: renderState(claim, { words, now, stripe }) };
@@ -97,42 +99,52 @@ export function renderRefund(
     main: html`<main id="main" data-state="${checks ? 'check' : 'claim'}">${stripe}
 <header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div></header>
 <p class="usd"><bdi>${amountOf(refund)}</bdi></p><p class="lead">${refund.reason && html`<bdi>${refund.reason}</bdi>`}</p>
-${checks ? checkForm(claim, given.address, words) : addressForm(claim, given, words)}</main>`,
+${checks ? checkForm(claim, given.address, { words, chosen }) : addressForm(claim, given, { words, chosen })}</main>`,
   };
 }
 
 const amountOf = ({ coin, units }: Refund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
-const networkOf = ({ coin }: Refund): Html => html`<p class="tx"><span>Network</span> <bdi>${chainOf(coin).networkName}</bdi></p>`;
+const networkOf = ({ coin }: Refund, words: Words): Html =>
+  html`<p class="tx"><span>${words.networkName}</span> <bdi>${chainOf(coin).networkName}</bdi></p>`;
 
-function addressForm({ refund, path }: Claim, given: Given | null, words: Words): Html {
+type Spoken = { words: Words; chosen: Locale | null };
+/** The language that the customer chose, for the next page. */
+const inLanguage = (chosen: Locale | null): string => (chosen === null ? '' : `?lang=${chosen}`);
+const keepLanguage = (chosen: Locale | null): Html | false => chosen !== null && html`<input type="hidden" name="lang" value="${chosen}">`;
+
+function addressForm({ refund, path }: Claim, given: Given | null, { words, chosen }: Spoken): Html {
   const wrong = given?.fault != null;
   const more = `${ADDRESS_FIELD}${wrong ? ' aria-invalid="true" aria-describedby="fault"' : ''}`;
-  return html`${networkOf(refund)}<form method="post" action="${path}">
+  return html`${networkOf(refund, words)}<form method="post" action="${path}">${keepLanguage(chosen)}
 <label class="field"><span>${say(words.refundAddress, { coin: COIN[refund.coin].asset })}</span>
 <input name="address" id="address" value="${given?.address ?? ''}"${new Html(more)}>
 ${wrong && html`<span class="fault" id="fault" role="alert">${given.fault}</span>`}</label>
-<p class="lead">Use an address of your own wallet on this network. You check it on the next page.</p>
+<p class="lead">${words.claimOwn}</p>
 <button class="main" id="continue">${words.continue}</button></form>`;
 }
 
-function checkForm({ refund, path }: Claim, address: string, words: Words): Html {
-  return html`${networkOf(refund)}
+function checkForm({ refund, path }: Claim, address: string, { words, chosen }: Spoken): Html {
+  const back = path + inLanguage(chosen);
+  return html`${networkOf(refund, words)}
 <p class="tx"><span>${say(words.refundAddress, { coin: COIN[refund.coin].asset })}</span> <bdi class="mono" translate="no" id="checked">${address}</bdi></p>
-<p class="note">Compare the address with your wallet. You cannot change it later, and money sent to a wrong address is lost.</p>
-<form method="post" action="${path}"><input type="hidden" name="address" value="${address}"><input type="hidden" name="checked" value="yes">
-<button class="main" id="confirm">Confirm this address</button></form><p><a class="main second" id="back" href="${path}">Enter another address</a></p>`;
+<p class="note">${words.claimCompare}</p>
+<form method="post" action="${path}">${keepLanguage(chosen)}
+<input type="hidden" name="address" value="${address}"><input type="hidden" name="checked" value="yes">
+<button class="main" id="confirm">${words.claimConfirm}</button></form><p><a class="main second" id="back" href="${back}">${words.claimOther}</a></p>`;
 }
 
-const STATES: Readonly<Record<RefundState, { tone: 'good' | 'busy' | 'over' | 'warn'; title: string; text: string }>> = {
-  requested: { tone: 'busy', title: 'Address received', text: 'The merchant sends the refund after checking it. You can close this page.' },
-  approved: { tone: 'busy', title: 'Refund approved', text: 'The merchant sends it soon. You can close this page.' },
-  signed: { tone: 'busy', title: 'Refund approved', text: 'The merchant sends it soon. You can close this page.' },
-  sent: { tone: 'busy', title: 'Refund sent', text: 'The network has not confirmed it yet.' },
-  confirmed: { tone: 'good', title: 'Refund received', text: 'The network has confirmed the refund.' },
-  failed: { tone: 'warn', title: 'Refund not sent', text: 'The transaction failed. Contact the merchant.' },
-  canceled: { tone: 'over', title: 'Refund canceled', text: 'The merchant canceled this refund.' },
+type Told = { tone: 'good' | 'busy' | 'over' | 'warn'; title: Key; text: Key };
+const APPROVED: Told = { tone: 'busy', title: 'refundApproved', text: 'refundApprovedText' };
+const STATES: Readonly<Record<RefundState, Told>> = {
+  requested: { tone: 'busy', title: 'claimReceived', text: 'claimReceivedText' },
+  approved: APPROVED,
+  signed: APPROVED,
+  sent: { tone: 'busy', title: 'refundSent', text: 'refundSentText' },
+  confirmed: { tone: 'good', title: 'refundDone', text: 'refundDoneText' },
+  failed: { tone: 'warn', title: 'refundFailed', text: 'refundFailedText' },
+  canceled: { tone: 'over', title: 'refundCanceled', text: 'refundCanceledText' },
 };
-const EXPIRED = { tone: 'over', title: 'Link expired', text: 'Ask the merchant for a new link.' } as const;
+const EXPIRED: Told = { tone: 'over', title: 'linkExpired', text: 'linkExpiredText' };
 
 function renderState({ refund, merchant, path }: Claim, { words, now, stripe }: { words: Words; now: Date; stripe: Html | false }): Html {
   const ended = refund.state === 'requested' && refund.address === null && refund.claimUntil !== null && now >= refund.claimUntil;
@@ -141,7 +153,8 @@ function renderState({ refund, merchant, path }: Claim, { words, now, stripe }: 
     value !== null && html`<p class="tx"><span>${name}</span> <bdi class="mono" translate="no">${value}</bdi></p>`;
   const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: refund.id }, words, 'foot');
   return html`<main id="main" class="result" data-state="${ended ? 'expired' : refund.state}">${stripe}
-<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1><p class="usd"><bdi>${amountOf(refund)}</bdi></p></header>
-<p class="lead">${text}</p>${networkOf(refund)}${row('Address', refund.address)}${row(words.transaction, refund.txid)}
-${isPaidOut(refund.state) && html`<p><a href="${path}/note.pdf" id="pdf" download>Refund note (PDF)</a></p>`}${contact}</main>`;
+<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${words[title]}</h1><p class="usd"><bdi>${amountOf(refund)}</bdi></p></header>
+<p class="lead">${words[text]}</p>${networkOf(refund, words)}
+${row(words.address, refund.address)}${row(words.transaction, refund.txid)}
+${isPaidOut(refund.state) && html`<p><a href="${path}/note.pdf" id="pdf" download>${words.receipt} (PDF)</a></p>`}${contact}</main>`;
 }

@@ -9,9 +9,16 @@ import { packQuery } from '../../shops/pairing.ts';
 import { PAYMENT_ID } from './forms.ts';
 import { registerSharedScript } from './shared-script.ts';
 import { browserScript } from './shell.ts';
+import { LOCALES } from './words.ts';
 
 /** Where plugins send a merchant who connects a shop. The dashboard signs the member in first. */
 const AUTHORIZE = `${GREENFIELD_PATH}/api-keys/authorize`;
+
+/** The script that opens payment pages over a shop, with its words. */
+function modalScript(): string {
+  const words = Object.entries(LOCALES).map(([tag, { words: all }]) => [tag, { title: all.modalTitle, close: all.closeModal }]);
+  return `(()=>{${browserScript('modal.ts').replace("'__WORDS__'", () => JSON.stringify(Object.fromEntries(words)))}})();`;
+}
 
 export function registerShopPages(pages: FastifyInstance, ctx: Context): void {
   const open = (reply: FastifyReply, id: unknown, { view }: { view?: unknown }): FastifyReply => {
@@ -19,7 +26,7 @@ export function registerShopPages(pages: FastifyInstance, ctx: Context): void {
     const url = paymentUrl(ctx.settings.paymentPageUrl, id) + (view === 'modal' ? '&view=modal' : '');
     return reply.header('cache-control', 'no-store').redirect(url, 302);
   };
-  registerSharedScript(pages, { path: `${GREENFIELD_PATH}/modal/btcpay.js`, script: `(()=>{${browserScript('modal.ts')}})();` });
+  registerSharedScript(pages, { path: `${GREENFIELD_PATH}/modal/btcpay.js`, script: modalScript() });
   pages.get(AUTHORIZE, async ({ url }, reply) => {
     const ask = packQuery(url.split('?')[1]?.slice(0, 4_000) ?? '');
     return reply.header('cache-control', 'no-store').redirect(`${ctx.settings.publicUrl}/dashboard/live/shops/authorize?ask=${ask}`, 302);
