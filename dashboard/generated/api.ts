@@ -2289,7 +2289,7 @@ export type Api = {
       data: {
         id: string;
         name: string;
-        platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs' | 'other';
+        platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs' | 'coinbase-commerce' | 'other';
         hint: string;
         site: string | null;
         can_refund: boolean;
@@ -2305,14 +2305,16 @@ export type Api = {
   'POST /:mode/shops': {
     query: undefined;
     body: {
-      platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs';
+      platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs' | 'coinbase-commerce';
       name: string;
+      webhook_url?: string | null | undefined;
     };
     reply: {
       success: boolean;
       api_key: string;
       store_id: string;
       url: string;
+      webhook_secret: string | null;
     };
   };
   'POST /:mode/shops/asked': {

@@ -54,7 +54,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   await tx`select 1 from payments where id = any(${ids}::text[]) order by id for update`;
   await dropMetadataPairs(tx, ids);
   await tx`
-    update payments set request = request - array['returnUrl', 'description', 'items', 'locale'], metadata = '{}', version = version + 1
+    update payments set request = (request - array['returnUrl', 'description', 'items', 'locale']) #- '{shop,cancelUrl}', metadata = '{}', version = version + 1
     where id = any(${ids}::text[])`;
   await dropTexts(tx, ids);
   await queueShopErasure(tx, ids);

@@ -104,11 +104,12 @@ export function requestFromJson(value: unknown): PaymentRequest {
     ...(stored.shop !== undefined && { shop: shopFromJson(asObject(stored.shop)) }),
   };
 }
-const shopFromJson = ({ coins, autoReturn, origins }: Json): ShopTerms => ({
+const shopFromJson = ({ coins, autoReturn, origins, cancelUrl }: Json): ShopTerms => ({
   // A choice of which nothing is left offers nothing; it does not become all coins.
   coins: Array.isArray(coins) ? COINS.filter((coin) => coins.includes(coin)) : null,
   autoReturn: asBoolean(autoReturn) ?? false,
   origins: asTexts(origins),
+  cancelUrl: asText(cancelUrl),
 });
 function itemFromJson(value: unknown): PaymentItem {
   const stored = asObject(value);

@@ -31,6 +31,8 @@ export type ShopTerms = {
   autoReturn: boolean;
   /** Origins of the shop, which may show the page in a frame. */
   origins: readonly string[];
+  /** Where the payer goes who does not pay; null: to the return URL, once the payment has ended. */
+  cancelUrl?: string | null;
 };
 
 /** How many transfers a payment shows: its body then stays far below the 100 kB that web frameworks accept by default. */

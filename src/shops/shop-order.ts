@@ -59,6 +59,7 @@ export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Pr
       shop: {
         coins: checkout.coins,
         autoReturn: checkout.redirectAutomatically,
+        cancelUrl: checkout.charge?.cancelUrl ?? null,
         origins: await originsOf(ctx, shop, dialect, checkout.redirectUrl),
       },
     },

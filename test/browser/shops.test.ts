@@ -133,6 +133,16 @@ test('connected shops are listed, get keys for other plugins, and are disconnect
   await page.getByText('Enter this in your shop').waitFor();
   await page.getByText(/^shop_test_[0-9A-Za-z]{38}$/).waitFor();
   await page.getByRole('button', { name: 'Done' }).click();
+  // One that was made for Coinbase Commerce gets the secret of its webhook too.
+  await page.getByRole('button', { name: 'Connect a shop' }).click();
+  await page.getByLabel('Platform').selectOption('coinbase-commerce');
+  await page.getByLabel('Name').fill('Old shop');
+  await page.getByLabel('Webhook URL').fill(`${origin}/?wc-api=WC_Gateway_Coinbase`);
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByText('Webhook secret').waitFor();
+  await page.getByText(`${app.config.publicUrl}/commerce`).waitFor();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('cell', { name: /Old shop\s*Coinbase Commerce/ }).waitFor();
   await page.getByRole('button', { name: 'Disconnect WooCommerce' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Disconnect' }).click();
   await page.getByText('Shop disconnected.').waitFor();

@@ -119,6 +119,21 @@ test('a paid order: the recorded request and events, signed, with everything tha
   );
 });
 
+test('who does not pay leads back by the cancel URL: from the page, and once the charge has ended without money', async (t) => {
+  const shop = await openShop(t);
+  const { id } = await charge(shop);
+  const { cancel_url: leave, redirect_url: back } = recorded.request.body;
+  const linkOf = async (name: string): Promise<string | undefined> => {
+    const page = await (await fetch(`${app.url}/pay?id=${id}`)).text();
+    return new RegExp(`id="${name}"[^>]* href="([^"]*)"`).exec(page)?.[1]?.replaceAll('&amp;', '&');
+  };
+  assert.ok(leave && back && leave !== back);
+  assert.deepEqual([await linkOf('leave'), await linkOf('return')], [leave, undefined]);
+  await play(shop, id, 'expired');
+  await until(shop, id, 'charge:failed');
+  assert.deepEqual([await linkOf('leave'), await linkOf('return')], [undefined, leave]);
+});
+
 test('late money is unresolved until the merchant accepts it', async (t) => {
   const shop = await openShop(t);
   const { id } = await charge(shop);

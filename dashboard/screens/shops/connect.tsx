@@ -15,11 +15,14 @@ export function ConnectShop({ onClose }: { onClose: () => void }) {
   const mode = useMode();
   const [platform, setPlatform] = useState<Connectable>('woocommerce');
   const [name, setName] = useState('');
+  const [webhookUrl, setWebhookUrl] = useState('');
   const [made, setMade] = useState<Made | null>(null);
   const connect = useAct('POST /:mode/shops', { refreshes: [['shops']] });
+  const isCommerce = platform === 'coinbase-commerce';
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    connect.mutate({ body: { platform, name: name.trim() } }, { onSuccess: setMade });
+    const webhook = isCommerce && webhookUrl.trim() !== '' ? webhookUrl.trim() : null;
+    connect.mutate({ body: { platform, name: name.trim(), webhook_url: webhook } }, { onSuccess: setMade });
   };
   if (made !== null) return <ShowShopKey made={made} platform={platform} onClose={onClose} />;
   return (
@@ -44,6 +47,17 @@ export function ConnectShop({ onClose }: { onClose: () => void }) {
           value={name}
           onChange={(event) => setName(event.target.value)}
         />
+        {isCommerce && (
+          <Field
+            label="Webhook URL"
+            hint="Copy it from the settings of the plugin. Without it, the shop isn’t notified."
+            type="url"
+            maxLength={2000}
+            placeholder="https://shop.example/?wc-api=WC_Gateway_Coinbase"
+            value={webhookUrl}
+            onChange={(event) => setWebhookUrl(event.target.value)}
+          />
+        )}
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={connect.isPending}>
             Create key
@@ -54,25 +68,36 @@ export function ConnectShop({ onClose }: { onClose: () => void }) {
   );
 }
 
-export function ShowShopKey({ made, platform, onClose }: { made: Made; platform: Connectable | null; onClose: () => void }) {
+type Shown = Pick<Made, 'url' | 'api_key' | 'store_id'> & Partial<Pick<Made, 'webhook_secret'>>;
+export function ShowShopKey({ made, platform, onClose }: { made: Shown; platform: Connectable | null; onClose: () => void }) {
+  const isCommerce = platform === 'coinbase-commerce';
   return (
     <Dialog open onClose={onClose} title="Enter this in your shop">
       {platform !== null && <p className="text-sm text-soft">{PLATFORM_STEPS[platform]}</p>}
       <div className="grid gap-3 text-sm">
         <div className="grid gap-1">
-          <span className="font-medium">Address of BTCPay Server</span>
+          <span className="font-medium">{isCommerce ? 'API address' : 'Address of BTCPay Server'}</span>
           <Code text={made.url} label="Copy the address" />
         </div>
         <div className="grid gap-1">
           <span className="font-medium">API key</span>
           <Code text={made.api_key} label="Copy the API key" />
         </div>
-        <div className="grid gap-1">
-          <span className="font-medium">Store ID</span>
-          <Code text={made.store_id} label="Copy the store ID" />
-        </div>
+        {isCommerce ? (
+          made.webhook_secret && (
+            <div className="grid gap-1">
+              <span className="font-medium">Webhook secret</span>
+              <Code text={made.webhook_secret} label="Copy the webhook secret" />
+            </div>
+          )
+        ) : (
+          <div className="grid gap-1">
+            <span className="font-medium">Store ID</span>
+            <Code text={made.store_id} label="Copy the store ID" />
+          </div>
+        )}
       </div>
-      <p className="text-sm text-soft">Copy the key now: you won’t see it again.</p>
+      <p className="text-sm text-soft">Copy this now: you won’t see the key{made.webhook_secret && ' or the secret'} again.</p>
       <Button look="main" onClick={onClose}>
         Done
       </Button>

@@ -9,6 +9,7 @@ export const PLATFORM_WORDS = {
   magento: 'Magento 2',
   opencart: 'OpenCart',
   whmcs: 'WHMCS',
+  'coinbase-commerce': 'Coinbase Commerce',
   other: 'Other',
 } as const;
 
@@ -18,6 +19,7 @@ export const PLATFORM_STEPS = {
   magento: 'Install BTCPay’s extension. Then open Stores → Configuration → Sales → Payment methods → BTCPay Server.',
   opencart: 'Install BTCPay’s extension. Then open Extensions → Payments → BTCPay → Edit.',
   whmcs: 'Install version 4 of BTCPay’s module. Then open System Settings → Payment Gateways → BTCPay Server.',
+  'coinbase-commerce': 'For a shop that used Coinbase Commerce. Change the API address in its plugin, as the guide describes.',
 } as const;
 
 export type Connectable = keyof typeof PLATFORM_STEPS;

@@ -2,28 +2,41 @@
 import type { Context } from '../../context.ts';
 import type { Mode } from '../../core/coin.ts';
 import { base62 } from '../../core/id.ts';
+import type { Tx } from '../../db/db.ts';
 import { EVERYTHING } from '../../webhooks/dialect.ts';
-import { BY_OPERATOR, planEndpoint } from '../../webhooks/endpoints.ts';
-import { connectShop } from '../shop-keys.ts';
+import { BY_OPERATOR, type By, planEndpoint } from '../../webhooks/endpoints.ts';
+import { connectShop, type NewShop } from '../shop-keys.ts';
 
 /** Where the protocol is served. */
 export const COMMERCE_PATH = '/commerce';
 export const commerceUrl = ({ settings }: Context): string => settings.publicUrl + COMMERCE_PATH;
 /** What the operator's commands call such a shop. */
-export const COMMERCE_PLATFORM = 'coinbase-commerce';
+export const COMMERCE_PLATFORM = 'coinbase-commerce' as const;
 
-export type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUrl: string | null };
+export type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUrl: string | null } & Pick<
+  NewShop,
+  'createdBy' | 'actorId'
+> & {
+    /** Who adds the webhook; by default the operator. */
+    by?: By;
+    /** What is recorded with it. */
+    also?: (tx: Tx, shopId: string) => Promise<void>;
+  };
 export type CommerceShop = { apiKey: string; storeId: string; webhookSecret: string | null };
 
 /** The key opens charges and nothing else. Errors: those of `connectShop` and `planEndpoint`. */
-export async function connectCommerce(ctx: Context, { webhookUrl, ...shop }: NewCommerceShop): Promise<CommerceShop> {
+export async function connectCommerce(
+  ctx: Context,
+  { webhookUrl, by = BY_OPERATOR, also, ...shop }: NewCommerceShop,
+): Promise<CommerceShop> {
   const { merchantId, mode, name } = shop;
   const endpoint = { merchantId, mode, dialect: 'commerce' as const, events: [EVERYTHING], description: name };
   const secret = base62(32, ctx.random);
-  const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by: BY_OPERATOR });
+  const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by });
   return ctx.db.begin(async (tx) => {
     const { shopId, apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
     await addWebhook?.(tx, shopId);
+    await also?.(tx, shopId);
     return { apiKey, storeId, webhookSecret: addWebhook && secret };
   });
 }

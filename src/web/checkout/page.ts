@@ -326,7 +326,7 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
   const good = state === 'completed' || state === 'overpaid';
   const waits = TALK_FIRST.has(state) || (state === 'cancelled' && view.transfers.length > 0);
   const contact = contactLink(view, words, waits ? 'first' : result && !good ? 'beside' : 'foot');
-  const back = view.request.returnUrl;
+  const { back, leaveTo } = placesToGo(state, view, { result });
   const mayCancel = view.merchant.payerCancel && view.facts.status === 'pending' && !result && view.transfers.length === 0;
   const again = mayRepeat(view);
   const expired = state === 'expired';
@@ -347,10 +347,24 @@ function footer(state: PageState, view: CustomerView, options: PageOptions): Htm
     : state !== 'unavailable' && html`<p class="lead">${words.close}</p>`;
   return html`${restart}${waits && contact}${reload}${result && leave}${result && !good && !waits && !expired && contact}
 ${view.settlement.status !== 'completed' && crumbs(view, options)}
-<div class="foot">${mayCancel && cancelForm(view, options)}${receipt}${(!result || good) && contact}
+<div class="foot">${leaveTo !== null && leaveLink(leaveTo, words)}${mayCancel && cancelForm(view, options)}${receipt}${(!result || good) && contact}
 <div class="number"><span>${words.number}</span>${copy(view.facts.id, words.number, words)}
 <span class="mono"><bdi translate="no">${view.facts.id}</bdi></span></div></div>`;
 }
+/** `back`: where the payer returns to once the payment has ended; `leaveTo`: where one who has not paid yet may go instead. */
+function placesToGo(
+  state: PageState,
+  view: CustomerView,
+  { result }: { result: boolean },
+): { back: string | null; leaveTo: string | null } {
+  const { returnUrl: back, shop } = view.request;
+  const unpaid = view.transfers.length === 0;
+  const elsewhere = unpaid ? (shop?.cancelUrl ?? null) : null;
+  const isOver = state === 'expired' || state === 'cancelled' || state === 'failed';
+  return { back: isOver ? (elsewhere ?? back) : back, leaveTo: !result && view.facts.status === 'pending' ? elsewhere : null };
+}
+const leaveLink = (url: string, words: Language['words']): Html =>
+  html`<p><a id="leave" target="_top" rel="noopener" href="${url}">${say(words.returnTo, { host: new URL(url).host })}</a></p>`;
 function cancelForm(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   return html`<details class="stop"><summary>${words.cancel}</summary>${tip(words.cancelText)}

@@ -6,6 +6,7 @@ import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
+import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../../shops/commerce/connect-commerce.ts';
 import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
 import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
@@ -15,12 +16,13 @@ import { Done, Instant, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
-const Platform = literals(PLATFORMS);
+/** What a member connects by hand. */
+const Platform = literals([...PLATFORMS, COMMERCE_PLATFORM] as const);
 const Ask = Type.String({ maxLength: 6_000 });
 const Item = Type.Object({
   id: PlainText,
   name: PlainText,
-  platform: literals([...PLATFORMS, 'other'] as const),
+  platform: literals([...PLATFORMS, COMMERCE_PLATFORM, 'other'] as const),
   hint: PlainText,
   site: Nullable(PlainText),
   can_refund: Type.Boolean(),
@@ -29,7 +31,8 @@ const Item = Type.Object({
   last_used_at: Nullable(Instant),
 });
 const item = (shop: ListedShop) => ({
-  ...{ id: shop.id, name: shop.name, platform: shop.platform, hint: shop.hint, site: shop.origin, created_by: shop.createdBy },
+  platform: shop.dialect === 'commerce' ? COMMERCE_PLATFORM : shop.platform,
+  ...{ id: shop.id, name: shop.name, hint: shop.hint, site: shop.origin, created_by: shop.createdBy },
   can_refund: shop.permissions.some((permission) => permission.endsWith('pullpayments')),
   created_at: shop.createdAt.toISOString(),
   last_used_at: shop.lastUsedAt?.toISOString() ?? null,
@@ -56,6 +59,8 @@ const refundItem = (ctx: Context, refund: ShopRefund) => ({
 });
 /** The only replies that contain the key. */
 const Connected = Type.Object({ success: Type.Boolean(), api_key: PlainText, store_id: PlainText, url: PlainText });
+/** With the secret of the webhook that plugins for Coinbase Commerce cannot create themselves. */
+const ConnectedByHand = Type.Object({ ...Connected.properties, webhook_secret: Nullable(PlainText) });
 const Paired = Type.Object({
   ...Connected.properties,
   redirect: Nullable(PlainText),
@@ -72,6 +77,19 @@ async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'pe
     return connected;
   });
   return { success: true, api_key: made.apiKey, store_id: made.storeId, url: greenfieldUrl(call.ctx) };
+}
+
+/** A shop whose plugin was made for Coinbase Commerce. */
+async function connectByCommerce(call: Call, { name, webhookUrl }: { name: string; webhookUrl: string | null }) {
+  const { userId: actorId, name: createdBy } = call.actor;
+  const made = await connectCommerce(call.ctx, {
+    ...{ ...ownerOf(call), name, webhookUrl, createdBy, actorId, by: call.actor },
+    also: (tx, shopId) => {
+      const after = { name, platform: COMMERCE_PLATFORM, site: null, permissions: [], webhook: webhookUrl };
+      return writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: shopId, after });
+    },
+  });
+  return { success: true, api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(call.ctx), webhook_secret: made.webhookSecret };
 }
 
 export const SHOPS: readonly Route[] = [
@@ -91,11 +109,14 @@ export const SHOPS: readonly Route[] = [
     path: '/shops',
     action: 'keys.manage',
     recent: true,
-    body: Type.Object({ platform: Platform, name: Name }),
-    reply: Connected,
-    handle: (call) => {
-      const platform = PLATFORMS.find((known) => known === call.body.platform)!;
-      return connect(call, { platform, name: call.body.name, permissions: PLATFORM_PERMISSIONS[platform] });
+    body: Type.Object({ platform: Platform, name: Name, webhook_url: Type.Optional(Nullable(Type.String({ maxLength: 2_000 }))) }),
+    reply: ConnectedByHand,
+    handle: async (call) => {
+      const { platform: asked, name, webhook_url = null } = call.body;
+      const platform = PLATFORMS.find((known) => known === asked) ?? null;
+      if (platform === null) return connectByCommerce(call, { name, webhookUrl: webhook_url });
+      const made = await connect(call, { platform, name, permissions: PLATFORM_PERMISSIONS[platform] });
+      return { ...made, webhook_secret: null };
     },
   }),
   memberRoute({
