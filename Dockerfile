@@ -5,10 +5,13 @@ COPY package.json package-lock.json ./
 COPY scripts/slim.mjs scripts/slim.mjs
 RUN npm ci --no-audit --no-fund
 COPY scripts/build.ts scripts/build.ts
+COPY scripts/medusa.ts scripts/medusa.ts
+COPY scripts/woocommerce.ts scripts/woocommerce.ts
 COPY tsconfig.json ./
 COPY sdk sdk
 COPY dashboard dashboard
 COPY signer signer
+COPY plugins plugins
 COPY src src
 RUN node scripts/build.ts
 # The image has a Node already. The embedded PostgreSQL creates links to its libraries in its folder at the first start.

@@ -1,6 +1,6 @@
 /**
  * The Medusa provider as an npm package: one CommonJS file with everything but Medusa, and the types of its settings.
- * `node scripts/medusa.ts` writes dist/release/medusa-payment-florin-<version>.tgz.
+ * `node scripts/medusa.ts [FOLDER]` writes medusa-payment-florin-<version>.tgz into the folder, by default dist/release.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -39,4 +39,4 @@ export async function packProvider(folder: string): Promise<string> {
   return join(folder, filename);
 }
 
-if (import.meta.main) process.stdout.write(`${await packProvider(join(ROOT, 'dist/release'))}\n`);
+if (import.meta.main) process.stdout.write(`${await packProvider(process.argv[2] ?? join(ROOT, 'dist/release'))}\n`);

@@ -37,6 +37,9 @@ for (const file of tracked.split('\0').filter((path) => path !== '' && !path.end
 }
 for (const built of [await buildApp(log), await buildPackage(log)])
   cpSync(built, join(folder, 'dist', basename(dirname(built)), basename(built)), { recursive: true });
+// Served under /plugins.
+packPlugin(join(folder, 'dist/plugins'));
+await packProvider(join(folder, 'dist/plugins'));
 const archive = `${folder}.tgz`;
 execFileSync('tar', ['-czf', archive, '--owner=0', '--group=0', '--sort=name', '-C', dirname(folder), basename(folder)]);
 log.info({}, `Release is ready: ${archive}`);

@@ -1,6 +1,6 @@
 /**
- * The WooCommerce plugin as a zip that WordPress installs, and its list of texts to translate. `node scripts/woocommerce.ts` writes
- * dist/release/florin-payments-<version>.zip. The same sources make the same bytes.
+ * The WooCommerce plugin as a zip that WordPress installs, and its list of texts to translate. `node scripts/woocommerce.ts [FOLDER]` writes
+ * florin-payments-<version>.zip into the folder, by default dist/release. The same sources make the same bytes.
  */
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -94,4 +94,4 @@ export function packPlugin(folder: string): string {
   return out;
 }
 
-if (import.meta.main) process.stdout.write(`${packPlugin(join(ROOT, 'dist/release'))}\n`);
+if (import.meta.main) process.stdout.write(`${packPlugin(process.argv[2] ?? join(ROOT, 'dist/release'))}\n`);

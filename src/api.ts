@@ -12,6 +12,7 @@ import { registerCheckout } from './web/checkout/actions.ts';
 import { registerDashboard } from './web/dashboard/serve.ts';
 import { registerDocs } from './web/docs/routes.ts';
 import { registerPackage } from './web/sdk-package.ts';
+import { registerShopPlugins } from './web/shop-plugins.ts';
 
 /**
  * Listens on the configured address and returns it. `closers` receives the functions that stop it, called in the opposite order, so the
@@ -32,6 +33,7 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
       registerDashboard(app, ctx, { limits, client });
       registerDocs(app, ctx);
       registerPackage(app, ctx);
+      registerShopPlugins(app, ctx);
       registerGreenfield(app, ctx, { client, limits });
       registerCommerce(app, ctx, { client, limits });
     },

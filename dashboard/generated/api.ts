@@ -2300,6 +2300,11 @@ export type Api = {
       url: string;
       store_id: string;
       on_plan: boolean;
+      plugins: {
+        title: string;
+        version: string;
+        url: string;
+      }[];
     };
   };
   'POST /:mode/shops': {

@@ -126,6 +126,18 @@ test('connected shops are listed, get keys for other plugins, and are disconnect
     .first()
     .waitFor();
   await dashboard.audit('shops');
+  // Florin's own plugins are served by the install.
+  for (const [title, version, magic, name] of [
+    ['WooCommerce', /version \d+\.\d+\.\d+/, 'PK\u0003\u0004', /^attachment; filename="florin-payments-\d[\d.]*\.zip"$/],
+    ['Medusa 2', /version \d+\.\d+\.\d+/, '\u001f\u008b', /^attachment; filename="medusa-payment-florin-\d[\d.]*\.tgz"$/],
+  ] as const) {
+    const link = page.getByRole('link', { name: `Download the plugin for ${title}` });
+    await page.getByRole('listitem').filter({ has: link }).getByText(version).waitFor();
+    const reply = await fetch(app.url + (await link.getAttribute('href')));
+    assert.equal(reply.status, 200, title);
+    assert.match(reply.headers.get('content-disposition')!, name);
+    assert.equal(Buffer.from(await reply.arrayBuffer()).toString('latin1', 0, magic.length), magic);
+  }
   await page.getByRole('button', { name: 'Connect a shop' }).click();
   await page.getByLabel('Platform').selectOption('magento');
   await page.getByLabel('Name').fill('Magento shop');

@@ -37,7 +37,10 @@ export function Screen() {
         <Card>
           <Empty title="No connected shops yet">
             <div className="grid justify-items-center gap-4">
-              <p>BTCPay’s plugins for WooCommerce, PrestaShop, Magento and OpenCart work with Florin. Connect yours with one key.</p>
+              <p>
+                Florin has its own plugins for WooCommerce and Medusa. BTCPay’s plugins for PrestaShop, Magento, OpenCart and WHMCS work
+                too.
+              </p>
               {connect}
             </div>
           </Empty>
@@ -45,6 +48,25 @@ export function Screen() {
       ) : (
         <Card title="Connected shops">
           <Table label="Connected shops" columns={columnsOf(mayManage, setEnding)} rows={rows} />
+        </Card>
+      )}
+      {shops.data && shops.data.plugins.length > 0 && (
+        <Card title="Florin’s own plugins">
+          <ul className="grid gap-2 text-sm">
+            {shops.data.plugins.map(({ title, version, url }) => (
+              <li key={url} className="flex flex-wrap items-baseline justify-between gap-x-4 gap-y-1">
+                <span>
+                  <span className="font-medium">{title}</span> <span className="text-soft">version {version}</span>
+                </span>
+                <span className="flex gap-4">
+                  <a href={GUIDES[title] ?? '/docs/guides/shops'}>Guide</a>
+                  <a href={new URL(url).pathname} download aria-label={`Download the plugin for ${title}`}>
+                    Download
+                  </a>
+                </span>
+              </li>
+            ))}
+          </ul>
         </Card>
       )}
       <Refunds />
@@ -58,6 +80,8 @@ export function Screen() {
     </div>
   );
 }
+
+const GUIDES: Readonly<Record<string, string>> = { WooCommerce: '/docs/guides/shops/woocommerce', 'Medusa 2': '/docs/guides/shops/medusa' };
 
 const columnsOf = (mayManage: boolean, onEnd: (shop: Shop) => void): Column<Shop>[] => [
   {

@@ -12,6 +12,7 @@ import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
 import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
 import { listRefunds, markRefundSent, type ShopRefund } from '../../shops/shop-refunds.ts';
+import { offeredPlugins } from '../shop-plugins.ts';
 import { Done, Instant, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
@@ -19,6 +20,8 @@ const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$'
 /** What a member connects by hand. */
 const Platform = literals([...PLATFORMS, COMMERCE_PLATFORM] as const);
 const Ask = Type.String({ maxLength: 6_000 });
+/** A plugin of Florin's own that this install packs. */
+const Plugin = Type.Object({ title: PlainText, version: PlainText, url: PlainText });
 const Item = Type.Object({
   id: PlainText,
   name: PlainText,
@@ -97,11 +100,19 @@ export const SHOPS: readonly Route[] = [
     method: 'GET',
     path: '/shops',
     action: 'keys.read',
-    reply: Type.Object({ success: Type.Boolean(), data: Type.Array(Item), url: PlainText, store_id: PlainText, on_plan: Type.Boolean() }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      data: Type.Array(Item),
+      url: PlainText,
+      store_id: PlainText,
+      on_plan: Type.Boolean(),
+      plugins: Type.Array(Plugin),
+    }),
     handle: async (call) => {
       const [shops, { plan }] = await Promise.all([listShops(call.ctx, ownerOf(call)), getMerchant(call.ctx, ownerOf(call))]);
       const on_plan = call.ctx.settings.plans[plan].webhooks;
-      return { success: true, data: shops.map(item), url: greenfieldUrl(call.ctx), store_id: storeIdOf(ownerOf(call)), on_plan };
+      const plugins = offeredPlugins(call.ctx);
+      return { success: true, data: shops.map(item), url: greenfieldUrl(call.ctx), store_id: storeIdOf(ownerOf(call)), on_plan, plugins };
     },
   }),
   memberRoute({
