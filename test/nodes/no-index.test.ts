@@ -1,13 +1,18 @@
 /** Lookups of transactions on nodes without an index: exact where possible, null where not, never empty. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { signFile } from '../../signer/sign.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { startBitcoind, startLitecoind } from '../kit/nodes.ts';
+import { findInMemory, findOnDisk } from '../kit/memory.ts';
+import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 import { startScriptedNode } from '../kit/scripted-node.ts';
-import { startService } from '../kit/service.ts';
+import { type Service, startService } from '../kit/service.ts';
 import { openSource } from '../kit/source.ts';
 
 test('BTC: your payments and recent transactions are complete, older foreign ones are unknown', async (t) => {
@@ -17,10 +22,10 @@ test('BTC: your payments and recent transactions are complete, older foreign one
     environment: { BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '1', PRICES: 'static:BTC=97000.00' },
   });
   t.after(() => service.destroy());
-  const key = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'").publicExtendedKey;
+  const key = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'");
   await service.florin(
     ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'BTC', '--mode', 'live'],
-    ...['--key', base58check.respell(key, 0x043587cf), '--script', 'p2wpkh'],
+    ...['--key', base58check.respell(key.publicExtendedKey, 0x043587cf), '--script', 'p2wpkh'],
   );
   await eventually(
     async () => (await (await fetch(`${service.url}/readyz`)).json()) as any,
@@ -70,7 +75,59 @@ test('BTC: your payments and recent transactions are complete, older foreign one
     headers: { authorization: `Bearer ${other.keys.live_secret}` },
   });
   assert.equal(stranger.status, 501);
+  await sweepAway(t, { service, node, key });
 });
+
+/** The received money is swept: the node shows no mined transactions, and the service never has a key that can spend. */
+async function sweepAway(t: TestContext, { service, node, key }: { service: Service; node: RealNode; key: HDKey }): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'florin-sweep-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const destination = await node.newAddress();
+  const run = (command: string, ...more: string[]) => service.florin('sweep', command, '--merchant', service.merchantId, ...more);
+  await run('destination', '--coin', 'BTC', '--address', destination, '--ends', destination.slice(-6));
+  const asked = join(folder, 'sweep.json');
+  const { id } = await run('make', '--coin', 'BTC', '--out', asked);
+  const secret = key.privateExtendedKey;
+  const signed = join(folder, 'signed.json');
+  writeFileSync(signed, signFile({ content: readFileSync(asked, 'utf8'), secret, destination }).text);
+  await run('send', '--file', signed);
+  const { transactions } = (await run('show', '--sweep', id)) as { transactions: { transaction_id: string }[] };
+  await eventually(
+    () => node.rpc('getrawmempool') as Promise<string[]>,
+    (mempool) => mempool.includes(transactions[0]!.transaction_id),
+  );
+  await node.mine(1);
+  await eventually(
+    () => service.database.db.sql<{ state: string }[]>`select state from sweeps`,
+    ([sweep]) => sweep!.state === 'confirmed',
+  );
+
+  const file = join(folder, 'key.json');
+  writeFileSync(file, JSON.stringify({ secret }));
+  await assert.rejects(run('send', '--file', file), /private key/);
+  const own = key.deriveChild(0).deriveChild(0).privateKey!;
+  const secrets = new Map([
+    ['extended key', Buffer.from(secret)],
+    ['extended key of test networks', Buffer.from(base58check.respell(secret, 0x04358394))],
+    ...[key.privateKey!, own].flatMap((bytes, i): [string, Buffer][] => [
+      [`key ${i}`, Buffer.from(bytes)],
+      [`key ${i} in hex`, Buffer.from(Buffer.from(bytes).toString('hex'))],
+      [`key ${i} in base64`, Buffer.from(Buffer.from(bytes).toString('base64'))],
+      [`key ${i} as WIF`, Buffer.from(base58check.encode(Buffer.concat([Buffer.of(0xef), bytes, Buffer.of(1)])))],
+    ]),
+  ]);
+  // What is there is found: the address of the service, which was given to it as a setting.
+  assert.deepEqual(findInMemory(service.pid(), new Map([...secrets, ['address', Buffer.from(service.url)]])), ['address']);
+  assert.deepEqual(findOnDisk(service.database.folder, secrets), []);
+  const { sql } = service.database.db;
+  const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = current_schema()`;
+  assert.ok(tables.length > 50);
+  const like = [...secrets].flatMap(([name, bytes]) => (/^key .$/.test(name) ? [] : [`%${bytes.toString()}%`]));
+  for (const { name } of tables) {
+    const found = await sql`select 1 from ${sql(name)} as t where t::text like any(${like}::text[]) limit 1`;
+    assert.equal(found.length, 0, name);
+  }
+}
 
 for (const [coin, start] of [
   ['LTC', () => startLitecoind({ txindex: false })],
