@@ -53,7 +53,7 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
  * One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. `seen`: the hash of the
  * tip at the last round; the new one is returned.
  */
-async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
+export async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
   const coins = coinsBeside(chain.coin);
   const [open] = await ctx.db.sql`select 1 from sweeps where state in ('signed', 'sent') and coin = any(${coins}::text[]) limit 1`;
   if (!open) return seen;
@@ -113,7 +113,10 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   // Nodes refuse what was replaced.
   if (!one.newest) return;
   if (one.stale) {
-    const refusal = await send(chain, one);
+    const refusal = await send(chain, one).catch(async (error: unknown) => {
+      if (error instanceof ChainError) await sql`update sweeps set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;
+      throw error;
+    });
     await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
     if (refusal === null && !one.isRobbed) return;
     if (refusal !== null)

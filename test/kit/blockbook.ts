@@ -23,6 +23,8 @@ export type Blockbook = {
   requests: string[];
   /** Transactions that were sent to it, in hex. */
   sent: string[];
+  /** What its node says to a transaction: why it is refused, or null. */
+  judge(verdict: (hex: string) => string | null): void;
   /** Methods called over WebSocket, in order. */
   messages: string[];
   /** The number of open sockets. */
@@ -80,6 +82,7 @@ export async function startBlockbook(
   let silent = false;
   const requests: string[] = [];
   const sent: string[] = [];
+  let judge: ((hex: string) => string | null) | null = null;
   const messages: string[] = [];
   let asked: number[] = [];
   const { coin } = first;
@@ -197,7 +200,9 @@ export async function startBlockbook(
   /** Takes a transaction once, and refuses anything else. */
   const accept = (hex: string): unknown => {
     if (!/^0[12]000000/.test(hex)) throw new PublicError('-22: TX decode failed. Make sure the tx has at least one input.');
-    if (sent.includes(hex)) throw new PublicError('-27: Transaction already in block chain');
+    const refusal = judge?.(hex);
+    if (refusal) throw new PublicError(refusal);
+    if (refusal === undefined && sent.includes(hex)) throw new PublicError('-27: Transaction already in block chain');
     sent.push(hex);
     return { result: createHash('sha256').update(hex).digest('hex') };
   };
@@ -434,6 +439,9 @@ export async function startBlockbook(
     },
     requests,
     sent,
+    judge: (verdict) => {
+      judge = verdict;
+    },
     messages,
     sockets: () => peers.size,
     behave: (next) => {

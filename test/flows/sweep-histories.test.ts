@@ -1,0 +1,253 @@
+/**
+ * Random schedules of sweeps on a chain that the test mines, with the real database: files are made, canceled, signed, uploaded twice and
+ * replaced by several processes at once, other wallets spend the same money, blocks fall off the chain, and the source goes away. After
+ * each, no money is in two files, and in the end all of it is either with the merchant or can be swept.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { signFile } from '../../signer/sign.ts';
+import { inputsOf, outputsOf, parseTransaction, strippedOf, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { ChainError } from '../../src/chains/chain.ts';
+import { Problem } from '../../src/core/problem.ts';
+import { signingFileText } from '../../src/core/signing-file.ts';
+import { setDestination } from '../../src/money-out/destinations.ts';
+import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
+import { acceptSigned, cancelSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
+import { account } from '../kit/shop.ts';
+import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
+import type { ChainTx, TestChain } from '../kit/test-chain.ts';
+
+const SCHEDULES = Number(process.env.FLORIN_SCHEDULES ?? (process.env.FLORIN_LONG ? 300 : 3));
+const SEED = Number(process.env.FLORIN_SEED ?? 1);
+const STEPS = 14;
+/** Confirmations after which a sweep ends, and more than any reorganization here takes back. */
+const DEEP = 8;
+const DESTINATION = 'bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4';
+const actor = { userId: '', name: 'Test', ip: '' };
+const SECRET = account('BTC').privateExtendedKey;
+
+/** Numbers below one, the same for the same seed (mulberry32). */
+function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const outpointsOf = (tx: Pick<ChainTx, 'inputs'>): string[] => tx.inputs.map(({ txid, vout }) => `${txid}:${vout}`);
+const minedOutpoints = (chain: TestChain): Set<string> => new Set(chain.blocks.flatMap(({ txs }) => txs.flatMap(outpointsOf)));
+
+/** A node that takes what it can mine: unspent outputs of blocks, and instead of a waiting transaction only one that pays a higher fee. */
+function nodeOf(chain: TestChain) {
+  const outputs = () =>
+    new Map<string, ChainTx['outputs'][number]>(
+      chain.blocks.flatMap(({ txs }) => txs.flatMap((tx) => tx.outputs.map((one, n) => [`${tx.txid}:${n}`, one] as const))),
+    );
+  const read = (hex: string): ChainTx => {
+    const tx = parseTransaction(Buffer.from(hex, 'hex'), 'BTC');
+    const known = outputs();
+    const inputs = inputsOf(tx).map((outpoint) => ({
+      ...{ txid: outpoint.slice(0, 64), vout: Number(outpoint.slice(65)) },
+      ...{ address: known.get(outpoint)?.address ?? '', units: known.get(outpoint)?.units ?? 0n },
+    }));
+    const paid = outputsOf(tx).map(({ units, script }) => ({ units, script: Buffer.from(script).toString('hex'), address: DESTINATION }));
+    const sum = (list: readonly { units: bigint }[]) => list.reduce((total, { units }) => total + units, 0n);
+    return { txid: txidOf(tx), raw: strippedOf(tx), inputs, outputs: paid, coinbase: false, feeUnits: sum(inputs) - sum(paid), seenAt: 0 };
+  };
+  /** Why not; null: it was taken. */
+  const take = (tx: ChainTx): string | null => {
+    if (chain.mempool.has(tx.txid)) return null;
+    const known = outputs();
+    const spent = minedOutpoints(chain);
+    if (outpointsOf(tx).some((one) => !known.has(one) || spent.has(one))) return '-25: bad-txns-inputs-missingorspent';
+    const rivals = [...chain.mempool.values()].filter((other) => outpointsOf(other).some((one) => outpointsOf(tx).includes(one)));
+    if (rivals.some(({ feeUnits }) => feeUnits >= tx.feeUnits)) return '-26: txn-mempool-conflict';
+    for (const { txid } of rivals) chain.mempool.delete(txid);
+    chain.mempool.set(tx.txid, tx);
+    return null;
+  };
+  return {
+    read,
+    take,
+    /** Blocks fall off; what they contained waits again where it can. */
+    rewind: (depth: number) => {
+      chain.rewind(depth);
+      const waiting = [...chain.mempool.values()];
+      chain.mempool.clear();
+      for (const tx of waiting) take(tx);
+    },
+  };
+}
+
+test(`${SCHEDULES} random schedules of sweeps: nothing is in two files, and nothing is lost`, async (t) => {
+  t.diagnostic(`seed ${SEED}; FLORIN_SEED and FLORIN_SCHEDULES choose others`);
+  await tellStepped(
+    ['own'],
+    async (told) => {
+      for (let i = 0; i < SCHEDULES; i++) {
+        try {
+          await playSchedule(told, randomOf(SEED * 100_000 + i));
+        } catch (error) {
+          throw new Error(`schedule ${i} of seed ${SEED}`, { cause: error });
+        }
+      }
+      const { sql } = told.app.app.ctx.db;
+      const ends = await sql<{ what: string; count: number }[]>`
+        select state || case when failure like '%conflict:%' then ' with a conflict' else '' end || case when round > 0 then ', replaced' else '' end
+          as what, count(*)::int as count from sweeps group by 1 order by 1`;
+      t.diagnostic(ends.map(({ what, count }) => `${count} ${what}`).join('; '));
+    },
+    { environment: { PRICES: 'static:BTC=1000.00' } },
+  );
+});
+
+/** Documented refusals and a source that is away are part of life. */
+const mayFail = async <T>(work: Promise<T>): Promise<T | null> => {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof Problem || error instanceof ChainError) return null;
+    throw error;
+  }
+};
+
+async function playSchedule({ app, chain, servers, look, pay, statuses }: SteppedShop, random: () => number): Promise<void> {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  const source = ctx.chains.get('bitcoin')!;
+  const node = nodeOf(chain);
+  const [server] = servers;
+  server!.judge((hex) => node.take(node.read(hex)));
+  const below = (n: number): number => Math.floor(random() * n);
+  await setDestination(ctx, { merchantId, coin: 'BTC', address: DESTINATION, ends: DESTINATION.slice(-6), actor: null });
+  const paid = await pay(chain, 25, 40, 30);
+  chain.mine(DEEP);
+  await look(2);
+  assert.deepEqual(await statuses(paid), ['completed', 'completed', 'completed']);
+  const deposits = await sql<{ ref: string; units: bigint }[]>`
+    select ref, units from transfers where payment_id = any(${paid}::text[])`;
+  assert.equal(deposits.length, 3);
+  const make = () => mayFail(makeSweep(ctx, { merchantId, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor }));
+  const sweeps = () => sql<{ id: string; state: string }[]>`select id, state from sweeps order by number`;
+  const any = async (...states: string[]): Promise<string | null> => {
+    const open = (await sweeps()).filter(({ state }) => states.includes(state));
+    return open[below(open.length)]?.id ?? null;
+  };
+  const signed = async (id: string): Promise<string> =>
+    signFile({ content: signingFileText(await readSigningFileOf(ctx, { merchantId, id })), secret: SECRET, destination: DESTINATION }).text;
+  const upload = async (id: string) => {
+    const content = await signed(id);
+    const send = () => mayFail(acceptSigned(ctx, { merchantId, content, actor }));
+    await Promise.all([send(), send()]);
+  };
+  let seen: string | null = null;
+  const follow = async () => {
+    // What waited for a minute is due again.
+    await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+    seen = await mayFail(followSweeps(ctx, source, below(2) ? seen : null));
+  };
+  const steps: (() => Promise<unknown>)[] = [
+    make,
+    () => Promise.all([make(), make()]),
+    async () => {
+      const id = await any('made');
+      if (id) await mayFail(cancelSweep(ctx, { merchantId, id, actor }));
+    },
+    async () => {
+      const id = await any('made');
+      if (id) await upload(id);
+    },
+    async () => {
+      const id = await any('signed', 'sent');
+      if (id && (await mayFail(replaceSweep(ctx, { merchantId, id, speed: 'fast', actor })))) await upload(id);
+    },
+    follow,
+    // Two processes at once, as while one replaces the other.
+    () => Promise.all([follow(), follow()]),
+    async () => chain.mine(1 + below(2)),
+    async () => node.rewind(1 + below(3)),
+    async () => {
+      // The merchant's own wallet spends one of the deposits.
+      const { ref, units } = deposits[below(deposits.length)]!;
+      const input = { txid: ref.slice(0, 64), vout: Number(ref.slice(65)), address: '', units };
+      const outputs = [{ units: units - 90_000n, script: `0014${'22'.repeat(20)}`, address: 'elsewhere' }];
+      const tx = spendingOf(input, outputs);
+      if (below(2)) node.take(tx);
+    },
+    async () => {
+      server!.behave('down');
+      await follow();
+      server!.behave('well');
+    },
+    () => look(),
+  ];
+  const outpoints = deposits.map(({ ref }) => ref);
+  const check = async () => {
+    const twice = await sql`
+      select input from sweep_inputs where released_at is null group by chain, input having count(*) > 1`;
+    assert.deepEqual([...twice], [], 'an input is in two files');
+    const lost = await sql`
+      select s.id from sweeps s where s.state = 'canceled' and exists (select 1 from sweep_inputs i where i.sweep_id = s.id and i.released_at is null)`;
+    assert.deepEqual([...lost], [], 'a canceled file keeps money');
+    // A confirmed sweep is on the chain.
+    const ended = await sql<{ txid: string }[]>`
+      select t.txid from sweeps s join sweep_transactions t on t.sweep_id = s.id where s.state = 'confirmed' and t.block_height is not null`;
+    const mined = new Set(chain.blocks.flatMap(({ txs }) => txs.map(({ txid }) => txid)));
+    for (const { txid } of ended) assert.ok(mined.has(txid), 'a confirmed sweep is not on the chain');
+  };
+  for (let step = 0; step < STEPS; step++) {
+    await steps[below(steps.length)]!();
+    await check();
+  }
+  // In the end nobody changes anything, and everything becomes final.
+  for (let quiet = 0; quiet < 4; quiet++) {
+    for (const { id, state } of await sweeps()) if (state === 'made') await mayFail(cancelSweep(ctx, { merchantId, id, actor }));
+    await follow();
+    chain.mine(DEEP);
+    await look(2);
+    await follow();
+    await follow();
+  }
+  await check();
+  const open = (await sweeps()).filter(({ state }) => ['made', 'signed', 'sent'].includes(state));
+  assert.deepEqual(open, [], 'every sweep ends');
+  const [wallet] = await readWallets(ctx, { merchantId });
+  const { holdings } = await readHoldings(ctx, { merchantId, walletId: wallet!.id, coin: 'BTC' });
+  const left = new Set(holdings.map(({ ref }) => ref));
+  const spent = minedOutpoints(chain);
+  for (const outpoint of outpoints) if (!spent.has(outpoint)) assert.ok(left.has(outpoint), `${outpoint} is unspent and cannot be swept`);
+  // A file spends exactly what is left, and nothing that is spent.
+  const last = await make();
+  const asked = await sql<{ input: string }[]>`select input from sweep_inputs where sweep_id = ${last?.sweep.id ?? ''} order by input`;
+  const unspent = [...left].filter((one) => !spent.has(one)).toSorted();
+  assert.deepEqual(
+    asked.map(({ input }) => input),
+    unspent,
+  );
+  if (!last) return;
+  await upload(last.sweep.id);
+  await follow();
+  chain.mine(DEEP);
+  await look(2);
+  await follow();
+  assert.deepEqual((await sweeps()).find(({ id }) => id === last.sweep.id)?.state, 'confirmed');
+}
+
+/** A transaction of another wallet, whose signatures nobody checks here. */
+function spendingOf(input: ChainTx['inputs'][number], outputs: ChainTx['outputs']): ChainTx {
+  const u64 = Buffer.alloc(8);
+  u64.writeBigUInt64LE(outputs[0]!.units);
+  const vout = Buffer.alloc(4);
+  vout.writeUInt32LE(input.vout);
+  const script = Buffer.from(outputs[0]!.script, 'hex');
+  const raw = Buffer.concat([
+    ...[Buffer.from('0200000001', 'hex'), Buffer.from(input.txid, 'hex').reverse(), vout, Buffer.from('00fdffffff01', 'hex')],
+    ...[u64, Buffer.of(script.length), script, Buffer.alloc(4)],
+  ]);
+  return { txid: txidOf(parseTransaction(raw, 'BTC')), raw, inputs: [input], outputs, coinbase: false, feeUnits: 90_000n, seenAt: 0 };
+}
