@@ -2,10 +2,10 @@
 import { isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
-import { CHAIN, COIN, NATIVE_COINS } from '../core/coin.ts';
+import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '../core/coin.ts';
 import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../keys/requests.ts';
-import { readGuards, readTroubles } from '../payments/chain-state.ts';
+import { readGuards, readTokenHolds, readTroubles } from '../payments/chain-state.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 
 type Value = readonly [labels: string, value: number];
@@ -13,19 +13,21 @@ export type Metric = readonly [name: string, type: 'gauge' | 'counter', help: st
 
 /** All metrics of this process and its database. */
 export async function readMetrics(ctx: Context): Promise<string> {
-  const [queue, due, tips, guards, troubles, reports] = await Promise.all([
+  const [queue, due, tips, guards, troubles, reports, held] = await Promise.all([
     readDeliveryQueue(ctx),
     readDue(ctx),
     readTips(ctx),
     readGuards(ctx),
     readTroubles(ctx),
     readReports(ctx.db.sql),
+    readTokenHolds(ctx),
   ]);
   return metricsText([
     ...deliveryMetrics(queue),
     ...paymentMetrics(due),
     ...chainMetrics({ tips, guards, troubles }),
     ...sourceMetrics(ctx, guards),
+    ...rangeMetrics(ctx, held),
     ...peerMetrics(reports.filter((report) => !isStale(report))),
     ...processMetrics(ctx),
   ]);
@@ -88,31 +90,35 @@ const chainMetrics = ({ tips, guards, troubles }: Chains): Metric[] => [
     'florin_chain_failures',
     'gauge',
     'Rounds of a follower that failed one after the other',
-    troubles.map((t) => [`{coin="${t.coin}"}`, t.failures]),
+    troubles.map((t) => [`{coin="${chainCode(t.coin)}"}`, t.failures]),
   ],
   [
     'florin_chain_block_failures',
     'gauge',
     'How often a follower failed at the block it is at, from three times on',
-    troubles.map((t) => [`{coin="${t.coin}"}`, t.failingBlock?.failures ?? 0]),
+    troubles.map((t) => [`{coin="${chainCode(t.coin)}"}`, t.failingBlock?.failures ?? 0]),
   ],
   [
     'florin_chain_uncertain',
     'gauge',
     'Why nothing expires: what the source of a coin does not show may have happened all the same',
-    troubles.flatMap((t) => DOUBTS.map((code) => [`{coin="${t.coin}",reason="${code}"}`, t.doubt?.code === code ? 1 : 0] as const)),
+    troubles.flatMap((t) =>
+      DOUBTS.map((code) => [`{coin="${chainCode(t.coin)}",reason="${code}"}`, t.doubt?.code === code ? 1 : 0] as const),
+    ),
   ],
   [
     'florin_chain_held',
     'gauge',
     'Whether completion is held on the chain',
-    guards.map((g) => [`{coin="${g.coin}"}`, g.binding && g.reasons.length > 0 ? 1 : 0]),
+    guards.map((g) => [`{coin="${chainCode(g.coin)}"}`, g.binding && g.reasons.length > 0 ? 1 : 0]),
   ],
   [
     'florin_chain_unhealthy',
     'gauge',
     'What the chain-health guard found',
-    guards.flatMap((g) => GUARD_CODES.map((code) => [`{coin="${g.coin}",reason="${code}"}`, g.codes.includes(code) ? 1 : 0] as const)),
+    guards.flatMap((g) =>
+      GUARD_CODES.map((code) => [`{coin="${chainCode(g.coin)}",reason="${code}"}`, g.codes.includes(code) ? 1 : 0] as const),
+    ),
   ],
 ];
 
@@ -141,7 +147,7 @@ const nameLabel = (name: string): string => name.replace(/[\\"\n]/g, '');
 
 function sourceMetrics(ctx: Context, guards: Chains['guards']): Metric[] {
   const sources = guards.flatMap(({ coin, sources: all }) =>
-    all.map((source) => ({ ...source, labels: `{coin="${coin}",source="${nameLabel(source.name)}"}` })),
+    all.map((source) => ({ ...source, labels: `{coin="${chainCode(coin)}",source="${nameLabel(source.name)}"}` })),
   );
   return [
     ['florin_chain_source_up', 'gauge', 'Whether a source has a vote', sources.map((s) => [s.labels, s.state === 'ok' ? 1 : 0])],
@@ -168,6 +174,41 @@ function sourceMetrics(ctx: Context, guards: Chains['guards']): Metric[] {
           ),
         ),
       ),
+    ],
+  ];
+}
+
+/** Of chains whose blocks come too fast to read each: what providers are asked, what their plans allow, and which tokens are held. */
+function rangeMetrics(ctx: Context, held: Awaited<ReturnType<typeof readTokenHolds>>): Metric[] {
+  const chains = [...ctx.chains].filter(([, { sources }]) => sources.some(({ source }) => source.ranges));
+  const tokens = COINS.filter((coin) => isToken(coin) && ctx.chains.has(COIN[coin].chain));
+  return [
+    [
+      'florin_chain_requests_total',
+      'counter',
+      'Requests to a source, from this process',
+      chains.flatMap(([id, { sources }]) =>
+        sources.flatMap(({ name, source: { ranges } }) =>
+          ranges ? [[`{coin="${CHAIN[id].code}",source="${nameLabel(name)}"}`, ranges.requests()] as const] : [],
+        ),
+      ),
+    ],
+    [
+      'florin_chain_requests_allowed',
+      'gauge',
+      'Requests a day that the settings allow to each source of a chain',
+      chains.flatMap(([id, { coin }]) => {
+        const allowed = ctx.settings.dailyRequests[coin];
+        return allowed === undefined ? [] : [[`{coin="${CHAIN[id].code}"}`, allowed] as const];
+      }),
+    ],
+    [
+      'florin_token_held',
+      'gauge',
+      'Whether a stablecoin is held because its contract is paused, was upgraded or replaced, or is not as expected',
+      tokens
+        .filter((coin) => contractOf(coin, ctx.settings.networks[COIN[coin].chain]) !== null)
+        .map((coin) => [`{coin="${coin}"}`, held.some((one) => one.coin === coin) ? 1 : 0] as const),
     ],
   ];
 }

@@ -304,6 +304,7 @@ test('a paused or upgraded contract holds its coin only; an operator releases th
   const [waiting, fine] = [await create(coin), await create(other)];
   await node.rpc('anvil_setStorageAt', contract(coin), `0x${word(PAUSED_SLOT)}`, `0x${word(1n)}`);
   await until(/USDC on Arbitrum is paused/);
+  assert.match(await (await fetch(`${app.url}/metrics`)).text(), /florin_token_held\{coin="USDC@arbitrum"\} 1/);
   const refused = await app.live.post('/v1/transactions/create', { amount: 5, currency_fiat: 'USD', crypto: 'USDC', network: 'arbitrum' });
   assert.notEqual(refused.status, 201, refused.text);
   for (const [of, payment] of [
@@ -347,6 +348,14 @@ test('doctor states the requests a day, the searches that providers allow, and w
       : undefined;
   assert.ok((await about()).some(({ detail }) => / searches 3 blocks at once/.test(detail)));
   providers.base[1].fail = () => undefined;
+  const metrics = await (await fetch(`${app.url}/metrics`)).text();
+  for (const pattern of [
+    /florin_chain_requests_total\{coin="base",source="[^"]+"\} [1-9]/,
+    /florin_chain_requests_allowed\{coin="base"\} 100000000/,
+    /florin_token_held\{coin="USDC@arbitrum"\} 0/,
+    /florin_chain_held\{coin="polygon"\} 0/,
+  ])
+    assert.match(metrics, pattern);
 });
 
 test('paid on the wrong network, or in the wrong coin: found where it is, reported at once, and completed by one decision', async () => {

@@ -1,5 +1,6 @@
 /** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it accepts, waits for its rate limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Coin, chainOf, isToken } from '../../core/coin.ts';
 import { invariant } from '../../core/invariant.ts';
 import type { Log } from '../../log.ts';
 import { type Outgoing, OutgoingError } from '../../outgoing.ts';
@@ -53,7 +54,7 @@ export const rows = (value: unknown): unknown[] => {
   if (!Array.isArray(value)) throw malformed('a list');
   return value;
 };
-const malformed = (what: string) => new ChainError('outage', `the ETH node returned an invalid value: expected ${what}`);
+const malformed = (what: string) => new ChainError('outage', `the node returned an invalid value: expected ${what}`);
 
 /** A QUANTITY: hex digits of any length. Anything else makes the reply unusable. */
 export function quantity(value: unknown): bigint {
@@ -98,12 +99,22 @@ type Exchanged = { status: number; retryAfter: string | undefined; parsed: unkno
 type Exchange = (calls: readonly EthCall[], limits: EthLimits) => Promise<Exchanged>;
 
 /** One HTTP request with these calls, numbered from `first`. */
-function createExchange({ url, outgoing, counter }: { url: string; outgoing: Outgoing; counter: { next: number } }): Exchange {
+function createExchange({
+  who,
+  url,
+  outgoing,
+  counter,
+}: {
+  who: string;
+  url: string;
+  outgoing: Outgoing;
+  counter: { next: number };
+}): Exchange {
   return async (calls, limits) => {
     const first = counter.next;
     counter.next += calls.length;
     const body = calls.map(([method, ...params], i) => ({ jsonrpc: '2.0', id: first + i, method, params }));
-    const reply = await requestFrom(outgoing, 'the ETH node', {
+    const reply = await requestFrom(outgoing, who, {
       url,
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
@@ -116,7 +127,7 @@ function createExchange({ url, outgoing, counter }: { url: string; outgoing: Out
       parsed = JSON.parse(Buffer.from(reply.body).toString());
     } catch (cause) {
       // A rate limit or a rejected batch may arrive as an HTML page. Only the status counts.
-      if (reply.status === 200 && calls.length === 1) throw new ChainError('outage', 'the ETH node answered no JSON', { cause });
+      if (reply.status === 200 && calls.length === 1) throw new ChainError('outage', `${who} answered no JSON`, { cause });
     }
     return { status: reply.status, retryAfter: reply.headers['retry-after'], parsed, first };
   };
@@ -126,7 +137,7 @@ function createExchange({ url, outgoing, counter }: { url: string; outgoing: Out
 type Read = { replies: (EthReply | null)[]; waitMs: number | null } | 'smaller';
 
 /** What the reply to these calls means. Errors: ChainError outage. */
-export function readExchange(calls: readonly EthCall[], { status, retryAfter, parsed, first }: Exchanged): Read {
+export function readExchange(calls: readonly EthCall[], { status, retryAfter, parsed, first }: Exchanged, who = 'the ETH node'): Read {
   const again = (): Read => ({ replies: calls.map(() => null), waitMs: waitOf(retryAfter) });
   if (status === 429 || (status === 503 && retryAfter !== undefined)) return again();
   const whole = Array.isArray(parsed) ? null : errorOf(parsed);
@@ -134,7 +145,7 @@ export function readExchange(calls: readonly EthCall[], { status, retryAfter, pa
   if (calls.length > 1 && (!Array.isArray(parsed) || calls.some((_, i) => !answers.has(String(first + i))))) {
     const limit = whole ?? (Array.isArray(parsed) ? parsed.map(errorOf).find((error) => error && isLimited(error)) : null);
     if (limit && isLimited(limit)) return again();
-    if (status >= 500) throw new ChainError('outage', `the ETH node answered status ${status}`);
+    if (status >= 500) throw new ChainError('outage', `${who} answered status ${status}`);
     // It rejects batches of this size, or all batches.
     return 'smaller';
   }
@@ -145,8 +156,8 @@ export function readExchange(calls: readonly EthCall[], { status, retryAfter, pa
     // A search that covers too much is not answered later either.
     if (error && isLimited(error) && !(calls[i]![0] === 'eth_getLogs' && isRangeLimit(error))) return null;
     if (error) return { result: null, error };
-    if (status === 401 || status === 403) throw new ChainError('outage', 'the ETH node refuses the key, user or password in its URL');
-    if (!answer || !('result' in answer)) throw new ChainError('outage', `the ETH node answered status ${status} and another request`);
+    if (status === 401 || status === 403) throw new ChainError('outage', `${who} refuses the key, user or password in its URL`);
+    if (!answer || !('result' in answer)) throw new ChainError('outage', `${who} answered status ${status} and another request`);
     return { result: answer.result, error: null };
   });
   return { replies, waitMs: replies.includes(null) ? waitOf(retryAfter) : null };
@@ -155,7 +166,22 @@ export function readExchange(calls: readonly EthCall[], { status, retryAfter, pa
 type Batch = (calls: readonly EthCall[], limits?: EthLimits) => Promise<EthReply[]>;
 
 /** Sends calls in batches as large as the node accepts, and again what it limited. */
-function createBatches({ exchange, log, retryMs, signal }: { exchange: Exchange; log: Log; retryMs: number; signal: AbortSignal }): Batch {
+function createBatches({
+  coin,
+  who,
+  exchange,
+  log,
+  retryMs,
+  signal,
+}: {
+  coin: Coin;
+  who: string;
+  exchange: Exchange;
+  log: Log;
+  retryMs: number;
+  signal: AbortSignal;
+}): Batch {
+  const limitedNow = () => new ChainError('outage', `${who} limits requests; it is asked again later`);
   let batchSize = BATCH;
   let smallerSince = 0;
   /** Sends the same calls in smaller batches, and keeps that size. */
@@ -164,7 +190,7 @@ function createBatches({ exchange, log, retryMs, signal }: { exchange: Exchange;
     const size = Math.max(1, Math.floor(calls.length / 2));
     batchSize = size;
     smallerSince = performance.now();
-    log.debug({ coin: 'ETH', calls: calls.length, now: size }, 'The node did not answer a batch; sending smaller batches');
+    log.debug({ coin, calls: calls.length, now: size }, 'The node did not answer a batch; sending smaller batches');
     const replies: EthReply[] = [];
     for (let i = 0; i < calls.length; i += size) replies.push(...(await batch(calls.slice(i, i + size), limits)));
     return replies;
@@ -172,7 +198,7 @@ function createBatches({ exchange, log, retryMs, signal }: { exchange: Exchange;
   const send = async (calls: readonly EthCall[], limits: EthLimits): Promise<Exclude<Read, 'smaller'>> => {
     let read: Read;
     try {
-      read = readExchange(calls, await exchange(calls, limits));
+      read = readExchange(calls, await exchange(calls, limits), who);
     } catch (error) {
       // Single calls may fit.
       if (calls.length === 1 || !isTooLarge(error)) throw error;
@@ -183,7 +209,7 @@ function createBatches({ exchange, log, retryMs, signal }: { exchange: Exchange;
   const pause = async (ms: number): Promise<void> => {
     if (ms > MAX_WAIT_MS) throw limitedNow();
     await sleep(ms, undefined, { signal }).catch((cause) => {
-      throw new ChainError('outage', 'the connection to the ETH node was closed', { cause });
+      throw new ChainError('outage', `the connection to ${who} was closed`, { cause });
     });
   };
   const batch: Batch = async (calls, limits = LIMITS) => {
@@ -221,15 +247,15 @@ function createBatches({ exchange, log, retryMs, signal }: { exchange: Exchange;
   return batch;
 }
 
-const limitedNow = () => new ChainError('outage', 'the ETH node limits requests; it is asked again later');
-
-/** Creates the connection; it sends on demand. `retryMs`: the first pause after a rate limit without Retry-After. */
+/** Creates the connection; it sends on demand. `coin` names the chain. `retryMs`: the first pause after a rate limit without Retry-After. */
 export function createEthRpc({
+  coin = 'ETH',
   url,
   outgoing,
   log,
   retryMs = 1_000,
 }: {
+  coin?: Coin;
   url: string;
   outgoing: Outgoing;
   log: Log;
@@ -239,7 +265,9 @@ export function createEthRpc({
   const missing = new Map<string, number>();
   const unusable = new Map<string, number>();
   const counter = { next: 1 };
-  const batch = createBatches({ exchange: createExchange({ url, outgoing, counter }), log, retryMs, signal: closing.signal });
+  const who = `the ${isToken(coin) ? chainOf(coin).networkName : coin} node`;
+  const exchange = createExchange({ who, url, outgoing, counter });
+  const batch = createBatches({ coin, who, exchange, log, retryMs, signal: closing.signal });
   const single = async (call: EthCall, limits?: EthLimits): Promise<EthReply> => {
     const [reply] = await batch([call], limits);
     invariant(reply, 'a call has a reply');
@@ -256,11 +284,11 @@ export function createEthRpc({
         return result ?? undefined;
       }
       if (lacks(error)) missing.set(as, performance.now());
-      else log.debug({ coin: 'ETH', method, reason: error.message }, 'The node does not support this call');
+      else log.debug({ coin, method, reason: error.message }, 'The node does not support this call');
     } catch (error) {
       if (!(error instanceof ChainError) || error.kind !== 'outage' || isAway(error)) throw error;
       unusable.set(method, (unusable.get(method) ?? 0) + 1);
-      log.warn({ coin: 'ETH', method, reason: error.message }, 'Cannot use a response from the node; trying a different method');
+      log.warn({ coin, method, reason: error.message }, 'Cannot use a response from the node; trying a different method');
     }
     return undefined;
   };
@@ -282,9 +310,9 @@ export function createEthRpc({
 /** The ChainError for an error of a single call. */
 export const failure = (error: EthError, method: string): ChainError =>
   isPruned(error)
-    ? new ChainError('pruned', `the ETH node has dropped that part of the history: ${error.message}`)
+    ? new ChainError('pruned', `the node has dropped that part of the history: ${error.message}`)
     : isMissing(error)
-      ? new ChainError('unsupported', `this ETH node has no ${method}`)
+      ? new ChainError('unsupported', `the node has no ${method}`)
       : new ChainError('outage', `${method}: ${error.message}`);
 
 const isTooLarge = (error: unknown): boolean =>

@@ -37,10 +37,10 @@ export function createTokenNetworkSource({
   /** First pause after a rate limit without Retry-After. */
   retryMs?: number;
 }): ChainSource {
-  const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
+  const rpc = createEthRpc({ coin, url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
   const { call } = rpc;
   const tokens = tokensBeside(coin, network);
-  const { name } = chainOf(coin);
+  const { networkName: name } = chainOf(coin);
   return {
     coin,
     network,
