@@ -6,6 +6,7 @@ import { startTestApp, type TestApp } from '../test/kit/app.ts';
 import { openTab, startBrowser } from '../test/kit/browser.ts';
 import { startTestServer } from '../test/kit/database.ts';
 import { freePort } from '../test/kit/nodes.ts';
+import { shootShops } from './shop-screenshots.ts';
 
 const OUT = join(import.meta.dirname, '../docs/images');
 const DAY_SECONDS = 86_400;
@@ -125,7 +126,8 @@ async function take(): Promise<void> {
 const server = await startTestServer();
 process.env.FLORIN_TEST_DATABASE = server.host;
 try {
-  await take();
+  if (process.argv.includes('shops')) await shootShops();
+  else await take();
 } finally {
   await server.stop();
 }

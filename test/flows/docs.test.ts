@@ -57,6 +57,18 @@ test('the doc_url of an error leads to the anchor of its code', async () => {
   }
 });
 
+test('pictures of the guides are served, and small', async () => {
+  const page = await app.anonymous.get('/docs/guides/shops/prestashop');
+  const paths = [...page.text.matchAll(/<img src="([^"]+)" alt="([^"]+)"/g)].map(([, path]) => path!);
+  assert.equal(paths.length, 2);
+  for (const path of paths) {
+    const reply = await fetch(app.url + path);
+    const bytes = Buffer.from(await reply.arrayBuffer());
+    assert.deepEqual([reply.status, reply.headers.get('content-type'), bytes.toString('latin1', 8, 12)], [200, 'image/webp', 'WEBP']);
+    assert.ok(bytes.length < 60_000, path);
+  }
+});
+
 test('documents, their assets and the API document are sent compressed', async () => {
   const page = await app.anonymous.get('/docs/guides/quickstart');
   const assets = [...page.text.matchAll(/"(\/docs\/assets\/[^"]+)"/g)].map(([, path]) => path!);

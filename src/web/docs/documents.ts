@@ -82,6 +82,12 @@ export function readDocuments(): Document[] {
     });
 }
 
+/** The pictures of the guides, with their paths. */
+export const readImages = (): { path: string; file: string }[] =>
+  globSync('images/shops/*.webp', { cwd: FOLDER })
+    .sort()
+    .map((name) => ({ path: `/docs/${name}`, file: join(FOLDER, name) }));
+
 /** The sidebar with the titles of the documents: the same groups and order as `CONTENTS`. */
 export function contentsOf(documents: readonly Document[]): { title: string; entries: { path: string; title: string }[] }[] {
   const byFile = new Map(documents.map((document) => [document.file, document]));

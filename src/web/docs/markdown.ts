@@ -88,6 +88,9 @@ const tabs = (blocks: readonly Tokens.Code[]): string =>
     .map((part) => `<section aria-label="${escapeHtml(part.tab)}"><p class="tab">${escapeHtml(part.tab)}</p>${codeBlock(part)}</section>`)
     .join('')}</div>`;
 
+/** A picture of a guide, below docs/images. All are of one size: see scripts/shop-screenshots.ts. */
+const IMAGE = /^(?:\.\.\/)+images\/(shops\/[\w-]+\.webp)$/;
+
 /** An empty anchor is the only HTML that a document may contain. */
 const ANCHOR = /^<a id="([\w.-]+)">$/;
 
@@ -104,7 +107,12 @@ export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
       },
       code: (token) => codeBlock(codeParts(token)),
       html: ({ text }) => (ANCHOR.test(text) || text === '</a>' ? text : escapeHtml(text)),
-      image: ({ text }) => escapeHtml(text),
+      image: ({ href, text }) => {
+        const path = IMAGE.exec(href)?.[1];
+        return path === undefined
+          ? escapeHtml(text)
+          : `<img src="/docs/images/${path}" alt="${escapeHtml(text)}" width="1100" height="760" loading="lazy">`;
+      },
       link({ href, tokens }) {
         const target = linkOf(href);
         // A link whose text is a file name, as GitHub shows it, gets the document's title here.

@@ -1,9 +1,10 @@
 /** The documentation that every install serves: guides and reference as pages and as Markdown, search, and `llms.txt`. */
+import { readFile } from 'node:fs/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
 import { packOnce, sendPacked, sendText } from '../../http/encoding.ts';
 import { Html, html } from '../html.ts';
-import { contentsOf, type Document, linksFrom, readDocuments } from './documents.ts';
+import { contentsOf, type Document, linksFrom, readDocuments, readImages } from './documents.ts';
 import { ASSETS, type Contents, PAGE_HEADERS, type Page, pageText } from './layout.ts';
 import { renderMarkdown } from './markdown.ts';
 import type { Found } from './search.ts';
@@ -109,6 +110,12 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
     return sendText(request, reply, pageText(contents, { path: '/docs/search', title: 'Search · Florin', question, body }));
   });
   for (const [path, { type, text: source }] of Object.entries(ASSETS)) text(path, headersOf(type, FOREVER), () => source);
+  for (const { path, file } of readImages())
+    app.get(path, async (_request, reply) =>
+      reply
+        .headers({ 'content-type': 'image/webp', 'cache-control': 'public, max-age=300', 'x-content-type-options': 'nosniff' })
+        .send(await readFile(file)),
+    );
   text('/docs/api.md', headersOf('markdown'), async () => {
     const { referenceMarkdown } = await import('./reference.ts');
     return referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, '');
