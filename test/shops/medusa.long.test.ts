@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packProvider } from '../../scripts/medusa.ts';
+import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
@@ -18,6 +19,8 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const STORE = join(ROOT, 'test/fixtures/medusa');
 const run = promisify(execFile);
 const MINUTES = 60_000;
+/** Of a customer who gets a refund. */
+const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
 
 let app: TestApp;
 let database: TestDatabase;
@@ -209,24 +212,36 @@ test('a cart becomes a captured order by webhooks alone', async () => {
     const [delivery] = (await app.test.get(`/v1/webhook_deliveries?event_id=${id}`)).json.data;
     await app.test.post(`/v1/webhook_deliveries/${delivery.id}/resend`);
   }
-  await refuseOrRefund(order);
+  await refund(order, payment.id);
   assert.equal(await countOrders(), before + 1);
 });
 
-/** A refund is a claim in Florin, or refused with what to do instead: nothing is recorded that did not happen. */
-async function refuseOrRefund(order: any): Promise<void> {
+/** A refund is a claim in Florin: the customer enters an address, the operator approves, and more than arrived is refused. */
+async function refund(order: any, paymentId: string): Promise<void> {
   const [payment] = order.payment_collections[0].payments;
   const reply = await ask(`/admin/payments/${payment.id}/refund`, { amount: 10 });
-  const openapi = (await app.anonymous.get('/openapi.json')).json;
-  const { payment: now } = await ask(`/admin/payments/${payment.id}?fields=*refunds`);
-  if (openapi.paths['/v1/refunds'] === undefined) {
-    assert.equal(reply.status, 400, JSON.stringify(reply));
-    assert.match(reply.message, /does not create refunds yet/);
-    assert.deepEqual(now.refunds, []);
-  } else {
-    assert.equal(reply.status, 200, JSON.stringify(reply));
-    assert.equal(now.refunds.length, 1);
-  }
+  assert.equal(reply.status, 200, JSON.stringify(reply));
+  const { payment: now } = await ask(`/admin/payments/${payment.id}?fields=*refunds,+data`);
+  assert.deepEqual(
+    now.refunds.map(({ amount }: any) => amount),
+    [10],
+  );
+  const [{ id, claim_url: claimUrl, amount }] = now.data.refunds;
+  const claim = app.url + new URL(claimUrl).pathname;
+  const read = async () => (await app.test.get(`/v1/refunds/${id}`)).json;
+  const asked = await read();
+  assert.deepEqual([asked.payment_id, asked.status, amount], [paymentId, 'requested', '10.00']);
+  const form = (fields: Record<string, string>) => fetch(claim, { method: 'POST', redirect: 'manual', body: new URLSearchParams(fields) });
+  assert.equal((await form({ address: ADDRESS, checked: 'yes' })).status, 303);
+  const flags = { merchant: app.merchant.merchantId, mode: 'test', refund: id };
+  const approve = REFUND_COMMANDS['refund approve'];
+  assert.ok(approve && 'run' in approve);
+  await approve.run(app.app.ctx, flags);
+  assert.equal((await read()).status, 'confirmed');
+  // 51.00 EUR arrived: Florin refuses what is more, and Medusa records nothing.
+  const more = await ask(`/admin/payments/${payment.id}/refund`, { amount: 41.01 });
+  assert.equal(more.status, 400, JSON.stringify(more));
+  assert.equal((await ask(`/admin/payments/${payment.id}?fields=*refunds`)).payment.refunds.length, 1);
 }
 
 test('money on its way places the order, and it is captured when the network has confirmed it', async () => {
