@@ -171,6 +171,55 @@ const ROWS: readonly Row[] = [
     0,
   ],
   [
+    'replaces a block in the middle of the chain while it is alone',
+    async ({ good, bad, world, mine, address, poll, detail }) => {
+      mine();
+      await poll();
+      const { height } = mine();
+      world.mineEmpty(4);
+      good.faults.down = true;
+      bad.faults.ownFields = true;
+      const forged = { ...world.blocks[height]!, hash: `0x${'ab'.repeat(32)}`, txs: [pay(address)] };
+      bad.faults.fork = world.blocks.with(height, forged);
+      await poll(2);
+      assert.equal((await detail()).status, 'processing');
+      for (const one of [good, bad]) one.heal();
+      mine();
+      await poll(2);
+      assert.deepEqual((await detail()).transfers, []);
+    },
+    '0.00',
+    0,
+  ],
+  [
+    'moves a verified transfer to another block while it is alone',
+    async ({ good, bad, world, mine, address, poll, detail, restart }) => {
+      const tx = pay(address);
+      const { height } = mine(tx);
+      mine();
+      await poll();
+      // A block that was searched long ago.
+      world.mineEmpty(200);
+      await poll();
+      const later = mine();
+      mine();
+      good.faults.down = true;
+      bad.faults.ownFields = true;
+      bad.faults.fork = world.blocks.with(later.height, { ...later, hash: `0x${'cd'.repeat(32)}`, txs: [tx] });
+      restart();
+      await poll(2);
+      for (const one of [good, bad]) one.heal();
+      world.mineEmpty(2);
+      await poll(2);
+      assert.deepEqual(
+        (await detail()).transfers.map((one: any) => one.block_height),
+        [height],
+      );
+    },
+    '25.50',
+    1,
+  ],
+  [
     'names another transaction while it is alone',
     async ({ good, bad, mine, address, poll }) => {
       good.faults.down = true;
@@ -198,6 +247,23 @@ const ROWS: readonly Row[] = [
     ({ bad, good, mine, address }) => {
       for (const one of [bad, good]) one.faults.ownFields = true;
       mine(pay(address));
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'hides a transfer and its balance for an hour, while both search five blocks at once',
+    async ({ good, bad, world, mine, address, poll, detail }) => {
+      for (const one of [good, bad]) Object.assign(one.faults, { span: 5, omits: () => true });
+      mine(pay(address));
+      world.mineEmpty(2_000);
+      await poll();
+      for (const one of [good, bad]) one.faults.omits = () => false;
+      Object.assign(shop.providers[0]!.faults, { holds: () => 0n });
+      Object.assign(shop.providers[1]!.faults, { holds: (units: bigint) => units });
+      mine();
+      await poll(12);
+      assert.equal((await detail()).amount_received, '25.50');
     },
     '25.50',
     1,
@@ -620,27 +686,6 @@ test(`${ROWS.length} hostile cases`, async (t) => {
       if (transfers !== undefined) assert.equal(now.transfers.filter((x: any) => x.block_height !== null).length, Math.min(50, transfers));
       if (received === '25.50') assert.equal(now.verified_by, 'providers');
     });
-});
-
-test('your own node decides which blocks are final, and is not behind one source that names a higher block', async () => {
-  const own = await openRangeShop(['claimed', 'own']);
-  try {
-    const { id, address } = await own.create();
-    const [bad] = own.providers as [Provider];
-    bad.faults.ahead = 1_000_000;
-    bad.faults.safe = bad.faults.finalized = 5;
-    own.world.mine(pay(address));
-    own.world.mineEmpty(2);
-    await own.poll();
-    const [tip] = await own.app.app.ctx.db.sql<{ height: bigint; safe: bigint | null }[]>`select height, safe_height as safe from tips`;
-    assert.deepEqual(tip, { height: BigInt(own.world.blocks.length - 2), safe: BigInt(own.world.blocks.length - 60) });
-    own.world.mineEmpty(130);
-    await own.poll(2);
-    const { status, verified_by } = await own.detail(id);
-    assert.deepEqual([status, verified_by], ['completed', 'node']);
-  } finally {
-    await own.stop();
-  }
 });
 
 test('a reorganization of 5,000 blocks moves a payment, and holds the chain until an operator releases it', async () => {

@@ -18,21 +18,24 @@ import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, TAGS_SECONDS } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
-import { createReads, mostAgain, OVERLAP, type Reads, reachOf, readFrom, searchThrough, wasRead } from './range-reads.ts';
+import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchBack, searchThrough, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
-import { createSentinel, type Sentinel } from './range-sentinel.ts';
+import { createSentinel, type Missing, type Sentinel } from './range-sentinel.ts';
+import { createLook, type Look, readableSources } from './range-sources.ts';
 import {
   agreedAt,
   agreedTarget,
-  createLook,
+  answersOf,
   Disagreement,
+  decidingOf,
   isOnChain,
+  LeftOut,
   type Readable,
-  readableSources,
+  type View,
   type Voting,
   verifierOf,
   votingOf,
-} from './range-sources.ts';
+} from './range-votes.ts';
 import { createStrayNative, type StrayNative } from './stray-native.ts';
 import { endReorg, takeBack } from './take-back.ts';
 import { createWatching, refreshWatching, type Watching } from './watching.ts';
@@ -54,13 +57,13 @@ type Follower = {
   readonly binding: boolean;
   readonly sources: readonly Readable[];
   readonly reads: ReadonlyMap<Readable, Reads>;
-  readonly look: ReturnType<typeof createLook>;
+  readonly look: Look;
   readonly guard: ReturnType<typeof createRangeGuard>;
   readonly watchContracts: ReturnType<typeof createContractWatch>;
   readonly notes: FollowState;
   readonly watching: Watching;
   readonly accounts: Accounts;
-  readonly sentinel: Sentinel;
+  readonly sentinels: ReadonlyMap<Readable, Sentinel>;
   readonly strays: StrayNative;
   readonly known: Set<string>;
   begun: boolean;
@@ -92,7 +95,7 @@ export function createRangeFollower(
     watchContracts: createContractWatch(ctx, chain),
     notes: createFollowState(ctx, coin),
     accounts: createAccounts(ctx, coin),
-    sentinel: createSentinel(ctx, coin, { isRegtest }),
+    sentinels: new Map(sources.map((source) => [source, createSentinel(ctx, coin, { isRegtest, source })])),
     strays: createStrayNative(watching, { isRegtest }),
     known: new Set(),
     ...{
@@ -126,17 +129,35 @@ async function step(follower: Follower, signal?: AbortSignal): Promise<boolean> 
   }
 }
 
-/** One poll. Sources that disagree hold everything: nothing is read, and nothing completes. */
+/** One poll. It starts again without sources that fail, or that those that count contradict. */
 async function round(follower: Follower, signal?: AbortSignal): Promise<boolean> {
-  const { ctx, chain, sources, guard, look } = follower;
+  const { ctx, look, sources } = follower;
   const [{ before } = { before: ctx.clock.now() }] = await ctx.db.sql<{ before: Date }[]>`select clock_timestamp() as before`;
-  const views = await look(sources);
+  for (let views = await look.all(sources); ; ) {
+    try {
+      return await roundWith(follower, { views, before, signal });
+    } catch (error) {
+      if (!(error instanceof LeftOut)) throw error;
+      views = look.leaveOut(views, error);
+    }
+  }
+}
+
+/**
+ * One poll of the sources that have a vote. If they disagree and none has more right than another, nothing is read and nothing completes.
+ * Errors: LeftOut names sources without which the others can continue.
+ */
+async function roundWith(
+  follower: Follower,
+  { views, before, signal }: { views: readonly View[]; before: Date; signal: AbortSignal | undefined },
+): Promise<boolean> {
+  const { ctx, chain, guard } = follower;
+  const voting = votingOf(views);
   let height = 0;
   try {
-    const voting = votingOf(views);
     const cursor = await readAnchor(ctx, chain.coin);
     height = cursor?.height ?? 0;
-    if (voting.length === 0) throw new ChainError('outage', views[0]?.reason ?? 'no source answers');
+    if (voting.length === 0) throw new ChainError('outage', views.find(({ reason }) => reason !== null)?.reason ?? 'no source answers');
     const target = await agreedTarget(voting);
     if (verifierOf(voting) === null) await forgetTags(follower, cursor);
     // Before anything is recorded, because that may complete payments.
@@ -144,10 +165,12 @@ async function round(follower: Follower, signal?: AbortSignal): Promise<boolean>
     await follower.watchContracts();
     return await readUp(follower, { voting, target, before, signal });
   } catch (error) {
-    const disagreement = error instanceof Disagreement ? error.message : null;
-    if (disagreement === null && !(error instanceof ChainError)) throw error;
+    if (error instanceof LeftOut && voting.some(({ one }) => !error.sources.includes(one))) throw error;
+    const cause = error instanceof LeftOut ? error.cause : error;
+    const disagreement = cause instanceof Disagreement ? cause.message : null;
+    if (disagreement === null && !(cause instanceof ChainError)) throw cause;
     await guard.judge({ views, disagreement }, height);
-    if (disagreement === null) throw error;
+    if (disagreement === null) throw cause;
     await follower.notes.doubts({ code: 'lagging', reason: disagreement });
     return false;
   }
@@ -175,7 +198,7 @@ async function readUp(
   const reach = Math.max(...reads.map((read) => reachOf(read, target.height)));
   // The cursor waits until a source was searched beyond it.
   const to = reach <= cursor.height ? cursor : reach < target.height ? await agreedTarget(voting, reach) : target;
-  if (to.height > cursor.height || reads.some(({ through }) => (through ?? 0) < found.height)) {
+  if (to.height > cursor.height || reads.some(({ through, back }) => (through ?? 0) < found.height || back !== null)) {
     await readRange(follower, { voting, reads, keys, cursor, to });
     cursor = to;
   }
@@ -236,7 +259,9 @@ async function findCursor(
 
 /** Whether a source still has the block: then those that lack it are just behind. */
 async function anyHas(voting: readonly Voting[], { height, hash }: Anchor): Promise<boolean> {
-  const shown = await Promise.all(voting.map(({ one, head }) => (head.height < height ? [] : one.source.ranges.at([height]))));
+  const shown = await answersOf(
+    voting.filter(({ head }) => head.height >= height).map(({ one }) => [one, one.source.ranges.at([height])] as const),
+  );
   return shown.some(([ref]) => ref?.hash === hash);
 }
 
@@ -263,31 +288,41 @@ async function beginAgain(follower: Follower, { voting, lowest }: { voting: read
 
 type Range = { voting: readonly Voting[]; reads: readonly Reads[]; keys: readonly string[]; cursor: Anchor; to: Anchor };
 
-/** Records what any of the sources names, if all of them have the block. */
+/** Records what any of the sources names, if those that count have the block. */
 async function readRange(follower: Follower, { voting, reads, keys, cursor, to }: Range): Promise<void> {
   const { ctx, watching, known } = follower;
   const named = new Map<number, Set<string>>();
   const ends = new Map(reads.map((read) => [read, reachOf(read, to.height)]));
-  for (const found of await Promise.all([...ends].map(([read, end]) => searchThrough(read, end, keys))))
-    for (const [height, hash] of found) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  const searched = await answersOf([...ends].map(([read, end]) => [read.one, searchAll(read, end, keys)] as const));
+  for (const { found } of searched) for (const [height, hash] of found) named.set(height, (named.get(height) ?? new Set()).add(hash));
   const verifier = verifierOf(voting);
   // What one source alone showed is read again as soon as somebody vouches for it.
-  const alone = verifier !== null && follower.mayBeAlone ? await readUnverified(watching) : new Map<number, string>();
-  for (const [height, hash] of alone) {
-    known.delete(knownAs(hash, verifier));
-    if (height <= to.height) named.set(height, (named.get(height) ?? new Set()).add(hash));
-  }
-  const hits = await readHits(watching, voting, { named, known });
+  const alone = verifier !== null && follower.mayBeAlone ? await readUnverified(watching) : [];
+  const again = alone.filter(({ height }) => height <= to.height);
+  for (const { height, hash } of again) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  const hits = await readHits(watching, voting, { named, known, again: new Set(again.map(({ height }) => height)) });
+  const real = new Set(hits.map(({ ref }) => ref.hash));
+  const vanished = again.filter(({ hash }) => !real.has(hash)).map(({ hash }) => hash);
   const nowMs = ctx.clock.monotonicMs();
   const queue = hits.length > 0 || nowMs - follower.queuedAtMs >= QUEUE_EVERY_MS;
   const progress = new Map([...ends].map(([read, end]) => [read.one.name, end]));
   const between = await agreedAt(voting, heightsBetween(cursor, to));
-  await recordRange(watching, { cursor, to, between: between.filter((ref) => ref !== null), hits, progress, queue });
+  await recordRange(watching, { cursor, to, between: between.filter((ref) => ref !== null), hits, vanished, progress, queue });
   if (queue) follower.queuedAtMs = nowMs;
   follower.owesQueue = !queue;
-  follower.mayBeAlone = verifier === null || alone.size > 0;
-  for (const [read, end] of ends) wasRead(read, end);
+  follower.mayBeAlone = verifier === null || alone.length > 0;
+  for (const [i, [read, end]] of [...ends].entries()) {
+    wasRead(read, end);
+    lookedBack(read, searched[i]!.left);
+  }
   remember(known, hits);
+}
+
+/** The blocks through `end`, and a part of those that are searched once more. */
+async function searchAll(read: Reads, end: number, keys: readonly string[]): ReturnType<typeof searchBack> {
+  const found = await searchThrough(read, end, keys);
+  const again = await searchBack(read);
+  return { found: new Map([...again.found, ...found]), left: again.left };
 }
 
 function remember(known: Set<string>, hits: readonly Hit[]): void {
@@ -309,7 +344,7 @@ async function endRound(
   await queueOwed(follower);
   await endReorg(ctx, { coin, hash: cursor.hash });
   await readTags(follower, voting, cursor);
-  const tipTime = new Date(Math.min(...voting.map(({ head }) => head.time.getTime())));
+  const tipTime = new Date(Math.min(...decidingOf(voting).map(({ head }) => head.time.getTime())));
   const doubt = doubtOf({ coin, binding, syncing: false, peers: null, connectedMs: 0, tipTime, now: before, behindOthers: false });
   await notes.doubts(doubt);
   await ctx.db.sql`
@@ -319,20 +354,24 @@ async function endRound(
 
 /** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */
 async function lookForMissing(
-  { ctx, chain, reads, sentinel }: Follower,
+  { ctx, chain, reads, sentinels }: Follower,
   { voting, keys, cursor }: { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor },
 ): Promise<boolean> {
-  const back = await sentinel(voting[0]!.one.source.ranges, keys).catch((error) => {
-    // It is a second look: a source that cannot show balances still shows what was paid.
-    if (!(error instanceof ChainError)) throw error;
-    ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
-    return null;
-  });
-  if (back === null) return false;
-  for (const { one } of voting) {
-    const read = reads.get(one)!;
-    readFrom(read, Math.max(0, cursor.height - Math.min(back, mostAgain(read))));
-  }
+  const voters = voting.map(({ one }) => reads.get(one)!);
+  if (voters.some(({ back }) => back !== null)) return true;
+  const looks = voters.map(({ one }) =>
+    sentinels.get(one)!(keys).catch((error): Missing | null => {
+      // It is a second look: a source that cannot show balances still shows what was paid.
+      if (!(error instanceof ChainError)) throw error;
+      ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
+      return null;
+    }),
+  );
+  const missing = (await Promise.all(looks)).filter((one) => one !== null);
+  if (missing.length === 0) return false;
+  const accounts = [...new Set(missing.flatMap((one) => one.accounts))];
+  const from = Math.max(0, cursor.height - Math.max(...missing.map(({ blocks }) => blocks)));
+  for (const read of voters) lookedBack(read, { from, to: cursor.height, accounts });
   return true;
 }
 
@@ -364,8 +403,13 @@ async function readTags(follower: Follower, voting: readonly Voting[], cursor: A
   const nowMs = ctx.clock.monotonicMs();
   if (nowMs - follower.taggedAtMs < TAGS_SECONDS * 1_000 && chain.network !== 'regtest') return;
   if (!guard.isLagging() && !(await follower.accounts.anyOpen())) return;
-  const own = voting.filter(({ one }) => one.trust === 'own');
-  const tags = await Promise.all((own.length > 0 ? own : voting).map(({ one }) => one.source.ranges.tags()));
+  // What was final stays final, so a source that does not answer holds nothing up.
+  const tags = await Promise.all(decidingOf(voting).map(({ one }) => one.source.ranges.tags())).catch((error) => {
+    if (!(error instanceof ChainError)) throw error;
+    ctx.log.debug({ err: error, coin: chain.coin }, 'Could not ask which blocks are final');
+    return null;
+  });
+  if (tags === null) return;
   follower.taggedAtMs = nowMs;
   const lowest = (of: 'safe' | 'finalized'): BlockRef | null =>
     tags.reduce<BlockRef | null | undefined>((least, tag) => {

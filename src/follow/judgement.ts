@@ -6,7 +6,7 @@ import type { GuardCode, GuardReason, Quorum } from '../core/guard.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type StoredSource, sourcesToJson } from '../payments/stored-sources.ts';
 import type { Cursor } from './cursor.ts';
-import type { View } from './range-sources.ts';
+import type { View } from './range-votes.ts';
 import type { Evidence } from './source-agreement.ts';
 
 export type Judgement = {

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { type Coin, chainCode, settingOf } from '../core/coin.ts';
 import { type GuardReason, judgeAgreement, judgeChain, judgeFinality } from '../core/guard.ts';
 import { describeView, type Judgement, writeJudgement } from './judgement.ts';
-import { type View, votingOf } from './range-sources.ts';
+import { decidingOf, type View, votingOf } from './range-votes.ts';
 
 /** An unchanged finding is written again after this long, so that its age shows that the guard is running. */
 const REWRITE_MS = 30_000;
@@ -33,7 +33,9 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
     judge: async ({ views, disagreement }: Found, height: number): Promise<void> => {
       const now = ctx.clock.now();
       const voting = votingOf(views);
-      const newest = voting.map(({ head }) => head.time).sort((a, b) => b.getTime() - a.getTime())[0];
+      const [newest] = decidingOf(voting)
+        .map(({ head }) => head.time)
+        .sort((a, b) => b.getTime() - a.getTime());
       const votes = voting.map(() => ({ version: 0, agrees: true }));
       const blockTimes = newest ? [newest] : [];
       const quorum = judgeAgreement(

@@ -1,5 +1,6 @@
 /** Searches blocks for transfers at one source, in ranges as long as it accepts, and again later, because nodes index late. */
-import { type NamedSource, type RangeReader, RangeRefused } from '../chains/chain.ts';
+import { ChainError, RangeRefused } from '../chains/chain.ts';
+import type { Readable } from './range-votes.ts';
 
 /** Blocks that are searched a second time. */
 export const OVERLAP = 64;
@@ -7,11 +8,15 @@ export const OVERLAP = 64;
 export const ACCOUNTS_AT_ONCE = 1_000;
 /** Searches in one round; more wait for the next one. */
 const SEARCHES_AT_ONCE = 50;
+/** Searches in one round in blocks that were searched long ago. They must not hold up the newest ones. */
+const BACK_AT_ONCE = 10;
 /** Successful searches before a longer one is tried. */
 const GROW_AFTER = 20;
 
+type Range = { from: number; to: number };
+
 export type Reads = {
-  readonly one: NamedSource & { source: { ranges: RangeReader } };
+  readonly one: Readable;
   /** The longest range that the source is asked for now. */
   span: number;
   readonly most: number;
@@ -20,22 +25,28 @@ export type Reads = {
   through: number | null;
   /** Searched a second time through this block. */
   lateThrough: number;
+  /** What is searched once more, from the newest block down; null: nothing. */
+  back: Back | null;
 };
+/** Blocks to search once more, for accounts that hold more than was recorded. */
+export type Back = Range & { accounts: readonly string[] };
 export const createReads = (one: Reads['one'], most: number): Reads => ({
-  ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0 },
+  ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0, back: null },
 });
 
-type Range = { from: number; to: number };
 const lengthOf = ({ from, to }: Range): number => to - from + 1;
 
 /** Continues at a block: what lies above it is searched again. */
 export function readFrom(reads: Reads, height: number): void {
   reads.through = reads.through === null ? height : Math.min(reads.through, height);
   reads.lateThrough = Math.min(reads.lateThrough === 0 ? height : reads.lateThrough, Math.max(0, reads.through - OVERLAP));
+  lookedBack(reads, reads.back && { ...reads.back, to: Math.min(reads.back.to, height) });
 }
 
-/** How many blocks can be searched again in one round. */
-export const mostAgain = ({ span }: Reads): number => (SEARCHES_AT_ONCE - 2) * span;
+/** What is left of the blocks to search once more. */
+export function lookedBack(reads: Reads, left: Back | null): void {
+  reads.back = left !== null && left.from <= left.to ? left : null;
+}
 
 /** How far a source can be searched in this round. */
 export const reachOf = ({ through, span }: Reads, target: number): number =>
@@ -62,7 +73,8 @@ async function searchRange(reads: Reads, range: Range, accounts: readonly string
         for (const [height, hash] of await ranges.search(part, chunk)) found.set(height, hash);
       }
     } catch (error) {
-      if (!(error instanceof RangeRefused) || lengthOf(part) === 1) throw error;
+      if (!(error instanceof RangeRefused)) throw error;
+      if (lengthOf(part) === 1) throw new ChainError('outage', error.message, { cause: error });
       reads.span = Math.max(1, Math.floor(lengthOf(part) / 2));
       reads.successes = 0;
       continue;
@@ -80,6 +92,16 @@ export async function searchThrough(reads: Reads, to: number, accounts: readonly
   if (accounts.length > 0 && reads.through !== null)
     for (const range of rangesOf({ ...reads, through: reads.through }, to)) await searchRange(reads, range, accounts, found);
   return found;
+}
+
+/** The next part of the blocks to search once more, and what is left then. Errors: ChainError. */
+export async function searchBack(reads: Reads): Promise<{ found: Map<number, string>; left: Back | null }> {
+  const found = new Map<number, string>();
+  const { back, span } = reads;
+  if (back === null) return { found, left: null };
+  const from = Math.max(back.from, back.to - BACK_AT_ONCE * span + 1);
+  await searchRange(reads, { from, to: back.to }, back.accounts, found);
+  return { found, left: { ...back, to: from - 1 } };
 }
 
 /** After everything found was recorded. */

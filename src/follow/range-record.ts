@@ -5,7 +5,7 @@ import { VERIFIERS, type Verifier } from '../core/payment.ts';
 import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, moveUp } from './anchors.ts';
-import { agreedAt, Disagreement, isSameRef, type Voting, verifierOf } from './range-sources.ts';
+import { agreedAnswer, agreedAt, answersOf, isSameRef, type Voting, verifierOf } from './range-votes.ts';
 import { type Owned, readWaiting, writePresence, writeSightings } from './sightings.ts';
 import { writeBounded } from './small-parts.ts';
 import { sortSightings, type Watching } from './watching.ts';
@@ -17,17 +17,18 @@ const HEIGHTS_AT_ONCE = 50;
 export type Hit = { ref: BlockRef; verifiedBy: Verifier | null; sightings: ReturnType<RangeBlock['sightings']> };
 
 /**
- * Blocks with transfers, lowest first. Whatever a source named, only the blocks that all voting sources have at these heights are read, and
- * only what their receipts contain counts. `known`: those that were recorded before. Errors: Disagreement, ChainError.
+ * Blocks with transfers, lowest first. Whatever a source named, only the blocks that the voting sources have at these heights are read, and
+ * only what their receipts contain counts. `known`: those that were recorded before, which are read only at the heights in `again`.
+ * Errors: LeftOut, Disagreement, ChainError.
  */
 export async function readHits(
   watching: Watching,
   voting: readonly Voting[],
-  { named, known }: { named: ReadonlyMap<number, ReadonlySet<string>>; known: ReadonlySet<string> },
+  { named, known, again }: { named: ReadonlyMap<number, ReadonlySet<string>>; known: ReadonlySet<string>; again: ReadonlySet<number> },
 ): Promise<Hit[]> {
   const verifiedBy = verifierOf(voting);
   const heights = [...named]
-    .filter(([, hashes]) => [...hashes].some((hash) => !isKnown(known, hash, verifiedBy)))
+    .filter(([height, hashes]) => again.has(height) || [...hashes].some((hash) => !isKnown(known, hash, verifiedBy)))
     .map(([height]) => height)
     .sort((a, b) => a - b);
   const hits: Hit[] = [];
@@ -35,7 +36,7 @@ export async function readHits(
     const part = heights.slice(i, i + HEIGHTS_AT_ONCE);
     for (const [n, ref] of (await agreedAt(voting, part)).entries()) {
       if (!ref) throw new ChainError('outage', `no source shows block ${part[n]} now`);
-      if (isKnown(known, ref.hash, verifiedBy)) continue;
+      if (!again.has(ref.height) && isKnown(known, ref.hash, verifiedBy)) continue;
       const block = await readBlock(voting, ref);
       hits.push({ ref, verifiedBy, sightings: block.sightings(watching.keys) });
     }
@@ -48,8 +49,8 @@ const isKnown = (known: ReadonlySet<string>, hash: string, verifiedBy: Verifier 
   known.has(knownAs(hash, verifiedBy)) || (verifiedBy === null && VERIFIERS.some((verifier) => known.has(knownAs(hash, verifier))));
 
 /**
- * A block that all sources have, from the first one whose receipts fit it; the others must show the
- * same header and name the same transactions. Errors: Disagreement, ChainError.
+ * A block that the sources have, from the first one whose receipts fit it; the others must show the same header and name the same
+ * transactions. Errors: LeftOut, Disagreement, ChainError.
  */
 async function readBlock(voting: readonly Voting[], ref: BlockRef): Promise<RangeBlock> {
   const { hash } = ref;
@@ -68,31 +69,58 @@ async function readBlock(voting: readonly Voting[], ref: BlockRef): Promise<Rang
       continue;
     }
     // Receipts name their transactions, which the root does not cover; and a header with fields of its own does not prove its root.
-    for (const other of voting)
-      if (other.one !== one && (await other.one.source.ranges.identity(hash)) !== block.identity)
-        throw new Disagreement(`the sources show different transactions in block ${ref.height}`);
+    const shown = await answersOf(
+      voting.map(
+        (other) => [other.one, other.one === one ? Promise.resolve(block.identity) : other.one.source.ranges.identity(hash)] as const,
+      ),
+    );
+    agreedAnswer(voting, shown, { isSame: (a, b) => a === b, about: `show different transactions in block ${ref.height}` });
     return block;
   }
   throw failure ?? new ChainError('outage', `no source has block ${hash}`);
 }
 
-/** Blocks with transfers that only one source has shown, by height. */
-export async function readUnverified({ ctx, coin }: Watching): Promise<Map<number, string>> {
+/** Blocks with transfers that only one source has shown, lowest first. */
+export async function readUnverified({ ctx, coin }: Watching): Promise<{ height: number; hash: string }[]> {
   const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
     select distinct block_height as height, block_hash as hash from transfers
     where coin = any(${coinsBeside(coin)}::text[]) and kind = 'token' and block_height is not null and verified_by is null order by 1 limit ${HEIGHTS_AT_ONCE}`;
-  return new Map(rows.map(({ height, hash }) => [Number(height), hash]));
+  return rows.map(({ height, hash }) => ({ height: Number(height), hash }));
 }
 
 type Refuted = { paymentId: string; coin: Coin; ref: string };
-/** Transfers that one source alone showed in blocks that are verified now, and that these do not contain. */
-async function readRefuted({ ctx, coin }: Watching, verified: readonly string[], found: readonly Owned[]): Promise<Refuted[]> {
-  if (verified.length === 0) return [];
+/** Transfers that one source alone showed in these blocks, and that the verified blocks at their heights do not contain. */
+async function readRefuted({ ctx, coin }: Watching, hashes: readonly string[], found: readonly Owned[]): Promise<Refuted[]> {
+  if (hashes.length === 0) return [];
   const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
   const rows = await ctx.db.sql<Refuted[]>`
     select payment_id as "paymentId", coin, ref from transfers
-    where coin = any(${coinsBeside(coin)}::text[]) and kind = 'token' and block_hash = any(${verified}::text[]) and verified_by is null`;
+    where coin = any(${coinsBeside(coin)}::text[]) and kind = 'token' and block_hash = any(${hashes}::text[]) and verified_by is null`;
   return rows.filter((row) => !refs.has(`${row.paymentId} ${row.coin} ${row.ref}`));
+}
+
+/**
+ * Without transfers that nobody vouches for and that were verified in a block before: a source that is alone cannot move them. Blocks that
+ * a reorganization takes back leave nothing verified.
+ */
+async function withoutVerified<T extends { hit: Hit; sightings: readonly Owned[] }>(
+  { ctx, coin }: Watching,
+  sorted: readonly T[],
+): Promise<T[]> {
+  const nameOf = (paymentId: string, of: Coin, ref: string): string => `${paymentId} ${of} ${ref}`;
+  const claimed = sorted.flatMap(({ hit, sightings }) => (hit.verifiedBy === null ? sightings : []));
+  if (claimed.length === 0) return [...sorted];
+  const rows = await ctx.db.sql<Refuted[]>`
+    select t.payment_id as "paymentId", t.coin, t.ref from transfers t
+    join jsonb_to_recordset(${ctx.db.sql.json(claimed.map(({ owner, ref }) => ({ id: owner.paymentId, ref })))}) as r (id text, ref text)
+      on t.payment_id = r.id and t.ref = r.ref
+    where t.coin = any(${coinsBeside(coin)}::text[]) and t.block_height is not null and t.verified_by is not null`;
+  const verified = new Set(rows.map((row) => nameOf(row.paymentId, row.coin, row.ref)));
+  return sorted.map((one) =>
+    one.hit.verifiedBy === null
+      ? { ...one, sightings: one.sightings.filter((s) => !verified.has(nameOf(s.owner.paymentId, s.coin, s.ref))) }
+      : one,
+  );
 }
 
 /** Everything that one round writes. */
@@ -102,6 +130,8 @@ export type Step = {
   /** Blocks between them that become anchors too. */
   between: readonly Anchor[];
   hits: readonly Hit[];
+  /** Blocks that one source alone showed, and that are not on the chain. */
+  vanished: readonly string[];
   progress: ReadonlyMap<string, number>;
   queue: boolean;
 };
@@ -125,15 +155,16 @@ async function readLost(watching: Watching, found: readonly Owned[]): Promise<{ 
 }
 
 /** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
-export async function recordRange(watching: Watching, { cursor, to, between, hits, progress, queue }: Step): Promise<void> {
+export async function recordRange(watching: Watching, { cursor, to, between, hits, vanished, progress, queue }: Step): Promise<void> {
   const { ctx, coin, spares } = watching;
   const seenAt = ctx.clock.now();
-  const sorted = await Promise.all(hits.map(async (hit) => ({ hit, ...(await sortSightings(watching, hit.sightings)) })));
+  const read = await Promise.all(hits.map(async (hit) => ({ hit, ...(await sortSightings(watching, hit.sightings)) })));
+  const sorted = await withoutVerified(watching, read);
   const all = sorted.flatMap(({ sightings }) => sightings);
   const strays = sorted.flatMap((one) => one.strays);
   const lost = await readLost(watching, all);
   const verified = hits.flatMap(({ ref, verifiedBy }) => (verifiedBy === null ? [] : [ref.hash]));
-  const refuted = await readRefuted(watching, verified, all);
+  const refuted = await readRefuted(watching, [...verified, ...vanished], all);
   const ids = [...new Set([...all.map((s) => s.owner.paymentId), ...lost.ids, ...refuted.map((row) => row.paymentId)])];
   const recorded = await writeBounded(ctx, { coin, height: to.height, transfers: all.length }, async (tx, { atOnce, lockAndSettle }) => {
     let told: typeof strays = [];

@@ -3,10 +3,11 @@
  * asked for. Providers may leave out logs, and nodes may index them late; a balance that nothing explains shows it, and blocks are searched
  * again. Nothing is recorded from a balance.
  */
-import { HOLDINGS_AT_ONCE, type RangeReader } from '../chains/chain.ts';
+import { HOLDINGS_AT_ONCE } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainOf, coinsBeside } from '../core/coin.ts';
 import { BALANCES_SECONDS, MOST_BALANCE_REQUESTS } from './poll-pace.ts';
+import type { Readable } from './range-votes.ts';
 
 /** A test node mines on demand. */
 const REGTEST_MS = 1_000;
@@ -56,8 +57,13 @@ export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balan
   return 'given_up';
 }
 
+/** Blocks to search once more, down from the newest one, and for which accounts. */
+export type Missing = { blocks: number; accounts: string[] };
+
 export type Sentinel = ReturnType<typeof createSentinel>;
-export function createSentinel(ctx: Context, coin: Coin, { isRegtest }: { isRegtest: boolean }) {
+/** For one source: each of them tells balances on its own, so that one that hides a payment keeps no other from showing it. */
+export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: { isRegtest: boolean; source: Readable }) {
+  const { holdings: reader } = source.source.ranges;
   const holdings = new Map<string, Known>();
   const { blockSeconds } = chainOf(coin);
   let lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -86,32 +92,30 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest }: { isRegt
     return { verdict: judgeHolding(known, { balance, recorded, nowMs }), known };
   };
 
-  /** How many blocks to search again, from the newest one down; null: everything is explained. Errors: ChainError. */
-  return async (reader: Pick<RangeReader, 'holdings'>, accounts: readonly string[]): Promise<number | null> => {
+  /** Null: everything is explained. Errors: ChainError. */
+  return async (accounts: readonly string[]): Promise<Missing | null> => {
     const nowMs = ctx.clock.monotonicMs();
-    if (
-      accounts.length === 0 ||
-      reader.holdings.coins.length === 0 ||
-      nowMs - lookedAtMs < (isRegtest ? REGTEST_MS : BALANCES_SECONDS * 1000)
-    )
+    if (accounts.length === 0 || reader.coins.length === 0 || nowMs - lookedAtMs < (isRegtest ? REGTEST_MS : BALANCES_SECONDS * 1000))
       return null;
     lookedAtMs = nowMs;
-    const tokens = reader.holdings.coins;
+    const tokens = reader.coins;
     const part = nextOf(accounts, Math.max(1, Math.floor(MOST_HOLDINGS / Math.max(1, tokens.length))));
     const asked = part.flatMap((account) => tokens.map((token): Holder => ({ coin: token, account })));
-    const balances = await reader.holdings.read(asked);
+    const balances = await reader.read(asked);
     const recorded = await recordedOf(part);
-    let seconds: number | null = null;
+    let seconds = 0;
+    const missing = new Set<string>();
     for (const [i, holder] of asked.entries()) {
       const { verdict, known } = judge(holder, balances[i]!, recorded.get(`${holder.coin} ${holder.account}`) ?? 0n);
-      const named = { coin: holder.coin, account: holder.account };
+      const named = { coin: holder.coin, account: holder.account, source: source.name };
       if (verdict === 'given_up') ctx.log.error(named, 'An address holds more than was recorded, and no source shows where it came from');
       if (verdict !== 'search') continue;
       ctx.log.warn(named, 'An address holds more than was recorded; searching again for where it came from');
-      seconds = Math.max(seconds ?? 0, Math.min(BACK_SECONDS, (nowMs - known.atMs) / 1000 + BEFORE_SECONDS));
+      seconds = Math.max(seconds, Math.min(BACK_SECONDS, (nowMs - known.atMs) / 1000 + BEFORE_SECONDS));
+      missing.add(holder.account);
     }
     forget(new Set(accounts));
-    return seconds === null ? null : Math.ceil(seconds / blockSeconds);
+    return missing.size === 0 ? null : { blocks: Math.ceil(seconds / blockSeconds), accounts: [...missing] };
   };
 
   /** Payments of more than a week ago are not looked at any more. */

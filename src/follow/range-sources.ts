@@ -1,48 +1,26 @@
-/** What the sources of a chain show that is read by ranges: which can be asked, and which blocks they agree on. */
-import { type BlockRef, type Chain, ChainError, type NamedSource, type RangeReader } from '../chains/chain.ts';
+/** Which sources of a chain that is read by ranges can be asked in a round. */
+import { type Chain, ChainError } from '../chains/chain.ts';
 import { type Coin, chainOf } from '../core/coin.ts';
-import type { Anchor } from './anchors.ts';
+import { type LeftOut, type Readable, type View, type Voting, votingOf, withinTime } from './range-votes.ts';
 
-/** A source that has not answered for this long is left out of the round. */
-const SLOW_MS = 5_000;
 /** No block is from the future, except for clocks that differ. */
 const FUTURE_MS = 120_000;
 /** How long a source is known to be on the right chain. */
 const ORIGIN_FRESH_MS = 600_000;
+/** How long a source that was left out of a round is not asked again. */
+const LEFT_OUT_MS = 10_000;
 
-export type Readable = NamedSource & { source: { ranges: RangeReader } };
 export const readableSources = (chain: Chain): Readable[] =>
   chain.sources.filter((one): one is Readable => one.source.ranges !== undefined);
 
-/** The state of a source in this round. Only one that is `ok` has a vote. */
-export type View = {
-  one: Readable;
-  state: 'ok' | 'behind' | 'down' | 'wrong_network' | 'unproven';
-  reason: string | null;
-  head: BlockRef | null;
-};
-export type Voting = View & { head: BlockRef };
-
-/** The sources do not agree on a block, so nothing is read until they do. */
-export class Disagreement extends Error {}
-
-/** The answer, or a failure when it takes too long. */
-async function withinTime<T>(answer: Promise<T>, name: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new ChainError('outage', `${name} does not answer within ${SLOW_MS / 1000} s`)), SLOW_MS);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
+export type Look = ReturnType<typeof createLook>;
 /** Asks each source for its newest block, and checks now and then that it is on the right chain. */
 export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; monotonicMs(): number }) {
   const origins = new Map<Readable, number>();
+  const out = new Map<Readable, { view: View; atMs: number }>();
   const lookAt = async (one: Readable): Promise<View> => {
+    const before = out.get(one);
+    if (before && monotonicMs() - before.atMs < LEFT_OUT_MS) return before.view;
     try {
       const checkedMs = origins.get(one);
       if (checkedMs === undefined || monotonicMs() - checkedMs > ORIGIN_FRESH_MS) {
@@ -59,7 +37,18 @@ export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; mono
       return { one, state: error.kind === 'wrong_network' ? 'wrong_network' : 'down', reason: error.message, head: null };
     }
   };
-  return async (sources: readonly Readable[]): Promise<View[]> => leaveOutLagging(coin, await Promise.all(sources.map(lookAt)));
+  return {
+    all: async (sources: readonly Readable[]): Promise<View[]> => leaveOutLagging(coin, await Promise.all(sources.map(lookAt))),
+    /** The same views without the vote of sources that fail, or that are contradicted. */
+    leaveOut: (views: readonly View[], { sources, state, cause }: LeftOut): View[] =>
+      views.map((view) => {
+        if (!sources.includes(view.one)) return view;
+        const reason = state === 'down' ? cause.message : `${view.one.name} contradicts the sources that count: ${cause.message}`;
+        const left: View = { ...view, state, reason };
+        out.set(view.one, { view: left, atMs: monotonicMs() });
+        return left;
+      }),
+  };
 }
 
 /** A source that is far behind has no vote, and the others continue without it. */
@@ -80,50 +69,4 @@ function believableHeight(voting: readonly Voting[]): number {
   for (const { one, head } of voting) byName.set(one.name, Math.max(head.height, byName.get(one.name) ?? 0));
   const [highest = 0, second = highest] = [...byName.values()].sort((a, b) => b - a);
   return Math.max(second, ...own);
-}
-
-export const votingOf = (views: readonly View[]): Voting[] =>
-  views.filter((view): view is Voting => view.state === 'ok' && view.head !== null);
-
-/** Who vouches for what the voting sources agree on: the operator's own node, or at least two others. Null: nobody yet. */
-export function verifierOf(voting: readonly Voting[]): 'node' | 'providers' | null {
-  if (voting.some(({ one }) => one.trust === 'own')) return 'node';
-  return new Set(voting.map(({ one }) => one.name)).size > 1 ? 'providers' : null;
-}
-
-/** The block that all voting sources name at each height; null where none has one. Errors: Disagreement, ChainError. */
-export async function agreedAt(voting: readonly Voting[], heights: readonly number[]): Promise<(BlockRef | null)[]> {
-  if (heights.length === 0) return [];
-  const [first, ...others] = await Promise.all(voting.map(({ one }) => withinTime(one.source.ranges.at(heights), one.name)));
-  return heights.map((height, i) => {
-    const ref = first?.[i] ?? null;
-    if (others.some((shown) => !isSameRef(shown[i] ?? null, ref)))
-      throw new Disagreement(`the sources name different blocks at height ${height}`);
-    return ref;
-  });
-}
-
-/** A hash alone does not fix the others, because sources may hash fields that are not known here. */
-export const isSameRef = (a: BlockRef | null, b: BlockRef | null): boolean =>
-  a === null || b === null
-    ? a === b
-    : a.hash === b.hash && a.height === b.height && a.parent === b.parent && a.time.getTime() === b.time.getTime();
-
-/** The block right below the lowest of their newest blocks, which all voting sources must name. Errors: Disagreement, ChainError. */
-export async function agreedTarget(voting: readonly Voting[], to: number | null = null): Promise<Anchor> {
-  const lowest = Math.min(...voting.map(({ head }) => head.height));
-  const height = Math.max(0, to ?? lowest - 1);
-  // Usually all are at the same block, which names the one below it.
-  const parents = new Set(voting.map(({ head }) => (head.height === height + 1 ? head.parent : null)));
-  const [parent] = parents;
-  if (parents.size === 1 && parent) return { height, hash: parent };
-  const [ref] = await agreedAt(voting, [height]);
-  if (!ref) throw new ChainError('outage', `no source shows block ${height} yet`);
-  return { height: ref.height, hash: ref.hash };
-}
-
-/** Whether an anchor is on the chain of the voting sources. Errors: Disagreement, ChainError. */
-export async function isOnChain(voting: readonly Voting[], anchor: Anchor): Promise<boolean> {
-  const [ref] = await agreedAt(voting, [anchor.height]);
-  return ref?.hash === anchor.hash;
 }

@@ -8,7 +8,7 @@ import { COIN, type Coin, chainOf, strayNativeOf } from '../core/coin.ts';
 import type { Anchor } from './anchors.ts';
 import { BALANCES_SECONDS } from './poll-pace.ts';
 import { readHits, recordRange } from './range-record.ts';
-import { agreedAt, type Voting, verifierOf } from './range-sources.ts';
+import { agreedAt, Disagreement, LeftOut, type Voting, verifierOf } from './range-votes.ts';
 import type { Watching } from './watching.ts';
 
 /** A test node mines on demand. */
@@ -99,7 +99,7 @@ export function createStrayNative(watching: Watching, { isRegtest }: { isRegtest
         await look(of);
       } catch (error) {
         // It is a second look: a source that cannot show balances still shows what was paid.
-        if (!(error instanceof ChainError)) throw error;
+        if (!(error instanceof ChainError || error instanceof LeftOut || error instanceof Disagreement)) throw error;
         ctx.log.debug({ err: error, coin: chain }, 'Could not look for coins that were sent by mistake');
       }
     },
@@ -203,9 +203,10 @@ async function write(
   watching: Watching,
   { voting, cursor, ref, sightings }: Pick<Rise, 'voting' | 'cursor'> & { ref: BlockRef; sightings: readonly Sighting[] },
 ): Promise<void> {
-  const hits = await readHits(watching, voting, { named: new Map([[ref.height, new Set([ref.hash])]]), known: new Set() });
+  const named = new Map([[ref.height, new Set([ref.hash])]]);
+  const hits = await readHits(watching, voting, { named, known: new Set(), again: new Set() });
   await recordRange(watching, {
-    ...{ cursor, to: cursor, between: [], progress: new Map(), queue: false },
+    ...{ cursor, to: cursor, between: [], vanished: [], progress: new Map(), queue: false },
     hits: hits.map((hit) => ({ ...hit, sightings: [...hit.sightings, ...sightings] })),
   });
 }

@@ -51,6 +51,10 @@ export type Faults = {
   future: boolean;
   safe: number | null;
   finalized: number | null;
+  /** What it says that an account holds, which it really does; null: it tells no balances. */
+  holds: ((units: bigint) => bigint) | null;
+  /** What it cannot answer. */
+  fails: readonly ('at' | 'search' | 'fetch' | 'identity' | 'tags')[];
 };
 const HONEST: Faults = {
   ...{
@@ -66,7 +70,17 @@ const HONEST: Faults = {
     fork: null,
     renames: false,
   },
-  ...{ forgesReceipts: false, ownFields: false, adds: null, wrongChain: false, future: false, safe: null, finalized: null },
+  ...{
+    forgesReceipts: false,
+    ownFields: false,
+    adds: null,
+    wrongChain: false,
+    future: false,
+    safe: null,
+    finalized: null,
+    holds: null,
+    fails: [],
+  },
 };
 export type Provider = { name: string; faults: Faults; requests: number; heal(): void };
 
@@ -121,6 +135,14 @@ const sightingsOf = (txs: readonly Tx[], coin: Coin, has: (key: string) => boole
     });
   });
 
+const heldBy = ({ blocks, coin }: World, account: string): bigint =>
+  blocks
+    .flatMap(({ txs }) => txs.flatMap(({ moves }) => moves))
+    .reduce(
+      (sum, { to, units, coin: moved = coin, failed }) => (keyOf(to) === account && moved === coin && !failed ? sum + units : sum),
+      0n,
+    );
+
 /** One connection to the chain. */
 export function createProvider(world: World, name: string, trust: Trust): { provider: Provider; named: NamedSource } {
   const provider: Provider = {
@@ -134,8 +156,9 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
     const all = fork ?? world.blocks;
     return all.slice(0, all.length - lag);
   };
-  const ask = async <T>(answer: () => T): Promise<T> => {
+  const ask = async <T>(answer: () => T, what?: Faults['fails'][number]): Promise<T> => {
     provider.requests++;
+    if (what && provider.faults.fails.includes(what)) throw new ChainError('outage', `${name} cannot answer this`);
     if (provider.faults.down) throw new ChainError('outage', `${name} is away`);
     if (provider.faults.hangs) return new Promise<T>(() => {});
     return answer();
@@ -158,7 +181,7 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
         if (provider.faults.ahead > 0) return { ...head, height: head.height + provider.faults.ahead, hash: hashOf(), parent: hashOf() };
         return provider.faults.future ? { ...head, time: new Date(head.time.getTime() + 3_600_000) } : head;
       }),
-    at: (heights) => ask(() => heights.map((height) => (shown()[height] ? refOf(shown()[height]!) : null))),
+    at: (heights) => ask(() => heights.map((height) => (shown()[height] ? refOf(shown()[height]!) : null)), 'at'),
     search: ({ from, to }, accounts) =>
       ask(() => {
         const { span, omits, lateIndex, invents } = provider.faults;
@@ -174,7 +197,7 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
         }
         for (const height of invents) if (height >= from && height <= to) found.set(height, hashOf());
         return found;
-      }),
+      }, 'search'),
     fetch: (hash) =>
       ask(() => {
         const block = byHash(hash);
@@ -186,16 +209,21 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
           identity: identityOf(block),
           sightings: (matcher) => sightingsOf(namesOf(block), world.coin, matcher.has),
         };
-      }),
-    identity: (hash) => ask(() => identityOf(byHash(hash))),
+      }, 'fetch'),
+    identity: (hash) => ask(() => identityOf(byHash(hash)), 'identity'),
     tags: () =>
       ask(() => {
         const { safe, finalized } = provider.faults;
         const all = shown();
         const at = (height: number | null, depth: number) => all[height ?? Math.max(0, all.length - depth)] ?? null;
         return { safe: at(safe, 60), finalized: at(finalized, 120) };
-      }),
-    holdings: { coins: [], read: async () => [] },
+      }, 'tags'),
+    holdings: {
+      get coins() {
+        return provider.faults.holds === null ? [] : [world.coin];
+      },
+      read: (holders) => ask(() => holders.map(({ account }) => provider.faults.holds?.(heldBy(world, account)) ?? 0n)),
+    },
     requests: () => provider.requests,
   };
   const source = {
