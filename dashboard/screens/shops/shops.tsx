@@ -52,7 +52,7 @@ export function Screen() {
       )}
       {shops.data && shops.data.plugins.length > 0 && (
         <Card title="Florin’s own plugins">
-          <ul className="grid gap-2 text-sm">
+          <ul className="grid gap-2 p-4 text-sm">
             {shops.data.plugins.map(({ title, version, url }) => (
               <li key={url} className="flex flex-wrap items-baseline justify-between gap-x-4 gap-y-1">
                 <span>
