@@ -4,10 +4,17 @@ import { after, test } from 'node:test';
 import { readAccountProof } from '../../src/chains/ethereum/account-proof.ts';
 import { provenHeader } from '../../src/chains/ethereum/block-header.ts';
 import { checkTransactionsSteps, identityOf } from '../../src/chains/ethereum/block-transactions.ts';
+import { createEthereumSource } from '../../src/chains/ethereum/ethereum.ts';
+import type { LightService } from '../../src/chains/ethereum/light-client/light-service.ts';
 import { ProofError } from '../../src/chains/ethereum/proof-values.ts';
 import { proveReceipts } from '../../src/chains/ethereum/proven-block.ts';
 import { checkReceipts } from '../../src/chains/ethereum/receipts.ts';
 import { atOnce } from '../../src/chains/ethereum/steps.ts';
+import { syncedSource } from '../../src/chains/ethereum/synced-source.ts';
+import { createLog } from '../../src/log.ts';
+import { createOutgoing } from '../../src/outgoing/http-client.ts';
+import { startEthProxy } from '../kit/eth-proxy.ts';
+import { hashHeader } from '../kit/ethereum-blocks.ts';
 import { bytesOfHex } from '../kit/ethereum-data.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 
@@ -18,6 +25,7 @@ const RECORDER_AT = `0x${'ab'.repeat(20)}`;
 const FAILING_AT = `0x${'cd'.repeat(20)}`;
 const GAS = { gas: '0x30d40' };
 
+const log = createLog('silent');
 const nodes: EthNode[] = [];
 after(async () => {
   for (const node of nodes) await node.destroy();
@@ -93,3 +101,59 @@ for (const [fork, fields] of [
     assert.equal((await ask(node.accounts[0]!)).account.nonce, 5n);
     assert.deepEqual((await ask(`0x${'99'.repeat(20)}`)).account.balance, 0n);
   });
+
+test('a gap of hours is linked by the hashes that the newest block proves, and by headers where a node proves none', async () => {
+  const node = await startAnvil();
+  const proxy = await startEthProxy(node.url);
+  nodes.push({ ...node, destroy: async () => void (await Promise.all([proxy.stop(), node.destroy()])) });
+  const outgoing = createOutgoing({ allow: [], log });
+  await node.mine(300);
+  const hashOf = async (height: number): Promise<string> =>
+    (await node.rpc('eth_getBlockByNumber', `0x${height.toString(16)}`, false)).hash;
+  const head = await hashOf(300);
+  const light = {
+    ...{ open: async () => {}, trouble: () => null, onHead: () => () => {} },
+    heads: () => ({ optimistic: { slot: 9, root: '', executionHash: head }, finalized: { slot: 1, root: '', executionHash: head } }),
+  } as unknown as LightService;
+  /** What the provider shows of a block far below the head, and how many headers it was asked for. */
+  const readAt = async (height: number) => {
+    let headers = 0;
+    const { change } = proxy;
+    proxy.change = (call, result) => {
+      if (call.method === 'eth_getBlockByNumber') headers++;
+      return change(call, result);
+    };
+    const plain = createEthereumSource({ network: 'regtest', chainId: 31337, url: proxy.url, isOwn: false, outgoing, log, retryMs: 1 });
+    const source = syncedSource({ source: plain, name: 'provider', light });
+    await source.requireProof!();
+    try {
+      await source.tip();
+      return { hash: (await source.blockAt(height))?.hash ?? null, headers };
+    } finally {
+      proxy.change = change;
+      plain.close();
+    }
+  };
+  const truth = await hashOf(20);
+  assert.deepEqual(await readAt(20), { hash: truth, headers: 1 });
+  // A storage proof with another hash proves nothing, so headers lead down.
+  const { change } = proxy;
+  proxy.change = ({ method }, result) => {
+    if (method === 'eth_getProof') result.storageProof[7].value = `0x${'77'.repeat(32)}`;
+    return result;
+  };
+  assert.deepEqual(await readAt(20), { hash: truth, headers: 281 });
+  proxy.change = change;
+  proxy.refused.add('eth_getProof');
+  assert.deepEqual(await readAt(20), { hash: truth, headers: 281 });
+  proxy.refused.clear();
+  // A block of another branch at that height is refused, although it fits its own hash.
+  const other = await node.rpc('eth_getBlockByNumber', '0x13', false);
+  proxy.change = ({ method, params }, result) => {
+    if (method !== 'eth_getBlockByNumber' || params[0] !== '0x14') return result;
+    const header = { ...other, number: '0x14' };
+    return { ...header, hash: hashHeader(header) };
+  };
+  await assert.rejects(readAt(20), { name: 'ChainError', kind: 'unproven' });
+  await outgoing.close();
+});

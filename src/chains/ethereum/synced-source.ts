@@ -5,9 +5,12 @@
 import { type BlockRef, ChainError, type ChainSource, NO_FINALITY } from '../chain.ts';
 import type { Proof } from '../sources.ts';
 import type { LightService } from './light-client/light-service.ts';
+import { lowestPast, provePastHashes } from './past-hashes.ts';
 
 /** Blocks asked for at the same time while headers are linked. */
 const AT_ONCE = 32;
+/** Gaps of more blocks than this are linked by the hashes that the newest block proves. */
+const LONG_GAP = 64;
 /** Links that are kept below the newest block, unless the follower is further behind. */
 const KEPT = 4_096;
 /** The protocol proves no safe block; this depth stands for it (Ethereum loses no block that deep unless finality fails). */
@@ -37,8 +40,21 @@ function createLinks(source: ChainSource, name: string) {
     return ref;
   };
 
+  /** Links a long gap below the lowest block with the hashes that the newest one proves. The rest is left to headers. */
+  const reachBack = async (to: number): Promise<void> => {
+    const newest = top!;
+    // One more, because a link names its parent.
+    const from = Math.max(to - 1, lowestPast(newest));
+    if (lowest() - to <= LONG_GAP || lowest() - from <= 1) return;
+    const hashes = await provePastHashes(source, newest, { from, to: lowest() - 1 });
+    if (hashes === null || top !== newest) return;
+    for (let height = lowest() - 1; height > from; height--)
+      links.set(height, { hash: hashes.get(height)!, parent: hashes.get(height - 1)! });
+  };
+
   /** Links the parents of the lowest block down to a height. Blocks are asked for by number, and must have the hash that a child names. */
   const reachDown = async (to: number): Promise<void> => {
+    await reachBack(to);
     while (lowest() > to) {
       const from = Math.max(to, lowest() - AT_ONCE);
       const refs = await Promise.all(Array.from({ length: lowest() - from }, (_, i) => source.blockAt(from + i)));
@@ -59,7 +75,7 @@ function createLinks(source: ChainSource, name: string) {
       while (top !== null) {
         const last = path.at(-1)!;
         if (links.get(last.height - 1)?.hash === last.parent) break;
-        if (last.height <= lowest() || path.length > KEPT) {
+        if (last.height <= lowest() || last.height - top.height > LONG_GAP || path.length > KEPT) {
           links.clear();
           break;
         }

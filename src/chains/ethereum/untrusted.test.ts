@@ -303,6 +303,17 @@ test('nothing expires while a provider proves no balances, whatever it shows', a
   }
 });
 
+test('doctor is told whether a provider proves balances; your own node is not asked', async () => {
+  const { eth_getProof: _, ...without } = BLOCK.answers;
+  const inspect = async (node: Awaited<ReturnType<typeof startNode>>) => (await sourceAt(node.url, false).inspect!()).missing;
+  assert.deepEqual(await inspect(await startNode(BLOCK)), []);
+  const reasons = ['the method eth_getProof does not exist', 'the proof shows another nonce or balance than the answer says'];
+  const lying: Lie = (method, result) => (method === 'eth_getProof' ? { ...result, balance: '0x40' } : result);
+  for (const [i, node] of [await startNode({ ...BLOCK, answers: without }), await startNode(BLOCK, lying)].entries())
+    assert.deepEqual(await inspect(node), [{ capability: 'proofs of balances (eth_getProof)', reason: reasons[i] }]);
+  assert.equal(sourceAt('http://127.0.0.1:1', true).inspect, undefined);
+});
+
 test('a gain of an account that was used in the block, or has code, is left to your own node', async () => {
   for (const change of [{ nonce: 1n }, { code: '0x00' }]) {
     const chain = chainOf([through], { before: { [US]: { balance: 1n } }, after: { [US]: { balance: 33n, ...change } } });
