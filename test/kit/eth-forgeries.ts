@@ -372,8 +372,10 @@ export function createForger(seed: number) {
         kind.push('a flipped digit of an update');
       }
       if (state === null) return { kind: kind.join(), outcome: 'refused' };
-      let ask = truth;
-      for (let count = chance > 4 ? 1 + (random(4) === 0 ? 1 : 0) : 1; count > 0; count--) {
+      // Often both lie for each other: the provider shows the branch that the forged head is on.
+      let ask = chance <= 4 && random(3) > 0 ? falsehood : truth;
+      // An accomplice tells nothing else.
+      for (let count = ask === falsehood ? 0 : random(4) === 0 ? 2 : 1; count > 0; count--) {
         const name = kinds[random(kinds.length)]!;
         ask = lies[name]!(ask, random, flipOne);
         kind.push(name);

@@ -303,7 +303,7 @@ test('nothing expires while a provider proves no balances, whatever it shows', a
   }
 });
 
-test('doctor is told whether a provider proves balances; your own node is not asked', async () => {
+test('doctor says whether a provider proves balances; your own node is not asked', async () => {
   const { eth_getProof: _, ...without } = BLOCK.answers;
   const inspect = async (node: Awaited<ReturnType<typeof startNode>>) => (await sourceAt(node.url, false).inspect!()).missing;
   assert.deepEqual(await inspect(await startNode(BLOCK)), []);
