@@ -47,14 +47,14 @@ function showFacts(review: Review): void {
         ? `${review.network}. Treat this as real money: the signatures may also be valid on another network.`
         : `${review.network} (not real money)`,
     );
-  for (const { to, amount } of review.destinations) row('Destination', `${to} receives ${amount}`);
+  for (const { what, to, amount } of review.destinations) row(what, `${to} receives ${amount}`);
   row('Total', review.total);
   row('Network fee, at most', review.fee);
   row(
     'Spends from',
     `${review.inputs} ${review.inputs === 1n ? 'input' : 'inputs'} in ${review.transactions} ${review.transactions === 1 ? 'transaction' : 'transactions'}`,
   );
-  row('Sweep', review.id);
+  row('File', review.id);
 }
 
 function readContent(given: string): void {

@@ -2,7 +2,15 @@
 import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
 import { COIN, type Coin, coinText, isToken, kindOf, nativeOf } from '../src/core/coin.ts';
 import { formatUnits } from '../src/core/money.ts';
-import { linesOf, type Request, readSigningFile, type SigningFile, signedFileText } from '../src/core/signing-file.ts';
+import {
+  type Line,
+  linesOf,
+  type Purpose,
+  type Request,
+  readSigningFile,
+  type SigningFile,
+  signedFileText,
+} from '../src/core/signing-file.ts';
 import { type Account, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
 import { checkAccounts, checkChain, isTestChain, signAccounts } from './sign-accounts.ts';
 import { checkPsbt, signPsbt } from './sign-psbt.ts';
@@ -19,7 +27,8 @@ export type Review = {
   network: string;
   /** False only where the signatures cannot move real money, whatever the server says. */
   isReal: boolean;
-  destinations: { to: string; amount: string }[];
+  /** `what`: why this address is paid. */
+  destinations: { what: string; to: string; amount: string }[];
   total: string;
   fee: string;
   transactions: number;
@@ -42,25 +51,43 @@ const inputsOf = (request: Request): bigint => {
   }
 };
 
+/** Why an address is paid. In a file that pays others, what goes to the merchant is what is left. */
+function whatIs({ purpose, reference }: Line, isSweep: boolean): string {
+  switch (purpose) {
+    case 'sweep':
+      return isSweep ? 'Destination' : 'The rest, to your own wallet';
+    case 'refund':
+      return `Refund for payment ${reference}`;
+    case 'payout':
+      return `Payout ${reference}`;
+  }
+}
+const TITLES: Readonly<Record<Purpose, string>> = { sweep: 'Sweep', refund: 'Refunds in', payout: 'Payouts in' };
+
 /** What the file says about itself, before a secret is known. Errors: SignerError, FileError. */
 export function describeFile(file: SigningFile): Review {
   const isAccounts = kindOf(file.coin) === 'ethereum';
   if (isAccounts) checkChain(file);
   const lines = linesOf(file);
   const fee = nativeOf(file.coin);
-  const byAddress = new Map<string, bigint>();
-  for (const { to, units } of lines) byAddress.set(to, (byAddress.get(to) ?? 0n) + units);
-  if (lines.every(({ purpose }) => purpose === 'sweep') && byAddress.size > 1)
-    refuse('A sweep pays one address, but this file names several.');
+  const isSweep = lines.every(({ purpose }) => purpose === 'sweep');
+  const amount = (units: bigint) => `${formatUnits(file.coin, units)} ${COIN[file.coin].asset}`;
+  const byAddress = new Map<string, Line>();
+  for (const line of lines) {
+    // Refunds are shown one by one; what goes to the merchant is shown once for each address.
+    const key = line.purpose === 'sweep' ? line.to : `${line.to} ${byAddress.size}`;
+    byAddress.set(key, { ...line, units: (byAddress.get(key)?.units ?? 0n) + line.units });
+  }
+  if (isSweep && byAddress.size > 1) refuse('A sweep pays one address, but this file names several.');
   if (byAddress.size === 0 || byAddress.size > MOST_SHOWN) refuse('The file names too many recipients to show them.');
   if (sum(lines.map(({ units }) => units)) !== file.totalUnits) refuse('The total of the file is not the sum of its payments.');
   return {
     id: file.id,
-    title: `${lines[0]!.purpose === 'sweep' ? 'Sweep' : 'Payments in'} ${coinText(file.coin)}`,
+    title: `${TITLES[lines.find(({ purpose }) => purpose !== 'sweep')?.purpose ?? 'sweep']} ${coinText(file.coin)}`,
     network: file.network,
     isReal: !(isAccounts ? isTestChain(file) : isTestAccount(file)),
-    destinations: [...byAddress].map(([to, units]) => ({ to, amount: `${formatUnits(file.coin, units)} ${COIN[file.coin].asset}` })),
-    total: `${formatUnits(file.coin, file.totalUnits)} ${COIN[file.coin].asset}`,
+    destinations: [...byAddress.values()].map((line) => ({ what: whatIs(line, isSweep), to: line.to, amount: amount(line.units) })),
+    total: amount(file.totalUnits),
     fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,
     transactions: file.requests.length,
     inputs: sum(file.requests.map(inputsOf)),
@@ -88,17 +115,28 @@ function signEthereum(file: SigningFile, account: Account): string[] {
   return signAccounts(requests, file, account);
 }
 
-/** The address that the person entered must be the destination in all of its characters: a server can make others that look alike. */
-function checkDestination(to: string, entered: string, coin: Coin): void {
+/**
+ * Every address that is paid must be one of those that the person entered, in all of its characters: a server can make others that look
+ * alike.
+ */
+function checkDestinations(to: readonly string[], entered: string, coin: Coin): void {
   const isAccount = kindOf(coin) === 'ethereum';
-  if (isAccount && (!isAddress(entered) || !hasValidChecksum(entered)))
+  const known = entered.trim().split(/[\s,;]+/);
+  if (isAccount && !known.every((one) => isAddress(one) && hasValidChecksum(one)))
     refuse('The destination that you entered is not a complete address, or has a typing error.');
-  if (isAccount ? entered.toLowerCase() !== to.toLowerCase() : entered !== to)
-    refuse('The destination of the file is not the address that you entered. Enter the whole address exactly as your own wallet shows it.');
+  const form = (address: string) => (isAccount ? address.toLowerCase() : address);
+  const expected = new Set(known.map(form));
+  const unknown = to.find((address) => !expected.has(form(address)));
+  if (unknown === undefined) return;
+  if (new Set(to).size > 1)
+    refuse(
+      `The file pays ${unknown}, which is not among the addresses that you entered. Enter all of them from your own records, one per line.`,
+    );
+  refuse('The destination of the file is not the address that you entered. Enter the whole address exactly as your own wallet shows it.');
 }
 
 /**
- * Signs a file. `destination`: the whole address that the person expects, from their own wallet. Returns the signed file. Errors:
+ * Signs a file. `destination`: the whole addresses that the person expects, from their own records. Returns the signed file. Errors:
  * SignerError, FileError.
  */
 export function signFile({
@@ -114,7 +152,11 @@ export function signFile({
 }): { text: string; review: Review } {
   const file = readSigningFile(content);
   const review = describeFile(file);
-  for (const { to } of review.destinations) checkDestination(to, destination.trim(), file.coin);
+  checkDestinations(
+    review.destinations.map(({ to }) => to),
+    destination,
+    file.coin,
+  );
   const root = readSecret(secret, passphrase);
   let account: Account | null = null;
   try {

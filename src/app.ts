@@ -45,6 +45,7 @@ import { startFollowing } from './follow/start.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
+import { startRefunds } from './money-out/follow-refunds.ts';
 import { startSweeps } from './money-out/follow-sweeps.ts';
 import { startMails } from './notices/mail-worker.ts';
 import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
@@ -400,6 +401,8 @@ export async function startApp(
         const sweeps = startSweeps(ctx, chain);
         closers.push(() => sweeps.stop());
       }
+      const refunds = startRefunds(ctx);
+      closers.push(() => refunds.stop());
     }
     return { ...core, url, stop };
   } catch (error) {

@@ -1737,6 +1737,7 @@ export type Api = {
           explorer_url: string | null;
         } | null;
         failure: string | null;
+        file: string | null;
         created_at: string;
         approved_at: string | null;
         sent_at: string | null;
@@ -1770,6 +1771,7 @@ export type Api = {
           explorer_url: string | null;
         } | null;
         failure: string | null;
+        file: string | null;
         created_at: string;
         approved_at: string | null;
         sent_at: string | null;
@@ -1819,11 +1821,29 @@ export type Api = {
           explorer_url: string | null;
         } | null;
         failure: string | null;
+        file: string | null;
         created_at: string;
         approved_at: string | null;
         sent_at: string | null;
         ended_at: string | null;
       };
+    };
+  };
+  'POST /:mode/refund-files': {
+    query: undefined;
+    body: {
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      speed?: 'slow' | 'normal' | 'fast' | undefined;
+    };
+    reply: {
+      success: boolean;
+      file: string;
+      refunds: number;
+      fee: string;
+      left: {
+        id: string;
+        reason: string;
+      }[];
     };
   };
   'POST /:mode/refunds/:id/approve': {
@@ -1852,6 +1872,7 @@ export type Api = {
           explorer_url: string | null;
         } | null;
         failure: string | null;
+        file: string | null;
         created_at: string;
         approved_at: string | null;
         sent_at: string | null;
@@ -1886,6 +1907,7 @@ export type Api = {
           explorer_url: string | null;
         } | null;
         failure: string | null;
+        file: string | null;
         created_at: string;
         approved_at: string | null;
         sent_at: string | null;
@@ -1919,6 +1941,7 @@ export type Api = {
           explorer_url: string | null;
         } | null;
         failure: string | null;
+        file: string | null;
         created_at: string;
         approved_at: string | null;
         sent_at: string | null;
@@ -2438,6 +2461,7 @@ export type Api = {
       success: boolean;
       data: {
         id: string;
+        purpose: 'sweep' | 'refund';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2461,6 +2485,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
+        purpose: 'sweep' | 'refund';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2503,6 +2528,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
+        purpose: 'sweep' | 'refund';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2533,6 +2559,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
+        purpose: 'sweep' | 'refund';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2558,6 +2585,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
+        purpose: 'sweep' | 'refund';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;

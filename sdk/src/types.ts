@@ -122,6 +122,8 @@ export type ErrorCode =
   | 'refund_exceeds'
   | 'second_member_required'
   | 'refund_state'
+  | 'refund_in_file'
+  | 'refund_file_empty'
   | 'refund_address_missing'
   | 'sweep_destination_missing'
   | 'sweep_empty'

@@ -1,8 +1,13 @@
 /** Operator commands for refunds. */
 import { MODES, type Mode } from '../core/coin.ts';
 import { REFUND_STATES } from '../core/refund.ts';
+import { SWEEP_SPEEDS } from '../money-out/holdings.ts';
+import { makeRefundFile } from '../money-out/refund-files.ts';
 import { approveRefund, cancelRefund, listRefunds, markRefundSent, refundDetail } from '../money-out/refunds.ts';
-import { type Commands, type Flags, LIMIT, limitOf, MERCHANT, need, type Option, oneOf } from './command.ts';
+import { sweepBody } from '../money-out/sweep-body.ts';
+import { readSigningFileOf } from '../money-out/sweeps.ts';
+import { COIN_OPTION, type Commands, coinOf, type Flags, LIMIT, limitOf, MERCHANT, need, type Option, oneOf } from './command.ts';
+import { writeSweep } from './sweep-commands.ts';
 
 const ACTOR = { userId: '', name: 'operator command', ip: '' };
 const REFUND: Option = { value: 'ID', about: 'Refund, such as ref_... ("refund list" shows them)', required: true };
@@ -36,6 +41,25 @@ export const REFUND_COMMANDS: Commands = {
     options: { merchant: MERCHANT, mode: MODE, refund: REFUND },
     notes: 'Approve only what you are going to send. In test mode, the refund is sent and confirmed immediately.',
     run: async (ctx, flags) => refundDetail(ctx, await approveRefund(ctx, { ...ownerOf(flags), id: need(flags, 'refund'), actor: ACTOR })),
+  },
+  'refund make': {
+    about: 'Make a signing file of approved refunds, up to 20, oldest first',
+    options: {
+      merchant: MERCHANT,
+      coin: COIN_OPTION,
+      out: { value: 'FILE', about: 'Where to write the file', required: true },
+      speed: { value: SWEEP_SPEEDS.join('|'), about: 'Fee (default normal)' },
+      psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
+    },
+    notes:
+      'BTC, LTC, DOGE and DASH. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
+    run: async (ctx, flags) => {
+      const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
+      const speed = flags.speed === undefined ? 'normal' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');
+      const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed, actor: ACTOR });
+      await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);
+      return { ...sweepBody(sweep), file: flags.out, refunds, left };
+    },
   },
   'refund send': {
     about: 'Record the transaction in which you sent an approved refund',

@@ -184,7 +184,7 @@ export const SWEEP_COMMANDS: Commands = {
   },
 };
 
-async function writeSweep(file: Parameters<typeof signingFileText>[0], flags: Flags): Promise<void> {
+export async function writeSweep(file: Parameters<typeof signingFileText>[0], flags: Flags): Promise<void> {
   const [first, ...more] = file.requests;
   if (flags.psbt !== undefined && (first?.kind !== 'psbt' || more.length > 0))
     throw new UsageError('A PSBT is one Bitcoin-like transaction, but this sweep is not; write the file for the signer instead');

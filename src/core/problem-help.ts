@@ -341,6 +341,14 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'A refund only moves forward. Once it is approved, the money may have been sent, so only members can cancel it.',
     fix: 'Retrieve the refund and act on its current status.',
   },
+  refund_in_file: {
+    why: 'A refund is sent once: by the transaction of its signing file, or by your own wallet.',
+    fix: 'Wait until the file is sent and confirmed, or cancel it under Sweeps while it is not signed.',
+  },
+  refund_file_empty: {
+    why: 'A signing file contains approved refunds of Bitcoin-like coins whose money is confirmed and still on deposit addresses.',
+    fix: 'Approve refunds first. If their money was already moved, send them from your own wallet and mark them as sent.',
+  },
   refund_address_missing: {
     why: 'The person who approves a refund has to see where the money goes.',
     fix: 'Send the `claim_url` to the customer, and approve the refund after the customer has entered an address.',

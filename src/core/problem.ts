@@ -226,6 +226,12 @@ export const PROBLEMS = {
     'Another member has to approve this refund: one member alone can approve up to {limit} within 24 hours, and not more of their own requests.',
   ),
   refund_state: entry(409, 'conflict', 'The refund {id} is {state}, so it can no longer be {action}.'),
+  refund_in_file: entry(
+    409,
+    'conflict',
+    'The refund {id} is part of the signing file {file}, which sends it. Cancel that file first if it was not signed.',
+  ),
+  refund_file_empty: entry(409, 'conflict', 'There is no approved refund in {coin} to make a signing file for: {reason}.'),
   refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
   sweep_destination_missing: entry(
     409,

@@ -1204,11 +1204,13 @@ create table sweeps (
   failure text,
   read_height bigint,
   read_hash text,
+  purpose text not null default 'sweep'::text,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (wallet_id) REFERENCES wallets(id),
   CHECK ((input_count > 0)),
+  CHECK ((purpose = ANY (ARRAY['sweep'::text, 'refund'::text]))),
   CHECK ((state = ANY (ARRAY['made'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
   CHECK ((total_units > (0)::numeric))
 );
@@ -1345,11 +1347,15 @@ create table refunds (
   erased_at timestamp with time zone,
   backed_by text collate "C",
   approved_by_user text collate "C",
+  anchor text collate "C",
+  sweep_id text collate "C",
+  sweep_number integer,
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (payment_id) REFERENCES payments(id),
+  FOREIGN KEY (sweep_id) REFERENCES sweeps(id),
   CHECK (((address IS NOT NULL) OR (state = ANY (ARRAY['requested'::text, 'canceled'::text])) OR (erased_at IS NOT NULL))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((rate = ANY (ARRAY['payment'::text, 'current'::text]))),
@@ -1358,6 +1364,7 @@ create table refunds (
   CHECK ((usd_cents >= 0))
 );
 CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
+CREATE INDEX refunds_in_files ON refunds USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
 

@@ -12,9 +12,9 @@ import { buildPsbt, inputFee, MAX_INPUTS, type Output, splitOutputs, type UtxoWa
 /** PSBTs in one signing file. */
 const MOST_REQUESTS = 20;
 
-type Part = Output & { holding: Holding };
+export type Part = Output & { holding: Holding };
 /** The outputs of a transfer. LTC: a peg-out may be stored under the name that it had before it was mined. */
-function outputsOf(holding: Holding): Part[] | 'unreadable' {
+export function outputsOf(holding: Holding): Part[] | 'unreadable' {
   const { txid, ref, outputs, units, blockHash, index } = holding;
   if (txid === null || blockHash === null || outputs === 'unreadable' || !/^[0-9a-f]{64}:\d+$/.test(ref) || !ref.startsWith(txid))
     return 'unreadable';
@@ -31,7 +31,7 @@ export type Made<R> = {
 };
 
 /** Which outputs the chain still has; all of them where no source can tell. */
-async function spentAmong(chain: Chain, outpoints: readonly string[]): Promise<ReadonlySet<string>> {
+export async function spentAmong(chain: Chain, outpoints: readonly string[]): Promise<ReadonlySet<string>> {
   try {
     const unspent = await chain.outlet.areUnspent(outpoints);
     return new Set(outpoints.filter((_, i) => !unspent[i]));
@@ -42,7 +42,7 @@ async function spentAmong(chain: Chain, outpoints: readonly string[]): Promise<R
 }
 
 /** The transactions that made the outputs, by ID; none for Taproot, whose signatures cover all amounts. */
-async function previousOf(chain: Chain, script: BitcoinScript, outputs: readonly Output[]): Promise<Map<string, Uint8Array>> {
+export async function previousOf(chain: Chain, script: BitcoinScript, outputs: readonly Output[]): Promise<Map<string, Uint8Array>> {
   if (script === 'p2tr') return new Map();
   const wanted = [...new Map(outputs.map(({ txid, blockHash }) => [txid, { txid, blockHash }])).values()];
   const found = await chain.outlet.readTransactions(wanted);

@@ -47,11 +47,13 @@ export type Refund = {
   sentAt: Date | null;
   endedAt: Date | null;
   failure: string | null;
+  /** The signing file that it is part of. */
+  sweepId: string | null;
 };
-const COLUMNS = (sql: Sql | Tx) => sql`
+export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
   claim_until as "claimUntil", reason, txid, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
-  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure`;
+  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, sweep_id as "sweepId"`;
 
 type Owner = { merchantId: string; mode: Mode };
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
@@ -244,7 +246,7 @@ export async function requestRefund(
           reason, requested_by, backed_by, created_at)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
           'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${actor?.userId ?? null}, ${record.now})
-        returning ${COLUMNS(tx)}`;
+        returning ${REFUND_COLUMNS(tx)}`;
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
       return { refund: made!, events: [['refund.requested', made!]] };
     });
@@ -258,7 +260,7 @@ export async function requestRefund(
 export async function getRefund(ctx: Context, { merchantId, mode, id }: Owner & { id: string }, tx?: Tx): Promise<Refund> {
   const sql = tx ?? ctx.db.sql;
   const [row] = await sql<Refund[]>`
-    select ${COLUMNS(sql)} from refunds where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
+    select ${REFUND_COLUMNS(sql)} from refunds where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
   if (!row) throw new Problem('refund_not_found', { id: id.slice(0, 40) });
   return row;
 }
@@ -281,7 +283,7 @@ export async function listRefunds(
     startingAfter === null ? [] : await sql<{ number: bigint }[]>`select number from refunds where id = ${startingAfter} and ${mine}`;
   if (startingAfter !== null && !cursor) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   const refunds = await sql<Refund[]>`
-    select ${COLUMNS(sql)} from refunds where ${mine}
+    select ${REFUND_COLUMNS(sql)} from refunds where ${mine}
       ${cursor ? sql`and number < ${cursor.number}` : sql``} ${paymentId === null ? sql`` : sql`and payment_id = ${paymentId}`}
       ${state === null ? sql`` : sql`and state = ${state}`}
     order by number desc limit ${limit + 1}`;
@@ -289,7 +291,7 @@ export async function listRefunds(
 }
 
 /** Locks the payment of a refund, reads the refund again, and changes it. Errors: refund_not_found. */
-async function changeRefund(
+export async function changeRefund(
   ctx: Context,
   tx: Tx,
   { id, ...owner }: Owner & { id: string },
@@ -304,7 +306,17 @@ function check(refund: Refund, to: RefundState, action: string): void {
   if (!mayBecome(refund.state, to)) throw refuse(refund, action);
 }
 
-/** Cancels a refund. An approved one only by a member, who knows whether the money was sent. Errors: refund_not_found, refund_state. */
+/** What a signing file sends is neither sent by hand nor canceled. Errors: refund_in_file. */
+async function checkNoFile(tx: Tx, { id, sweepId }: Refund): Promise<void> {
+  if (sweepId === null) return;
+  const [open] = await tx`select 1 from sweeps where id = ${sweepId} and state <> 'canceled'`;
+  if (open) throw new Problem('refund_in_file', { id, file: sweepId });
+}
+
+/**
+ * Cancels a refund. An approved one only by a member, who knows whether the money was sent. Errors: refund_not_found, refund_state,
+ * refund_in_file.
+ */
 export async function cancelRefund(
   ctx: Context,
   {
@@ -319,8 +331,9 @@ export async function cancelRefund(
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       if (before.state === 'canceled') return { refund: before, events: [] };
       if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
+      await checkNoFile(tx, before);
       const [after] = await tx<Refund[]>`
-        update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${COLUMNS(tx)}`;
+        update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
       return { refund: after!, events: [['refund.canceled', after!]] };
     });
@@ -337,7 +350,7 @@ export async function claimRefund(ctx: Context, { refund, address }: { refund: R
       if (before.address === address) return { refund: before, events: [] };
       const isOpen = before.state === 'requested' && before.address === null && before.claimUntil !== null && now < before.claimUntil;
       if (!isOpen) throw refuse(before, 'claimed');
-      const [after] = await tx<Refund[]>`update refunds set address = ${address} where id = ${id} returning ${COLUMNS(tx)}`;
+      const [after] = await tx<Refund[]>`update refunds set address = ${address} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [] };
     }),
   );
@@ -364,7 +377,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       await writeAudit(tx, { ...owner, actor, action: weight === 'first' ? 'refund.approved_first' : 'refund.approved', object: id });
       if (weight === 'first') {
         const [backed] = await tx<Refund[]>`
-          update refunds set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = ${id} returning ${COLUMNS(tx)}`;
+          update refunds set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
         return { refund: backed!, events: [] };
       }
       const approvedBy = before.approvedBy === null ? actor.name : `${before.approvedBy} and ${actor.name}`;
@@ -372,7 +385,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       const [after] = await tx<Refund[]>`
         update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
           txid = ${plays ? simulatedTxid(before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
-        where id = ${id} returning ${COLUMNS(tx)}`;
+        where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };
       const sent: Refund = { ...after!, state: 'sent', endedAt: null };
       const played = [['refund.sent', sent] as const, ['refund.confirmed', after!] as const];
@@ -386,7 +399,7 @@ const simulatedTxid = ({ id, coin }: Refund): string => prefixOf(coin) + createH
 
 /**
  * Records the transaction that returned the money. The same one again changes nothing, and another one is refused: a refund is sent
- * once. Errors: refund_not_found, refund_state, parameter_invalid.
+ * once. Errors: refund_not_found, refund_state, refund_in_file, parameter_invalid.
  */
 export async function markRefundSent(
   ctx: Context,
@@ -398,10 +411,11 @@ export async function markRefundSent(
       if (!new RegExp(`^${prefixOf(before.coin)}[0-9a-f]{64}$`).test(hash))
         throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(before.coin)}` }, { param: 'txid' });
       if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
+      await checkNoFile(tx, before);
       check(before, 'sent', 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
       const [after] = await tx<Refund[]>`
-        update refunds set state = 'sent', txid = ${hash}, sent_at = ${now} where id = ${id} returning ${COLUMNS(tx)}`;
+        update refunds set state = 'sent', txid = ${hash}, sent_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [['refund.sent', after!]] };
     }),
   );
@@ -410,7 +424,7 @@ export async function markRefundSent(
 /** The refund of a claim page, and the time of its payment. Errors: refund_not_found. */
 export async function refundOfClaim(ctx: Context, { hash }: { hash: Uint8Array }): Promise<Refund> {
   const { sql } = ctx.db;
-  const [row] = await sql<Refund[]>`select ${COLUMNS(sql)} from refunds where claim_hash = ${Buffer.from(hash)}`;
+  const [row] = await sql<Refund[]>`select ${REFUND_COLUMNS(sql)} from refunds where claim_hash = ${Buffer.from(hash)}`;
   if (!row) throw new Problem('refund_not_found', { id: '' });
   return row;
 }

@@ -13,15 +13,19 @@ function replacePsbt(
   request: PsbtRequest,
   { rateE8, relayE8, leastUnits, size }: { rateE8: bigint; relayE8: bigint; leastUnits: bigint; size: bigint },
 ): PsbtRequest | null {
-  const [line] = request.lines;
+  // The merchant's own share pays for it. What others receive never changes.
+  const at = request.lines.findIndex(({ purpose }) => purpose === 'sweep');
+  const line = request.lines[at];
+  if (!line) return null;
   // Nodes of Bitcoin-like chains also want the lowest fee for relaying it on top of the old one (BIP-125).
   const least = [feeFor(size, rateE8), raised(request.feeUnits), request.feeUnits + feeFor(size, relayE8)];
   const feeUnits = least.reduce((a, b) => (a > b ? a : b));
-  const units = line!.units + request.feeUnits - feeUnits;
+  const units = line.units + request.feeUnits - feeUnits;
   if (units < leastUnits) return null;
   const tx = Transaction.fromPSBT(Buffer.from(request.psbt, 'base64'), { allowUnknownOutputs: true });
-  tx.updateOutput(0, { amount: units });
-  return { ...request, psbt: Buffer.from(tx.toPSBT(0)).toString('base64'), feeUnits, lines: [{ ...line!, units }] };
+  tx.updateOutput(at, { amount: units });
+  const lines = request.lines.with(at, { ...line, units });
+  return { ...request, psbt: Buffer.from(tx.toPSBT(0)).toString('base64'), feeUnits, lines };
 }
 
 /** Rates, with the virtual size of each transaction. */

@@ -9,7 +9,14 @@ export const remainsBody = (coin: Coin, remains: readonly Remainder[]) =>
   remains.map(({ reason, count, units }) => ({ reason, text: stayText(reason), transfers: count, amount: formatUnits(coin, units) }));
 
 export const sweepBody = (sweep: Sweep) => ({
-  ...{ id: sweep.id, state: sweep.state, currency: sweep.coin, destination: sweep.destination, inputs: sweep.inputCount },
+  ...{
+    id: sweep.id,
+    purpose: sweep.purpose,
+    state: sweep.state,
+    currency: sweep.coin,
+    destination: sweep.destination,
+    inputs: sweep.inputCount,
+  },
   ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(nativeOf(sweep.coin), sweep.feeUnits) },
   ...{ fee_currency: nativeOf(sweep.coin), made_by: sweep.madeBy, made_at: sweep.madeAt.toISOString() },
   ...{ sent_at: sweep.sentAt?.toISOString() ?? null, ended_at: sweep.endedAt?.toISOString() ?? null, failure: sweep.failure },

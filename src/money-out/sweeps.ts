@@ -38,6 +38,8 @@ export type Sweep = {
   id: string;
   walletId: string;
   coin: Coin;
+  /** Refunds go to customers, and what is left of their money to the destination. */
+  purpose: 'sweep' | 'refund';
   state: SweepState;
   round: number;
   destination: string;
@@ -52,21 +54,21 @@ export type Sweep = {
   failure: string | null;
 };
 const COLUMNS = (sql: Sql | Tx) => sql`
-  number, id, wallet_id as "walletId", coin, state, round, destination, total_units as "totalUnits", fee_units as "feeUnits",
+  number, id, wallet_id as "walletId", coin, purpose, state, round, destination, total_units as "totalUnits", fee_units as "feeUnits",
   input_count as "inputCount", made_by as "madeBy", made_at as "madeAt", signed_at as "signedAt", sent_at as "sentAt",
   ended_at as "endedAt", failure`;
 
 type Owner = { merchantId: string };
 
 /** The chain of a coin. Errors: not_supported. */
-function chainFor(ctx: Context, coin: Coin): Chain {
+export function chainFor(ctx: Context, coin: Coin): Chain {
   const chain = ctx.chains.get(COIN[coin].chain);
   if (!chain) throw new Problem('not_supported', { coin, missing: `no ${coin} source is configured` });
   return chain;
 }
 
 /** Failures of the chain as documented errors. */
-async function asking<T>(coin: Coin, work: Promise<T>): Promise<T> {
+export async function asking<T>(coin: Coin, work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
@@ -110,7 +112,7 @@ async function walletFor(
   return wallet;
 }
 
-async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigint> {
+export async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigint> {
   const tiers = await chain.fees();
   return (tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8;
 }
@@ -150,7 +152,8 @@ async function tryToMake(
   const remains = remainderOf(chosen.map((holding) => ({ ...holding, stays: holding.stays ?? made.stay.get(holding) ?? null })));
   if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: made.gasPrice });
-  const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor });
+  const lock = (tx: Tx) => lockPayments(tx, { merchantId, ids: paymentsIn(made.inputs) });
+  const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor, lock });
   return sweep && { sweep, remains };
 }
 
@@ -194,7 +197,7 @@ const chainIdOf = (ctx: Context, coin: Coin): number => {
   return chain === CHAIN.ethereum.chain ? ctx.settings.ethChainId : chainIds![ctx.settings.networks[chain]];
 };
 
-function fileOf(
+export function fileOf(
   ctx: Context,
   {
     id,
@@ -236,8 +239,16 @@ async function lockPayments(tx: Tx, { merchantId, ids }: Owner & { ids: readonly
   return !refunding;
 }
 
-/** Writes the sweep and reserves its inputs. Null: a payment has an open refund. Errors: sweep_busy. */
-async function store(
+/** The payments whose money is spent. */
+export const paymentsIn = (inputs: Made<Request>['inputs']): string[] => [
+  ...new Set(inputs.flatMap(({ holding }) => holding?.paymentId ?? [])),
+];
+
+/**
+ * Writes the file and reserves its inputs. `lock` locks the payments and says whether their money can still be spent; `also` writes what
+ * belongs to it. Null: it cannot. Errors: sweep_busy.
+ */
+export async function store(
   ctx: Context,
   {
     merchantId,
@@ -246,17 +257,28 @@ async function store(
     destination,
     inputs,
     actor,
-  }: Owner & { wallet: SweepWallet; file: SigningFile; destination: string; inputs: Made<Request>['inputs']; actor: Actor },
+    purpose = 'sweep',
+    lock,
+    also,
+  }: Owner & {
+    wallet: SweepWallet;
+    file: SigningFile;
+    destination: string;
+    inputs: Made<Request>['inputs'];
+    actor: Actor;
+    purpose?: Sweep['purpose'];
+    lock(tx: Tx): Promise<boolean>;
+    also?(tx: Tx): Promise<void>;
+  },
 ): Promise<Sweep | null> {
   const { id, coin, totalUnits, feeUnits } = file;
-  const ids = [...new Set(inputs.flatMap(({ holding }) => holding?.paymentId ?? []))];
   try {
     return await ctx.db.begin(async (tx) => {
-      if (!(await lockPayments(tx, { merchantId, ids }))) return null;
+      if (!(await lock(tx))) return null;
       const [sweep] = await tx<Sweep[]>`
-        insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by,
+        insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by,
           read_height, read_hash)
-        values (${id}, ${merchantId}, ${wallet.id}, ${coin}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
+        values (${id}, ${merchantId}, ${wallet.id}, ${coin}, ${purpose}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
           ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name},
           (select height from tips where coin = ${chainCode(coin)}), (select hash from tips where coin = ${chainCode(coin)}))
         returning ${COLUMNS(tx)}`;
@@ -267,7 +289,15 @@ async function store(
           ${inputs.map(({ holding }) => holding?.paymentId ?? null)}::text[], ${inputs.map(({ holding }) => holding?.ref ?? null)}::text[],
           ${inputs.map(({ units }) => units?.toString() ?? null)}::text[]) as given (number, input, payment, ref, units)`;
       const after = { currency: coin, destination, total: totalUnits.toString(), fee: feeUnits.toString(), inputs: inputs.length };
-      await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.made', object: id, after });
+      await writeAudit(tx, {
+        merchantId,
+        mode: 'live',
+        actor,
+        action: purpose === 'sweep' ? 'sweep.made' : 'refund.file_made',
+        object: id,
+        after,
+      });
+      await also?.(tx);
       return sweep!;
     });
   } catch (error) {

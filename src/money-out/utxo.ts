@@ -81,6 +81,56 @@ export function splitOutputs(outputs: readonly Output[], previous: ReadonlyMap<s
   return groups;
 }
 
+/** The fee of a transaction with so many inputs and these output scripts. */
+const feeOf = (inputs: number, script: BitcoinScript, outputs: readonly Uint8Array[], rateE8: bigint): bigint =>
+  feeFor(sizeOf(inputs, script, outputs.reduce((sum, output) => sum + 9 + output.length, 0) - 9), rateE8);
+/** What outputs must hold at least to pay an amount to a script, without change. */
+export const neededFor = (
+  { units, script }: { units: bigint; script: Uint8Array },
+  { inputs, inputScript, rateE8 }: { inputs: number; inputScript: BitcoinScript; rateE8: bigint },
+): bigint => units + feeOf(inputs, inputScript, [script], rateE8);
+
+type Target = { script: Uint8Array; line: Omit<Line, 'units'> };
+/**
+ * A PSBT that pays exactly `units` to somebody else, and the rest to the merchant unless it is below `leastUnits`. Null: the outputs do
+ * not hold enough for the amount and the fee.
+ */
+export function buildPayment({
+  group,
+  previous,
+  wallet,
+  rateE8,
+  leastUnits,
+  units,
+  to,
+  rest,
+}: {
+  group: readonly Output[];
+  previous: ReadonlyMap<string, Uint8Array>;
+  wallet: UtxoWallet;
+  rateE8: bigint;
+  leastUnits: bigint;
+  units: bigint;
+  to: Target;
+  rest: Target;
+}): PsbtRequest | null {
+  const total = group.reduce((sum, one) => sum + one.units, 0n);
+  if (total < neededFor({ units, script: to.script }, { inputs: group.length, inputScript: wallet.script, rateE8 })) return null;
+  const restUnits = total - units - feeOf(group.length, wallet.script, [to.script, rest.script], rateE8);
+  const outputs = [{ ...to, units }, ...(restUnits >= leastUnits ? [{ ...rest, units: restUnits }] : [])];
+  const tx = new Transaction({ version: 2 });
+  const chain = chainOf(wallet);
+  for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet, chain);
+  for (const output of outputs) tx.addOutput({ script: output.script, amount: output.units });
+  return {
+    kind: 'psbt',
+    psbt: Buffer.from(tx.toPSBT(0)).toString('base64'),
+    inputs: group.length,
+    feeUnits: outputs.reduce((left, output) => left - output.units, total),
+    lines: outputs.map((output) => ({ ...output.line, units: output.units })),
+  };
+}
+
 /**
  * A PSBT that spends all outputs of a group to one line. Null: nothing above `leastUnits` would be left. Segwit inputs also carry the
  * transaction that made them, because a signer cannot otherwise trust their amounts.

@@ -2,13 +2,13 @@
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
 import { mnemonicToSeedSync } from '@scure/bip39';
-import { Transaction } from '@scure/btc-signer';
+import { RawTx, Transaction } from '@scure/btc-signer';
 import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.ts';
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type BitcoinFamily, type Coin, chainOf, contractOf, type Network } from '../../src/core/coin.ts';
-import type { SigningFile } from '../../src/core/signing-file.ts';
-import { buildPsbt, type Output } from '../../src/money-out/utxo.ts';
+import type { PsbtRequest, SigningFile } from '../../src/core/signing-file.ts';
+import { buildPayment, buildPsbt, type Output } from '../../src/money-out/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */
 export const PHRASE = `${'abandon '.repeat(11)}about`;
@@ -64,6 +64,26 @@ export function sweepFile(coin: BitcoinFamily, script: BitcoinScript, count: num
     feeUnits: request.feeUnits,
   };
   return { file, destination, outputs };
+}
+
+/** A file of one refund: the made-up outputs of a sweep pay a customer, and the rest goes to the destination. */
+export function refundFile(coin: BitcoinFamily, script: BitcoinScript, count: number): MadeFile & { customer: string; units: bigint } {
+  const made = sweepFile(coin, script, count);
+  const [sweep] = made.file.requests;
+  const asked = Transaction.fromPSBT(Buffer.from((sweep as PsbtRequest).psbt, 'base64'));
+  const chain = addressesOf(coin, script);
+  const to = outputScript(script, chain.deriveChild(3_000_000).publicKey!);
+  const customer = addressOfOutput(bytesToHex(to), PARAMS[coin].forms.mainnet)!;
+  const units = 50_000_000n;
+  const request = buildPayment({
+    ...{ group: made.outputs, rateE8: 500_000_000n, leastUnits: 546n, units },
+    previous: new Map(made.outputs.map(({ txid }, i) => [txid, RawTx.encode(asked.getInput(i).nonWitnessUtxo!)] as const)),
+    wallet: { chainKey: made.file.account.chainKey, script, path: '0', fingerprint: null },
+    to: { script: to, line: { purpose: 'refund', to: customer, reference: 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye' } },
+    rest: { script: asked.getOutput(0).script!, line: { purpose: 'sweep', to: made.destination, reference: made.file.id } },
+  })!;
+  const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);
+  return { ...made, file: { ...made.file, requests: [request], totalUnits, feeUnits: request.feeUnits }, customer, units };
 }
 
 /** A sweep of one account of an Ethereum-like chain. */

@@ -5,6 +5,8 @@ import { signFile } from '../../signer/sign.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
+import { makeRefundFile } from '../../src/money-out/refund-files.ts';
+import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -158,6 +160,74 @@ test('a sweep that waits is replaced by one with a higher fee, from the same inp
     (state) => state === 'confirmed',
   );
 });
+
+for (const coin of ['BTC', 'LTC'] as const)
+  test(`a refund in ${coin}: in a signing file, sent with a higher fee, paid once and in full, and reported`, async () => {
+    const { ctx } = app.app;
+    const { sql } = ctx.db;
+    const destination = await receive(coin);
+    const [{ id: paymentId } = { id: '' }] = await sql<{ id: string }[]>`
+      select p.id from payments p join transfers t on t.payment_id = p.id and t.coin = ${coin}
+      where not exists (select 1 from sweep_inputs i where i.payment_id = p.id) order by p.sequence limit 1`;
+    const customer = await nodes[coin].newAddress();
+    // Everything, so that another deposit pays for the fee.
+    const { json: made } = await app.live.post('/v1/refunds', { payment_id: paymentId, address: customer });
+    const refund = () => getRefund(ctx, { ...owner(), mode: 'live', id: made.id });
+    const makeFile = () => makeRefundFile(ctx, { ...owner(), coin, speed: 'normal', actor });
+    await assert.rejects(makeFile(), { code: 'refund_file_empty' });
+    const change = { ...owner(), mode: 'live', id: made.id, actor } as const;
+    await approveRefund(ctx, change);
+    // The file that was canceled spends the same output as the next one, so only one of them can be mined.
+    const first = await makeFile();
+    await assert.rejects(makeFile(), { code: 'refund_file_empty' });
+    await assert.rejects(markRefundSent(ctx, { ...change, txid: 'ab'.repeat(32) }), { code: 'refund_in_file' });
+    const canceling = { ...change, idempotency: null, render: () => ({ status: 200, body: '' }) };
+    await assert.rejects(cancelRefund(ctx, canceling), { code: 'refund_in_file' });
+    const anchors = () =>
+      sql`select input from sweep_inputs where sweep_id in (select id from sweeps where purpose = 'refund') and payment_id = ${paymentId}`;
+    await cancelSweep(ctx, { ...owner(), id: first.sweep.id, actor });
+    await eventually(refund, ({ sweepId }) => sweepId === null);
+    const { sweep } = await makeFile();
+    assert.equal(sweep.inputCount, 2);
+    const spent = await anchors();
+    assert.deepEqual([spent.length, new Set(spent.map(({ input }) => input)).size], [2, 1]);
+    const sweeping = await make(coin);
+    assert.equal(sweeping.sweep.inputCount, 1, 'a sweep leaves what refunds spend');
+    await cancelSweep(ctx, { ...owner(), id: sweeping.sweep.id, actor });
+
+    const both = `${customer} ${destination}`;
+    await upload(await signed(coin, sweep.id, both));
+    await eventually(refund, ({ state }) => state === 'sent');
+    const replaced = await replaceSweep(ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
+    assert.ok(replaced.feeUnits > sweep.feeUnits);
+    await upload(await signed(coin, sweep.id, both));
+    const { transactions } = await getSweep(ctx, { ...owner(), id: sweep.id });
+    await eventually(
+      () => nodes[coin].rpc('getrawmempool') as Promise<string[]>,
+      (mempool) => mempool.includes(transactions[1]!.txid) && !mempool.includes(transactions[0]!.txid),
+    );
+    await nodes[coin].mine(2);
+    const done = await eventually(refund, ({ state }) => state === 'confirmed');
+    assert.equal(done.txid, transactions[1]!.txid);
+    assert.equal(Math.round((await nodes[coin].rpc('getreceivedbyaddress', customer)) * 1e8), 2_500_000, 'once, and in full');
+    assert.equal((await app.live.get(`/api/payment/${paymentId}`)).json.amount_refunded, '0.02500000');
+    const { data } = (await app.live.get(`/v1/events?payment_id=${paymentId}&limit=100`)).json;
+    assert.deepEqual(
+      data.map(({ type }: any) => type).filter((type: string) => type.startsWith('refund.')),
+      ['refund.confirmed', 'refund.sent', 'refund.approved', 'refund.requested'],
+    );
+    await assert.rejects(makeFile(), { code: 'refund_file_empty' });
+    // What is left is swept, so that the next test starts without money.
+    const last = await make(coin);
+    await upload(await signed(coin, last.sweep.id, destination));
+    await eventually(
+      async () => {
+        await nodes[coin].mine(1);
+        return stateOf(last.sweep.id);
+      },
+      (state) => state === 'confirmed',
+    );
+  });
 
 test('money of a payment with an open refund stays, also when the refund is requested while the file is made', async () => {
   await receive('BTC');

@@ -201,6 +201,8 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/^README/, './florin', 'test/flows/readme.test.ts'],
   [/accounting/, './florin books', 'test/flows/books.test.ts: they need payments'],
   [/sweeping/, './florin sweep', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
+  [/exceptions/, './florin refund make', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
+  [/exceptions/, './florin sweep send', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
   [/exceptions/, './florin refund', 'test/contract/refunds.test.ts: they need a refund whose customer entered an address'],
   [/medusa/, 'npm install', 'test/browser/shops.test.ts downloads it, test/shops/medusa.long.test.ts installs it in a Medusa project'],
   [/stablecoins/, 'chain release', 'test/nodes/token-networks.test.ts: it needs a contract that was upgraded'],

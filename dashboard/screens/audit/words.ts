@@ -53,6 +53,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'refund.approved': 'Approved a refund',
   'refund.approved_first': 'Approved a refund that a second member must approve',
   'refund.canceled': 'Canceled a refund',
+  'refund.file_made': 'Made a signing file for refunds',
   'refund.requested': 'Requested a refund',
   'refund.sent': 'Recorded the transaction of a refund',
   'second_factor.failed': 'Entered a wrong code',

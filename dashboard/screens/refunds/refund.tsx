@@ -95,13 +95,19 @@ const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
 
 type Question = 'approve' | 'cancel';
 function Acts({ refund }: { refund: Refund }) {
-  const { id, state, address } = refund;
+  const { id, state, address, file } = refund;
   const may = useMay('refunds.approve');
   const [asked, setAsked] = useState<Question | null>(null);
   const [sending, setSending] = useState(false);
   const approve = useAct('POST /:mode/refunds/:id/approve', { refreshes: REFUND_READS });
   const cancel = useAct('POST /:mode/refunds/:id/cancel', { refreshes: REFUND_READS, done: 'Refund canceled.' });
   const isOpen = state === 'requested' || state === 'approved';
+  if (file !== null && isOpen)
+    return (
+      <p className="text-sm text-soft">
+        It is part of a signing file. Sign, send or cancel the file under <ModeLink to="sweeps">Sweeps</ModeLink>.
+      </p>
+    );
   if (!may || !isOpen) return null;
   const done = ({ refund: { state: now } }: { refund: Refund }) =>
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : 'Refund approved.');

@@ -5,6 +5,7 @@ import { Select } from '../../ui/field.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Money, Time } from '../../ui/values.tsx';
+import { MakeFile } from './make-file.tsx';
 import { RefundDrawer } from './refund.tsx';
 import { type Refund, RefundState, STATES } from './state.tsx';
 
@@ -38,13 +39,14 @@ export function Screen() {
           <a href="/docs/guides/exceptions#refunds">Read the guide</a>
         </p>
       </div>
-      <div>
+      <div className="flex flex-wrap items-center justify-between gap-3">
         <Select
           label="State"
           value={filters.state}
           onChange={(event) => set({ state: event.target.value })}
           options={[{ value: '', label: 'All states' }, ...Object.entries(STATES).map(([value, { word }]) => ({ value, label: word }))]}
         />
+        <MakeFile />
       </div>
       <ListCard
         label="Refunds"

@@ -7,6 +7,8 @@ import { Problem } from '../../core/problem.ts';
 import { REFUND_RATES, REFUND_STATES } from '../../core/refund.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { claimUrl } from '../../money-out/claims.ts';
+import { SWEEP_SPEEDS } from '../../money-out/holdings.ts';
+import { makeRefundFile } from '../../money-out/refund-files.ts';
 import {
   type AskedRefund,
   approveRefund,
@@ -30,6 +32,8 @@ const RefundBody = Type.Object({
   approved_by: Nullable(PlainText),
   transaction: Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) })),
   failure: Nullable(PlainText),
+  /** The signing file that it is part of. */
+  file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
@@ -46,6 +50,7 @@ function refundBody({ ctx, mode }: Pick<Call, 'ctx' | 'mode'>, refund: Refund) {
     approved_by: refund.approvedBy,
     transaction: txid === null ? null : { id: txid, explorer_url: explorer(txid) },
     failure: refund.failure,
+    file: refund.sweepId,
     ...{ created_at: refund.createdAt.toISOString(), approved_at: at(refund.approvedAt), sent_at: at(refund.sentAt) },
     ended_at: at(refund.endedAt),
   };
@@ -123,6 +128,25 @@ const ACTS: readonly Route[] = [
         ...{ by: call.actor.name, actor: call.actor, idempotency: null, render },
       });
       return one(call, await getRefund(call.ctx, { ...ownerOf(call), id: Buffer.from(made.body).toString() }));
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/refund-files',
+    action: 'sweeps.use',
+    recent: true,
+    body: Type.Object({ currency: CoinName, speed: Type.Optional(literals(SWEEP_SPEEDS)) }),
+    /** `left`: approved refunds that are not in the file. */
+    reply: Type.Object({
+      success: Type.Boolean(),
+      ...{ file: PlainText, refunds: Type.Integer(), fee: PlainText, left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })) },
+    }),
+    handle: async (call) => {
+      if (call.mode !== 'live') throw new Problem('live_mode_only');
+      const { currency: coin, speed } = call.body;
+      const wanted = { merchantId: call.member.merchantId, coin, speed: speed ?? 'normal' };
+      const { sweep, refunds, left } = await makeRefundFile(call.ctx, { ...wanted, actor: call.actor });
+      return { success: true, file: sweep.id, refunds: refunds.length, fee: formatUnits(coin, sweep.feeUnits), left };
     },
   }),
   memberRoute({

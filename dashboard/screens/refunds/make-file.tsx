@@ -1,0 +1,90 @@
+/** Makes a signing file of the approved refunds in one coin, and downloads it. */
+import { type FormEvent, useState } from 'react';
+import type { Coin } from '../../generated/api.ts';
+import type { Reply } from '../../lib/api.ts';
+import { coinOptions } from '../../lib/coin.ts';
+import { useAct, useList, useMay, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, Foot } from '../../ui/dialog.tsx';
+import { Download } from '../../ui/download.tsx';
+import { Choice, Note } from '../../ui/form.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Money } from '../../ui/values.tsx';
+import { REFUND_READS } from './refund.tsx';
+
+/** Shown in live mode while approved refunds of Bitcoin-like coins wait. */
+export function MakeFile() {
+  const may = useMay('sweeps.use');
+  const mode = useMode();
+  const list = useList('GET /:mode/refunds', ['refunds', 'approved'], { state: 'approved' });
+  const [open, setOpen] = useState(false);
+  const ready = list.rows.filter(({ file, currency }) => file === null && SIGNED.some((coin) => coin === currency));
+  const coins = SIGNED.filter((coin) => ready.some(({ currency }) => currency === coin));
+  if (mode !== 'live' || !may || (coins.length === 0 && !open)) return null;
+  return (
+    <>
+      <Button look="main" onClick={() => setOpen(true)}>
+        Make a signing file
+      </Button>
+      {open && <Make coins={coins} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+/** Coins whose refunds can be signed offline. */
+const SIGNED = ['BTC', 'LTC', 'DOGE', 'DASH'] as const satisfies readonly Coin[];
+
+function Make({ coins, onClose }: { coins: readonly (typeof SIGNED)[number][]; onClose: () => void }) {
+  const [coin, setCoin] = useState<(typeof SIGNED)[number]>(coins[0] ?? 'BTC');
+  const make = useAct('POST /:mode/refund-files', { refreshes: [...REFUND_READS, ['sweeps']], quiet: true });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    make.mutate({ body: { currency: coin } });
+  };
+  if (make.data) return <Ready made={make.data} coin={coin} onClose={onClose} />;
+  return (
+    <Dialog open onClose={onClose} title="Make a signing file">
+      <form onSubmit={submit} className="grid gap-4">
+        <p className="text-sm text-soft">
+          The file pays up to 20 approved refunds from deposit addresses. What is left of the money goes to your destination for sweeps.
+        </p>
+        <Choice label="Coin" options={coinOptions(coins)} value={coin} onChange={(event) => setCoin(event.target.value as typeof coin)} />
+        {make.error && (
+          <div role="alert">
+            <Note tone="bad">{make.error.message}</Note>
+          </div>
+        )}
+        <Foot onBack={onClose}>
+          <Button type="submit" look="main" busy={make.isPending}>
+            Make the file
+          </Button>
+        </Foot>
+      </form>
+    </Dialog>
+  );
+}
+
+function Ready({ made, coin, onClose }: { made: Reply<'POST /:mode/refund-files'>; coin: string; onClose: () => void }) {
+  const mode = useMode();
+  return (
+    <Dialog open onClose={onClose} title="The signing file is ready">
+      <p className="text-sm">
+        It pays {made.refunds === 1 ? '1 refund' : `${made.refunds} refunds`}, for a fee of <Money amount={made.fee} currency={coin} />.
+        Sign it with the offline signer, then upload the signed file under <ModeLink to="sweeps">Sweeps</ModeLink>.
+      </p>
+      {made.left.length > 0 && (
+        <Note tone="warn">
+          {made.left.map(({ id, reason }) => (
+            <p key={id} className="break-words">
+              Not in it: {id}, because {reason}.
+            </p>
+          ))}
+        </Note>
+      )}
+      <Foot onBack={onClose} back="Close">
+        <Download look="main" href={`/dashboard/api/${mode}/sweeps/${made.file}/file`}>
+          Download the file
+        </Download>
+      </Foot>
+    </Dialog>
+  );
+}

@@ -1,0 +1,199 @@
+/**
+ * Signing files for approved refunds of Bitcoin-like coins. Each refund is a transaction of its own that spends what the customer sent, so
+ * that it can be executed once only: every other transaction of the same refund spends the same output.
+ */
+import { hexToBytes } from '@noble/hashes/utils.js';
+import { decodeAddress } from '../chains/address.ts';
+import { type BitcoinScript, isBitcoinLike } from '../chains/bitcoin/params.ts';
+import type { Chain } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { COIN, type Coin, coinText } from '../core/coin.ts';
+import { newId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { PsbtRequest } from '../core/signing-file.ts';
+import type { Tx } from '../db/db.ts';
+import type { Actor } from '../people/members.ts';
+import { fingerprintOf } from '../wallets/wallet-changes.ts';
+import { readDestinations } from './destinations.ts';
+import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
+import { type Made, outputsOf, previousOf, spentAmong } from './make-utxo.ts';
+import { type Chosen, chooseLots, type Lot, lotOf } from './refund-outputs.ts';
+import { asking, chainFor, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
+import { buildPayment } from './utxo.ts';
+
+/** Refunds in one file. */
+const MOST_REFUNDS = 20;
+/** How often outputs are chosen, when the chain says that some are spent, and how often the file is made, when refunds change meanwhile. */
+const MOST_TRIES = 3;
+
+type Owner = { merchantId: string };
+type Asked = { id: string; number: bigint; paymentId: string; units: bigint; address: string; anchor: string | null };
+/** Why an approved refund is not in the file. */
+type Left = { id: string; reason: string };
+export type MadeRefundFile = { sweep: Sweep; refunds: string[]; left: Left[] };
+
+const REASONS = {
+  short: 'the confirmed money on deposit addresses is not enough for it and the fee',
+  moved: 'another transaction spent the money of an earlier file of it; look where it went, then mark it as sent or cancel it',
+} as const;
+
+/** Approved refunds whose payment used the wallet and that are in no file, oldest first. */
+const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> =>
+  ctx.db.sql<Asked[]>`
+    select r.id, r.number, r.payment_id as "paymentId", r.units, r.address, r.anchor
+    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
+    order by r.number limit ${MOST_REFUNDS}`;
+
+/** What may pay for a refund: money of its own payment, also if it needs a decision, and money that a sweep could move. */
+const isOwn = ({ stays }: Holding): boolean => stays === null || stays === 'refund_requested' || stays === 'undecided';
+const lotsOf = (holdings: readonly Holding[]): Lot[] =>
+  holdings.flatMap((holding) => {
+    const parts = outputsOf(holding);
+    return parts === 'unreadable' ? [] : [lotOf(holding, parts)];
+  });
+
+type Plan = { chosen: Map<Asked, Chosen>; left: Left[] };
+function plan(
+  asked: readonly Asked[],
+  lots: readonly Lot[],
+  { coin, network, script, rateE8 }: { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint },
+): Plan {
+  const used = new Set<Lot>();
+  const [chosen, left] = [new Map<Asked, Chosen>(), [] as Left[]];
+  // The money of a payment whose refund is in this file pays for no other refund before it.
+  const refunding = new Set(asked.map(({ paymentId }) => paymentId));
+  for (const refund of asked) {
+    const free = lots.filter((lot) => !used.has(lot));
+    const found = chooseLots({
+      ...{ units: refund.units, anchor: refund.anchor, inputScript: script, rateE8 },
+      script: hexToBytes(decodeAddress(refund.address, { coin, network }).key),
+      own: free.filter(({ holding }) => holding.paymentId === refund.paymentId && isOwn(holding)),
+      others: free.filter(({ holding }) => holding.stays === null && !refunding.has(holding.paymentId)),
+    });
+    if (typeof found === 'string') left.push({ id: refund.id, reason: REASONS[found] });
+    else {
+      chosen.set(refund, found);
+      for (const lot of found.lots) used.add(lot);
+    }
+  }
+  return { chosen, left };
+}
+
+/** Plans with outputs that the chain still has. */
+async function planUnspent(chain: Chain, asked: readonly Asked[], all: readonly Lot[], options: Parameters<typeof plan>[2]): Promise<Plan> {
+  let lots = all;
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const made = plan(asked, lots, options);
+    const outpoints = [...made.chosen.values()].flatMap(({ lots }) =>
+      lots.flatMap(({ parts }) => parts.map(({ txid, n }) => `${txid}:${n}`)),
+    );
+    const spent = await spentAmong(chain, outpoints);
+    if (spent.size === 0) return made;
+    lots = lots.filter(({ parts }) => !parts.some(({ txid, n }) => spent.has(`${txid}:${n}`)));
+  }
+  throw new Problem('sweep_busy', {});
+}
+
+type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: string };
+async function buildRequests(chain: Chain, { chosen }: Plan, { wallet, destination, rateE8, id }: Work): Promise<Made<PsbtRequest>> {
+  const script = wallet.script as BitcoinScript;
+  const { coin, network } = chain;
+  const scriptOf = (address: string) => hexToBytes(decodeAddress(address, { coin, network }).key);
+  const made: Made<PsbtRequest> = { requests: [], inputs: [], stay: new Map() };
+  const groups = [...chosen].map(([refund, { lots }]) => ({ refund, lots, group: lots.flatMap(({ parts }) => parts) }));
+  const previous = await previousOf(
+    chain,
+    script,
+    groups.flatMap(({ group }) => group),
+  );
+  for (const { refund, lots, group } of groups) {
+    const request = buildPayment({
+      ...{ group, previous, rateE8, leastUnits: COIN[coin].dustUnits, units: refund.units },
+      wallet: { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) },
+      to: { script: scriptOf(refund.address), line: { purpose: 'refund', to: refund.address, reference: refund.paymentId } },
+      rest: { script: scriptOf(destination), line: { purpose: 'sweep', to: destination, reference: id } },
+    });
+    if (!request) throw new Problem('sweep_busy', {});
+    made.requests.push(request);
+    for (const { holding, parts } of lots)
+      for (const part of parts) made.inputs.push({ input: `${part.txid}:${part.n}`, holding, units: part.units });
+  }
+  return made;
+}
+
+/** Locks all payments of a file. False: a refund in it changed, or another one of a payment that pays for it was requested. */
+async function lockRefunds(tx: Tx, { merchantId, asked, paymentIds }: Owner & { asked: readonly Asked[]; paymentIds: readonly string[] }) {
+  const own = asked.map(({ paymentId }) => paymentId);
+  await tx`
+    select 1 from payments where id = any(${[...new Set([...own, ...paymentIds])]}::text[]) and merchant_id = ${merchantId} and mode = 'live'
+    order by id for update`;
+  const rows = await tx<{ id: string; units: bigint; address: string | null }[]>`
+    select id, units, address from refunds
+    where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and sweep_id is null`;
+  const isSame = ({ id, units, address }: Asked) => rows.some((row) => row.id === id && row.units === units && row.address === address);
+  const paying = paymentIds.filter((id) => !own.includes(id));
+  const [other] = await tx`select 1 from payments p where p.id = any(${paying}::text[]) and ${hasOpenRefund(tx)} limit 1`;
+  return asked.every(isSame) && !other;
+}
+
+/** Null: a refund changed meanwhile. */
+async function tryToMake(
+  ctx: Context,
+  { merchantId, coin, wallet, destination, speed, actor }: Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor },
+): Promise<MadeRefundFile | null> {
+  const chain = chainFor(ctx, coin);
+  const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
+  const [{ holdings }, rateE8] = await Promise.all([
+    readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
+    asking(coin, rateFor(chain, { ...DEFAULT_WISH, speed })),
+  ]);
+  const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
+  const planned = await asking(coin, planUnspent(chain, asked, lotsOf(holdings), options));
+  if (planned.chosen.size === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: planned.left[0]!.reason });
+  const id = newId('swp', ctx.random);
+  const made = await asking(coin, buildRequests(chain, planned, { wallet, destination, rateE8, id }));
+  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: null });
+  const refunds = [...planned.chosen];
+  const sweep = await store(ctx, {
+    ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'refund' },
+    lock: (tx) => lockRefunds(tx, { merchantId, asked: refunds.map(([one]) => one), paymentIds: paymentsIn(made.inputs) }),
+    also: async (tx) => {
+      await tx`
+        update refunds r set sweep_id = ${id}, sweep_number = given.number, anchor = given.anchor
+        from unnest(${refunds.map(([one]) => one.id)}::text[], ${refunds.map((_, i) => i)}::int[],
+          ${refunds.map(([, { anchor }]) => anchor)}::text[]) as given (id, number, anchor)
+        where r.id = given.id and r.merchant_id = ${merchantId}`;
+    },
+  });
+  return sweep && { sweep, refunds: refunds.map(([one]) => one.id), left: planned.left };
+}
+
+type RefundWish = { coin: Coin; speed: SweepWish['speed'] };
+/**
+ * Makes a signing file of approved refunds, of the wallet whose refunds wait longest. Errors: refund_file_empty, sweep_destination_missing,
+ * sweep_busy, not_supported, chain_unavailable.
+ */
+export async function makeRefundFile(
+  ctx: Context,
+  { merchantId, coin, speed, actor }: Owner & RefundWish & { actor: Actor },
+): Promise<MadeRefundFile> {
+  if (!isBitcoinLike(COIN[coin].family))
+    throw new Problem('refund_file_empty', {
+      coin: coinText(coin),
+      reason: 'send refunds on this network from your own wallet, and mark them as sent',
+    });
+  const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
+  if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  const waiting = await Promise.all(
+    wallets.map(async (wallet) => ({ wallet, first: (await readApproved(ctx, { merchantId, coin, walletId: wallet.id }))[0] })),
+  );
+  const [oldest] = waiting.filter(({ first }) => first !== undefined).sort((a, b) => (a.first!.number < b.first!.number ? -1 : 1));
+  if (!oldest) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: 'none is approved' });
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const made = await tryToMake(ctx, { merchantId, coin, wallet: oldest.wallet, destination: current.address, speed, actor });
+    if (made) return made;
+  }
+  throw new Problem('sweep_busy', {});
+}

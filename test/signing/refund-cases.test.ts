@@ -1,0 +1,176 @@
+/** Refunds in signing files: which outputs pay, files of a malicious server, malicious signed files, and higher fees. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
+import { base64 } from '@scure/base';
+import { Transaction } from '@scure/btc-signer';
+import { SignerError } from '../../signer/secret.ts';
+import { describeFile, signFile } from '../../signer/sign.ts';
+import { type PsbtRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import type { Holding } from '../../src/money-out/holdings.ts';
+import { chooseLots, type Lot } from '../../src/money-out/refund-outputs.ts';
+import { replacePsbts } from '../../src/money-out/replace.ts';
+import { readSigned } from '../../src/money-out/signed.ts';
+import { addressesOf, PHRASE, refundFile } from '../kit/signing.ts';
+
+const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
+const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
+const made = refundFile('BTC', 'p2wpkh', 2);
+const expected = `${made.customer}\n${made.destination}`;
+const request = made.file.requests[0] as PsbtRequest;
+const [refund, rest] = request.lines as [PsbtRequest['lines'][number], PsbtRequest['lines'][number]];
+const sign = (file: SigningFile, destination = expected) => signFile({ content: signingFileText(file), secret: PHRASE, destination });
+
+/** The file with another transaction; `lines` tell the truth about it unless they are given. */
+function changed(edit: (tx: Transaction) => void, more: Partial<PsbtRequest> = {}, file: Partial<SigningFile> = {}): SigningFile {
+  const tx = Transaction.fromPSBT(base64.decode(request.psbt), { allowUnknownOutputs: true });
+  edit(tx);
+  const psbt = base64.encode(tx.toPSBT(0));
+  const lines = more.lines ?? request.lines;
+  const totalUnits = lines.reduce((sum, { units }) => sum + units, 0n);
+  const feeUnits = more.feeUnits ?? request.feeUnits;
+  return { ...made.file, requests: [{ ...request, psbt, ...more }], totalUnits, feeUnits, ...file };
+}
+
+test('a refund is shown with its payment, its address and its amount, and signed for exactly that', () => {
+  const review = describeFile(made.file);
+  assert.equal(review.title, 'Refunds in BTC');
+  assert.deepEqual(review.destinations, [
+    { what: 'Refund for payment pay_4fTq0ZcJb8sWn2LxR7vKd1Ye', to: made.customer, amount: '0.50000000 BTC' },
+    { what: 'The rest, to your own wallet', to: made.destination, amount: review.destinations[1]!.amount },
+  ]);
+  const [checked] = readSigned(sign(made.file).text, readSignedFile).check(made.file);
+  const tx = Transaction.fromRaw(checked!.raw, { allowUnknownOutputs: true });
+  assert.deepEqual([tx.outputsLength, tx.getOutput(0).amount, tx.getOutput(1).amount], [2, made.units, rest.units]);
+  assert.equal(made.outputs.reduce((sum, { units }) => sum + units, 0n) - made.units - rest.units, request.feeUnits);
+});
+
+test('the signer refuses what a malicious server may ask in a refund', () => {
+  const swapped = (at: number) => request.lines.with(at, { ...request.lines[at]!, to: STRANGER });
+  const strangers = hexToBytes(`0020${bytesToHex(new Uint8Array(32))}`);
+  const rows: [what: string, file: SigningFile, reason: RegExp, entered?: string][] = [
+    [
+      'another customer in file and transaction',
+      changed((tx) => tx.updateOutput(0, { script: strangers }), { lines: swapped(0) }),
+      /not among the addresses/,
+    ],
+    [
+      'another address for the rest',
+      changed((tx) => tx.updateOutput(1, { script: strangers }), { lines: swapped(1) }),
+      /not among the addresses/,
+    ],
+    ['an address for the rest that nobody entered', made.file, /not among the addresses/, made.customer],
+    ['a customer that nobody entered', made.file, /not among the addresses/, made.destination],
+    ['another customer in the transaction', changed((tx) => tx.updateOutput(0, { script: otherScript })), /pays another address/],
+    [
+      'another address for the rest in the transaction',
+      changed((tx) => tx.updateOutput(1, { script: otherScript })),
+      /pays another address/,
+    ],
+    ['a larger refund in the transaction', changed((tx) => tx.updateOutput(0, { amount: refund.units + 1n })), /pays another amount/],
+    ['a smaller rest, as a hidden fee', changed((tx) => tx.updateOutput(1, { amount: rest.units - 1_000n })), /pays another amount/],
+    [
+      'a smaller rest that the file admits, with the old fee',
+      changed((tx) => tx.updateOutput(1, { amount: rest.units - 1_000n }), { lines: [refund, { ...rest, units: rest.units - 1_000n }] }),
+      /fee of the transaction/,
+    ],
+    [
+      'nearly all of the rest as the fee',
+      changed((tx) => tx.updateOutput(1, { amount: 1_000n }), {
+        lines: [refund, { ...rest, units: 1_000n }],
+        feeUnits: request.feeUnits + rest.units - 1_000n,
+      }),
+      /more than 25 percent/,
+    ],
+    ['an output that the file does not name', changed((tx) => tx.addOutput({ script: otherScript, amount: 600n })), /does not name/],
+    ['the rest disguised as a sweep of its own', changed(() => {}, { lines: [{ ...refund, purpose: 'sweep' }, rest] }), /names several/],
+    ['the outputs in another order', changed(() => {}, { lines: [rest, refund] }), /pays another address/],
+    ['another chain', { ...made.file, coin: 'LTC' }, /another wallet|pays another address|belong/],
+    ['a total that is too low', { ...made.file, totalUnits: made.file.totalUnits - 1n }, /not the sum of its payments/],
+  ];
+  for (const [what, file, reason, entered] of rows)
+    assert.throws(
+      () => sign(file, entered),
+      (error: unknown) => error instanceof SignerError && reason.test(error.message),
+      what,
+    );
+});
+
+test('the service refuses every signed refund that is not exactly what was asked', () => {
+  const chain = addressesOf('BTC', 'p2wpkh');
+  /** Signed by the holder of the keys, so that all signatures are valid. */
+  const signedWith = (edit: (tx: Transaction) => void): string => {
+    const tx = Transaction.fromPSBT(base64.decode(request.psbt), { allowUnknownOutputs: true });
+    edit(tx);
+    for (const [i, { index }] of made.outputs.entries()) tx.signIdx(chain.deriveChild(Number(index)).privateKey!, i);
+    tx.finalize();
+    return bytesToHex(tx.extract());
+  };
+  const check = (transactions: string[], file = made.file) =>
+    readSigned(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
+  assert.equal(check([signedWith(() => {})]).length, 1);
+  const rows: [what: string, transactions: string[], reason: RegExp][] = [
+    ['another customer', [signedWith((tx) => tx.updateOutput(0, { script: otherScript }))], /another address/],
+    ['another address for the rest', [signedWith((tx) => tx.updateOutput(1, { script: otherScript }))], /another address/],
+    ['a larger refund', [signedWith((tx) => tx.updateOutput(0, { amount: refund.units + 1n }))], /another amount/],
+    ['a higher fee', [signedWith((tx) => tx.updateOutput(1, { amount: rest.units - 1n }))], /another amount/],
+    ['a third output', [signedWith((tx) => tx.addOutput({ script: otherScript, amount: 1_000n }))], /number of outputs/],
+    ['the transaction twice', [signedWith(() => {}), signedWith(() => {})], /number of transactions/],
+    [
+      'a refund of another file',
+      [
+        readSignedFile(
+          signFile({ content: signingFileText(refundFile('BTC', 'p2wpkh', 1).file), secret: PHRASE, destination: expected }).text,
+        ).transactions[0]!,
+      ],
+      /number of inputs/,
+    ],
+  ];
+  for (const [what, transactions, reason] of rows)
+    assert.throws(
+      () => check(transactions),
+      (error: any) => error.code === 'signed_file_refused' && reason.test(error.message),
+      what,
+    );
+});
+
+test('a higher fee is paid by what goes to the merchant; the refund and its inputs stay, and without such a rest it is refused', () => {
+  const raise = { rateE8: 2_000_000_000n, relayE8: 100_000_000n, leastUnits: 546n, sizes: [200n] };
+  const [replaced] = replacePsbts([request], raise) as [PsbtRequest];
+  assert.deepEqual(replaced.lines[0], refund);
+  assert.equal(replaced.lines[1]!.units, rest.units + request.feeUnits - replaced.feeUnits);
+  assert.ok(replaced.feeUnits > request.feeUnits);
+  const [before, after] = [request, replaced].map(({ psbt }) => Transaction.fromPSBT(base64.decode(psbt), { allowUnknownOutputs: true }));
+  assert.equal(after!.getOutput(0).amount, before!.getOutput(0).amount);
+  for (let i = 0; i < 2; i++) assert.deepEqual(after!.getInput(i).txid, before!.getInput(i).txid);
+  assert.equal(replacePsbts([{ ...request, lines: [refund] }], raise), null);
+});
+
+test('the output of the customer always pays, others only if they must, and an earlier output is never exchanged', () => {
+  let next = 0;
+  const lot = (units: bigint): Lot => {
+    const txid = (++next).toString(16).padStart(64, '0');
+    const holding = { units } as Holding;
+    return { holding, units, parts: [{ txid, n: 0, units, blockHash: '', index: 0n, holding }] };
+  };
+  const anchor = ({ parts }: Lot) => `${parts[0]!.txid}:0`;
+  const script = hexToBytes(`0014${'ab'.repeat(20)}`);
+  const choose = (units: bigint, own: Lot[], others: Lot[], anchored: string | null = null) =>
+    chooseLots({ units, script, anchor: anchored, own, others, inputScript: 'p2wpkh', rateE8: 100_000_000n });
+  const [a, b, small, large] = [lot(100_000n), lot(40_000n), lot(5_000n), lot(900_000n)];
+  const rows: [what: string, found: ReturnType<typeof choose>, lots: Lot[] | string][] = [
+    ['a part of it', choose(50_000n, [a], [small, large]), [a]],
+    ['all of it needs the smallest other one for the fee', choose(100_000n, [a], [large, small]), [a, small]],
+    ['two transfers of the customer before any other', choose(120_000n, [b, a], [large]), [a, b]],
+    ['nothing of the payment is left', choose(50_000n, [], [small, large]), [large]],
+    ['an earlier file spent the smaller one', choose(10_000n, [a, b], [], anchor(b)), [b]],
+    ['an earlier file spent another one', choose(10_000n, [a], [large], anchor(large)), [large]],
+    ['what an earlier file spent is gone', choose(10_000n, [a], [large], anchor(b)), 'moved'],
+    ['too little', choose(100_000n, [a], []), 'short'],
+    ['nothing', choose(1n, [], []), 'short'],
+  ];
+  for (const [what, found, lots] of rows) {
+    assert.deepEqual(typeof found === 'string' ? found : found.lots, lots, what);
+    if (typeof found !== 'string') assert.equal(found.anchor, anchor(found.lots[0]!), what);
+  }
+});
