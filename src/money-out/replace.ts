@@ -11,12 +11,14 @@ export const raised = (units: bigint): bigint => divideCeil(units * (100n + RAIS
 /** Null: the money is not enough for a higher fee. */
 function replacePsbt(
   request: PsbtRequest,
-  { rateE8, relayE8, leastUnits, size }: { rateE8: bigint; relayE8: bigint; leastUnits: bigint; size: bigint },
+  { rateE8, relayE8, leastUnits, size: sizeBefore }: { rateE8: bigint; relayE8: bigint; leastUnits: bigint; size: bigint },
 ): PsbtRequest | null {
   // The merchant's own share pays for it. What others receive never changes.
   const at = request.lines.findIndex(({ purpose }) => purpose === 'sweep');
   const line = request.lines[at];
   if (!line) return null;
+  // Signatures differ in length, so the replacement may be larger.
+  const size = sizeBefore + 2n * BigInt(request.inputs);
   // Nodes of Bitcoin-like chains also want the lowest fee for relaying it on top of the old one (BIP-125).
   const least = [feeFor(size, rateE8), raised(request.feeUnits), request.feeUnits + feeFor(size, relayE8)];
   const feeUnits = least.reduce((a, b) => (a > b ? a : b));
