@@ -1,5 +1,5 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
-import { ALL_COINS, CHAIN, CHAINS, COIN, COINS, canBePriced, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
+import { ALL_COINS, CHAIN, CHAINS, COIN, COINS, canBePriced, isToken, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
 import { ACTIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
@@ -36,7 +36,7 @@ export const NETWORK_NAMES = { ${CHAINS.map((chain) => `${JSON.stringify(chain)}
 export const NATIVE_NETWORKS = { ${NATIVE_COINS.map((coin) => `${JSON.stringify(coin)}: '${COIN[coin].chain}'`).join(', ')} } as const;
 /** Coins of outputs (\`bitcoin\`) and of accounts (\`ethereum\`). */
 export const COIN_KINDS = { ${ALL_COINS.map((coin) => `${JSON.stringify(coin)}: '${kindOf(coin)}'`).join(', ')} } as const;
-/** Coins that have no price: they cannot be accepted. */
+${values('TOKENS', COINS.filter(isToken))}/** Coins that have no price: they cannot be accepted. */
 ${values(
   'UNPRICED_COINS',
   ALL_COINS.filter((coin) => !canBePriced(coin)),

@@ -33,6 +33,7 @@ export const NETWORK_NAMES = { "bitcoin": 'Bitcoin', "ethereum": 'Ethereum', "li
 export const NATIVE_NETWORKS = { "BTC": 'bitcoin', "ETH": 'ethereum', "LTC": 'litecoin', "DASH": 'dash', "DOGE": 'dogecoin' } as const;
 /** Coins of outputs (`bitcoin`) and of accounts (`ethereum`). */
 export const COIN_KINDS = { "BTC": 'bitcoin', "ETH": 'ethereum', "LTC": 'bitcoin', "DASH": 'bitcoin', "DOGE": 'bitcoin', "USDC@ethereum": 'ethereum', "USDC@base": 'ethereum', "USDC@arbitrum": 'ethereum', "USDC@optimism": 'ethereum', "USDC@polygon": 'ethereum', "USDT@ethereum": 'ethereum', "USDT@arbitrum": 'ethereum', "USDT@optimism": 'ethereum', "USDT@polygon": 'ethereum', "EURC@ethereum": 'ethereum', "EURC@base": 'ethereum', "PYUSD@ethereum": 'ethereum', "PYUSD@arbitrum": 'ethereum', "DAI@ethereum": 'ethereum', "ETH@base": 'ethereum', "USDbC@base": 'ethereum', "USDT.e@base": 'ethereum', "USDT0@base": 'ethereum', "DAI@base": 'ethereum', "ETH@arbitrum": 'ethereum', "USDC.e@arbitrum": 'ethereum', "DAI@arbitrum": 'ethereum', "ETH@optimism": 'ethereum', "USDC.e@optimism": 'ethereum', "USDT.e@optimism": 'ethereum', "DAI@optimism": 'ethereum', "POL@polygon": 'ethereum', "USDC.e@polygon": 'ethereum', "DAI@polygon": 'ethereum' } as const;
+export const TOKENS = ['USDC@ethereum', 'USDC@base', 'USDC@arbitrum', 'USDC@optimism', 'USDC@polygon', 'USDT@ethereum', 'USDT@arbitrum', 'USDT@optimism', 'USDT@polygon', 'EURC@ethereum', 'EURC@base', 'PYUSD@ethereum', 'PYUSD@arbitrum', 'DAI@ethereum'] as const;
 /** Coins that have no price: they cannot be accepted. */
 export const UNPRICED_COINS = ['POL@polygon'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
@@ -1047,7 +1048,7 @@ export type Api = {
       limit?: string | undefined;
       starting_after?: string | undefined;
       status?: PaymentStatus | undefined;
-      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | undefined;
+      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'USDC' | 'USDT' | 'EURC' | 'PYUSD' | 'DAI' | undefined;
       exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
       at_least?: string | undefined;
       at_most?: string | undefined;
@@ -1960,7 +1961,7 @@ export type Api = {
   'GET /:mode/exports/payments': {
     query: {
       status?: PaymentStatus | undefined;
-      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | undefined;
+      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'USDC' | 'USDT' | 'EURC' | 'PYUSD' | 'DAI' | undefined;
       exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'any' | undefined;
       at_least?: string | undefined;
       at_most?: string | undefined;

@@ -2,7 +2,7 @@
  * Coins as people read them: the code of the asset, and its network unless the coin is the network's own. The service names a coin by one
  * code (`BTC`, `USDC@base`), and by `currency` and `network` where it shows a payment as its API does.
  */
-import { COIN_KINDS, COIN_NAMES, COINS, type Coin, NATIVE_NETWORKS, NETWORK_NAMES, UNPRICED_COINS } from '../generated/api.ts';
+import { COIN_KINDS, COIN_NAMES, COINS, type Coin, NATIVE_NETWORKS, NETWORK_NAMES, TOKENS, UNPRICED_COINS } from '../generated/api.ts';
 
 const known = (names: Readonly<Record<string, string>>, name: string): string | undefined => names[name];
 
@@ -37,6 +37,15 @@ export const accountNetworks = (): string[] => [
 
 /** Whether a coin can have a price; without one it cannot count toward a payment. */
 export const canBePriced = (coin: string): boolean => !UNPRICED_COINS.some((one) => one === coin);
+
+/** Options of a filter: the native coins, then each token on all its networks and on one of them. */
+export const coinFilters = (): { value: string; label: string }[] => [
+  ...coinOptions(COINS),
+  ...[...new Set(TOKENS.map((coin) => partsOf(coin).asset))].flatMap((asset) => [
+    { value: asset, label: `${asset} on all networks` },
+    ...coinOptions(TOKENS.filter((coin) => partsOf(coin).asset === asset)),
+  ]),
+];
 
 /** Options of a menu. */
 export const coinOptions = (coins: readonly Coin[]): { value: Coin; label: string }[] =>

@@ -585,6 +585,9 @@ export const NATIVE_ASSETS: readonly Asset[] = NATIVE_COINS.map((coin) => COIN[c
 /** Whether a coin is a token: a contract on its chain, and not what the chain itself is paid with. */
 export const isToken = (coin: Coin): boolean => COIN[coin].contract !== null;
 
+/** Assets of which every coin is a token. */
+export const TOKEN_ASSETS: readonly Asset[] = ASSETS.filter((asset) => !NATIVE_ASSETS.includes(asset));
+
 /** The coin after which settings and reports name the chain of a coin: the native one, where that is a coin here, else the first. */
 export const nativeOf = (coin: Coin): Coin => coinsBeside(coin)[0]!;
 /** One coin for each chain, in the order of the table. */

@@ -22,7 +22,8 @@ export type FoundItem = ListItem & {
 };
 export type Filter = {
   status: PaymentStatus | null;
-  coin: Coin | null;
+  /** One of these coins. */
+  coins: readonly Coin[] | null;
   exception: Exception | 'any' | null;
   /** The price in cents, both ends included. */
   atLeast: bigint | null;
@@ -36,7 +37,7 @@ export type Filter = {
 };
 export const NO_FILTER: Filter = {
   status: null,
-  coin: null,
+  coins: null,
   exception: null,
   atLeast: null,
   atMost: null,
@@ -57,7 +58,7 @@ export async function conditionsOf(
   { merchantId, mode, filter }: { merchantId: string; mode: Mode; filter: Filter },
 ): Promise<{ indexed: Fragment; others: Fragment; isExact: boolean }> {
   const { sql } = ctx.db;
-  const { status, coin, exception, atLeast, atMost, from, until, archived } = filter;
+  const { status, coins, exception, atLeast, atMost, from, until, archived } = filter;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
   const { within } = await rowKeysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
   // Walks the one index that has the fewest rows; the other conditions filter its results.
@@ -66,7 +67,8 @@ export async function conditionsOf(
     filter.refundRequested ? sql`and refund_requested_at is not null` : null,
     exception === null ? null : sql`and exceptions <> '{}'`,
     status === null ? null : sql`and status = ${status}`,
-    coin === null ? null : sql`and coin = ${coin}`,
+    // One coin is in the order of its index.
+    coins === null ? null : coins.length === 1 ? sql`and coin = ${coins[0]!}` : sql`and coin = any(${coins as Coin[]}::text[])`,
   ].filter((walk) => walk !== null);
   const [walked, ...rest] = walks;
   const and = (parts: readonly Fragment[]) => parts.reduce((all, one) => sql`${all} ${one}`, sql``);
@@ -156,8 +158,8 @@ async function searchPayments(
 
 /** All of a filter except its text, as conditions; null if everything matches. In an object, because await would run a SQL fragment. */
 async function keptBy(ctx: Context, of: { merchantId: string; mode: Mode; filter: Filter }): Promise<{ others: Fragment | null }> {
-  const { status, coin, exception, atLeast, atMost, from, until, refundRequested, archived } = of.filter;
-  if (archived === 'with' && !refundRequested && [status, coin, exception, atLeast, atMost, from, until].every((one) => one === null))
+  const { status, coins, exception, atLeast, atMost, from, until, refundRequested, archived } = of.filter;
+  if (archived === 'with' && !refundRequested && [status, coins, exception, atLeast, atMost, from, until].every((one) => one === null))
     return { others: null };
   const { indexed, others } = await conditionsOf(ctx, of);
   return { others: ctx.db.sql`${indexed} ${others}` };

@@ -338,6 +338,28 @@ test('the queue lists undecided payments, and each decision removes one', async 
   assert.equal((await owner.get('/test/payments?refund=requested')).json.data.length, 1);
 });
 
+test('the list and its file take a coin on one network, and a stablecoin on all its networks', async () => {
+  const made: string[] = [];
+  for (const network of ['base', 'polygon']) {
+    const { status, json, text } = await app.test.post('/v1/transactions/create', {
+      ...{ amount: 3, currency_fiat: 'USD', crypto: 'USDC', network },
+    });
+    assert.equal(status, 201, text);
+    made.push(json.id);
+  }
+  for (const [currency, expected] of [
+    ['USDC', made.toReversed()],
+    ['USDC@base', [made[0]]],
+    ['USDC@ethereum', []],
+    ['ETH@base', []],
+  ] as const) {
+    const listed = (await owner.get(`/test/payments?currency=${encodeURIComponent(currency)}`)).json.data.map((row: any) => row.id);
+    const inFile = parse((await owner.get(`/test/exports/payments?currency=${encodeURIComponent(currency)}`)).text).map((row) => row.id!);
+    assert.deepEqual([listed, inFile.toSorted()], [expected, expected.toSorted()], currency);
+  }
+  assert.equal((await owner.get('/test/payments?currency=USD')).status, 400);
+});
+
 test('an archived payment leaves the list and its file, is found by name, stays in all totals, and returns when it changes', async () => {
   const [paid, waits, under] = [await play('success', 'btc', { invoice_id: 'INV-away' }), await make(), await play('underpaid')];
   await until(paid, 'completed');

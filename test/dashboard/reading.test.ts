@@ -89,7 +89,7 @@ const PAYMENTS: Record<string, Partial<Filter>> = {
   'no filter': {},
   'a status': { status: 'completed' },
   'a status that none has': { status: 'failed' },
-  'a status and a coin that no payment has both': { status: 'completed', coin: 'LTC' },
+  'a status and a coin that no payment has both': { status: 'completed', coins: ['LTC'] },
   'an exception': { exception: 'late' },
   'an exception that none has': { exception: 'reorged' },
   'an amount that none has': { atLeast: 900_000n },

@@ -1,8 +1,8 @@
 /** The filters of the list: the search and the usual ones in a row, the others behind a button. */
 
 import { type FormEvent, lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
-import { COINS, PAYMENT_STATUSES, type PaymentException, type PaymentStatus } from '../../generated/api.ts';
-import { coinOptions, coinText } from '../../lib/coin.ts';
+import { PAYMENT_STATUSES, type PaymentException, type PaymentStatus } from '../../generated/api.ts';
+import { coinFilters, coinText } from '../../lib/coin.ts';
 import { instantOf } from '../../lib/days.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -107,7 +107,7 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
           label="Coin"
           value={filters.currency}
           onChange={(event) => change({ currency: event.target.value })}
-          options={[{ value: '', label: 'All coins' }, ...coinOptions(COINS)]}
+          options={[{ value: '', label: 'All coins' }, ...coinFilters()]}
         />
         <Button look="plain" aria-expanded={open} aria-controls="more-filters" onClick={() => setOpen(!open)}>
           More filters

@@ -1,6 +1,6 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
-import { COIN, isKnownCoin } from '../../core/coin.ts';
+import { ALL_COINS, COIN, isToken, TOKEN_ASSETS } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
@@ -154,7 +154,8 @@ const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: 
 
 export const FILTERS = {
   status: Type.Optional(StatusName),
-  currency: Type.Optional(ArrivedCoin),
+  /** A coin, or an asset on all its networks. */
+  currency: Type.Optional(literals([...ALL_COINS, ...TOKEN_ASSETS])),
   exception: Type.Optional(literals([...EXCEPTIONS, 'any'] as const)),
   at_least: Usd,
   at_most: Usd,
@@ -172,7 +173,10 @@ export function filterOf(query: Static<typeof Filters>): Filter {
   const search = query.search?.trim() || null;
   return {
     status: PAYMENT_STATUSES.find((status) => status === query.status) ?? null,
-    coin: isKnownCoin(query.currency) ? query.currency : null,
+    coins:
+      query.currency === undefined
+        ? null
+        : ALL_COINS.filter((coin) => coin === query.currency || (isToken(coin) && COIN[coin].asset === query.currency)),
     exception: [...EXCEPTIONS, 'any' as const].find((name) => name === query.exception) ?? null,
     atLeast: cents(query.at_least),
     atMost: cents(query.at_most),
