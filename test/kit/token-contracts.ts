@@ -34,6 +34,11 @@ export function tokenCode({ less = '', from = '33', last = '00' } = {}): string 
 }
 /** A hundredth of the amount stays with the contract: PUSH1 64 DUP2 DIV SWAP1 SUB. */
 export const FEE_TOKEN = tokenCode({ less: '606481049003' });
+/**
+ * Reverts when it would pay an account on the blacklist, that is one with something stored in the slot named like it:
+ * DUP2 CALLDATALOAD SLOAD ISZERO PUSH1 21 JUMPI PUSH1 0 DUP1 REVERT JUMPDEST (21).
+ */
+export const BLACKLISTING_TOKEN = tokenCode({ less: '81355415602157600080fd5b' });
 /** Reports the transfers, then reverts. */
 export const REVERTING_TOKEN = tokenCode({ last: '60006000fd' });
 /** Its transfers come from nobody: PUSH1 0. */

@@ -10,6 +10,7 @@ import { type EthProxy, startEthProxy } from '../kit/eth-proxy.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { giveWallet } from '../kit/shop.ts';
 import {
+  BLACKLISTING_TOKEN,
   DECIMALS_SLOT,
   FEE_TOKEN,
   FORWARDER,
@@ -193,6 +194,35 @@ test('another contract, a failed transaction, nothing, and a transfer between tw
   await pay(OPTIMISM, [[made.payment_address, 25_500_000n]]);
   await mine(OPTIMISM, 4);
   await completed(made.id);
+});
+
+test('transfers to a deposit address that the issuer blacklisted fail, and count once it is not blacklisted anymore', async () => {
+  const [frozen, fine] = [await create(POLYGON), await create(POLYGON)];
+  const blacklist = (address: string, is: bigint) =>
+    nodeOf(POLYGON).rpc('anvil_setStorageAt', contract(POLYGON), `0x${word(address)}`, `0x${word(is)}`);
+  await setCode(POLYGON, BLACKLISTING_TOKEN);
+  await blacklist(frozen.payment_address, 1n);
+  await pay(POLYGON, [[frozen.payment_address, 25_500_000n]]);
+  // A batch fails as a whole.
+  await pay(POLYGON, [
+    [fine.payment_address, 25_500_000n],
+    [frozen.payment_address, 25_500_000n],
+  ]);
+  await mine(POLYGON, 4);
+  for (const { id } of [frozen, fine]) {
+    const { status, amount_received, transfers, exceptions } = await detail(id);
+    assert.deepEqual([status, amount_received, transfers, exceptions], ['pending', '0.00', [], []]);
+  }
+  await pay(POLYGON, [[fine.payment_address, 25_500_000n]]);
+  await mine(POLYGON, 4);
+  await completed(fine.id);
+  // What arrived before stays received.
+  await blacklist(fine.payment_address, 1n);
+  await blacklist(frozen.payment_address, 0n);
+  await pay(POLYGON, [[frozen.payment_address, 25_500_000n]]);
+  await mine(POLYGON, 4);
+  assert.deepEqual([(await completed(frozen.id)).transfers_count, (await detail(fine.id)).status], [1, 'completed']);
+  await setCode(POLYGON, tokenCode());
 });
 
 test('a reorganization of one block moves a payment, one of 64 blocks removes another, and both are paid once', async () => {
