@@ -7,10 +7,7 @@ import { COIN } from '../core/coin.ts';
 import type { PsbtRequest } from '../core/signing-file.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
-import { buildPsbt, inputFee, MAX_INPUTS, type Output, splitOutputs, type UtxoWallet } from './utxo.ts';
-
-/** PSBTs in one signing file. */
-const MOST_REQUESTS = 20;
+import { buildPsbt, inputFee, MAX_GROUPS, MAX_INPUTS, type Output, splitOutputs, type UtxoWallet } from './utxo.ts';
 
 export type Part = Output & { holding: Holding };
 /** The outputs of a transfer. LTC: a peg-out may be stored under the name that it had before it was mined. */
@@ -90,7 +87,7 @@ export async function makePsbts(
     else if (outputs.every(({ units }) => units <= fee)) stay.set(holding, 'dust');
     // The whole transfer stays or goes, so that a file never spends a part of one.
     else if (outputs.some(({ units }) => fee * 100n > units * BigInt(wish.maxFeePercent))) stay.set(holding, 'fee');
-    else if (parts.length + outputs.length > MAX_INPUTS * MOST_REQUESTS || isAnotherBlock(holding)) stay.set(holding, 'later');
+    else if (parts.length + outputs.length > MAX_INPUTS * MAX_GROUPS || isAnotherBlock(holding)) stay.set(holding, 'later');
     else parts.push(...outputs);
   }
   const spent = await spentAmong(
@@ -100,11 +97,14 @@ export async function makePsbts(
   for (const { txid, n, holding } of parts) if (spent.has(`${txid}:${n}`)) stay.set(holding, 'spent');
   const chosen = parts.filter(({ holding }) => !stay.has(holding));
   if (chosen.length === 0) return { requests: [], inputs: [], stay };
+  const transfers = [...Map.groupBy(chosen, ({ holding }) => holding).values()];
   const previous = await previousOf(chain, script, chosen);
   const utxoWallet: UtxoWallet = { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) };
   const { coin, network } = chain;
   const made: Made<PsbtRequest> = { requests: [], inputs: [], stay };
-  for (const group of splitOutputs(chosen, previous).slice(0, MOST_REQUESTS)) {
+  const { groups, left } = splitOutputs(transfers, previous);
+  for (const { holding } of left) stay.set(holding, 'later');
+  for (const group of groups) {
     const request = buildPsbt({
       ...{ group, previous, wallet: utxoWallet, rateE8, leastUnits: COIN[coin].dustUnits },
       script: hexToBytes(decodeAddress(destination, { coin, network }).key),
@@ -112,8 +112,7 @@ export async function makePsbts(
     });
     if (!request) continue;
     made.requests.push(request);
-    for (const part of group as readonly Part[])
-      made.inputs.push({ input: `${part.txid}:${part.n}`, holding: part.holding, units: part.units });
+    for (const part of group) made.inputs.push({ input: `${part.txid}:${part.n}`, holding: part.holding, units: part.units });
   }
   const spending = new Set(made.inputs.map(({ holding }) => holding));
   for (const { holding } of chosen) if (!spending.has(holding)) stay.set(holding, 'later');

@@ -5,12 +5,18 @@ import { bip32Path, p2wpkh, Transaction } from '@scure/btc-signer';
 import { outputScript } from '../chains/bitcoin/address.ts';
 import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import { divideCeil, E8 } from '../core/money.ts';
-import type { Line, PsbtRequest } from '../core/signing-file.ts';
+import { type Line, MAX_SIGNING_BYTES, type PsbtRequest } from '../core/signing-file.ts';
 
 /** Inputs of one transaction. At 148 bytes each it stays below the 100 kB that nodes relay. */
 export const MAX_INPUTS = 500;
-/** The most bytes of previous transactions in one PSBT. */
-const MAX_PREVIOUS_BYTES = 4 * 1024 * 1024;
+/** PSBTs in one signing file. */
+export const MAX_GROUPS = 20;
+/** The most bytes of one PSBT, unless a single input needs more. */
+const MAX_GROUP_BYTES = 4 * 1024 * 1024;
+/** The most bytes of all PSBTs in a file, so that their base64 and the text around it stay below what the signer reads. */
+const MAX_FILE_BYTES = (MAX_SIGNING_BYTES / 4) * 3 - 1024 * 1024;
+/** More than an input adds to a PSBT besides the transaction that made it. */
+const INPUT_BYTES = 300;
 /** Virtual bytes of a signed input. */
 const INPUT_SIZE: Readonly<Record<BitcoinScript, bigint>> = { p2wpkh: 68n, p2tr: 58n, 'p2sh-p2wpkh': 91n, p2pkh: 149n };
 /** Version, counts, lock time and the witness marker. */
@@ -63,22 +69,33 @@ function addInput(tx: Transaction, output: Output, previous: Uint8Array | null, 
   });
 }
 
-/** Groups of outputs, each small enough for one transaction. `previous` are the transactions that made them; none for Taproot. */
-export function splitOutputs(outputs: readonly Output[], previous: ReadonlyMap<string, Uint8Array>): (readonly Output[])[] {
-  const groups: Output[][] = [];
-  let bytes = 0;
-  for (const output of outputs) {
-    const more = previous.get(output.txid)?.length ?? 0;
-    const last = groups.at(-1);
-    if (last && last.length < MAX_INPUTS && bytes + more <= MAX_PREVIOUS_BYTES) {
-      last.push(output);
-      bytes += more;
-    } else {
-      groups.push([output]);
-      bytes = more;
+/**
+ * Groups of outputs, each small enough for one transaction and all of them for one file. The outputs of a transfer all stay (`left`) or
+ * all go. `previous` are the transactions that made the outputs, which a PSBT repeats for each input; none for Taproot.
+ */
+export function splitOutputs<T extends Output>(
+  transfers: readonly (readonly T[])[],
+  previous: ReadonlyMap<string, Uint8Array>,
+): { groups: (readonly T[])[]; left: T[] } {
+  let groups: T[][] = [];
+  const left: T[] = [];
+  let [fileBytes, groupBytes] = [0, 0];
+  for (const transfer of transfers) {
+    const tried = [...groups.slice(0, -1), ...groups.slice(-1).map((last) => [...last])];
+    let [inFile, inGroup] = [fileBytes, groupBytes];
+    for (const output of transfer) {
+      const more = INPUT_BYTES + (previous.get(output.txid)?.length ?? 0);
+      const last = tried.at(-1);
+      const fits = last && last.length < MAX_INPUTS && inGroup + more <= MAX_GROUP_BYTES;
+      if (fits) last.push(output);
+      else tried.push([output]);
+      inGroup = fits ? inGroup + more : more;
+      inFile += more;
     }
+    if (tried.length > MAX_GROUPS || inFile > MAX_FILE_BYTES) left.push(...transfer);
+    else [groups, fileBytes, groupBytes] = [tried, inFile, inGroup];
   }
-  return groups;
+  return { groups, left };
 }
 
 /** The fee of a transaction with so many inputs and these output scripts. */

@@ -8,9 +8,21 @@ import { Transaction } from '@scure/btc-signer';
 import * as bitcoin from 'bitcoinjs-lib';
 import { findAccount, SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
+import { outputScript } from '../../src/chains/bitcoin/address.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import type { Chain } from '../../src/chains/chain.ts';
 import type { BitcoinFamily, Network } from '../../src/core/coin.ts';
-import { type PsbtRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import {
+  MAX_SIGNING_BYTES,
+  type PsbtRequest,
+  readSignedFile,
+  readSigningFile,
+  type SigningFile,
+  signedFileText,
+  signingFileText,
+} from '../../src/core/signing-file.ts';
+import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/money-out/holdings.ts';
+import { makePsbts } from '../../src/money-out/make-utxo.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
 import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, sweepFile } from '../kit/signing.ts';
 
@@ -212,6 +224,39 @@ test('a file for a test network is shown as a test only if its keys have coin ty
   assert.ok(findAccount(masterKey(), { ...test, account: { ...test.account, chainKey } }));
   assert.throws(() => findAccount(masterKey(), test), /another wallet/);
   assert.throws(() => findAccount(masterKey().derive("m/84'/0'/0'"), test), /an account key does not show/);
+});
+
+test('a file stays below what the signer reads, and the rest is left for later', async () => {
+  const chain = addressesOf('BTC', 'p2wpkh');
+  const chainKey = bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!);
+  const filler = hexToBytes(`6a4e40420f00${'00'.repeat(1_000_000)}`);
+  const raws = new Map<string, Uint8Array>();
+  const holdings = Array.from({ length: 40 }, (_, i) => {
+    const tx = new Transaction({ allowUnknownOutputs: true });
+    tx.addInput({ txid: new Uint8Array(32).fill(1), index: i });
+    for (let n = 0; n < 2; n++) tx.addOutput({ script: outputScript('p2wpkh', chain.deriveChild(i).publicKey!), amount: 100_000_000n });
+    tx.addOutput({ script: filler, amount: 0n });
+    raws.set(tx.id, tx.toBytes(true, false));
+    const outputs = [0, 1].map((n) => ({ n, units: 100_000_000n }));
+    return { txid: tx.id, ref: `${tx.id}:0`, units: 200_000_000n, outputs, blockHash: '00', index: BigInt(i) } as unknown as Holding;
+  });
+  const outlet = {
+    areUnspent: async (outpoints: readonly string[]) => outpoints.map(() => true),
+    readTransactions: async (wanted: readonly { txid: string }[]) => wanted.map(({ txid }) => raws.get(txid)!),
+  };
+  const { file, destination } = sweepFile('BTC', 'p2wpkh', 1);
+  const { requests, inputs, stay } = await makePsbts({ coin: 'BTC', network: 'mainnet', outlet } as unknown as Chain, {
+    wallet: { chainKey, accountKey: '', script: 'p2wpkh', path: '0' } as SweepWallet,
+    ...{ holdings, destination, wish: DEFAULT_WISH, rateE8: 100_000_000n, reference: file.id },
+  });
+  const text = signingFileText({ ...file, requests });
+  assert.ok(text.length > MAX_SIGNING_BYTES * 0.9 && text.length <= MAX_SIGNING_BYTES, `${text.length}`);
+  assert.equal(readSigningFile(text).requests.length, requests.length);
+  // Both outputs of a transfer go, or both stay.
+  const gone = new Set(inputs.map(({ holding }) => holding));
+  assert.equal(inputs.length, 2 * gone.size);
+  assert.equal(gone.size + stay.size, holdings.length);
+  for (const holding of holdings) assert.equal(stay.get(holding), gone.has(holding) ? undefined : 'later');
 });
 
 /** The signed transaction with a change. */
