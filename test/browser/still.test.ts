@@ -1,10 +1,16 @@
-/** The states with times in them, in the most distant time zones: nothing moves when the customer's own time replaces UTC. */
+/**
+ * The states with times in them, in the most distant time zones: nothing moves when the customer's own time replaces UTC. In a run at
+ * another date, also that everything is at that date.
+ */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { fixturesAt } from '../../src/web/checkout/states.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { assertStill, openTab, startBrowser } from '../kit/browser.ts';
+import { DATES, shiftMs } from '../kit/shifted-clock.ts';
 import { stateUrl } from './states.ts';
 
 let app: TestApp;
@@ -34,3 +40,21 @@ for (const timeZone of ['Pacific/Kiritimati', 'Etc/GMT+12']) {
     }
   });
 }
+
+if (shiftMs() !== 0)
+  test('the tests, the processes they start, the database and the pages share one date, which is not today’s', async () => {
+    const { at } = DATES.find(({ timeZone }) => timeZone === process.env.TZ)!;
+    const tab = await openTab(browser, 'about:blank');
+    const [row] = await app.app.ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
+    const dates = {
+      tests: Date.now(),
+      children: 1000 * Number((await promisify(execFile)('date', ['+%s'], { env: {} })).stdout),
+      database: row!.now.getTime(),
+      pages: (await tab.page.evaluate('Date.now()')) as number,
+    };
+    await tab.close();
+    for (const [what, ms] of Object.entries(dates)) {
+      assert.ok(Math.abs(ms - dates.tests) < 60_000, `${what} are at ${new Date(ms).toISOString()}`);
+      assert.ok(ms > Date.parse(at) && ms < Date.parse(at) + 7_200_000, `${what} are at ${new Date(ms).toISOString()}`);
+    }
+  });
