@@ -5,11 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { PNG } from 'pngjs';
+import decode from 'qr/decode.js';
+import { createBbqrReader } from '../../dashboard/lib/bbqr.ts';
+import { signFile } from '../../signer/sign.ts';
+import { COIN } from '../../src/core/coin.ts';
+import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
+import { inputsOfRaw } from '../../src/money-out/utxo-check.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { cameraFlags, showToCamera } from '../kit/camera.ts';
 import { startDashboard } from '../kit/dashboard.ts';
+import { PHRASE, sweepFile } from '../kit/signing.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'florin-camera-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -126,5 +134,52 @@ test('a page over plain HTTP says that it cannot use the camera, and the key can
     await page.getByRole('dialog').getByText(says).waitFor();
     await page.keyboard.press('Escape');
   }
+  noFaults();
+});
+
+test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of the signed transaction are read and checked', async () => {
+  const { file, destination } = sweepFile('BTC', 'p2wpkh', 3);
+  const content = signingFileText(file);
+  const { sql } = app.app.ctx.db;
+  await sql`
+    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+    select ${file.id}, merchant_id, id, 'BTC', 'made', ${sql.json(JSON.parse(content))}, ${destination},
+      ${file.totalUnits.toString()}, ${file.feeUnits.toString()}, 3, 'Test' from wallets limit 1`;
+  await page.context().grantPermissions(['camera']);
+  await go('live/sweeps', 'Sweeps');
+  await page.getByRole('table', { name: 'Sweeps' }).getByRole('button').first().click();
+  await page.getByRole('button', { name: 'Show as QR codes' }).click();
+  const code = page.getByRole('img', { name: /^QR code/ });
+  const reader = createBbqrReader();
+  for (let isWhole = false; !isWhole; ) {
+    const { data, width, height } = PNG.sync.read(await code.screenshot());
+    const seen = reader.add(decode({ data: new Uint8Array(data), width, height }));
+    assert.ok(seen !== null && seen.total > 1);
+    isWhole = seen.have === seen.total;
+  }
+  const { type, bytes } = await reader.file();
+  const [request] = file.requests;
+  assert.ok(request?.kind === 'psbt');
+  assert.deepEqual([type, Buffer.from(bytes).toString('base64')], ['P', request.psbt]);
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await audit('codes of a sweep');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+
+  // The signed transaction in the form that hardware wallets show. The second half comes first.
+  const [signed = ''] = readSignedFile(signFile({ content, secret: PHRASE, destination }).text).transactions;
+  for (const [number, input] of inputsOfRaw(signed).entries())
+    await sql`insert into sweep_inputs (sweep_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
+  const half = Math.ceil(signed.length / 4) * 2;
+  const parts = [signed.slice(0, half), signed.slice(half)].map((part, i) => `B$HT020${i}${part.toUpperCase()}`);
+  showToCamera(film, 'https://shop.example');
+  await page.getByRole('button', { name: 'Scan signed transaction' }).click();
+  await page.getByRole('dialog').getByText('not a signed transaction').waitFor();
+  await page.keyboard.press('Escape');
+  showToCamera(film, parts.toReversed());
+  await page.getByRole('button', { name: 'Scan signed transaction' }).click();
+  await page.getByText('The signed file is correct').waitFor();
+  const [{ state } = { state: '' }] = await sql<{ state: string }[]>`select state from sweeps where id = ${file.id}`;
+  assert.notEqual(state, 'made');
   noFaults();
 });

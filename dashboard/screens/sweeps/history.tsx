@@ -1,6 +1,8 @@
 /** The sweeps of the merchant with their states, the upload of signed files, and the transactions of one sweep. */
-import { type ChangeEvent, useRef, useState } from 'react';
+import { type ChangeEvent, lazy, Suspense, useRef, useState } from 'react';
+import { COIN_KINDS } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
+import { base64Of } from '../../lib/base64.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useList, useMay, useMode } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
@@ -14,6 +16,8 @@ import { Facts, Pending } from '../../ui/states.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, Money, Time, type Tone } from '../../ui/values.tsx';
 
+const ShowCodes = lazy(() => import('./codes.tsx').then((module) => ({ default: module.ShowCodes })));
+const ScanSigned = lazy(() => import('./codes.tsx').then((module) => ({ default: module.ScanSigned })));
 type Sweep = Reply<'GET /:mode/sweeps'>['data'][number];
 const STATES: Readonly<Record<Sweep['state'], { tone: Tone; icon: IconName; word: string }>> = {
   made: { tone: 'warn', icon: 'clock', word: 'Waiting for signature' },
@@ -74,19 +78,14 @@ export function History() {
 async function textOf(file: File): Promise<string> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   if (String.fromCharCode(...bytes.subarray(0, 5)) !== 'psbt\xff') return new TextDecoder().decode(bytes);
-  let binary = '';
-  for (let at = 0; at < bytes.length; at += 8_192) binary += String.fromCharCode(...bytes.subarray(at, at + 8_192));
-  return btoa(binary);
+  return base64Of(bytes);
 }
 
 function Upload({ onDone }: { onDone: (id: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
+  const [isScanning, setScanning] = useState(false);
   const send = useAct('POST /:mode/sweeps/signed', { refreshes: [['sweeps']], quiet: true });
-  const choose = async (event: ChangeEvent<HTMLInputElement>) => {
-    const [file] = event.target.files ?? [];
-    event.target.value = '';
-    if (!file) return;
-    const content = await textOf(file);
+  const upload = (content: string) =>
     send.mutate(
       { body: { content } },
       {
@@ -96,13 +95,34 @@ function Upload({ onDone }: { onDone: (id: string) => void }) {
         },
       },
     );
+  const choose = async (event: ChangeEvent<HTMLInputElement>) => {
+    const [file] = event.target.files ?? [];
+    event.target.value = '';
+    if (!file) return;
+    upload(await textOf(file));
   };
   return (
     <>
       <input ref={input} type="file" aria-label="Signed file" className="sr-only" tabIndex={-1} onChange={(event) => void choose(event)} />
-      <Button look="main" busy={send.isPending} onClick={() => input.current?.click()}>
-        Upload signed file
-      </Button>
+      <div className="flex flex-wrap gap-2">
+        <Button disabled={send.isPending} onClick={() => setScanning(true)}>
+          Scan signed transaction
+        </Button>
+        <Button look="main" busy={send.isPending} onClick={() => input.current?.click()}>
+          Upload signed file
+        </Button>
+      </div>
+      {isScanning && (
+        <Suspense>
+          <ScanSigned
+            onClose={() => setScanning(false)}
+            onContent={(content) => {
+              setScanning(false);
+              upload(content);
+            }}
+          />
+        </Suspense>
+      )}
       {send.error && (
         <div role="alert" className="w-full">
           <Note tone="bad">{send.error.message}</Note>
@@ -186,9 +206,10 @@ function Transactions({ of }: { of: Reply<'GET /:mode/sweeps/:id'>['transactions
   );
 }
 
-function Acts({ sweep: { id, state } }: { sweep: Sweep }) {
+function Acts({ sweep: { id, state, currency } }: { sweep: Sweep }) {
   const mode = useMode();
   const may = useMay('sweeps.use');
+  const [areCodesShown, setCodesShown] = useState(false);
   const [asked, setAsked] = useState(false);
   const cancel = useAct('POST /:mode/sweeps/:id/cancel', { refreshes: [['sweeps']], done: 'Sweep canceled.' });
   const replace = useAct('POST /:mode/sweeps/:id/replace', {
@@ -202,6 +223,12 @@ function Acts({ sweep: { id, state } }: { sweep: Sweep }) {
       <Download look={state === 'made' ? 'main' : 'plain'} href={`/dashboard/api/${mode}/sweeps/${id}/file`}>
         Download the file
       </Download>
+      {COIN_KINDS[currency] === 'bitcoin' && <Button onClick={() => setCodesShown(true)}>Show as QR codes</Button>}
+      {areCodesShown && (
+        <Suspense>
+          <ShowCodes id={id} onClose={() => setCodesShown(false)} />
+        </Suspense>
+      )}
       {isWaiting && (
         <Button busy={replace.isPending} onClick={() => replace.mutate({ params: { id }, body: {} })}>
           Raise the fee

@@ -9,7 +9,7 @@ export async function createReader(): Promise<Read> {
   const { default: decode } = await import('qr/decode.js');
   const canvas = document.createElement('canvas');
   const context = canvas.getContext('2d', { willReadFrequently: true })!;
-  let looks = 0;
+  let isInverted = false;
   return async (video) => {
     if (video.readyState < video.HAVE_CURRENT_DATA || video.videoWidth === 0) return null;
     const scale = Math.min(1, LONGEST_SIDE / Math.max(video.videoWidth, video.videoHeight));
@@ -17,12 +17,13 @@ export async function createReader(): Promise<Read> {
     canvas.height = Math.round(video.videoHeight * scale);
     context.drawImage(video, 0, 0, canvas.width, canvas.height);
     const picture = context.getImageData(0, 0, canvas.width, canvas.height);
-    // Wallets in their dark theme show codes light on dark: every other look is for those.
-    if (looks++ % 2 === 1) for (let at = 0; at < picture.data.length; at++) picture.data[at]! ^= 0xff;
+    // Wallets in their dark theme show codes light on dark: every other look is for those, until one of them finds a code.
+    if (isInverted) for (let at = 0; at < picture.data.length; at++) picture.data[at]! ^= 0xff;
     try {
       return decode(picture, { effort: 8, timeLimit: 150 });
     } catch {
-      // There is none, or what only resembles one. The next picture is another one.
+      // There is no code, or only something that resembles one. The next picture may have one.
+      isInverted = !isInverted;
       return null;
     }
   };

@@ -1,0 +1,173 @@
+/** Signing by camera: the PSBT of a sweep as animated QR codes (BBQr), and the signed transaction read back from the wallet. */
+import { useEffect, useRef, useState } from 'react';
+import { base64Of } from '../../lib/base64.ts';
+import { type BbqrFile, createBbqrReader, splitBbqr } from '../../lib/bbqr.ts';
+import { useAct, useMode } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Note } from '../../ui/form.tsx';
+import { type Look, Scanner } from '../../ui/scanner.tsx';
+
+/** The pace that hardware wallets are made for. */
+const FRAME_MS = 250;
+const QUIET = 4;
+
+const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+
+/** The texts of the codes for a signing file, or why there are none. */
+function codesOf(file: string): string[] | string {
+  const { requests } = JSON.parse(file) as { requests: { kind: string; psbt?: string }[] };
+  const [request] = requests;
+  if (requests.length !== 1 || request?.psbt === undefined)
+    return 'QR codes can carry one Bitcoin transaction (PSBT), and this file is of another kind or has several. Download the file and sign it with the offline signer.';
+  return (
+    splitBbqr({ type: 'P', bytes: bytesOf(request.psbt) }) ??
+    'This file is too large for QR codes. Download it and sign it with the offline signer.'
+  );
+}
+
+type Picture = { side: number; path: string };
+async function draw(codes: readonly string[]): Promise<Picture[]> {
+  const { default: encode } = await import('qr');
+  return codes.map((code) => {
+    const rows = encode(code, 'raw', { ecc: 'low', encoding: 'alphanumeric', border: QUIET });
+    const path = rows.map((row, y) => row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : '')).join('')).join('');
+    return { side: rows.length, path };
+  });
+}
+
+/** The pictures of the codes, read from the server when the dialog opens. */
+function usePictures(id: string): { pictures: Picture[] | null; fault: string | null } {
+  const mode = useMode();
+  const [pictures, setPictures] = useState<Picture[] | null>(null);
+  const [fault, setFault] = useState<string | null>(null);
+  const { mutateAsync: confirm } = useAct('POST /:mode/exports/confirm', { quiet: true });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: read once for each sweep
+  useEffect(() => {
+    let gone = false;
+    const load = async () => {
+      await confirm({ body: {} });
+      const reply = await fetch(`/dashboard/api/${mode}/sweeps/${id}/file`, { credentials: 'same-origin' });
+      if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
+      const codes = codesOf(await reply.text());
+      const drawn = typeof codes === 'string' ? null : await draw(codes);
+      if (gone) return;
+      setPictures(drawn);
+      if (typeof codes === 'string') setFault(codes);
+    };
+    load().catch(() => !gone && setFault('The signing file could not be read. Close this window and try again.'));
+    return () => {
+      gone = true;
+    };
+  }, [id, mode]);
+  return { pictures, fault };
+}
+
+export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) {
+  const { pictures, fault } = usePictures(id);
+  const [at, setAt] = useState(0);
+  const [isPaused, setPaused] = useState(false);
+  const count = pictures?.length ?? 0;
+  useEffect(() => {
+    if (count < 2 || isPaused) return;
+    const timer = setInterval(() => setAt((shown) => (shown + 1) % count), FRAME_MS);
+    return () => clearInterval(timer);
+  }, [count, isPaused]);
+  const picture = pictures?.[at];
+  return (
+    <Dialog open onClose={onClose} title="Scan with your wallet">
+      {fault !== null ? (
+        <div role="alert">
+          <Note tone="warn">{fault}</Note>
+        </div>
+      ) : (
+        <>
+          <p className="text-sm text-soft">
+            Scan this with a hardware wallet that reads BBQr codes. Check the amount and the address on its screen, and sign. Then choose{' '}
+            <b className="text-ink">Scan signed transaction</b>.
+          </p>
+          {picture ? (
+            <svg
+              role="img"
+              aria-label={count === 1 ? 'QR code of the transaction' : `QR code ${at + 1} of ${count} of the transaction`}
+              viewBox={`0 0 ${picture.side} ${picture.side}`}
+              shapeRendering="crispEdges"
+              className="w-full rounded-lg"
+            >
+              <rect width={picture.side} height={picture.side} fill="#fff" />
+              <path d={picture.path} fill="#000" />
+            </svg>
+          ) : (
+            <p className="late text-sm text-soft">Preparing the codes</p>
+          )}
+        </>
+      )}
+      <div className="flex flex-wrap items-center justify-end gap-2">
+        {count > 1 && (
+          <>
+            <span aria-hidden="true" className="mr-auto text-sm text-soft tabular-nums">
+              {at + 1} of {count}
+            </span>
+            <Button onClick={() => setPaused(!isPaused)}>{isPaused ? 'Play' : 'Pause'}</Button>
+          </>
+        )}
+        <Button onClick={onClose}>Close</Button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** What the server reads: a PSBT in base64, a transaction in hex, or the file of the offline signer. */
+function contentOf({ type, bytes }: BbqrFile): string {
+  if (type === 'P') return base64Of(bytes);
+  if (type === 'T') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return new TextDecoder().decode(bytes);
+}
+/** Small transactions come as one plain code. */
+const isPlain = (code: string): boolean => /^(?:[0-9a-f]{2}){60,}$/i.test(code) || /^cHNidP[A-Za-z0-9+/]+=*$/.test(code);
+
+export function ScanSigned({ onContent, onClose }: { onContent: (content: string) => void; onClose: () => void }) {
+  const [progress, setProgress] = useState<{ have: number; total: number } | null>(null);
+  const [reader] = useState(() => createBbqrReader());
+  const isDone = useRef(false);
+  const take = async (code: string): Promise<Look> => {
+    if (isDone.current) return { done: true };
+    if (isPlain(code)) {
+      isDone.current = true;
+      onContent(code);
+      return { done: true };
+    }
+    try {
+      const read = reader.add(code);
+      if (read === null) {
+        if (/^ur:/i.test(code)) return { why: 'UR codes aren’t supported. Choose BBQr in your wallet, or upload the signed file.' };
+        return { why: 'This code is not a signed transaction.' };
+      }
+      setProgress(read);
+      if (read.have < read.total) return {};
+      const content = contentOf(await reader.file());
+      isDone.current = true;
+      onContent(content);
+      return { done: true };
+    } catch (error) {
+      return { why: error instanceof Error ? error.message : 'The codes could not be read.' };
+    }
+  };
+  return (
+    <Scanner
+      title="Scan signed transaction"
+      lead="Hold the QR codes that your wallet shows after signing in front of the camera until all of them were read."
+      instead="upload the signed file"
+      back="Cancel"
+      status={
+        progress && (
+          <p className="text-sm tabular-nums">
+            {progress.have} of {progress.total} codes read
+          </p>
+        )
+      }
+      onCode={take}
+      onClose={onClose}
+    />
+  );
+}
