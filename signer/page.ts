@@ -1,5 +1,6 @@
 /** The page around the signer. It sends nothing: its security policy forbids every connection. */
 import { FileError, MAX_SIGNING_BYTES, readSigningFile } from '../src/core/signing-file.ts';
+import { showCodes } from './codes.ts';
 import { SignerError } from './secret.ts';
 import { describeFile, type Review, signFile } from './sign.ts';
 
@@ -14,6 +15,7 @@ const [file, text, destination, secret, passphrase, signed] = [
 ];
 let content = '';
 let saved = '';
+let stopCodes: (() => void) | null = null;
 
 const show = (id: string, visible: boolean): void => {
   find(id).hidden = !visible;
@@ -21,6 +23,14 @@ const show = (id: string, visible: boolean): void => {
 function clearSecret(): void {
   secret.value = '';
   passphrase.value = '';
+}
+/** Shows or hides the codes of the signed file. */
+function toggleCodes(wanted: boolean): void {
+  stopCodes?.();
+  stopCodes = wanted ? showCodes(signed.value, find('codes')) : null;
+  if (wanted && stopCodes === null) find('codes').textContent = 'This file is too large for QR codes. Save it instead.';
+  else if (!wanted) find('codes').replaceChildren();
+  find('show').textContent = stopCodes ? 'Hide QR codes' : 'Show as QR codes';
 }
 function fail(error: unknown): void {
   const known = error instanceof SignerError || error instanceof FileError;
@@ -58,6 +68,7 @@ function showFacts(review: Review): void {
 }
 
 function readContent(given: string): void {
+  toggleCodes(false);
   show('error', false);
   show('result', false);
   try {
@@ -105,7 +116,9 @@ find('copy').addEventListener('click', () => {
   signed.select();
   void navigator.clipboard?.writeText(signed.value).catch(() => {});
 });
+find('show').addEventListener('click', () => toggleCodes(stopCodes === null));
 find('again').addEventListener('click', () => {
+  toggleCodes(false);
   [text.value, signed.value, content, file.value] = ['', '', '', ''];
   show('result', false);
   text.focus();

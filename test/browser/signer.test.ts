@@ -5,6 +5,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { PNG } from 'pngjs';
+import decode from 'qr/decode.js';
+import { createBbqrReader } from '../../dashboard/lib/bbqr.ts';
 import { signFile } from '../../signer/sign.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { buildApp, hashSigner } from '../../src/web/dashboard/build.ts';
@@ -62,6 +65,16 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
     assert.equal(await tab.getByLabel('Signed file').inputValue(), expected);
     const [download] = await Promise.all([tab.waitForEvent('download'), tab.getByRole('link', { name: 'Save signed file' }).click()]);
     assert.equal(readFileSync(await download.path(), 'utf8'), expected);
+    await tab.getByRole('button', { name: 'Show as QR codes' }).click();
+    const reader = createBbqrReader();
+    for (let isWhole = false; !isWhole; ) {
+      const { data, width, height } = PNG.sync.read(await tab.getByRole('img', { name: /^QR code/ }).screenshot());
+      const seen = reader.add(decode({ data: new Uint8Array(data), width, height }));
+      assert.ok(seen !== null && seen.total > 1);
+      isWhole = seen.have === seen.total;
+    }
+    const shown = await reader.file();
+    assert.deepEqual([shown.type, Buffer.from(shown.bytes).toString()], ['J', expected]);
     const fields = await tab.locator('textarea, input').evaluateAll((all) => all.map((one) => (one as HTMLInputElement).value));
     assert.ok(!fields.some((value) => value.includes('abandon')));
     const sent = await tab.evaluate(() =>
