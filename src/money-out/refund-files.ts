@@ -37,6 +37,8 @@ const REASONS = {
   moved: 'another transaction spent the money of an earlier file of it; look where it went, then mark it as sent or cancel it',
 } as const;
 
+const NONE = 'none is approved';
+
 /** Approved refunds whose payment used the wallet and that are in no file, oldest first. */
 const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> =>
   ctx.db.sql<Asked[]>`
@@ -150,7 +152,8 @@ async function tryToMake(
   ]);
   const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
   const planned = await asking(coin, planUnspent(chain, asked, lotsOf(holdings), options));
-  if (planned.chosen.size === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: planned.left[0]!.reason });
+  // Another file may have taken all of them since this one was asked for.
+  if (planned.chosen.size === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: planned.left[0]?.reason ?? NONE });
   const id = newId('swp', ctx.random);
   const made = await asking(coin, buildRequests(chain, planned, { wallet, destination, rateE8, id }));
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: null });
@@ -190,7 +193,7 @@ export async function makeRefundFile(
     wallets.map(async (wallet) => ({ wallet, first: (await readApproved(ctx, { merchantId, coin, walletId: wallet.id }))[0] })),
   );
   const [oldest] = waiting.filter(({ first }) => first !== undefined).sort((a, b) => (a.first!.number < b.first!.number ? -1 : 1));
-  if (!oldest) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: 'none is approved' });
+  if (!oldest) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: NONE });
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const made = await tryToMake(ctx, { merchantId, coin, wallet: oldest.wallet, destination: current.address, speed, actor });
     if (made) return made;
