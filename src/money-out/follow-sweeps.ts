@@ -78,10 +78,21 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) and not exists (select 1 from sweep_transactions m
         where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
       exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed"`;
-  // In the order of their nonces, because a node refuses gaps or keeps them waiting.
-  for (const one of waiting.toSorted((a, b) => a.round - b.round || a.number - b.number))
-    await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen, isIndexed });
-  for (const id of new Set(waiting.map(({ sweepId }) => sweepId))) await conclude(ctx, tip, id);
+  const sweeps = [...Map.groupBy(waiting, ({ sweepId }) => sweepId)];
+  const failures: unknown[] = [];
+  for (const [id, transactions] of sweeps) {
+    try {
+      // In the order of their nonces, because a node refuses gaps or keeps them waiting.
+      for (const one of transactions.toSorted((a, b) => a.round - b.round || a.number - b.number))
+        await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen, isIndexed });
+      await conclude(ctx, tip, id);
+    } catch (error) {
+      failures.push(error);
+      ctx.log.warn({ err: error, coin: chain.coin, sweep: id }, 'Could not follow a sweep; the others continue');
+    }
+  }
+  // When nothing works, the source is away, and the next round waits longer.
+  if (failures.length > 0 && failures.length === sweeps.length) throw failures[0];
   return tip.hash;
 }
 

@@ -8,9 +8,7 @@ import { type Coin, coinsBeside } from '../core/coin.ts';
 
 /** Blocks that are read in one round. */
 const AT_ONCE = 10;
-/** Blocks below the tip that are searched at most. */
-const DEEPEST = 2_000;
-/** Blocks that are read again after a reorganization whose fork is not known. */
+/** Blocks that are read again after a reorganization whose fork is not known; nodes that prune keep more than these. */
 const AGAIN = 100;
 
 type Open = { id: string; height: number | null; hash: string | null };
@@ -38,21 +36,37 @@ export async function readSweepBlocks(ctx: Context, chain: Chain, tip: BlockRef)
     // The chain changed meanwhile, so the next round finds the fork.
     if (!block || (parent !== null && block.parent !== parent)) return;
     const behind = sweeps.flatMap(({ id }, i) => (read[i]! < height ? [id] : []));
-    await readBlock(ctx, chain, { block, wanted, behind });
+    try {
+      await readBlock(ctx, chain, { block, wanted, behind });
+    } catch (error) {
+      if (!(error instanceof ChainError) || error.kind !== 'pruned') throw error;
+      return passPruned(ctx, { sweeps, behind, to: tip.height - AGAIN });
+    }
     parent = block.hash;
   }
 }
 
+/** Continues with newer blocks: no source has these any more, and everything else of the chain would wait for them. */
+async function passPruned(
+  { db, log }: Context,
+  { sweeps, behind, to }: { sweeps: readonly Open[]; behind: readonly string[]; to: number },
+): Promise<void> {
+  const passed = sweeps.filter(({ id, height }) => behind.includes(id) && (height === null || height < to)).map(({ id }) => id);
+  log.error({ sweeps: passed, to }, 'Blocks were pruned before they were searched for sweeps; search the transactions in an explorer');
+  const failure = `No source has the blocks below ${to} any more, so a transaction that is in one of them is not found.`;
+  await db.sql`
+    update sweeps set read_height = ${to}, read_hash = null, failure = ${failure} where id = any(${passed}::text[])`;
+}
+
 /** The height up to which the blocks of the best chain were searched for a sweep. */
 async function readUpTo(chain: Chain, { height, hash }: Open, tip: BlockRef): Promise<number> {
-  const lowest = Math.max(-1, tip.height - DEEPEST);
-  if (height === null || hash === null) return Math.max(lowest, Math.min(height ?? tip.height - AGAIN, tip.height));
+  if (height === null || hash === null) return Math.max(-1, Math.min(height ?? tip.height - AGAIN, tip.height));
   let block = await blockOf(chain, hash);
   for (let back = 0; block && back < AGAIN; back++) {
-    if ((await chain.blockAt(block.height))?.hash === block.hash) return Math.max(lowest, block.height);
+    if ((await chain.blockAt(block.height))?.hash === block.hash) return block.height;
     block = await blockOf(chain, block.parent);
   }
-  return Math.max(lowest, Math.min(height, tip.height) - AGAIN);
+  return Math.max(-1, Math.min(height, tip.height) - AGAIN);
 }
 async function blockOf(chain: Chain, hash: string): Promise<BlockRef | null> {
   try {
