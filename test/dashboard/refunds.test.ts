@@ -69,6 +69,13 @@ test('a refund from the request to the confirmation: amounts, the rest, the addr
   const asked = await request(id, { amount: '10.00', unit: 'usd', address: undefined, reason: ' Broken mug ' });
   assert.deepEqual([asked.state, asked.amount, asked.reason, asked.requested_by], ['requested', '0.00010309', 'Broken mug', 'Olga Owner']);
   assert.match(asked.claim.url, /\/claim\/[0-9A-Za-z]{32}$/);
+  for (const [role, isShown] of [['viewer', false] as const, ['developer', false] as const, ['support', true] as const]) {
+    await setRole(role);
+    const { refund: seen } = (await partner.get(`/test/refunds/${asked.id}`)).json;
+    const [listed] = (await partner.get(`/test/refunds?payment=${id}`)).json.data;
+    assert.deepEqual([seen.claim !== null, listed.claim !== null], [isShown, isShown], `the link and a ${role}`);
+  }
+  await setRole('owner');
   assert.deepEqual(answer(await approve(asked.id)), [409, 'refund_address_missing']);
   assert.deepEqual(answer(await owner.post(`/test/refunds/${asked.id}/cancel`)), [200, 'canceled']);
   const all = await request(id, {});

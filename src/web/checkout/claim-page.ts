@@ -83,7 +83,9 @@ function saidOf({ error: { code, status }, coin }: Fault, words: Words): string 
 }
 
 const EXAMPLE = html`<bdi>test_btc_payer</bdi>`;
-const option = (coin: Coin): Html => html`<option value="${coin}">${coinText(coin)}</option>`;
+/** After a fault, the chosen coin stays: the corrected address could be valid for another one, which cannot be changed later. */
+const option = (coin: Coin, fault: Fault | null): Html =>
+  html`<option value="${coin}"${coin === fault?.coin && html` selected`}>${coinText(coin)}</option>`;
 function claim({ refund, coins, fault, typed }: Shown, words: Words, chosen: string | null): Html {
   const said = fault && saidOf(fault, words);
   const wrong = said !== null && html` aria-invalid="true" aria-describedby="fault"`;
@@ -91,7 +93,7 @@ function claim({ refund, coins, fault, typed }: Shown, words: Words, chosen: str
 <p class="lead" id="unmatched">${words.claimUnmatched}</p>
 ${refund.mode === 'test' && html`<p class="lead">${fill(words.claimTest, { address: EXAMPLE })}</p>`}
 <form method="post" action="${pathOf(refund.id)}">${chosen !== null && html`<input type="hidden" name="lang" value="${chosen}">`}
-<p><label for="coin">${words.currency}</label><br><select id="coin" name="coin">${coins.map(option)}</select></p>
+<p><label for="coin">${words.currency}</label><br><select id="coin" name="coin">${coins.map((coin) => option(coin, fault))}</select></p>
 <p><label for="address">${words.address}</label><br>
 <input id="address" name="address" required maxlength="200" autocomplete="off" spellcheck="false" value="${typed}"${wrong}></p>
 ${said !== null && html`<p class="fault" id="fault" role="alert">${said}</p>`}

@@ -5,6 +5,7 @@ import { explorerUrl } from '../../core/explorer.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { REFUND_RATES, REFUND_STATES } from '../../core/refund.ts';
+import { mayDo } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { SWEEP_SPEEDS } from '../../money-out/holdings.ts';
@@ -37,14 +38,15 @@ const RefundBody = Type.Object({
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
-function refundBody({ ctx, mode }: Pick<Call, 'ctx' | 'mode'>, refund: Refund) {
+function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>, refund: Refund) {
   const { coin, txid, address, claimUntil } = refund;
   const explorer = (id: string) => (mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], id) : null);
   return {
     ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },
     ...{ amount_usd: formatUsd(refund.usdCents), address, reason: refund.reason, requested_by: refund.requestedBy },
+    // A person with the link enters the address that is paid.
     claim:
-      address === null && claimUntil !== null && refund.state === 'requested'
+      mayDo(member.role, 'refunds.request') && address === null && claimUntil !== null && refund.state === 'requested'
         ? { url: claimUrl(ctx, refund.id), expires_at: claimUntil.toISOString() }
         : null,
     approved_by: refund.approvedBy,
