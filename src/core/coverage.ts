@@ -99,6 +99,12 @@ function tolerance({ targetUsdCents, rules }: PaymentFacts, crumbE8: bigint): bi
   return least > crumbE8 ? least : crumbE8;
 }
 
+/**
+ * After a refund, the merchant decides about late money, because what was returned cannot count too. What was accepted before the refund
+ * stays accepted.
+ */
+const acceptsLate = ({ hasRefund, status }: PaymentFacts): boolean => !hasRefund || status === 'processing' || status === 'completed';
+
 /** What counts toward the amount, and whether it is enough: seen, and confirmed. */
 export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, decided: Decided) {
   const open = decided.closedAt === null;
@@ -107,7 +113,7 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   // Each value was rounded down. The parts of a quoted amount must still add up to it, however many there are.
   const roundingE8 = crumbE8 + BigInt(alive.length);
   const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, roundingE8);
-  const soon = open ? alive.filter((j) => j.soon) : [];
+  const soon = open && acceptsLate(payment) ? alive.filter((j) => j.soon) : [];
   const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
   const counts = (j: Judged): boolean => j.named || (open && (j.inTime || (takesLate && j.soon)));
   const counted = alive.filter(counts);

@@ -131,6 +131,8 @@ export type PaymentFacts = {
   status: PaymentStatus;
   exceptions: readonly Exception[];
   completedAt: Date | null;
+  /** A refund of it was approved and not canceled: what arrives late is not accepted automatically. */
+  hasRefund?: boolean;
 };
 
 /** What the sources of a chain agree on. */

@@ -367,6 +367,21 @@ test('opt-in acceptance of late transfers', () => {
   assert.equal(settle(payment, [transferOf('90@80 x0', 0)], { BTC: tip(minute(81)) }, minute(81)).status, 'expired');
 });
 
+test('after a refund, late transfers wait for the merchant; what was accepted before stays accepted', () => {
+  const payment = { ...base, rules: { ...rules, lateAcceptMinutes: 30 }, hasRefund: true };
+  const transfers = [transferOf('60@5 x2', 0), transferOf('40@70 x2', 1)];
+  const settled = (status: PaymentStatus, hasRefund = true) => {
+    const result = settle({ ...payment, status, hasRefund }, transfers, { BTC: tip(minute(81)) }, minute(81));
+    return [result.status, result.exception, result.uncounted.map(({ state, units }) => `${state} ${units}`).join()];
+  };
+  for (const status of ['pending', 'failed', 'expired'] as const) {
+    assert.deepEqual(settled(status), [status === 'pending' ? 'failed' : status, 'late', 'held 40000']);
+    assert.deepEqual(settled(status, false), ['completed', null, '']);
+  }
+  assert.deepEqual(settled('processing'), ['completed', null, '']);
+  assert.deepEqual(settled('completed'), ['completed', null, '']);
+});
+
 test('a payment that counts as paid although a little is missing shows how much', () => {
   const short = (usd: number, decisions: Decision[] = [], status: PaymentStatus = 'pending') => {
     const now = minute(decisions.length > 0 ? 66 : 10);

@@ -167,7 +167,7 @@ async function step(
     if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
     done = await write(record);
     if (done.events.length === 0) return 'nothing';
-    const refunded = await refundedOf(tx, paymentId);
+    const { refunded, hasRefund } = await refundedOf(tx, paymentId);
     await writeRefunded(tx, { paymentId, refunded });
     const { events } = done;
     await recordEvents(
@@ -175,17 +175,18 @@ async function step(
       events.map(([type, refund], i) => eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now })),
     );
     for (const [type, refund] of events) if (type === 'refund.sent') await mailRefundSent(ctx, tx, refund);
-    return { ...record, refunded, eventCount: record.eventCount + BigInt(events.length) };
+    return { ...record, facts: { ...record.facts, hasRefund }, refunded, eventCount: record.eventCount + BigInt(events.length) };
   });
   if (!decided || !done) throw new Problem('payment_not_found', { id: paymentId });
   return (done as Step).refund;
 }
 
-async function refundedOf(tx: Tx, paymentId: string): Promise<PaymentRecord['refunded']> {
-  const rows = await tx<{ coin: Coin; units: string }[]>`
-    select coin, sum(units)::text as units from refunds
-    where payment_id = ${paymentId} and state in ('sent', 'confirmed') group by coin`;
-  return Object.fromEntries(rows.map(({ coin, units }) => [coin, BigInt(units)]));
+async function refundedOf(tx: Tx, paymentId: string): Promise<{ refunded: PaymentRecord['refunded']; hasRefund: boolean }> {
+  const rows = await tx<{ coin: Coin; units: string | null }[]>`
+    select coin, sum(units) filter (where state in ('sent', 'confirmed'))::text as units from refunds
+    where payment_id = ${paymentId} and state not in ('requested', 'canceled') group by coin`;
+  const refunded = Object.fromEntries(rows.flatMap(({ coin, units }) => (units === null ? [] : [[coin, BigInt(units)]])));
+  return { refunded, hasRefund: rows.length > 0 };
 }
 
 function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund; type: RefundEventType; sequence: bigint; now: Date }) {

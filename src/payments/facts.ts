@@ -101,6 +101,7 @@ type Row = Marks & {
   hasMany: boolean;
   simulation: unknown;
   offsetSeconds: bigint | null;
+  hasRefund: boolean;
   realNow: Date;
 };
 /** Stored rules by id; they never change, so they are read once per process. */
@@ -196,6 +197,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
         + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)
       end as "offsetSeconds",
+      exists (select 1 from refunds r where r.payment_id = p.id and r.state not in ('requested', 'canceled')) as "hasRefund",
       clock_timestamp() as "realNow"
     from ${from} cross join lateral (
       select count(*) from (select 1 from transfers where payment_id = p.id limit ${MAX_INLINE + 1}) as few) as held`;
@@ -334,6 +336,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
       status: row.status,
       exceptions: row.exceptions,
       completedAt: row.completedAt,
+      ...(row.hasRefund && { hasRefund: true }),
     },
     transfers,
     tips: row.mode === 'live' ? tips : {},

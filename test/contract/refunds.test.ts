@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';
-import { createMerchant } from '../../src/merchants/merchants.ts';
+import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
 import { approveRefund, cancelRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { simulateOnPage } from '../../src/payments/payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
@@ -277,4 +278,43 @@ test('held money that a refund returns cannot be accepted; canceling the refund 
   refused(await accept(other), 409, 'money_refunded');
   await operate('refund cancel', { merchant: app.merchant.merchantId, mode: 'test', refund: approved.id });
   assert.equal((await accept(other)).status, 200);
+});
+
+test('after a partial refund, late money is not accepted automatically; canceling the refund accepts it', async () => {
+  const { ctx } = app.app;
+  const { merchantId } = app.merchant;
+  const of = async (id: string) => (await app.test.get(`/api/payment/${id}`)).json;
+  const short = async (): Promise<string> => {
+    const { id } = made(await app.test.post('/api/payment/create/simple', { amount_usd: '25.50', return_url: 'https://shop.example/' }));
+    await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'failed', currency: 'BTC' });
+    await eventually(
+      () => of(id),
+      ({ status, transfers }) => status === 'failed' && transfers[0].block_height !== null,
+    );
+    return id;
+  };
+  const payLate = async (id: string) => {
+    await simulateOnPage(ctx, { paymentId: id, scenario: 'late' });
+    return eventually(
+      () => of(id),
+      ({ transfers }) => transfers.length === 2,
+    );
+  };
+  await changeSettings(ctx, { merchantId, settings: { lateAcceptMinutes: 60 } });
+  const [whole, refunded, canceled] = [await short(), await short(), await short()];
+  await changeSettings(ctx, { merchantId, settings: { lateAcceptMinutes: null } });
+  assert.equal((await payLate(whole)).status, 'completed');
+
+  const { id } = made(await refundOf({ payment_id: refunded, amount: '0.00010000', address: ADDRESS }));
+  await approveRefund(ctx, { ...owner(), id, actor: ACTOR });
+  const held = await payLate(refunded);
+  assert.deepEqual([held.status, held.exception, held.amount_refunded], ['failed', 'late', '0.00010000']);
+  refused(await app.test.post(`/v1/payments/${refunded}/resolve`, { action: 'accept' }), 409, 'money_refunded');
+
+  const approved = made(await refundOf({ payment_id: canceled, amount: '0.00010000', address: ADDRESS }));
+  // As in live mode, where the money may have been sent from the approval on.
+  await ctx.db.sql`update refunds set state = 'approved' where id = ${approved.id}`;
+  assert.equal((await payLate(canceled)).status, 'failed');
+  await operate('refund cancel', { merchant: merchantId, mode: 'test', refund: approved.id });
+  assert.equal((await of(canceled)).status, 'completed');
 });
