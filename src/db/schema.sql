@@ -1205,6 +1205,7 @@ create table sweeps (
   read_height bigint,
   read_hash text,
   purpose text not null default 'sweep'::text,
+  erased_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -1215,6 +1216,7 @@ create table sweeps (
   CHECK ((total_units > (0)::numeric))
 );
 CREATE INDEX sweeps_of ON sweeps USING btree (merchant_id, number DESC);
+CREATE INDEX sweeps_of_refunds ON sweeps USING btree (merchant_id) WHERE ((purpose = 'refund'::text) AND (erased_at IS NULL));
 CREATE INDEX sweeps_open ON sweeps USING btree (coin) WHERE (state = ANY (ARRAY['signed'::text, 'sent'::text]));
 
 create table sweep_transactions (
@@ -1302,6 +1304,7 @@ create table shop_refunds (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
 CREATE INDEX shop_refunds_of ON shop_refunds USING btree (merchant_id, mode, created_at, id);
+CREATE INDEX shop_refunds_to_erase ON shop_refunds USING btree (merchant_id, sent_at) WHERE ((sent_at IS NOT NULL) AND (address IS NOT NULL));
 
 create table light_clients (
   network text not null,

@@ -341,10 +341,12 @@ export async function getSweep(
   return { sweep, transactions };
 }
 
-/** The file to sign. Errors: sweep_not_found. */
+/** The file to sign. Errors: sweep_not_found; sweep_state, if it ended and was erased with the data of its customers. */
 export async function readSigningFileOf(ctx: Context, { merchantId, id }: Owner & { id: string }): Promise<SigningFile> {
-  const [row] = await ctx.db.sql<{ file: unknown }[]>`select file from sweeps where id = ${id} and merchant_id = ${merchantId}`;
+  const [row] = await ctx.db.sql<{ file: unknown; state: SweepState; isErased: boolean }[]>`
+    select file, state, erased_at is not null as "isErased" from sweeps where id = ${id} and merchant_id = ${merchantId}`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
+  if (row.isErased) throw new Problem('sweep_state', { id, state: row.state });
   return signingFileOf(row.file);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Erases customers' data for merchants that enabled it: description, items, language, return URL, metadata, and the addresses and reasons
- * of refunds, of payments that ended long enough ago. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are
+ * Erases customers' data for merchants that enabled it: description, items, language, return URL, metadata, the addresses and reasons of
+ * refunds, and the signing files that contain these addresses, of payments that ended long enough ago. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are
  * erased after 30 days for all merchants, which is the shortest time that can be set here.
  */
 import type { Context } from '../context.ts';
@@ -33,8 +33,20 @@ export async function erasePayerData(ctx: Context): Promise<number> {
     order by m.id, l.mode limit ${LANES}`;
   let erased = 0;
   for (const lane of lanes) erased += await ctx.db.begin((tx) => eraseStep(tx, lane));
+  await eraseShopRefunds(ctx);
   return erased;
 }
+
+/** Refunds of shops that belong to no payment keep their address until the money was sent, and as long as set after that. */
+const eraseShopRefunds = ({ db: { sql } }: Context) => sql`
+  update shop_refunds set address = null where id in (
+    select due.id
+    from (select id, case when jsonb_typeof(settings->'retentionDays') = 'number' and settings->>'retentionDays' ~ '^[1-9][0-9]{0,4}$'
+        then (settings->>'retentionDays')::int end as days from merchants) as m
+    cross join lateral (select r.id from shop_refunds r
+      where r.merchant_id = m.id and r.sent_at < clock_timestamp() - make_interval(days => m.days) and r.address is not null
+      order by r.sent_at limit ${STEP}) as due
+    where m.days is not null limit ${STEP})`;
 
 async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<number> {
   await tx`insert into erasures (merchant_id, mode) values (${merchantId}, ${mode}) on conflict do nothing`;
@@ -59,6 +71,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   await dropTexts(tx, ids);
   await queueShopErasure(tx, ids);
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;
+  await eraseFiles(tx, { merchantId, ids });
   await tx`
     update refunds set address = null, reason = null, erased_at = clock_timestamp()
     where payment_id = any(${ids}::text[]) and erased_at is null`;
@@ -73,9 +86,27 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   return ids.length;
 }
 
+/**
+ * Erases the signing files that returned money of the payments, with what was signed. All of them have ended: nothing is signed, sent or
+ * replaced from them anymore.
+ */
+async function eraseFiles(tx: Tx, { merchantId, ids }: { merchantId: string; ids: readonly string[] }): Promise<void> {
+  const rows = await tx<{ id: string }[]>`select distinct payment_id as id from refunds where payment_id = any(${ids as string[]}::text[])`;
+  if (rows.length === 0) return;
+  await tx`
+    with erased as (
+      update sweeps s set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp()
+      where merchant_id = ${merchantId} and purpose = 'refund' and erased_at is null and state in ('confirmed', 'failed', 'canceled')
+        and exists (select 1 from jsonb_path_query(file, '$.requests[*].lines[*].reference') as line (reference)
+          where line.reference #>> '{}' = any(${rows.map(({ id }) => id)}::text[]))
+      returning id)
+    update sweep_transactions set raw = '' where sweep_id in (select id from erased)`;
+}
+
 /** Ended, and unchanged for this long. Refunds that may still be sent keep their address, and the payment its data. */
 const ended = (tx: Tx, days: number) => tx`
   (status in ('completed', 'expired', 'cancelled', 'failed')
     and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days})
     and not exists (select 1 from refunds r where r.payment_id = p.id and (r.state in ('approved', 'signed')
+      or exists (select 1 from sweeps s where s.id = r.sweep_id and s.state in ('made', 'signed', 'sent'))
       or (r.state = 'requested' and (r.address is not null or r.claim_until > clock_timestamp())))))`;

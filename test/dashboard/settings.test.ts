@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createApiKey } from '../../src/keys/keys.ts';
+import { readSigningFileOf } from '../../src/money-out/sweeps.ts';
 import { erasePayerData } from '../../src/payments/retention.ts';
 import { changeFromJson } from '../../src/people/audit-change.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -231,6 +232,32 @@ test('a customer cannot restart a payment that the merchant ended, or one that e
   assert.deepEqual(await again(other.id, tooLate), [false, 409], 'a day after its end');
 });
 
+/** Refund files: one that is sent, one that was canceled, and one of another payment. */
+async function insertRefundFiles(paymentId: string): Promise<void> {
+  const { sql } = app.app.ctx.db;
+  const { merchantId } = app.merchant;
+  await sql`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    values ('wal_erase', ${merchantId}, 'BTC', 'testnet', 'erase', 'erase', 'p2wpkh', '0')`;
+  const files = [
+    ['swp_open', 'sent', paymentId],
+    ['swp_ended', 'canceled', paymentId],
+    ['swp_other', 'confirmed', 'pay_other'],
+  ] as const;
+  for (const [id, state, reference] of files) {
+    const file = { requests: [{ kind: 'psbt', lines: [{ purpose: 'refund', to: 'tb1qeve', units: '1000', reference }] }] };
+    await sql`
+      insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
+      values (${id}, ${merchantId}, 'wal_erase', 'BTC', 'refund', ${state}, ${sql.json(file)}, 'tb1q', 1000, 10, 1, 'Olga Owner')`;
+    await sql`
+      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units) values (${id}, 0, 0, ${id}, 'tb1qeve', 10)`;
+  }
+}
+const filesWith = async (paymentId: string): Promise<string[]> =>
+  (await app.app.ctx.db.sql<{ id: string }[]>`select id from sweeps where file::text like ${`%${paymentId}%`} order by id`).map(
+    ({ id }) => id,
+  );
+
 test('erasing: off by default; then customer data of payments that ended long ago is deleted, and every record of money stays unchanged', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;
@@ -257,6 +284,9 @@ test('erasing: off by default; then customer data of payments that ended long ag
   await insertRefund('ref_sent', 'sent', 'tb1qeve');
   await insertRefund('ref_open', 'approved', 'tb1qeve');
   await insertRefund('ref_left', 'requested', null);
+  // As a charge of Coinbase Commerce names it.
+  await sql`update payments set request = request || '{"shop": {"cancelUrl": "https://shop.example/eve/cart"}}' where id = ${advanced.id}`;
+  await insertRefundFiles(advanced.id);
   const age = (id: string) => sql`
     update payments set created_at = created_at - interval '100 days', completed_at = completed_at - interval '100 days',
       expires_at = expires_at - interval '100 days', extended_until = extended_until - interval '100 days' where id = ${id}`;
@@ -288,7 +318,15 @@ test('erasing: off by default; then customer data of payments that ended long ag
     'an approved refund still needs its address',
   );
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 1);
-  await sql`update refunds set state = 'sent' where id = 'ref_open'`;
+  await sql`update refunds set state = 'sent', sweep_id = 'swp_open' where id = 'ref_open'`;
+  await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${advanced.id}`;
+  await erasePayerData(ctx);
+  assert.ok(
+    (await refunds()).every((one) => one.reason !== null),
+    'a file that is not confirmed may be replaced',
+  );
+  assert.deepEqual(await filesWith(advanced.id), ['swp_ended', 'swp_open']);
+  await sql`update sweeps set state = 'confirmed' where id = 'swp_open'`;
   await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${advanced.id}`;
   await erasePayerData(ctx);
   await eventually(refunds, (rows) => rows.every((one) => one.erased));
@@ -300,6 +338,17 @@ test('erasing: off by default; then customer data of payments that ended long ag
       ['ref_sent', null, null],
     ],
   );
+  assert.deepEqual(await filesWith(advanced.id), []);
+  assert.deepEqual(await filesWith('pay_other'), ['swp_other'], 'files of other payments stay');
+  assert.deepEqual(
+    (await sql`select sweep_id, length(raw) > 0 as kept from sweep_transactions order by sweep_id`).map((row) => [row.sweep_id, row.kept]),
+    [
+      ['swp_ended', false],
+      ['swp_open', false],
+      ['swp_other', true],
+    ],
+  );
+  await assert.rejects(readSigningFileOf(ctx, { merchantId: app.merchant.merchantId, id: 'swp_open' }), { code: 'sweep_state' });
   const after = await money(advanced.id);
   assert.deepEqual(after.erased, [null, {}, null]);
   // In a reply, tax is shown beside the items; stored items do not include it.
@@ -307,7 +356,7 @@ test('erasing: off by default; then customer data of payments that ended long ag
   assert.equal(tax, '1.50');
   assert.deepEqual(after.rest, rest);
   const [row] = await sql`select request, metadata from payments where id = ${advanced.id}`;
-  assert.deepEqual({ ...row }, { request: { v: 1, taxCents: '150' }, metadata: {} });
+  assert.deepEqual({ ...row }, { request: { v: 1, taxCents: '150', shop: {} }, metadata: {} });
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 0);
   await eventually(
     async () => [
@@ -340,6 +389,33 @@ test('erasing: off by default; then customer data of payments that ended long ag
     (text) => text === null,
   );
   assert.equal((await sql`select 1 from due_work where kind = 'erase' and key = ${open.id}`).length, 0);
+});
+
+test('erasing: addresses of refunds that belong to no payment are erased once the money was sent long enough ago', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
+  await sql`
+    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions)
+    values ('shp_erase', ${merchantId}, 'test', 'greenfield', 'other', 'Shop', 'erase', 'x', '{}')`;
+  const ages = { old: 31, young: 29, unsent: null };
+  for (const [id, days] of Object.entries(ages))
+    await sql`
+      insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency, coin, address, claimed_at, sent_at)
+      values (${id}, ${merchantId}, 'test', 'shp_erase', 'Refund', '1', 'USD', 'BTC', 'tb1qeve', now() - interval '99 days',
+        now() - make_interval(days => ${days}::int))`;
+  await erasePayerData(ctx);
+  const read = () => sql`select id, address from shop_refunds order by id`;
+  const rows = await eventually(read, (found) => found.some(({ address }) => address === null));
+  assert.deepEqual(
+    rows.map(({ id, address }) => [id, address]),
+    [
+      ['old', null],
+      ['unsent', 'tb1qeve'],
+      ['young', 'tb1qeve'],
+    ],
+  );
 });
 
 test('JSON of a wrong type in the database stops neither requests, lists nor erasing', async () => {
