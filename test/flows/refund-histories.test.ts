@@ -127,10 +127,9 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
   const refunds = () =>
     sql<Row[]>`
       select id, state, units, address, txid, sweep_id as "sweepId" from refunds where payment_id = any(${paid}::text[]) order by number`;
-  const sweeps = () =>
-    sql<{ id: string; state: string; purpose: string }[]>`
-      select id, state, purpose from sweeps s where exists (select 1 from sweep_inputs i where i.sweep_id = s.id and i.payment_id = any(${paid}::text[]))
-      order by number`;
+  // Money of earlier schedules may pay for refunds, too.
+  const [last] = await sql<{ number: bigint }[]>`select coalesce(max(number), 0) as number from sweeps`;
+  const sweeps = () => sql<{ id: string; state: string }[]>`select id, state from sweeps where number > ${last!.number} order by number`;
   const pick = <T>(all: readonly T[]): T | undefined => all[below(all.length)];
   const anyRefund = async (...states: string[]) => pick((await refunds()).filter(({ state }) => states.includes(state)));
   const anySweep = async (...states: string[]) => pick((await sweeps()).filter(({ state }) => states.includes(state)));
