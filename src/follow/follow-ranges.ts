@@ -15,7 +15,7 @@ import { createContractWatch } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
-import { createPace, IDLE_SECONDS, TAGS_SECONDS } from './poll-pace.ts';
+import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
 import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchBack, searchThrough, wasRead } from './range-reads.ts';
@@ -401,7 +401,7 @@ async function readTags(follower: Follower, voting: readonly Voting[], cursor: A
   const { ctx, chain, guard } = follower;
   if (verifierOf(voting) === null) return;
   const nowMs = ctx.clock.monotonicMs();
-  if (nowMs - follower.taggedAtMs < TAGS_SECONDS * 1_000 && chain.network !== 'regtest') return;
+  if (nowMs - follower.taggedAtMs < tagsSeconds(chain.coin) * 1_000 && chain.network !== 'regtest') return;
   if (!guard.isLagging() && !(await follower.accounts.anyOpen())) return;
   // What was final stays final, so a source that does not answer holds nothing up.
   const tags = await Promise.all(decidingOf(voting).map(({ one }) => one.source.ranges.tags())).catch((error) => {

@@ -7,8 +7,10 @@ import { ACCOUNTS_AT_ONCE, OVERLAP } from './range-reads.ts';
 
 /** How often a chain is read that no open payment can be paid on. */
 export const IDLE_SECONDS = 20;
-/** How often final blocks are asked for while a payment is open. */
-export const TAGS_SECONDS = 12;
+/** A chain that is polled this often needs most of a plan for its polls. */
+const FREQUENT_SECONDS = 2;
+/** How often final blocks are asked for while a payment is open: less often where polls alone need most of a plan. */
+export const tagsSeconds = (coin: Coin): number => (chainOf(coin).pollSeconds <= FREQUENT_SECONDS ? 24 : 12);
 /** How often the contracts of tokens are asked, and how many requests that takes for each at most. */
 export const CONTRACTS_SECONDS = 300;
 export const REQUESTS_PER_CONTRACT = 6;
@@ -31,7 +33,7 @@ export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): nu
   // Every block is searched twice, in one search where that is allowed to be so long.
   const ranges = blocks + OVERLAP <= span ? 1 : 2 * Math.ceil(blocks / span);
   const searches = ranges * Math.ceil(accounts / ACCOUNTS_AT_ONCE);
-  const tags = isOpen ? (2 * DAY_SECONDS) / TAGS_SECONDS : 0;
+  const tags = isOpen ? (2 * DAY_SECONDS) / tagsSeconds(coin) : 0;
   const tokens = coinsBeside(coin).filter(isOfferable).length;
   const contracts = (REQUESTS_PER_CONTRACT * tokens * DAY_SECONDS) / CONTRACTS_SECONDS;
   const parts = Math.min(MOST_BALANCE_REQUESTS, Math.ceil((accounts * tokens) / HOLDINGS_AT_ONCE));
