@@ -11,6 +11,7 @@ import { readHealth, readTaggedFinality } from './eth-health.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees } from './fees.ts';
+import { nameNetwork } from './name-network.ts';
 import { readContracts } from './token-contracts.ts';
 import { tokensBeside } from './token-logs.ts';
 import { createRangeReader } from './token-ranges.ts';
@@ -41,7 +42,7 @@ export function createTokenNetworkSource({
   const { call } = rpc;
   const tokens = tokensBeside(coin, network);
   const { networkName: name } = chainOf(coin);
-  return {
+  return nameNetwork<ChainSource>(name, {
     coin,
     network,
     genesis: async () => {
@@ -73,5 +74,5 @@ export function createTokenNetworkSource({
     fees: () => readFees(rpc),
     unusable: rpc.unusable,
     close: () => rpc.close(),
-  };
+  });
 }
