@@ -282,7 +282,7 @@ export async function openRangeShop(
   let follower = createRangeFollower(ctx, chain);
   const shop: RangeShop = {
     ...{ app, world, providers: made.map(({ provider }) => provider) },
-    poll: async (times = 1, seconds = 13) => {
+    poll: async (times = 1, seconds = 25) => {
       let failure: Error | null = null;
       for (let i = 0; i < times; i++) {
         skippedMs += seconds * 1_000;
