@@ -17,7 +17,7 @@ import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type Made, outputsOf, previousOf, spentAmong } from './make-utxo.ts';
-import { type Chosen, chooseLots, type Lot, lotOf } from './refund-outputs.ts';
+import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 import { asking, chainFor, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 import { buildPayment } from './utxo.ts';
 
@@ -35,6 +35,8 @@ export type MadeRefundFile = { sweep: Sweep; refunds: string[]; left: Left[] };
 const REASONS = {
   short: 'the confirmed money on deposit addresses is not enough for it and the fee',
   moved: 'another transaction spent the money of an earlier file of it; look where it went, then mark it as sent or cancel it',
+  fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower, or send it from your own wallet and mark it as sent`,
+  many: 'it needs more deposits than fit into one transaction; send it from your own wallet and mark it as sent',
 } as const;
 
 const NONE = 'none is approved';

@@ -2,7 +2,10 @@
 import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import type { Holding } from './holdings.ts';
 import type { Part } from './make-utxo.ts';
-import { MAX_INPUTS, neededFor } from './utxo.ts';
+import { inputFee, MAX_INPUTS, neededFor } from './utxo.ts';
+
+/** A refund stays out of a file if its fee would be above this part of its amount, in percent. The merchant pays the fee. */
+export const MAX_REFUND_FEE_PERCENT = 25n;
 
 /** A transfer with its outputs, which are spent together. */
 export type Lot = { holding: Holding; parts: readonly Part[]; units: bigint };
@@ -16,7 +19,9 @@ const worthOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) =
 export type Chosen = { lots: readonly Lot[]; anchor: string };
 /**
  * The transfers to spend. `anchor`: the output that earlier files of this refund spent, which has to be spent again, so that only one of
- * them can be mined. Otherwise the largest transfer of the customer is it; if nothing of the payment is left, the largest other one.
+ * them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the payment is left.
+ * Transfers whose inputs cost more than they hold are never added. Results without transfers: `moved` (another transaction spent the
+ * anchor), `short` (too little money), `fee` (the fee is too large a part of the amount), `many` (too many inputs for one transaction).
  */
 export function chooseLots({
   units,
@@ -34,20 +39,31 @@ export function chooseLots({
   others: readonly Lot[];
   inputScript: BitcoinScript;
   rateE8: bigint;
-}): Chosen | 'moved' | 'short' {
+}): Chosen | 'moved' | 'short' | 'fee' | 'many' {
+  const perInput = inputFee(inputScript, rateE8);
+  const isWorthIt = ({ parts, units }: Lot): boolean => units > perInput * BigInt(parts.length);
+  const isLarge = (part: bigint): boolean => part * 100n > units * MAX_REFUND_FEE_PERCENT;
   const all = [...own.toSorted(bySize), ...others.toSorted(bySize)];
-  const first = anchor === null ? all[0] : all.find((lot) => anchorOf(lot) === anchor);
-  if (!first) return anchor === null ? 'short' : 'moved';
+  const worthIt = all.filter(isWorthIt);
+  const first = anchor === null ? worthIt[0] : all.find((lot) => anchorOf(lot) === anchor);
+  if (anchor !== null && !first) return 'moved';
+  // Money that came as dust is not exchanged for the money of other customers.
+  const ownWorthIt = worthOf(own.filter(isWorthIt));
+  if (ownWorthIt < units && isLarge(worthOf(own) - ownWorthIt)) return 'fee';
+  if (!first) return 'short';
+  if (first.parts.length > MAX_INPUTS) return 'many';
   const lots = [first];
-  let left = all.filter((lot) => lot !== first);
-  const isEnough = (chosen: readonly Lot[]): boolean =>
-    worthOf(chosen) >= neededFor({ units, script }, { inputs: sizeOf(chosen), inputScript, rateE8 });
-  while (!isEnough(lots)) {
+  let left = worthIt.filter((lot) => lot !== first);
+  const needed = (chosen: readonly Lot[]): bigint => neededFor({ units, script }, { inputs: sizeOf(chosen), inputScript, rateE8 });
+  const isEnough = (chosen: readonly Lot[]): boolean => worthOf(chosen) >= needed(chosen);
+  const isTooDear = (chosen: readonly Lot[]): boolean => isLarge(needed(chosen) - units);
+  while (!isTooDear(lots) && !isEnough(lots)) {
     // Those of the customer come first. Of others, the smallest that is enough, or else the largest.
     const next = left.find((lot) => own.includes(lot)) ?? left.findLast((lot) => isEnough([...lots, lot])) ?? left[0];
-    if (!next || sizeOf(lots) + next.parts.length > MAX_INPUTS) return 'short';
+    if (!next) return 'short';
+    if (sizeOf(lots) + next.parts.length > MAX_INPUTS) return 'many';
     lots.push(next);
     left = left.filter((lot) => lot !== next);
   }
-  return { lots, anchor: anchorOf(first) };
+  return isTooDear(lots) ? 'fee' : { lots, anchor: anchorOf(first) };
 }

@@ -174,3 +174,31 @@ test('the output of the customer always pays, others only if they must, and an e
     if (typeof found !== 'string') assert.equal(found.anchor, anchor(found.lots[0]!), what);
   }
 });
+
+test('a refund never pays a fee above its share, spends dust, or has more inputs than a transaction holds', () => {
+  let next = 0;
+  const lot = (count: number, each: bigint): Lot => {
+    const txid = (++next).toString(16).padStart(64, '0');
+    const units = each * BigInt(count);
+    const holding = { units } as Holding;
+    const parts = Array.from({ length: count }, (_, n) => ({ txid, n, units: each, blockHash: '', index: 0n, holding }));
+    return { holding, units, parts };
+  };
+  const anchor = ({ parts }: Lot) => `${parts[0]!.txid}:0`;
+  const script = hexToBytes(`0014${'ab'.repeat(20)}`);
+  const choose = (units: bigint, own: Lot[], others: Lot[], anchored: string | null = null) =>
+    chooseLots({ units, script, anchor: anchored, own, others, inputScript: 'p2wpkh', rateE8: 2_000_000_000n });
+  const [dust, main, large] = [lot(490, 546n), lot(1, 300_000n), lot(1, 9_000_000n)];
+  const [crumb, many] = [lot(1, 1_000n), lot(501, 100_000n)];
+  const rows: [what: string, found: ReturnType<typeof choose>, lots: Lot[] | string][] = [
+    ['a payment of dust is not exchanged for the money of others', choose(267_540n, [dust], [large]), 'fee'],
+    ['not even if an earlier file spent it', choose(267_540n, [dust], [large], anchor(dust)), 'fee'],
+    ['dust beside a transfer that is enough', choose(290_000n, [dust, main], [large]), [main]],
+    ['dust beside a transfer that is not enough', choose(500_000n, [dust, main], [large]), 'fee'],
+    ['dust that is left of a payment', choose(290_000n, [crumb], [large]), [large]],
+    ['dust of others', choose(299_000n, [main], [dust, crumb, large]), [main, large]],
+    ['too small for the fee', choose(5_000n, [main], []), 'fee'],
+    ['too many inputs', choose(50_000_000n, [many], [large]), 'many'],
+  ];
+  for (const [what, found, lots] of rows) assert.deepEqual(typeof found === 'string' ? found : found.lots, lots, what);
+});
