@@ -15,6 +15,7 @@ type Row = {
   id: string;
   merchantId: string;
   mode: Mode;
+  sweepId: string;
   file: SweepState;
   failure: string | null;
   signed: boolean;
@@ -37,7 +38,7 @@ export function startRefunds(ctx: Context): { stop(): Promise<void> } {
 export async function followRefunds(ctx: Context): Promise<number> {
   // A transaction of any round executes the refund, because all of them spend the same output.
   const rows = await ctx.db.sql<Row[]>`
-    select r.id, r.merchant_id as "merchantId", r.mode, s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid
+    select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid
     from refunds r join sweeps s on s.id = r.sweep_id
     cross join lateral (
       select count(*) > 0 as signed, coalesce(bool_or(block_height is not null or (sent_at is not null and refusal is null)), false) as sent,
@@ -80,9 +81,10 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
   await ctx.db.begin((tx) =>
     changeRefund(ctx, tx, { merchantId, mode, id }, async (before, { now }) => {
       if (row.file === 'canceled') {
-        // It can be in another file, which spends the same output.
+        // It can be in another file, which spends the same output. Another watcher may already have put it there.
         const [free] = await tx<Refund[]>`
-          update refunds set sweep_id = null, sweep_number = null where id = ${id} and state = 'approved' returning ${REFUND_COLUMNS(tx)}`;
+          update refunds set sweep_id = null, sweep_number = null
+          where id = ${id} and sweep_id = ${row.sweepId} and state = 'approved' returning ${REFUND_COLUMNS(tx)}`;
         return { refund: free ?? before, events: [] };
       }
       const path = pathOf(before.state, targetOf(row));
