@@ -1841,6 +1841,7 @@ export type Api = {
       file: string;
       refunds: number;
       fee: string;
+      fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
       left: {
         id: string;
         reason: string;

@@ -1,15 +1,19 @@
 /** Moves refunds on with the transactions of their signing files: signed, sent, confirmed or failed. */
+import { ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
+import { COIN, type Coin, contractOf, isToken, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
 import { mayBecome, type RefundState } from '../core/refund.ts';
 import { startLoop } from '../db/loop.ts';
+import { usedAmong } from './authorizations.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 import type { SweepState } from './sweeps.ts';
 
 const POLL_MS = 1_000;
 /** Refunds of one round. */
 const BATCH = 100;
+/** How long after its expiry an authorization is looked at, so that the blocks before it are final. */
+const EXPIRED_SECONDS = 3_600;
 
 type Row = {
   id: string;
@@ -20,8 +24,16 @@ type Row = {
   failure: string | null;
   signed: boolean;
   sent: boolean;
+  /** Whether a mined transaction paid it. */
   mined: boolean;
   txid: string | null;
+  coin: Coin;
+  /** Of tokens: the address that authorized the transfer, the nonce of the authorization, and the second at which it expires. */
+  from: string | null;
+  anchor: string | null;
+  validBefore: bigint | null;
+  /** Whether no transaction of its file can pay it any more. */
+  expired: boolean;
 };
 
 /** Starts the loop; `stop` waits for the current round. */
@@ -36,26 +48,52 @@ export function startRefunds(ctx: Context): { stop(): Promise<void> } {
 
 /** One round. Returns how many refunds moved on. */
 export async function followRefunds(ctx: Context): Promise<number> {
-  // A transaction of any round executes the refund, because all of them spend the same output.
+  // A transaction of any round executes the refund, because all of them spend the same output or use the same nonce of an authorization. A
+  // published authorization can be sent by anybody until it expires, whatever became of its transaction: only then has the refund failed.
   const rows = await ctx.db.sql<Row[]>`
-    select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid
+    select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
+      r.coin, r.anchor, a.address as "from", u.until as "validBefore", coalesce(u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS}, true) as expired
     from refunds r join sweeps s on s.id = r.sweep_id
+    left join deposit_addresses a on a.payment_id = r.payment_id and a.wallet_id = s.wallet_id
+    cross join lateral (select (s.file->'requests'->r.sweep_number->>'validBefore')::bigint as until) u
     cross join lateral (
       select count(*) > 0 as signed, coalesce(bool_or(block_height is not null or (sent_at is not null and refusal is null)), false) as sent,
-        coalesce(bool_or(block_height is not null), false) as mined,
+        coalesce(bool_or(block_height is not null and not lower(coalesce(a.address, '')) = any(unmoved)), false) as mined,
         (array_agg(txid order by (block_height is not null) desc, (sent_at is not null) desc, round desc))[1] as txid
       from sweep_transactions where sweep_id = s.id and number = r.sweep_number
     ) t
     where r.sweep_id is not null and r.state in ('approved', 'signed', 'sent')
-      and (s.state in ('canceled', 'confirmed', 'failed') or (r.state = 'approved' and t.signed) or (r.state = 'signed' and t.sent)
+      and (s.state = 'canceled'
+        or (s.state in ('confirmed', 'failed')
+          and (t.mined or coalesce(u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS}, true)))
+        or (r.state = 'approved' and t.signed) or (r.state = 'signed' and t.sent)
         or (r.state = 'sent' and r.txid is distinct from t.txid and t.mined))
     order by r.number limit ${BATCH}`;
-  for (const row of rows) await moveOn(ctx, row);
+  for (const row of rows) {
+    const mined = targetOf(row) === 'failed' && isToken(row.coin) ? await wasExecuted(ctx, row) : row.mined;
+    if (mined !== null) await moveOn(ctx, { ...row, mined });
+  }
   return rows.length;
 }
 
-function targetOf({ file, signed, sent, mined }: Row): RefundState {
-  if (file === 'confirmed' || file === 'failed') return mined ? 'confirmed' : 'failed';
+/** Whether anybody sent the authorization of a refund before it expired; null: nobody knows now. */
+async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }: Row): Promise<boolean | null> {
+  const chain = ctx.chains.get(COIN[coin].chain);
+  const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
+  if (!chain || contract === null || from === null || anchor === null || validBefore === null) return null;
+  try {
+    const { time } = await chain.tip();
+    if (BigInt(Math.floor(time.getTime() / 1000)) <= validBefore) return null;
+    return (await usedAmong(chain, contract, [{ from, nonce: anchor }])).size > 0;
+  } catch (error) {
+    if (!(error instanceof ChainError)) throw error;
+    ctx.log.warn({ err: error, refund: id }, 'Could not read whether a refund was executed; trying again');
+    return null;
+  }
+}
+
+function targetOf({ file, signed, sent, mined, expired }: Row): RefundState {
+  if ((file === 'confirmed' || file === 'failed') && (mined || expired)) return mined ? 'confirmed' : 'failed';
   return sent ? 'sent' : signed ? 'signed' : 'approved';
 }
 const NEXT: Readonly<Partial<Record<RefundState, RefundState>>> = { approved: 'signed', signed: 'sent', sent: 'confirmed' };

@@ -5,6 +5,7 @@ import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import { signingFileOf } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
+import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
 import { depthToEnd } from './holdings.ts';
 import { unmovedBy } from './receipts-check.ts';
@@ -160,7 +161,13 @@ async function readUnmoved(ctx: Context, chain: Chain, { sweepId, number, txid }
   ]);
   if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the node has no receipt of ${txid} yet`);
   const request = signingFileOf(row!.file).requests[number];
-  return request && request.kind !== 'psbt' ? unmovedBy(request, reply.result) : [];
+  if (!request || request.kind === 'psbt') return [];
+  const unmoved = new Set(unmovedBy(request, reply.result));
+  if (request.kind !== 'batch' || unmoved.size === 0) return [...unmoved];
+  // Anybody may send an authorization that was published, also before the transaction that was made for it.
+  const published = request.authorizations.filter(({ from }) => unmoved.has(from.toLowerCase()));
+  const used = await usedAmong(chain, request.contract, published);
+  return published.flatMap((one) => (used.has(one) ? [] : [one.from.toLowerCase()]));
 }
 
 type Row = {
@@ -215,6 +222,12 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
     )
     select count(*)::int - (select count(payment_id)::int from released) as moved from sweep_inputs
     where sweep_id = ${id} and payment_id is not null and released_at is null`;
+  // What a refund left on an account may be moved. Its share of the last transfer is smaller than what arrived.
+  if (kindOf(coin) === 'ethereum')
+    await tx`
+      update sweep_inputs i set released_at = clock_timestamp() from sweeps s, transfers t
+      where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose = 'refund'
+        and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units`;
   const failures = [...(unmoved.length > 0 ? [`the money of ${unmoved.length} addresses did not move`] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`

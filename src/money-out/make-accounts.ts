@@ -46,7 +46,7 @@ export type AccountWork = {
   nowSeconds: number;
 };
 /** Everything on one address. */
-type Lot = { address: string; index: number; units: bigint; holdings: Holding[] };
+export type Lot = { address: string; index: number; units: bigint; holdings: Holding[] };
 
 type Reply = { result: unknown; error: { message: string } | null };
 const hexOf = ({ result, error }: Reply): string => {
@@ -66,7 +66,7 @@ export async function readGasPrice(chain: Chain, { speed }: SweepWish): Promise<
   return { max, tip: tip < max ? tip : max };
 }
 
-function lotsOf(holdings: readonly Holding[]): Lot[] {
+export function lotsOf(holdings: readonly Holding[]): Lot[] {
   const lots = new Map<string, Lot>();
   for (const holding of holdings) {
     const { address, index, units } = holding;
@@ -77,7 +77,7 @@ function lotsOf(holdings: readonly Holding[]): Lot[] {
 }
 
 /** Only so much is moved as the ledger knows and the chain still has. */
-async function onChain(chain: Chain, lots: readonly Lot[], contract: string | null): Promise<Lot[]> {
+export async function onChain(chain: Chain, lots: readonly Lot[], contract: string | null): Promise<Lot[]> {
   const replies = await chain.ask(
     lots.map(({ address }) =>
       contract === null ? (['eth_getBalance', address, 'latest'] as const) : call(contract, selector('balanceOf(address)') + word(address)),
@@ -90,7 +90,7 @@ async function onChain(chain: Chain, lots: readonly Lot[], contract: string | nu
 }
 
 /** The addresses that the issuer of a token froze. */
-async function frozenAmong(chain: Chain, contract: string, addresses: readonly string[]): Promise<ReadonlySet<string>> {
+export async function frozenAmong(chain: Chain, contract: string, addresses: readonly string[]): Promise<ReadonlySet<string>> {
   const probes = await chain.ask(FROZEN.map((name) => call(contract, name + word(addresses[0]!))));
   const names = FROZEN.filter((_, i) => !probes[i]!.error && String(probes[i]!.result).length === 66);
   const asked = names.flatMap((name) => addresses.map((address) => ({ name, address })));
@@ -105,7 +105,7 @@ const textOf = ({ result, error }: Reply): string | null => {
   return Buffer.from(result.slice(130, 130 + length * 2), 'hex').toString('utf8');
 };
 /** The EIP-712 domain of a token with transfers by authorization, proven by the separator of its contract; null if it has none. */
-async function domainFor(
+export async function domainFor(
   chain: Chain,
   { contract, chainId }: { contract: string; chainId: number },
 ): Promise<BatchRequest['domain'] | null> {
@@ -127,7 +127,10 @@ const authorizationNonce = (coin: Coin, { address, holdings }: Lot): string =>
   `0x${bytesToHex(keccak_256(utf8ToBytes(JSON.stringify(['florin sweep', coin, address, holdings.map(({ ref }) => ref).sort()]))))}`;
 
 /** The address that pays for gas, with its next nonce and what it holds. */
-async function readGasAccount(chain: Chain, { wallet, network }: AccountWork): Promise<{ address: string; nonce: number; units: bigint }> {
+export async function readGasAccount(
+  chain: Chain,
+  { wallet, network }: Pick<AccountWork, 'wallet' | 'network'>,
+): Promise<{ address: string; nonce: number; units: bigint }> {
   const address = checksumAddress(accountOf(internalKeyOf(wallet.accountKey, { coin: wallet.coin, network })));
   const [[nonce], [units]] = await Promise.all([readNonces(chain, [address]), readBalances(chain, [address])]);
   return { address, nonce: nonce!, units: units! };
@@ -174,20 +177,25 @@ async function planNative(chain: Chain, lots: readonly Lot[], work: AccountWork,
   return { requests, moved, reserved: moved.map(({ address }, i) => `nonce:${address}:${nonces[i]}`) };
 }
 
+/** Authorizations that the gas address `from` sends in one transaction. */
+export const batchOf = (
+  authorizations: BatchRequest['authorizations'],
+  { contract, domain, nowSeconds, from, nonce }: Pick<BatchRequest, 'domain' | 'from' | 'nonce'> & { contract: string; nowSeconds: number },
+): BatchRequest => ({
+  ...{ kind: 'batch', from, path: { chain: 1, index: 0 }, nonce, gas: BATCH_GAS + AUTHORIZATION_GAS * BigInt(authorizations.length) },
+  ...{ contract, domain, validBefore: nowSeconds + VALID_SECONDS, authorizations },
+});
+
 async function planBatches(chain: Chain, lots: readonly Lot[], work: AccountWork, domain: BatchRequest['domain']): Promise<Planned> {
   const gasAccount = await readGasAccount(chain, work);
   const requests: AccountRequest[] = [];
+  const on = { contract: work.contract!, domain, nowSeconds: work.nowSeconds, from: gasAccount.address };
   for (let at = 0; at < lots.length; at += BATCH) {
-    const part = lots.slice(at, at + BATCH);
-    requests.push({
-      ...{ kind: 'batch', from: gasAccount.address, path: { chain: 1, index: 0 }, nonce: gasAccount.nonce + requests.length },
-      ...{ gas: BATCH_GAS + AUTHORIZATION_GAS * BigInt(part.length), contract: work.contract!, domain },
-      validBefore: work.nowSeconds + VALID_SECONDS,
-      authorizations: part.map((lot) => ({
-        ...{ from: lot.address, path: { chain: 0, index: lot.index }, nonce: authorizationNonce(work.coin, lot) },
-        line: lineTo(work, lot.units),
-      })),
-    });
+    const authorizations = lots.slice(at, at + BATCH).map((lot) => ({
+      ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: authorizationNonce(work.coin, lot) },
+      line: lineTo(work, lot.units),
+    }));
+    requests.push(batchOf(authorizations, { ...on, nonce: gasAccount.nonce + requests.length }));
   }
   checkGas(
     work.coin,

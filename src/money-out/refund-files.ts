@@ -1,24 +1,26 @@
 /**
- * Signing files for approved refunds of Bitcoin-like coins. Each refund is a transaction of its own that spends what the customer sent, so
- * that it can be executed once only: every other transaction of the same refund spends the same output.
+ * Signing files for approved refunds. A refund can be executed once only: on Bitcoin-like chains it is a transaction of its own that spends
+ * what the customer sent, as every other transaction of the same refund does; for tokens see refund-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { decodeAddress } from '../chains/address.ts';
 import { type BitcoinScript, isBitcoinLike } from '../chains/bitcoin/params.ts';
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinText } from '../core/coin.ts';
+import { COIN, type Coin, coinText, contractOf, isToken } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { PsbtRequest } from '../core/signing-file.ts';
+import type { PsbtRequest, Request } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
+import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, outputsOf, previousOf, spentAmong } from './make-utxo.ts';
+import { makeAccountRefunds, ownWallet, refundNonce } from './refund-accounts.ts';
 import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
-import { asking, chainFor, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
+import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 import { buildPayment } from './utxo.ts';
 
 /** Refunds in one file. */
@@ -141,37 +143,73 @@ async function lockRefunds(tx: Tx, { merchantId, asked, paymentIds }: Owner & { 
   return asked.every(isSame) && !other;
 }
 
+type Planned = {
+  made: Made<Request>;
+  /** For each refund in the file, what only one of its transactions can use, and the transaction that pays it. */
+  chosen: Map<Asked, { anchor: string; number: number }>;
+  left: Left[];
+  gasPrice: GasPrice | null;
+};
+type Making = Owner & RefundWish & { asked: readonly Asked[]; wallet: SweepWallet; destination: string; id: string };
+
+const EMPTY: Made<Request> = { requests: [], inputs: [], stay: new Map() };
+
+/** Refunds of a Bitcoin-like coin. */
+async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, wallet, destination, id }: Making): Promise<Planned> {
+  const chain = chainFor(ctx, coin);
+  const [{ holdings }, rateE8] = await Promise.all([
+    readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
+    rateFor(chain, { ...DEFAULT_WISH, speed }),
+  ]);
+  const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
+  const planned = await planUnspent(chain, asked, lotsOf(holdings), options);
+  if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left: planned.left, gasPrice: null };
+  const made = await buildRequests(chain, planned, { wallet, destination, rateE8, id });
+  const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor, number }]));
+  return { made, chosen, left: planned.left, gasPrice: null };
+}
+
+/** Refunds of a token, all in one transaction. */
+async function planTokens(ctx: Context, { merchantId, coin, speed, asked, wallet }: Making): Promise<Planned> {
+  const chain = chainFor(ctx, coin);
+  const [{ holdings, now }, gasPrice] = await Promise.all([
+    readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
+    readGasPrice(chain, { ...DEFAULT_WISH, speed }),
+  ]);
+  const network = ctx.settings.networks[COIN[coin].chain];
+  const made = await makeAccountRefunds(chain, asked, {
+    ...{ holdings: holdings.filter(isOwn), wallet, coin, network, gasPrice },
+    ...{ chainId: chainIdOf(ctx, coin), contract: contractOf(coin, network), nowSeconds: Math.floor(now.getTime() / 1000) },
+  });
+  const chosen = new Map(made.refunds.map((one) => [one, { anchor: refundNonce(one.id), number: 0 }]));
+  return { made, chosen, left: made.left, gasPrice };
+}
+
 /** Null: a refund changed meanwhile. */
 async function tryToMake(
   ctx: Context,
   { merchantId, coin, wallet, destination, speed, actor }: Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor },
 ): Promise<MadeRefundFile | null> {
-  const chain = chainFor(ctx, coin);
   const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
-  const [{ holdings }, rateE8] = await Promise.all([
-    readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
-    asking(coin, rateFor(chain, { ...DEFAULT_WISH, speed })),
-  ]);
-  const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
-  const planned = await asking(coin, planUnspent(chain, asked, lotsOf(holdings), options));
   // Another file may have taken all of them since this one was asked for.
-  if (planned.chosen.size === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: planned.left[0]?.reason ?? NONE });
   const id = newId('swp', ctx.random);
-  const made = await asking(coin, buildRequests(chain, planned, { wallet, destination, rateE8, id }));
-  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: null });
-  const refunds = [...planned.chosen];
+  const work = { merchantId, coin, speed, asked, wallet, destination, id };
+  const { made, chosen, left, gasPrice } = await asking(coin, isToken(coin) ? planTokens(ctx, work) : planOutputs(ctx, work));
+  const refunds = [...chosen];
+  if (refunds.length === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: left[0]?.reason ?? NONE });
+  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice });
   const sweep = await store(ctx, {
     ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'refund' },
     lock: (tx) => lockRefunds(tx, { merchantId, asked: refunds.map(([one]) => one), paymentIds: paymentsIn(made.inputs) }),
     also: async (tx) => {
       await tx`
         update refunds r set sweep_id = ${id}, sweep_number = given.number, anchor = given.anchor
-        from unnest(${refunds.map(([one]) => one.id)}::text[], ${refunds.map((_, i) => i)}::int[],
+        from unnest(${refunds.map(([one]) => one.id)}::text[], ${refunds.map(([, { number }]) => number)}::int[],
           ${refunds.map(([, { anchor }]) => anchor)}::text[]) as given (id, number, anchor)
         where r.id = given.id and r.merchant_id = ${merchantId}`;
     },
   });
-  return sweep && { sweep, refunds: refunds.map(([one]) => one.id), left: planned.left };
+  return sweep && { sweep, refunds: refunds.map(([one]) => one.id), left };
 }
 
 type RefundWish = { coin: Coin; speed: SweepWish['speed'] };
@@ -183,11 +221,7 @@ export async function makeRefundFile(
   ctx: Context,
   { merchantId, coin, speed, actor }: Owner & RefundWish & { actor: Actor },
 ): Promise<MadeRefundFile> {
-  if (!isBitcoinLike(COIN[coin].family))
-    throw new Problem('refund_file_empty', {
-      coin: coinText(coin),
-      reason: 'send refunds on this network from your own wallet, and mark them as sent',
-    });
+  if (!isBitcoinLike(COIN[coin].family) && !isToken(coin)) throw ownWallet(coin);
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
   const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);

@@ -192,7 +192,7 @@ async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coi
   return { ...(await makeAccountRequests(chain, { ...work, ...on })), gasPrice };
 }
 /** The number of a chain of accounts in its signatures. */
-const chainIdOf = (ctx: Context, coin: Coin): number => {
+export const chainIdOf = (ctx: Context, coin: Coin): number => {
   const { chain, chainIds } = chainOf(coin);
   return chain === CHAIN.ethereum.chain ? ctx.settings.ethChainId : chainIds![ctx.settings.networks[chain]];
 };

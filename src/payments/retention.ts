@@ -97,7 +97,7 @@ async function eraseFiles(tx: Tx, { merchantId, ids }: { merchantId: string; ids
     with erased as (
       update sweeps s set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp()
       where merchant_id = ${merchantId} and purpose = 'refund' and erased_at is null and state in ('confirmed', 'failed', 'canceled')
-        and exists (select 1 from jsonb_path_query(file, '$.requests[*].lines[*].reference') as line (reference)
+        and exists (select 1 from jsonb_path_query(file, '$.requests[*].**.reference') as line (reference)
           where line.reference #>> '{}' = any(${rows.map(({ id }) => id)}::text[]))
       returning id)
     update sweep_transactions set raw = '' where sweep_id in (select id from erased)`;
@@ -109,4 +109,7 @@ const ended = (tx: Tx, days: number) => tx`
     and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days})
     and not exists (select 1 from refunds r where r.payment_id = p.id and (r.state in ('approved', 'signed')
       or exists (select 1 from sweeps s where s.id = r.sweep_id and s.state in ('made', 'signed', 'sent'))
+      -- The file of a token says when its authorizations expire.
+      or exists (select 1 from refunds o
+        where o.sweep_id = r.sweep_id and o.state in ('approved', 'signed', 'sent') and o.coin like '%@%')
       or (r.state = 'requested' and (r.address is not null or r.claim_until > clock_timestamp())))))`;

@@ -7,7 +7,9 @@ import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type BitcoinFamily, type Coin, chainOf, contractOf, type Network } from '../../src/core/coin.ts';
-import type { PsbtRequest, SigningFile } from '../../src/core/signing-file.ts';
+import type { BatchRequest, PsbtRequest, SigningFile } from '../../src/core/signing-file.ts';
+import { batchOf } from '../../src/money-out/make-accounts.ts';
+import { refundNonce } from '../../src/money-out/refund-accounts.ts';
 import { buildPayment, buildPsbt, type Output } from '../../src/money-out/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */
@@ -102,4 +104,27 @@ export function accountFile(coin: Coin, network: Network): { file: SigningFile; 
     requests: [contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line }],
   };
   return { file, destination };
+}
+
+/** A file of so many refunds in USDC, which the gas address sends in one transaction. */
+export function tokenRefundFile(count: number): { file: SigningFile; request: BatchRequest; customers: string[] } {
+  const account = masterKey().derive("m/44'/60'/0'");
+  const addressAt = (chain: 0 | 1, index: number) => checksumAddress(accountOf(account.deriveChild(chain).deriveChild(index).publicKey!));
+  const customers = Array.from({ length: count }, (_, i) => addressAt(0, 3_000_000 + i));
+  const authorizations = customers.map((to, i) => ({
+    ...{ from: addressAt(0, i), path: { chain: 0, index: i } as const, nonce: refundNonce(`ref_${i}`) },
+    line: { purpose: 'refund', to, units: 5_000_000n, reference: `pay_${i}` } as const,
+  }));
+  const coin = 'USDC@ethereum';
+  const request = batchOf(authorizations, {
+    ...{ contract: contractOf(coin, 'mainnet')!, domain: { name: 'USD Coin', version: '2' }, nowSeconds: 1_700_000_000 },
+    ...{ from: addressAt(1, 0), nonce: 7 },
+  });
+  const chain = account.deriveChild(0);
+  const file: SigningFile = {
+    ...{ id: 'swp_000000000000000000000003', round: 0, coin, network: 'mainnet', chainId: 1, requests: [request] },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    ...{ totalUnits: 5_000_000n * BigInt(count), feeUnits: request.gas * 10n ** 9n, gasPrice: { max: 10n ** 9n, tip: 1n } },
+  };
+  return { file, request, customers };
 }

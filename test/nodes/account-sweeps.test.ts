@@ -4,12 +4,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
+import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
+import { readSigned as readTransaction } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
+import { followRefunds } from '../../src/money-out/follow-refunds.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
+import { makeRefundFile } from '../../src/money-out/refund-files.ts';
+import { approveRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -158,6 +163,131 @@ test('USDC: authorizations in one transaction that the gas address pays for; a f
   await node.mine(1);
   await assert.rejects(upload(late), (error: any) => error.code === 'signed_file_refused' && /would fail/.test(error.message));
   await cancelSweep(app.app.ctx, { ...owner(), id: again.sweep.id, actor });
+});
+
+test('USDC: a refund in several files that a stranger may send is paid once, and what is left is swept', async () => {
+  const { ctx } = app.app;
+  const payment = await create('USDC');
+  await mint(USDC)(payment.address);
+  await node.mine(2);
+  await reach(app, payment.id, ({ status }) => status === 'completed');
+  const customer = checksumAddress('00000000000000000000000000000000000cafe1');
+  const signed = async (id: string, to = customer) => signFile({ content: await contentOf(id), secret, destination: to }).text;
+  const makeFile = async () => {
+    // Each empty block lowers it, down to less than the unit in which sources report fees.
+    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+    await node.mine(1);
+    return makeRefundFile(ctx, { ...owner(), coin: USDC, speed: 'normal', actor });
+  };
+  const refundOf = (id: string) => getRefund(ctx, { ...owner(), mode: 'live', id });
+  const request = async (amount: string): Promise<string> => {
+    const made = await app.live.post('/v1/refunds', { payment_id: payment.id, amount, address: customer });
+    assert.equal(made.status, 201, made.text);
+    await approveRefund(ctx, { ...owner(), mode: 'live', id: made.json.id, actor });
+    return made.json.id;
+  };
+  const noncesIn = async (id: string) =>
+    (await readSigningFileOf(ctx, { ...owner(), id })).requests.flatMap((one) =>
+      one.kind === 'batch' ? one.authorizations.map(({ nonce }) => nonce) : [],
+    );
+
+  const first = await request('10');
+  const canceled = await makeFile();
+  const published = await signed(canceled.sweep.id);
+  const taken = await makeSweep(ctx, { ...owner(), coin: USDC, walletId: null, wish: DEFAULT_WISH, actor }).catch(({ code }) => code);
+  assert.ok(taken === 'sweep_empty' || taken === 'sweep_busy', 'a sweep does not take what a refund reserves');
+  await assert.rejects(makeFile(), { code: 'refund_file_empty' });
+  await cancelSweep(ctx, { ...owner(), id: canceled.sweep.id, actor });
+  await eventually(
+    () => refundOf(first),
+    ({ sweepId }) => sweepId === null,
+  );
+  const again = await makeFile();
+  assert.deepEqual(await noncesIn(again.sweep.id), await noncesIn(canceled.sweep.id));
+  // Somebody else sends the authorization of the canceled file, before the transaction that Florin then sends.
+  const sendAs = async (text: string): Promise<void> => {
+    const { data } = readTransaction(Buffer.from(readSignedFile(text).transactions[0]!, 'hex'))!;
+    await node.send({ to: MULTICALL3, data: `0x${Buffer.from(data).toString('hex')}`, gas: 400_000 });
+    await node.mine(1);
+  };
+  /** Uploads a file whose transaction is mined and does nothing. */
+  const sendInVain = async (id: string) => {
+    await node.rpc('anvil_setCode', MULTICALL3, '0x');
+    await upload(await signed(id));
+    const { state } = await finish(id);
+    await node.rpc('anvil_setCode', MULTICALL3, `0x${runtime.Multicall3}`);
+    return state;
+  };
+  await sendAs(published);
+  assert.equal(await held(USDC, customer), 10_000_000n);
+  assert.equal(await sendInVain(again.sweep.id), 'confirmed');
+  await eventually(
+    () => refundOf(first),
+    ({ state }) => state === 'confirmed',
+  );
+  assert.equal(await held(USDC, customer), 10_000_000n, 'once');
+
+  const second = await request('5');
+  const { sweep } = await makeFile();
+  await upload(await signed(sweep.id));
+  await eventually(
+    () => refundOf(second),
+    ({ state }) => state === 'sent',
+  );
+  const nonces = await noncesIn(sweep.id);
+  await replaceSweep(ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
+  assert.deepEqual(await noncesIn(sweep.id), nonces, 'a higher fee keeps the authorization');
+  await upload(await signed(sweep.id));
+  await finish(sweep.id);
+  await eventually(
+    () => refundOf(second),
+    ({ state }) => state === 'confirmed',
+  );
+  assert.equal(await held(USDC, customer), 15_000_000n);
+  assert.equal(await held(USDC, payment.address), 10_000_000n);
+
+  // The transaction does not execute the authorization, so anybody can still send it: the refund has not failed before that expires.
+  for (const [late, state] of [
+    [true, 'confirmed'],
+    [false, 'failed'],
+  ] as const) {
+    const id = await request('2');
+    const { sweep } = await makeFile();
+    assert.equal(await sendInVain(sweep.id), 'failed');
+    await followRefunds(ctx);
+    assert.equal((await refundOf(id)).state, 'sent');
+    if (late) await sendAs(await signed(sweep.id));
+    await ctx.db.sql`update sweeps set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1') where id = ${sweep.id}`;
+    await eventually(
+      () => refundOf(id),
+      (refund) => refund.state === state,
+    );
+  }
+  assert.equal(await held(USDC, customer), 17_000_000n);
+
+  // A canceled file that somebody sent is noticed before the refund is in another one.
+  const third = await request('1');
+  const gone = await makeFile();
+  const text = await signed(gone.sweep.id);
+  await cancelSweep(ctx, { ...owner(), id: gone.sweep.id, actor });
+  await eventually(
+    () => refundOf(third),
+    ({ sweepId }) => sweepId === null,
+  );
+  await sendAs(text);
+  await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /already paid/.test(error.message));
+  await markRefundSent(ctx, { ...owner(), mode: 'live', id: third, actor, txid: `0x${'ab'.repeat(32)}` });
+  assert.equal(await held(USDC, customer), 18_000_000n);
+
+  // The money moves before the last refund is in a file.
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+  await node.mine(1);
+  const rest = await make(USDC);
+  await upload(await sign(rest.sweep.id));
+  await finish(rest.sweep.id);
+  assert.equal(await held(USDC, payment.address), 0n);
+  await request('7');
+  await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /was moved.*mark it as sent/.test(error.message));
 });
 
 test('USDT: the gas address pays each address for its gas, and the transfers follow', async () => {

@@ -6,12 +6,20 @@ import { base64 } from '@scure/base';
 import { Transaction } from '@scure/btc-signer';
 import { SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
-import { type PsbtRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import {
+  type BatchRequest,
+  type PsbtRequest,
+  readSignedFile,
+  type SigningFile,
+  signedFileText,
+  signingFileText,
+} from '../../src/core/signing-file.ts';
 import type { Holding } from '../../src/money-out/holdings.ts';
+import { refundNonce, sharesOf } from '../../src/money-out/refund-accounts.ts';
 import { chooseLots, type Lot } from '../../src/money-out/refund-outputs.ts';
 import { replacePsbts } from '../../src/money-out/replace.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
-import { addressesOf, PHRASE, refundFile } from '../kit/signing.ts';
+import { addressesOf, PHRASE, refundFile, tokenRefundFile } from '../kit/signing.ts';
 
 const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
 const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
@@ -201,4 +209,108 @@ test('a refund never pays a fee above its share, spends dust, or has more inputs
     ['too many inputs', choose(50_000_000n, [many], [large]), 'many'],
   ];
   for (const [what, found, lots] of rows) assert.deepEqual(typeof found === 'string' ? found : found.lots, lots, what);
+});
+
+const tokens = tokenRefundFile(2);
+const [someone, another] = [tokens.customers[0]!, tokens.customers[1]!];
+const stranger = '0x00000000000000000000000000000000000b11ce';
+const signTokens = (file: SigningFile, destination = tokens.customers.join(' ')) =>
+  signFile({ content: signingFileText(file), secret: PHRASE, destination });
+/** The file with another request, whose sums are right. */
+function withRequest(more: Partial<BatchRequest>, file: Partial<SigningFile> = {}): SigningFile {
+  const request = { ...tokens.request, ...more };
+  const totalUnits = request.authorizations.reduce((sum, { line }) => sum + line.units, 0n);
+  return { ...tokens.file, requests: [request], totalUnits, feeUnits: request.gas * tokens.file.gasPrice!.max, ...file };
+}
+type Change = { nonce?: string; to?: string; units?: bigint; from?: string };
+/** The file with another first authorization. */
+function withFirst({ nonce, to, units, from }: Change, file: Partial<SigningFile> = {}): SigningFile {
+  const [first, ...others] = tokens.request.authorizations;
+  const line = { ...first!.line, to: to ?? first!.line.to, units: units ?? first!.line.units };
+  return withRequest({ authorizations: [{ ...first!, from: from ?? first!.from, nonce: nonce ?? first!.nonce, line }, ...others] }, file);
+}
+
+test('refunds of tokens are shown one by one, and authorized for exactly that', () => {
+  const review = describeFile(tokens.file);
+  assert.equal(review.title, 'Refunds in USDC on Ethereum');
+  assert.deepEqual(review.destinations, [
+    { what: 'Refund for payment pay_0', to: someone, amount: '5.00 USDC' },
+    { what: 'Refund for payment pay_1', to: another, amount: '5.00 USDC' },
+  ]);
+  assert.equal(readSigned(signTokens(tokens.file).text, readSignedFile).check(tokens.file).length, 1);
+  assert.notEqual(refundNonce('ref_1'), refundNonce('ref_2'));
+});
+
+test('the signer refuses what a malicious server may ask in refunds of tokens', () => {
+  const { request, file } = tokens;
+  const [first] = request.authorizations;
+  const sender = { from: request.from, path: request.path, gas: 21_000n } as const;
+  const native = { kind: 'native', ...sender, nonce: 8, line: { ...first!.line, purpose: 'sweep', to: someone } } as const;
+  const fund = { kind: 'fund', ...sender, nonce: 8, to: stranger, units: 1n } as const;
+  const feeUnits = file.feeUnits + 21_000n * file.gasPrice!.max;
+  const rows: [what: string, file: SigningFile, reason: RegExp, entered?: string][] = [
+    ['another customer', withFirst({ to: stranger }), /not among the addresses/],
+    ['a customer that nobody entered', file, /not among the addresses/, someone],
+    ['a larger refund than the total', withFirst({ units: 6_000_000n }, { totalUnits: file.totalUnits }), /not the sum of its payments/],
+    ['an address of somebody else', withFirst({ from: stranger }), /does not belong to path/],
+    ['a gas address of somebody else', withRequest({ from: stranger }), /does not belong to path/],
+    ['another contract', withRequest({ contract: stranger }), /another contract/],
+    ['much gas', withRequest({ gas: 9_999_999n }), /more gas/],
+    ['another network', { ...file, chainId: 10 }, /another network/],
+    ['a hidden fee', { ...file, feeUnits: 1n }, /not the sum of its fees/],
+    [
+      'ETH in addition',
+      { ...file, requests: [request, native], totalUnits: file.totalUnits + native.line.units, feeUnits },
+      /another coin/,
+    ],
+    ['ETH to a stranger as gas', { ...file, requests: [request, fund], feeUnits }, /does not need it/],
+    ['a refund disguised as a sweep', sweepLines(), /names several/],
+  ];
+  for (const [what, given, reason, entered] of rows)
+    assert.throws(
+      () => signTokens(given, entered),
+      (error: unknown) => error instanceof SignerError && reason.test(error.message),
+      what,
+    );
+});
+const sweepLines = (): SigningFile =>
+  withRequest({
+    authorizations: tokens.request.authorizations.map((one) => ({ ...one, line: { ...one.line, purpose: 'sweep' as const } })),
+  });
+
+test('the service refuses every signed refund of a token that is not exactly what was asked', () => {
+  const { request, file } = tokens;
+  const [first, second] = request.authorizations;
+  // Each is signed by the holder of the keys, so that all signatures are valid.
+  const signedAs = (given: SigningFile) => readSignedFile(signTokens(given, [...tokens.customers, stranger].join(' ')).text).transactions;
+  const check = (transactions: readonly string[]) =>
+    readSigned(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
+  const [right] = signedAs(file);
+  assert.equal(check([right!]).length, 1);
+  const rows: [what: string, transactions: readonly string[]][] = [
+    ['another customer', signedAs(withFirst({ to: stranger }))],
+    ['a larger refund', signedAs(withFirst({ units: 5_000_001n }))],
+    ['a smaller refund', signedAs(withFirst({ units: 4_999_999n }))],
+    ['the nonce of another refund, so that this one could be paid again', signedAs(withFirst({ nonce: refundNonce('ref_9') }))],
+    ['a longer validity', signedAs(withRequest({ validBefore: request.validBefore + 1 }))],
+    ['another domain', signedAs(withRequest({ domain: { name: 'USD Coin', version: '1' } }))],
+    ['one refund fewer', signedAs(withRequest({ authorizations: [first!] }))],
+    ['one refund more', signedAs(withRequest({ authorizations: [first!, second!, { ...first!, nonce: refundNonce('ref_9') }] }))],
+    ['the refunds in another order', signedAs(withRequest({ authorizations: [second!, first!] }))],
+    ['another nonce of the gas address', signedAs(withRequest({ nonce: 8 }))],
+    ['a higher fee', signedAs(withRequest({ gas: request.gas + 1n }))],
+    ['the transaction twice', [right!, right!]],
+    ['none', []],
+  ];
+  for (const [what, transactions] of rows) assert.throws(() => check(transactions), { code: 'signed_file_refused' }, what);
+});
+
+test('a refund takes the oldest transfers of its address, and all of them when nothing is left', () => {
+  const holdings = [25n, 25n, 25n].map((units) => ({ units }) as Holding);
+  const shares = (held: bigint, units: bigint) =>
+    sharesOf({ address: '', index: 0, units: 75n, holdings }, { held, units }).map((one) => one.units);
+  assert.deepEqual(shares(75n, 10n), [10n, 0n, 0n]);
+  assert.deepEqual(shares(75n, 40n), [25n, 15n, 0n]);
+  assert.deepEqual(shares(75n, 75n), [25n, 25n, 25n]);
+  assert.deepEqual(shares(30n, 30n), [25n, 25n, 25n], 'an earlier refund took the rest');
 });

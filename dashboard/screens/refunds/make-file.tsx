@@ -1,8 +1,8 @@
 /** Makes a signing file of the approved refunds in one coin, and downloads it. */
 import { type FormEvent, useState } from 'react';
-import type { Coin } from '../../generated/api.ts';
+import { COINS, type Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
-import { coinOptions } from '../../lib/coin.ts';
+import { coinOptions, partsOf } from '../../lib/coin.ts';
 import { useAct, useList, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
@@ -12,7 +12,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Money } from '../../ui/values.tsx';
 import { REFUND_READS } from './refund.tsx';
 
-/** Shown in live mode while approved refunds of Bitcoin-like coins wait. */
+/** Shown in live mode while approved refunds wait that can be signed offline. */
 export function MakeFile() {
   const may = useMay('sweeps.use');
   const mode = useMode();
@@ -31,23 +31,25 @@ export function MakeFile() {
   );
 }
 /** Coins whose refunds can be signed offline. */
-const SIGNED = ['BTC', 'LTC', 'DOGE', 'DASH'] as const satisfies readonly Coin[];
+const ASSETS = ['BTC', 'LTC', 'DOGE', 'DASH', 'USDC', 'EURC', 'PYUSD', 'USDT0'];
+const SIGNED: readonly Coin[] = COINS.filter((coin) => ASSETS.includes(partsOf(coin).asset));
 
-function Make({ coins, onClose }: { coins: readonly (typeof SIGNED)[number][]; onClose: () => void }) {
-  const [coin, setCoin] = useState<(typeof SIGNED)[number]>(coins[0] ?? 'BTC');
+function Make({ coins, onClose }: { coins: readonly Coin[]; onClose: () => void }) {
+  const [coin, setCoin] = useState<Coin>(coins[0] ?? 'BTC');
   const make = useAct('POST /:mode/refund-files', { refreshes: [...REFUND_READS, ['sweeps']], quiet: true });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     make.mutate({ body: { currency: coin } });
   };
-  if (make.data) return <Ready made={make.data} coin={coin} onClose={onClose} />;
+  if (make.data) return <Ready made={make.data} onClose={onClose} />;
   return (
     <Dialog open onClose={onClose} title="Make a signing file">
       <form onSubmit={submit} className="grid gap-4">
         <p className="text-sm text-soft">
-          The file pays up to 20 approved refunds from deposit addresses. What is left of the money goes to your destination for sweeps.
+          The file pays up to 20 approved refunds from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination
+          for sweeps; what is left of a token stays on the deposit address.
         </p>
-        <Choice label="Coin" options={coinOptions(coins)} value={coin} onChange={(event) => setCoin(event.target.value as typeof coin)} />
+        <Choice label="Coin" options={coinOptions(coins)} value={coin} onChange={(event) => setCoin(event.target.value as Coin)} />
         {make.error && (
           <div role="alert">
             <Note tone="bad">{make.error.message}</Note>
@@ -63,13 +65,14 @@ function Make({ coins, onClose }: { coins: readonly (typeof SIGNED)[number][]; o
   );
 }
 
-function Ready({ made, coin, onClose }: { made: Reply<'POST /:mode/refund-files'>; coin: string; onClose: () => void }) {
+function Ready({ made, onClose }: { made: Reply<'POST /:mode/refund-files'>; onClose: () => void }) {
   const mode = useMode();
   return (
     <Dialog open onClose={onClose} title="The signing file is ready">
       <p className="text-sm">
-        It pays {made.refunds === 1 ? '1 refund' : `${made.refunds} refunds`}, for a fee of <Money amount={made.fee} currency={coin} />.
-        Sign it with the offline signer, then upload the signed file under <ModeLink to="sweeps">Sweeps</ModeLink>.
+        It pays {made.refunds === 1 ? '1 refund' : `${made.refunds} refunds`}, for a fee of{' '}
+        <Money amount={made.fee} currency={made.fee_currency} />. Sign it with the offline signer, then upload the signed file under{' '}
+        <ModeLink to="sweeps">Sweeps</ModeLink>.
       </p>
       {made.left.length > 0 && (
         <Note tone="warn">

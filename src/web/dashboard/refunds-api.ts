@@ -1,6 +1,6 @@
 /** Refunds of payments: request, approve, record as sent, cancel. */
 import Type from 'typebox';
-import { COIN, type Coin } from '../../core/coin.ts';
+import { COIN, type Coin, nativeOf } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
@@ -141,14 +141,27 @@ const ACTS: readonly Route[] = [
     /** `left`: approved refunds that are not in the file. */
     reply: Type.Object({
       success: Type.Boolean(),
-      ...{ file: PlainText, refunds: Type.Integer(), fee: PlainText, left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })) },
+      ...{
+        file: PlainText,
+        refunds: Type.Integer(),
+        fee: PlainText,
+        fee_currency: CoinName,
+        left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
+      },
     }),
     handle: async (call) => {
       if (call.mode !== 'live') throw new Problem('live_mode_only');
       const { currency: coin, speed } = call.body;
       const wanted = { merchantId: call.member.merchantId, coin, speed: speed ?? 'normal' };
       const { sweep, refunds, left } = await makeRefundFile(call.ctx, { ...wanted, actor: call.actor });
-      return { success: true, file: sweep.id, refunds: refunds.length, fee: formatUnits(coin, sweep.feeUnits), left };
+      return {
+        success: true,
+        file: sweep.id,
+        refunds: refunds.length,
+        fee: formatUnits(nativeOf(coin), sweep.feeUnits),
+        fee_currency: nativeOf(coin),
+        left,
+      };
     },
   }),
   memberRoute({
