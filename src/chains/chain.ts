@@ -206,11 +206,12 @@ export type RangeBlock = {
 export type Tagged = { safe: BlockRef | null; finalized: BlockRef | null };
 /** Balances that are read in one request. */
 export const HOLDINGS_AT_ONCE = 250;
-export const NATIVES_AT_ONCE = 1_000;
+/** They return as the code of a contract that is created, which EIP-170 limits to 24,576 bytes: 768 balances. */
+export const NATIVES_AT_ONCE = 500;
 /** Reads a native coin that is not offered, to find what was sent in it by mistake. Errors: ChainError. */
 export type NativeReader = {
   coin: Coin;
-  /** Balances at a block, in the order of the accounts; null when the source no longer has them. One request for each `NATIVES_AT_ONCE`. */
+  /** Balances at a block, in the order of the accounts; null when the source cannot show them. One request for each `NATIVES_AT_ONCE`. */
   balances(accounts: readonly string[], hash: string): Promise<readonly bigint[] | null>;
   /** What transactions of a block paid to these accounts themselves, without calls of contracts. */
   paid(hash: string, to: ReadonlySet<string>): Promise<readonly Sighting[]>;

