@@ -18,7 +18,7 @@ import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
-import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchBack, searchThrough, wasRead } from './range-reads.ts';
+import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchThrough, tryBack, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
 import { createSentinel, type Missing, type Sentinel } from './range-sentinel.ts';
 import { createLook, type Look, readableSources } from './range-sources.ts';
@@ -96,7 +96,7 @@ export function createRangeFollower(
     notes: createFollowState(ctx, coin),
     accounts: createAccounts(ctx, coin),
     sentinels: new Map(sources.map((source) => [source, createSentinel(ctx, coin, { isRegtest, source })])),
-    strays: createStrayNative(watching, { isRegtest }),
+    strays: createStrayNative(watching, { isRegtest, binding }),
     known: new Set(),
     ...{
       begun: false,
@@ -313,16 +313,22 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   follower.mayBeAlone = verifier === null || alone.length > 0;
   for (const [i, [read, end]] of [...ends].entries()) {
     wasRead(read, end);
-    lookedBack(read, searched[i]!.left);
+    const { left, failure } = searched[i]!;
+    lookedBack(read, left);
+    if (failure)
+      ctx.log.warn(
+        { err: failure, coin: watching.coin, source: read.one.name },
+        'A source cannot search old blocks for transfers that its balances show to be missing',
+      );
   }
   remember(known, hits);
 }
 
 /** The blocks through `end`, and a part of those that are searched once more. */
-async function searchAll(read: Reads, end: number, keys: readonly string[]): ReturnType<typeof searchBack> {
+async function searchAll(read: Reads, end: number, keys: readonly string[]): ReturnType<typeof tryBack> {
   const found = await searchThrough(read, end, keys);
-  const again = await searchBack(read);
-  return { found: new Map([...again.found, ...found]), left: again.left };
+  const again = await tryBack(read);
+  return { ...again, found: new Map([...again.found, ...found]) };
 }
 
 function remember(known: Set<string>, hits: readonly Hit[]): void {

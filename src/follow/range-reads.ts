@@ -10,28 +10,39 @@ export const ACCOUNTS_AT_ONCE = 1_000;
 const SEARCHES_AT_ONCE = 50;
 /** Searches in one round in blocks that were searched long ago. They must not hold up the newest ones. */
 const BACK_AT_ONCE = 10;
+/** Failures in a row after which they are searched no further. */
+const BACK_TRIES = 5;
 /** Successful searches before a longer one is tried. */
 const GROW_AFTER = 20;
 
 type Range = { from: number; to: number };
 
-export type Reads = {
+/** How long the ranges are that a source is asked for. */
+type Pace = {
   readonly one: Readable;
   /** The longest range that the source is asked for now. */
   span: number;
   readonly most: number;
   successes: number;
+};
+export type Reads = Pace & {
   /** Searched through this block; null before the first time. */
   through: number | null;
   /** Searched a second time through this block. */
   lateThrough: number;
   /** What is searched once more, from the newest block down; null: nothing. */
   back: Back | null;
+  /** For the blocks to search once more, so that a source that limits old blocks is not slowed down for new ones. */
+  readonly backPace: Pace;
+  /** How often in a row it failed to search them. */
+  backFailures: number;
 };
 /** Blocks to search once more, for accounts that hold more than was recorded. */
 export type Back = Range & { accounts: readonly string[] };
 export const createReads = (one: Reads['one'], most: number): Reads => ({
   ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0, back: null },
+  backPace: { one, most, span: most, successes: 0 },
+  backFailures: 0,
 });
 
 const lengthOf = ({ from, to }: Range): number => to - from + 1;
@@ -63,7 +74,7 @@ export function rangesOf({ through, lateThrough, span }: Pick<Reads, 'lateThroug
 }
 
 /** Searches a range in parts, halved as often as the source refuses one. Errors: ChainError. */
-async function searchRange(reads: Reads, range: Range, accounts: readonly string[], found: Map<number, string>): Promise<void> {
+async function searchRange(reads: Pace, range: Range, accounts: readonly string[], found: Map<number, string>): Promise<void> {
   const { ranges } = reads.one.source;
   for (let from = range.from; from <= range.to; ) {
     const part = { from, to: Math.min(range.to, from + reads.span - 1) };
@@ -95,13 +106,28 @@ export async function searchThrough(reads: Reads, to: number, accounts: readonly
 }
 
 /** The next part of the blocks to search once more, and what is left then. Errors: ChainError. */
-export async function searchBack(reads: Reads): Promise<{ found: Map<number, string>; left: Back | null }> {
+async function searchBack(reads: Reads): Promise<{ found: Map<number, string>; left: Back | null }> {
   const found = new Map<number, string>();
-  const { back, span } = reads;
+  const { back, backPace } = reads;
   if (back === null) return { found, left: null };
-  const from = Math.max(back.from, back.to - BACK_AT_ONCE * span + 1);
-  await searchRange(reads, { from, to: back.to }, back.accounts, found);
+  const from = Math.max(back.from, back.to - BACK_AT_ONCE * backPace.span + 1);
+  await searchRange(backPace, { from, to: back.to }, back.accounts, found);
   return { found, left: { ...back, to: from - 1 } };
+}
+
+/** The same, but a source that cannot search old blocks still counts for new ones. `failure`: why it is not searched further. */
+export async function tryBack(reads: Reads): Promise<Awaited<ReturnType<typeof searchBack>> & { failure: ChainError | null }> {
+  try {
+    const searched = await searchBack(reads);
+    reads.backFailures = 0;
+    return { ...searched, failure: null };
+  } catch (error) {
+    if (!(error instanceof ChainError)) throw error;
+    if (++reads.backFailures < BACK_TRIES) return { found: new Map(), left: reads.back, failure: null };
+    reads.backFailures = 0;
+    Object.assign(reads.backPace, { span: reads.most, successes: 0 });
+    return { found: new Map(), left: null, failure: error };
+  }
 }
 
 /** After everything found was recorded. */

@@ -99,6 +99,17 @@ async function readRefuted({ ctx, coin }: Watching, hashes: readonly string[], f
   return rows.filter((row) => !refs.has(`${row.paymentId} ${row.coin} ${row.ref}`));
 }
 
+/** What was recorded of a native coin on the word of one source, in place of which verified transfers are recorded now. */
+async function readReplaced({ ctx }: Watching, replaces: Step['replaces'], found: readonly Owned[]): Promise<Refuted[]> {
+  if (!replaces) return [];
+  const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
+  const rows = await ctx.db.sql<Refuted[]>`
+    select t.payment_id as "paymentId", t.coin, t.ref from deposit_addresses d join transfers t on t.payment_id = d.payment_id
+    where d.coin = ${COIN[replaces.coin].family} and d.key = ${replaces.key} and t.coin = ${replaces.coin}
+      and t.block_height is not null and t.verified_by is null`;
+  return rows.filter((row) => !refs.has(`${row.paymentId} ${row.coin} ${row.ref}`));
+}
+
 /**
  * Without transfers that nobody vouches for and that were verified in a block before: a source that is alone cannot move them. Blocks that
  * a reorganization takes back leave nothing verified.
@@ -132,6 +143,8 @@ export type Step = {
   hits: readonly Hit[];
   /** Blocks that one source alone showed, and that are not on the chain. */
   vanished: readonly string[];
+  /** An account with verified transfers of a native coin among the hits, which replace unverified ones. */
+  replaces?: { coin: Coin; key: string } | null;
   progress: ReadonlyMap<string, number>;
   queue: boolean;
 };
@@ -155,7 +168,10 @@ async function readLost(watching: Watching, found: readonly Owned[]): Promise<{ 
 }
 
 /** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
-export async function recordRange(watching: Watching, { cursor, to, between, hits, vanished, progress, queue }: Step): Promise<void> {
+export async function recordRange(
+  watching: Watching,
+  { cursor, to, between, hits, vanished, replaces, progress, queue }: Step,
+): Promise<void> {
   const { ctx, coin, spares } = watching;
   const seenAt = ctx.clock.now();
   const read = await Promise.all(hits.map(async (hit) => ({ hit, ...(await sortSightings(watching, hit.sightings)) })));
@@ -164,7 +180,8 @@ export async function recordRange(watching: Watching, { cursor, to, between, hit
   const strays = sorted.flatMap((one) => one.strays);
   const lost = await readLost(watching, all);
   const verified = hits.flatMap(({ ref, verifiedBy }) => (verifiedBy === null ? [] : [ref.hash]));
-  const refuted = await readRefuted(watching, [...verified, ...vanished], all);
+  const replaced = await readReplaced(watching, replaces, all);
+  const refuted = [...(await readRefuted(watching, [...verified, ...vanished], all)), ...replaced];
   const ids = [...new Set([...all.map((s) => s.owner.paymentId), ...lost.ids, ...refuted.map((row) => row.paymentId)])];
   const recorded = await writeBounded(ctx, { coin, height: to.height, transfers: all.length }, async (tx, { atOnce, lockAndSettle }) => {
     let told: typeof strays = [];

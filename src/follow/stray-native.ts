@@ -17,12 +17,32 @@ const REGTEST_MS = 1_000;
 const BACK_SECONDS = (7 * DAY_MS) / 1_000;
 /** Blocks that are found in one look; the next one continues with the others. */
 const MOST_BLOCKS = 4;
+/** Looks that fail one after another before an operator reads about it, and again after as many. */
+const WARN_EVERY = 20;
 
 /** What an account held at a block, all of which is explained by then. */
 type Known = { height: number; balance: bigint };
 type Look = { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor };
 
 const nativeReader = ({ one }: Voting): NativeReader => one.source.ranges.native!;
+/** Whether a source failed. It is a second look: a source that cannot show balances still shows what was paid. */
+const isFailure = (error: unknown): boolean => error instanceof ChainError || error instanceof LeftOut || error instanceof Disagreement;
+
+/** What the first source shows that can; null where none has it anymore. Errors: ChainError when all others fail. */
+async function firstOf<T>(voting: readonly Voting[], ask: (reader: NativeReader) => Promise<T | null>): Promise<T | null> {
+  let failure: ChainError | null = null;
+  for (const one of voting) {
+    try {
+      const shown = await ask(nativeReader(one));
+      if (shown !== null) return shown;
+    } catch (error) {
+      if (!(error instanceof ChainError)) throw error;
+      failure = error;
+    }
+  }
+  if (failure) throw failure;
+  return null;
+}
 
 /**
  * The lowest block above `from` that ends with more than was held there, given that `to` does. `balanceAt`: null where it is not known
@@ -45,24 +65,28 @@ export async function findRise(
 
 export type StrayNative = ReturnType<typeof createStrayNative>;
 /** One for each follower. */
-export function createStrayNative(watching: Watching, { isRegtest }: { isRegtest: boolean }) {
+export function createStrayNative(watching: Watching, { isRegtest, binding }: { isRegtest: boolean; binding: boolean }) {
   const { ctx, coin: chain } = watching;
   const coin = strayNativeOf(chain);
   const explained = new Map<string, Known>();
   let lookedAtMs = Number.NEGATIVE_INFINITY;
   let place = 0;
+  let failures = 0;
 
-  const nextOf = (keys: readonly string[]): string[] => {
-    const from = place < keys.length ? place : 0;
-    place = from + NATIVES_AT_ONCE;
-    return keys.slice(from, place);
+  const failed = (error: unknown): void => {
+    const isLasting = ++failures % WARN_EVERY === 0;
+    ctx.log[isLasting ? 'warn' : 'debug']({ err: error, coin: chain, failures }, 'Could not look for coins that were sent by mistake');
   };
 
   /** Looks at the next addresses, and records what arrived there. Errors: CursorMoved. */
   const look = async ({ voting, keys, cursor }: Look): Promise<void> => {
-    const part = nextOf(keys);
-    const balances = await nativeReader(voting[0]!).balances(part, cursor.hash);
-    if (!coin || balances === null) return;
+    if (!coin) return;
+    const first = place < keys.length ? place : 0;
+    const part = keys.slice(first, first + NATIVES_AT_ONCE);
+    const balances = await firstOf(voting, (reader) => reader.balances(part, cursor.hash));
+    if (balances === null) throw new ChainError('outage', `no source shows balances of ${coin} in block ${cursor.height}`);
+    place = first + part.length;
+    let failure: unknown = null;
     const recorded = await readRecorded(watching, { coin, part, isVerified: verifierOf(voting) !== null });
     let left = MOST_BLOCKS;
     for (const [i, key] of part.entries()) {
@@ -76,14 +100,22 @@ export function createStrayNative(watching: Watching, { isRegtest }: { isRegtest
         continue;
       }
       if (left-- === 0) {
-        place -= NATIVES_AT_ONCE;
-        return;
+        // The next look continues here, so that the same few addresses cannot use up every look.
+        place = first + i;
+        break;
       }
       // What was recorded before the first look is explained.
       const from = known?.height ?? rows.reduce((highest, { height }) => Math.max(highest, height), startOf(coin, cursor));
-      explained.set(key, await record(watching, { voting, cursor, coin, key, balance, expected, from }));
+      try {
+        explained.set(key, await record(watching, { voting, cursor, coin, key, balance, expected, from }));
+      } catch (error) {
+        if (!isFailure(error)) throw error;
+        failure = error;
+      }
     }
     if (place >= keys.length) forgetOthers(new Set(keys));
+    if (failure) failed(failure);
+    else failures = 0;
   };
   const forgetOthers = (keys: ReadonlySet<string>): void => {
     for (const key of explained.keys()) if (!keys.has(key)) explained.delete(key);
@@ -94,13 +126,14 @@ export function createStrayNative(watching: Watching, { isRegtest }: { isRegtest
       const nowMs = ctx.clock.monotonicMs();
       const isDue = nowMs - lookedAtMs >= (isRegtest ? REGTEST_MS : BALANCES_SECONDS * 1000);
       if (!isDue || of.keys.length === 0 || of.voting.some(({ one }) => !one.source.ranges.native)) return;
+      // Where nothing completes unverified, the money waits for a second source, which may show it in another block.
+      if (binding && verifierOf(of.voting) === null) return;
       lookedAtMs = nowMs;
       try {
         await look(of);
       } catch (error) {
-        // It is a second look: a source that cannot show balances still shows what was paid.
-        if (!(error instanceof ChainError || error instanceof LeftOut || error instanceof Disagreement)) throw error;
-        ctx.log.debug({ err: error, coin: chain }, 'Could not look for coins that were sent by mistake');
+        if (!isFailure(error)) throw error;
+        failed(error);
       }
     },
     /** After a reorganization, everything is compared again. */
@@ -156,7 +189,7 @@ async function blockAt(voting: readonly Voting[], height: number): Promise<Block
 
 async function balanceAt(voting: readonly Voting[], { key, height }: { key: string; height: number }): Promise<bigint | null> {
   const { hash } = await blockAt(voting, height);
-  return (await nativeReader(voting[0]!).balances([key], hash))?.[0] ?? null;
+  return (await firstOf(voting, (reader) => reader.balances([key], hash)))?.[0] ?? null;
 }
 
 /** The first block where the balance rose, on which all voting sources agree; null where one of them has no old balances. */
@@ -173,7 +206,7 @@ async function findChange({ voting, cursor, coin, key, from }: Rise, before: big
   const [[had, has] = [0n, 0n]] = shown.values();
   if (shown.size !== 1 || has <= had)
     throw new ChainError('outage', `the sources name different balances of ${coin} in block ${ref.height}`);
-  return { ref, had, has, paid: await nativeReader(voting[0]!).paid(ref.hash, new Set([key])) };
+  return { ref, had, has, paid: (await firstOf(voting, (reader) => reader.paid(ref.hash, new Set([key])))) ?? [] };
 }
 
 /** All voting sources must show the balance. Errors: ChainError. */
@@ -201,12 +234,21 @@ function withRest({ coin, key }: Rise, { ref, had, has, paid }: Change): Sightin
 /** Records the sightings together with everything else that the block pays. */
 async function write(
   watching: Watching,
-  { voting, cursor, ref, sightings }: Pick<Rise, 'voting' | 'cursor'> & { ref: BlockRef; sightings: readonly Sighting[] },
+  {
+    voting,
+    cursor,
+    coin,
+    key,
+    ref,
+    sightings,
+  }: Pick<Rise, 'voting' | 'cursor' | 'coin' | 'key'> & { ref: BlockRef; sightings: readonly Sighting[] },
 ): Promise<void> {
   const named = new Map([[ref.height, new Set([ref.hash])]]);
   const hits = await readHits(watching, voting, { named, known: new Set(), again: new Set() });
   await recordRange(watching, {
     ...{ cursor, to: cursor, between: [], vanished: [], progress: new Map(), queue: false },
+    // What one source alone showed of the same money, perhaps in another block.
+    replaces: verifierOf(voting) === null || sightings.length === 0 ? null : { coin, key },
     hits: hits.map((hit) => ({ ...hit, sightings: [...hit.sightings, ...sightings] })),
   });
 }

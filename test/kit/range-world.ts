@@ -1,8 +1,8 @@
 /** A fast chain in memory with providers that lie, lag and limit, read by the follower of ranges step by step. */
-import type { BlockRef, Chain, NamedSource, RangeReader, Sighting } from '../../src/chains/chain.ts';
+import type { BlockRef, Chain, NamedSource, NativeReader, RangeReader, Sighting } from '../../src/chains/chain.ts';
 import { ChainError, RangeRefused } from '../../src/chains/chain.ts';
 import { checkedSource } from '../../src/chains/checked-source.ts';
-import { COIN, type Coin } from '../../src/core/coin.ts';
+import { COIN, type Coin, strayNativeOf } from '../../src/core/coin.ts';
 import type { Trust } from '../../src/core/trust.ts';
 import { CursorMoved } from '../../src/follow/cursor.ts';
 import { createRangeFollower } from '../../src/follow/follow-ranges.ts';
@@ -54,7 +54,11 @@ export type Faults = {
   /** What it says that an account holds, which it really does; null: it tells no balances. */
   holds: ((units: bigint) => bigint) | null;
   /** What it cannot answer. */
-  fails: readonly ('at' | 'search' | 'fetch' | 'identity' | 'tags')[];
+  fails: readonly ('at' | 'search' | 'fetch' | 'identity' | 'tags' | 'natives')[];
+  /** It searches only this many of the newest blocks; null: all. */
+  recent: number | null;
+  /** It shows native balances of only this many of the newest blocks; null: of all. */
+  state: number | null;
 };
 const HONEST: Faults = {
   ...{
@@ -80,6 +84,8 @@ const HONEST: Faults = {
     finalized: null,
     holds: null,
     fails: [],
+    recent: null,
+    state: null,
   },
 };
 export type Provider = { name: string; faults: Faults; requests: number; heal(): void };
@@ -112,12 +118,22 @@ export function createWorld({ coin, now, height = 100 }: { coin: Coin; now(): Da
 }
 export type World = ReturnType<typeof createWorld>;
 
+/** No log names it. */
+const isNative = (move: Move, coin: Coin): boolean => move.coin !== undefined && move.coin === strayNativeOf(coin);
 const sightingsOf = (txs: readonly Tx[], coin: Coin, has: (key: string) => boolean): Sighting[] =>
   txs.flatMap(({ txid, moves }) => {
     const places = new Map<string, number>();
     return moves.flatMap((move): Sighting[] => {
       const key = keyOf(move.to);
-      if (move.failed || move.coin === null || move.units === 0n || !has(key) || (move.from && has(keyOf(move.from)))) return [];
+      if (
+        move.failed ||
+        move.coin === null ||
+        isNative(move, coin) ||
+        move.units === 0n ||
+        !has(key) ||
+        (move.from && has(keyOf(move.from)))
+      )
+        return [];
       const place = places.get(key) ?? 0;
       places.set(key, place + 1);
       return [
@@ -135,7 +151,7 @@ const sightingsOf = (txs: readonly Tx[], coin: Coin, has: (key: string) => boole
     });
   });
 
-const heldBy = ({ blocks, coin }: World, account: string): bigint =>
+const heldBy = ({ blocks, coin }: { blocks: readonly WorldBlock[]; coin: Coin }, account: string): bigint =>
   blocks
     .flatMap(({ txs }) => txs.flatMap(({ moves }) => moves))
     .reduce(
@@ -144,7 +160,12 @@ const heldBy = ({ blocks, coin }: World, account: string): bigint =>
     );
 
 /** One connection to the chain. */
-export function createProvider(world: World, name: string, trust: Trust): { provider: Provider; named: NamedSource } {
+export function createProvider(
+  world: World,
+  name: string,
+  trust: Trust,
+  { natives = false } = {},
+): { provider: Provider; named: NamedSource } {
   const provider: Provider = {
     ...{ name, faults: { ...HONEST }, requests: 0 },
     heal: () => {
@@ -174,7 +195,24 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
     provider.faults.renames ? txsOf(block).map((tx) => ({ ...tx, txid: `0x${'f'.repeat(32)}${tx.txid.slice(34)}` })) : [...txsOf(block)];
   const identityOf = (block: WorldBlock): string =>
     [provider.faults.adds ? 'its root' : 'root', ...namesOf(block).map(({ txid }) => txid)].join();
+  const nativeCoin = strayNativeOf(world.coin);
+  const native: NativeReader | null =
+    natives && nativeCoin
+      ? {
+          coin: nativeCoin,
+          balances: (accounts, hash) =>
+            ask(() => {
+              const { height } = byHash(hash);
+              const { state } = provider.faults;
+              if (state !== null && height < shown().length - state) return null;
+              const blocks = shown().slice(0, height + 1);
+              return accounts.map((account) => heldBy({ blocks, coin: nativeCoin }, account));
+            }, 'natives'),
+          paid: async () => [],
+        }
+      : null;
   const ranges: RangeReader = {
+    native,
     head: () =>
       ask(() => {
         const head = refOf(shown().at(-1)!);
@@ -185,6 +223,8 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
     search: ({ from, to }, accounts) =>
       ask(() => {
         const { span, omits, lateIndex, invents } = provider.faults;
+        const { recent } = provider.faults;
+        if (recent !== null && from < shown().length - recent) throw new RangeRefused('limited to a range of recent blocks');
         if (to - from + 1 > span) throw new RangeRefused(`limited to a ${span} range`);
         if (accounts.length > 1_000) throw new ChainError('outage', 'exceed max topics');
         const keys = new Set(accounts);
@@ -192,7 +232,9 @@ export function createProvider(world: World, name: string, trust: Trust): { prov
         const all = shown();
         for (let height = Math.max(0, from); height <= Math.min(to, all.length - 1 - lateIndex); height++) {
           const block = all[height]!;
-          const pays = txsOf(block).some(({ moves }) => moves.some((move) => keys.has(keyOf(move.to)) && move.coin !== null));
+          const pays = txsOf(block).some(({ moves }) =>
+            moves.some((move) => keys.has(keyOf(move.to)) && move.coin !== null && !isNative(move, world.coin)),
+          );
           if (pays && !omits(height)) found.set(height, block.hash);
         }
         for (const height of invents) if (height >= from && height <= to) found.set(height, hashOf());
@@ -254,7 +296,7 @@ export type RangeShop = {
 /** A shop that reads USDC on Base from these providers. */
 export async function openRangeShop(
   trusts: readonly Trust[],
-  { coin = 'USDC@base' as Coin, height = 100, confirmations = '' } = {},
+  { coin = 'USDC@base' as Coin, height = 100, confirmations = '', natives = false } = {},
 ): Promise<RangeShop> {
   const app = await startTestApp(
     {
@@ -277,7 +319,7 @@ export async function openRangeShop(
   let skippedMs = 0;
   Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
   const world = createWorld({ coin, now: () => ctx.clock.now(), height });
-  const made = trusts.map((trust, i) => createProvider(world, `provider${i + 1}.example`, trust));
+  const made = trusts.map((trust, i) => createProvider(world, `provider${i + 1}.example`, trust, { natives }));
   const chain = { coin, network: 'mainnet', sources: made.map(({ named }) => named) } as unknown as Chain;
   let follower = createRangeFollower(ctx, chain);
   const shop: RangeShop = {
