@@ -100,18 +100,19 @@ test('small deposits to early addresses, and a first source that fails, do not k
 });
 
 test('a provider that searches only recent blocks keeps showing new ones when balances show that something is missing', async () => {
-  const shop = await openRangeShop(['claimed', 'claimed'], { height: 3_000 });
+  const shop = await openRangeShop(['claimed', 'claimed'], { height: 3_000, confirmations: '3' });
   try {
     const [a, b] = shop.providers as [Provider, Provider];
     const { id, address } = await shop.create();
     a.faults.recent = 200;
     b.faults.holds = (units) => units + 1_000_000n;
     shop.world.mineEmpty(1);
-    assert.equal(await shop.poll(3, 60), null);
+    assert.equal(await shop.poll(5, 60), null);
     shop.world.mine(newTx({ to: address, units: 25_500_000n }));
-    shop.world.mineEmpty(2);
+    shop.world.mineEmpty(6);
     assert.equal(await shop.poll(3, 60), null);
-    assert.equal((await shop.detail(id)).amount_received, '25.50');
+    const { status, amount_received, verified_by } = await shop.detail(id);
+    assert.deepEqual([status, amount_received, verified_by], ['completed', '25.50', 'providers']);
   } finally {
     await shop.stop();
   }
