@@ -86,3 +86,18 @@ test('beacon servers are URLs, and the checkpoint is the root of a block', () =>
     assert.throws(() => readConfig({ ETH_CHECKPOINT: wrong }), /ETH_CHECKPOINT must be 0x and 64 hex digits/, wrong);
   assert.throws(() => readConfig({ ETH_BEACON_URL: 'a.example' }), /ETH_BEACON_URL must look like https:\/\/host/);
 });
+
+test('the public address is an origin: Florin cannot be served below a path', () => {
+  const address = (PUBLIC_URL: string) => readConfig({ PUBLIC_URL }).publicUrl;
+  for (const [given, kept] of [
+    ['https://pay.example', 'https://pay.example'],
+    ['https://pay.example/', 'https://pay.example'],
+    ['https://Pay.Example:8443', 'https://Pay.Example:8443'],
+    ['https://pay.example:443', 'https://pay.example:443'],
+    ['http://[::1]:3000', 'http://[::1]:3000'],
+  ] as const)
+    assert.equal(address(given), kept);
+  for (const wrong of ['/florin', '/florin/', '?shop=1', '/?', '#top', '/#'])
+    assert.throws(() => address(`https://pay.example${wrong}`), /PUBLIC_URL must be only a scheme, .*below a path/, wrong);
+  assert.throws(() => address('https://olga:secret@pay.example'), /PUBLIC_URL must be only/);
+});

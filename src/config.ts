@@ -44,7 +44,12 @@ export const CONFIG: readonly ConfigKey[] = [
     description: 'Address the service listens on.',
     danger: 'Any address other than loopback needs TLS or a proxy: with an https PUBLIC_URL, plain HTTP is refused.',
   },
-  { name: 'PUBLIC_URL', type: 'url', default: 'http://localhost:PORT', description: 'Public address of the API and the dashboard.' },
+  {
+    name: 'PUBLIC_URL',
+    type: 'url',
+    default: 'http://localhost:PORT',
+    description: 'Public address of the API and the dashboard, without a path.',
+  },
   { name: 'PAYMENT_PAGE_URL', type: 'url', default: '= PUBLIC_URL', description: 'Public address of the payment pages.' },
   {
     name: 'TLS_CERT',
@@ -291,6 +296,16 @@ export class ConfigError extends Error {
   }
 }
 
+/** Links, cookies and pages assume the root of a host. */
+function withoutPath(name: string, url: string): string {
+  const { origin, href } = new URL(url);
+  if (href === `${origin}/`) return url;
+  throw new ConfigError(
+    name,
+    'must be only a scheme, a host and a port, such as https://pay.example.com: Florin cannot be served below a path',
+  );
+}
+
 /** Ethereum mainnet, Sepolia, and the default of development nodes. */
 
 /** Whether details for debugging are printed. Never fails, unlike reading all settings. */
@@ -333,7 +348,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     return list.map((one) => one.replace(/\/+$/, ''));
   };
   const port = integer('PORT', 3000, 0, 65_535);
-  const publicUrl = url('PUBLIC_URL', `http://localhost:${port}`);
+  const publicUrl = withoutPath('PUBLIC_URL', url('PUBLIC_URL', `http://localhost:${port}`));
   const certFile = text('TLS_CERT');
   const keyFile = text('TLS_KEY');
   if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY must be set together');
