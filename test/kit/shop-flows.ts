@@ -68,7 +68,7 @@ export const shopClient =
     return { status: reply.status, text, json, headers: reply.headers };
   };
 
-export type Hit = { signature: string; text: string; event: any };
+export type Hit = { path: string; signature: string; text: string; event: any };
 export type Hook = { url: string; hits: Hit[]; answer(next: (hit: Hit) => number): void };
 /** Receives the webhooks of a shop, with their signature from that header. Keeps those that it answers with success. */
 export async function startHook(t: TestContext, header: string): Promise<Hook> {
@@ -78,7 +78,7 @@ export async function startHook(t: TestContext, header: string): Promise<Hook> {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const text = Buffer.concat(parts).toString();
-    const hit = { signature: String(request.headers[header]), text, event: JSON.parse(text) };
+    const hit = { path: String(request.url), signature: String(request.headers[header]), text, event: JSON.parse(text) };
     const status = answer(hit);
     if (status < 300) hits.push(hit);
     reply.writeHead(status).end();

@@ -1,16 +1,17 @@
 /**
- * What plugins ask for that the recordings do not contain, through a proxy: payments stricter than the merchant's settings, and the module
- * for WHMCS.
+ * What plugins ask for that the recordings do not contain, through a proxy: payments stricter than the merchant's settings, the module for
+ * WHMCS, and the addresses of OpenCart.
  */
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
 import { connectShop } from '../../src/shops/shop-keys.ts';
-import { client, startTestApp, type TestApp } from '../kit/app.ts';
-import { type ShopReply, shopClient } from '../kit/shop-flows.ts';
+import { client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { type FlowCall, readFlow, type ShopReply, shopClient, startHook } from '../kit/shop-flows.ts';
 
 let app: TestApp;
 /** Like nginx with `proxy_pass` below a path: it ends TLS, takes the path away and names another host. */
@@ -119,6 +120,40 @@ test('the calls of the WHMCS module: it needs a payment in full, adopts its webh
   assert.deepEqual([read.id, read.storeId, read.status, read.additionalStatus], [made.id, store, 'New', 'None']);
   assert.deepEqual([Number(read.amount), read.currency, read.metadata], [12.5, 'EUR', metadata]);
   assert.ok(read.checkoutLink.startsWith('https://pay.example/btcpay/'), 'it refuses a page outside of its address');
+});
+
+test('the OpenCart extension: its addresses with a | are kept, called and returned to, and it makes a webhook again that is gone', async (t) => {
+  const { call, store, api } = await openShop('opencart');
+  const at = `/api/v1/stores/${store}`;
+  const posted = readFlow('opencart-4.2.2').steps.filter(
+    (step): step is FlowCall => step.kind === 'call' && step.request.method === 'POST',
+  );
+  const bodyOf = (end: string): any => posted.find(({ request }) => request.path.endsWith(end))!.request.body;
+  const hook = await startHook(t, 'btcpay-sig');
+  const url = bodyOf('/webhooks').url.replace('https://shop.example', new URL(hook.url).origin);
+  assert.ok(url.endsWith('/btcpay|callback'));
+  const wanted = { ...bodyOf('/webhooks'), url };
+  assert.equal((await call('GET', `${at}/webhooks/whk_gone`)).status, 404, 'it then creates another one');
+  const made = ok(await call('POST', `${at}/webhooks`, wanted));
+  assert.equal(made.url, url);
+  assert.equal(ok(await call('GET', `${at}/webhooks/${made.id}`)).url, url);
+
+  const invoice = ok(await call('POST', `${at}/invoices`, bodyOf('/invoices')));
+  assert.equal(invoice.checkout.redirectURL, bodyOf('/invoices').checkout.redirectURL);
+  assert.deepEqual([Number(invoice.amount), invoice.metadata.orderId], [30, '42'], 'it sends eight decimals');
+  assert.equal((await api.post(`/v1/test/payments/${invoice.id}/simulate`, { scenario: 'success', currency: 'BTC' })).status, 200);
+  await eventually(
+    async () => hook.hits.map(({ event }) => event.type),
+    (types) => types.includes('InvoiceSettled'),
+  );
+  for (const { path, text, signature, event } of hook.hits) {
+    assert.equal(decodeURIComponent(path), '/index.php?route=extension/btcpay/payment/btcpay|callback');
+    assert.equal(signature, `sha256=${createHmac('sha256', made.secret).update(text).digest('hex')}`);
+    assert.equal(event.invoiceId, invoice.id);
+  }
+  const read = ok(await call('GET', `${at}/invoices/${invoice.id}`));
+  assert.deepEqual([read.status, read.additionalStatus, Number(read.amount)], ['Settled', 'None', 30]);
+  assert.equal((await api.get(`/api/payment/${invoice.id}`)).json.status, 'completed');
 });
 
 test('behind a proxy, pages and scripts have the public address, whatever host it passes on', async () => {
