@@ -18,10 +18,13 @@ type SentRefund = {
   claimUntil: Date | null;
 };
 
-/** In the transaction that records the refund as sent. */
+/** A stranger may have entered the address, so a merchant cannot email it more often. */
+const PAUSE_MINUTES = 15;
+
+/** In the transaction that records the refund as sent. Payers get no email about tests. */
 export async function mailRefundSent(ctx: Context, tx: Tx, refund: SentRefund): Promise<void> {
-  if (!ctx.mail) return;
-  const { id, merchantId, mode, paymentId, coin, units, txid, claimUntil } = refund;
+  if (!ctx.mail || refund.mode === 'test') return;
+  const { id, merchantId, paymentId, coin, units, txid, claimUntil } = refund;
   const [payer] = await tx<{ name: string; email: string }[]>`
     select m.name, a.email from refund_addresses a join merchants m on m.id = a.merchant_id
     where a.payment_id = ${paymentId} and a.merchant_id = ${merchantId} and a.email is not null`;
@@ -33,8 +36,8 @@ export async function mailRefundSent(ctx: Context, tx: Tx, refund: SentRefund): 
     ...(txid === null ? [] : [`Transaction: ${txid}`]),
     `Payment: ${paymentId}`,
     ...(claimUntil === null ? [] : [`Status: ${claimUrl(ctx, id)}`, `Refund note (PDF): ${claimUrl(ctx, id)}/note.pdf`]),
-    ...(mode === 'test' ? ['', 'This was a test: no real money was moved.'] : []),
   ];
-  const subject = `${mode === 'test' ? 'Test: ' : ''}Your refund from ${payer.name}`.replace(/[\r\n]/g, ' ');
-  await queueMails(tx, { recipients: [payer.email], subject, body: lines.join('\n'), kind: 'refund_sent' });
+  const subject = `Your refund from ${payer.name}`.replace(/[\r\n]/g, ' ');
+  const pause = { pauseMinutes: PAUSE_MINUTES, pauseOf: 'subject' } as const;
+  await queueMails(tx, { recipients: [payer.email], subject, body: lines.join('\n'), kind: 'refund_sent', ...pause });
 }

@@ -1,6 +1,7 @@
 /** Receipts and refund notes as PDF, and the email about a refund: what they say, and when there is none. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { mailRefundSent } from '../../src/money-out/refund-mails.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -60,13 +61,25 @@ test('a completed payment has a receipt as PDF on its page; others lead back to 
   assert.deepEqual(box, [0, 0, 595, 842]);
   assert.deepEqual((await pdfAt(`/pay/receipt.pdf?id=${payment.id}&paper=letter`)).box, [0, 0, 612, 792]);
 
+  const stored = {
+    description: '株式会社',
+    fiat: { amount: '8051.00', currency: 'INR', rateE8: '8300000000', source: 'sample', at: '2026-01-01T00:00:00.000Z' },
+  };
+  const rupees = await app.app.ctx.db.sql`
+    update payments set invoice_id = '株-7', request = request || ${stored as never}
+    where id = ${payment.id} returning id`;
+  assert.equal(rupees.length, 1);
+  const other = (await pdfAt(`/pay/receipt.pdf?id=${payment.id}`)).texts;
+  assert.equal(beside(other, 'Price'), 'INR 8051.00 = $97.00', 'the rupee sign is in no font of a PDF');
+  assert.ok(!other.includes('Order') && !other.includes('Invoice') && !other.some((text) => text.includes('?') && !text.includes('/pay')));
+
   const { id } = made(await app.test.post('/api/payment/create/simple', { amount_usd: '1.00', return_url: 'https://shop.example/' }));
   const none = await open(`/pay/receipt.pdf?id=${id}`);
   assert.deepEqual([none.status, none.headers.get('location')], [303, `/pay?id=${id}`]);
   assert.equal((await open('/pay/receipt.pdf?id=pay_0000000000000000000000aa')).status, 404);
 });
 
-test('a refund that was sent has a note as PDF, and the customer who left an email address gets one email', async () => {
+test('a refund that was sent has a note as PDF, and in live mode the customer who left an email address gets one email', async () => {
   const { ctx, merchant } = { ctx: app.app.ctx, merchant: app.merchant };
   const payment = await paid('underpaid', 'failed');
   await leaveRefundAddress(ctx, { paymentId: payment.id, coin: 'BTC', address: 'test_btc_payer', email: 'payer@example.com' });
@@ -86,14 +99,21 @@ test('a refund that was sent has a note as PDF, and the customer who left an ema
     ['Refund', 'Payment', 'Amount', 'Value', 'Address', 'Transaction'].map((row) => beside(texts, row)),
     [refund.id, payment.id, `${refund.amount} BTC`, `$${refund.amount_usd}`, 'test_btc_payer', done.transaction_hash],
   );
+  const { sql } = ctx.db;
+  assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 0, 'payers get no email about tests');
+  const sent = {
+    ...{ id: refund.id, merchantId: merchant.merchantId, paymentId: payment.id, units: 1_000n },
+    ...({ mode: 'live', coin: 'BTC' } as const),
+  };
+  const tell = () => ctx.db.begin((tx) => mailRefundSent(ctx, tx, { ...sent, txid: done.transaction_hash, claimUntil: new Date(0) }));
+  await tell();
+  await tell();
+  assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 1, 'another one shortly after is not sent');
   const told = await eventually(
     async () => mail.mails.filter(({ to }) => to.includes('payer@example.com')),
     (mails) => mails.length > 0,
   );
   assert.equal(told.length, 1);
-  assert.match(
-    told[0]!.text,
-    new RegExp(`Test shop sent you a refund of ${refund.amount} BTC on Bitcoin[\\s\\S]*${done.transaction_hash}`),
-  );
+  assert.match(told[0]!.text, new RegExp(`Test shop sent you a refund of 0.00001000 BTC on Bitcoin[\\s\\S]*${done.transaction_hash}`));
   assert.ok(told[0]!.text.includes(`${refund.claim_url}/note.pdf`), told[0]!.text);
 });

@@ -14,7 +14,7 @@ const amountOf = (coin: Coin, units: bigint): string => `${formatUnits(coin, uni
 const present = (rows: readonly (readonly [string, string | null])[]): PdfRow[] =>
   rows.flatMap(([name, value]) => (value === null || value === '' ? [] : [[name, value] as const]));
 /** A PDF cannot show the letters of every language; nothing is better than question marks. */
-const shownName = (name: string): string | null => (isPrintable(name) ? name : null);
+const shown = (text: string | null): string | null => (text !== null && isPrintable(text) ? text : null);
 const TEST = 'Test mode: no real money was moved.';
 
 export const paperOf = (given: unknown): Paper => (typeof given === 'string' && Object.hasOwn(PAPERS, given) ? (given as Paper) : 'a4');
@@ -23,15 +23,16 @@ export const paperOf = (given: unknown): Paper => (typeof given === 'string' && 
 export function receiptPdf(view: CustomerView, { url, paper }: { url: string; paper: Paper }): Buffer {
   const { settlement: s, request, facts, merchant } = view;
   const paidAt = s.completedAt ?? view.now;
-  const name = shownName(merchant.name);
+  const name = shown(merchant.name);
   const transactions = listed(view).flatMap((t) => (t.txid !== null && t.conflict === null ? [t.txid] : []));
   const missing = unlisted(view);
-  const price = priceOf(view, language());
+  // The signs of some currencies are missing too; every code is there.
+  const price = shown(priceOf(view, language())) ?? `${request.fiat?.currency} ${request.fiat?.amount}`;
   const rows = present([
     ['Paid', timeOf(paidAt)],
     ['Payment', facts.id],
-    ['Invoice', view.invoiceId],
-    ['Order', request.description],
+    ['Invoice', shown(view.invoiceId)],
+    ['Order', shown(request.description)],
     ['Price', request.fiat ? `${price} = $${formatUsd(facts.targetUsdCents)}` : price],
     ['Received', s.coin && amountOf(s.coin, s.receivedUnits)],
     ['Network', s.coin && chainOf(s.coin).networkName],
@@ -47,7 +48,7 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
 export function refundNotePdf(refund: Refund, { merchant, paper }: { merchant: Merchant; paper: Paper }): Buffer {
   const { coin, units, usdCents } = refund;
   const sentAt = refund.sentAt ?? refund.createdAt;
-  const name = shownName(merchant.name);
+  const name = shown(merchant.name);
   const rows = present([
     ['Sent', timeOf(sentAt)],
     ['Confirmed', refund.state === 'confirmed' ? (refund.endedAt ? timeOf(refund.endedAt) : 'yes') : 'not yet'],
@@ -56,7 +57,7 @@ export function refundNotePdf(refund: Refund, { merchant, paper }: { merchant: M
     ['Amount', amountOf(coin, units)],
     ['Network', chainOf(coin).networkName],
     ['Value', `$${formatUsd(usdCents)}`],
-    ['Reason', refund.reason],
+    ['Reason', shown(refund.reason)],
     ['Address', refund.address],
     ['Transaction', refund.txid],
   ]);
