@@ -1732,6 +1732,7 @@ export type Api = {
           url: string;
           expires_at: string;
         } | null;
+        claim_expired: boolean;
         approved_by: string | null;
         transaction: {
           id: string;
@@ -1766,6 +1767,7 @@ export type Api = {
           url: string;
           expires_at: string;
         } | null;
+        claim_expired: boolean;
         approved_by: string | null;
         transaction: {
           id: string;
@@ -1778,6 +1780,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
       };
+    };
+  };
+  'GET /:mode/refund-files/coins': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum')[];
     };
   };
   'GET /:mode/payments/:id/refundable': {
@@ -1816,6 +1826,7 @@ export type Api = {
           url: string;
           expires_at: string;
         } | null;
+        claim_expired: boolean;
         approved_by: string | null;
         transaction: {
           id: string;
@@ -1868,6 +1879,7 @@ export type Api = {
           url: string;
           expires_at: string;
         } | null;
+        claim_expired: boolean;
         approved_by: string | null;
         transaction: {
           id: string;
@@ -1903,6 +1915,7 @@ export type Api = {
           url: string;
           expires_at: string;
         } | null;
+        claim_expired: boolean;
         approved_by: string | null;
         transaction: {
           id: string;
@@ -1937,6 +1950,7 @@ export type Api = {
           url: string;
           expires_at: string;
         } | null;
+        claim_expired: boolean;
         approved_by: string | null;
         transaction: {
           id: string;

@@ -84,9 +84,9 @@ type Days = { from: string; until: string; time_zone: string };
 function Statement({ days }: { days: Days }) {
   const query = useApi('GET /:mode/books/statement', ['books', days.from, days.until, days.time_zone], { query: days });
   const display = useMe()?.display ?? null;
-  const last = display === null ? 'USD' : display.currency;
+  const priced = query.data?.lines.some((line) => line.closing_display !== null);
   const worth: Column<Line> = {
-    name: `Closing, ${last}`,
+    name: `Closing, ${priced && display !== null ? display.currency : 'USD'}`,
     right: true,
     cell: (line) => <span className="tabular-nums">{line.closing_display ?? line.closing_usd}</span>,
   };
@@ -117,9 +117,11 @@ function Datev({ days }: { days: Days }) {
     chart: 'SKR03',
     consultant: '',
     client: '',
-    fiscal_year: `${days.from.slice(0, 4)}-01-01`,
+    fiscal_year: null as string | null,
     accounts: '',
   });
+  // Follows the range until you edit it.
+  const fiscalYear = given.fiscal_year ?? `${days.from.slice(0, 4)}-01-01`;
   const set = (name: keyof typeof given) => (event: { target: { value: string } }) => setGiven({ ...given, [name]: event.target.value });
   const ready = /^\d{4,7}$/.test(given.consultant) && /^\d{1,5}$/.test(given.client);
   return (
@@ -130,7 +132,7 @@ function Datev({ days }: { days: Days }) {
           <p className="text-sm text-soft">A posting batch for your tax consultant. The range must be inside one fiscal year.</p>
         </div>
         {ready && (
-          <Download href={`/dashboard/api/${mode}/books/datev?${new URLSearchParams({ ...days, ...given })}`}>
+          <Download href={`/dashboard/api/${mode}/books/datev?${new URLSearchParams({ ...days, ...given, fiscal_year: fiscalYear })}`}>
             Download CSV<span className="sr-only">: DATEV</span>
           </Download>
         )}
@@ -138,7 +140,7 @@ function Datev({ days }: { days: Days }) {
       <div className="grid gap-3 sm:grid-cols-3">
         <Field label="Consultant number" inputMode="numeric" maxLength={7} value={given.consultant} onChange={set('consultant')} />
         <Field label="Client number" inputMode="numeric" maxLength={5} value={given.client} onChange={set('client')} />
-        <Field label="Fiscal year begins" type="date" value={given.fiscal_year} onChange={set('fiscal_year')} />
+        <Field label="Fiscal year begins" type="date" value={fiscalYear} onChange={set('fiscal_year')} />
         <Field
           label="Other account numbers"
           hint="Optional, such as sales=8400,refunds=8720"

@@ -7,7 +7,7 @@ import { decodeAddress } from '../chains/address.ts';
 import { type BitcoinScript, isBitcoinLike } from '../chains/bitcoin/params.ts';
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinText, contractOf, isToken } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { PsbtRequest, Request } from '../core/signing-file.ts';
@@ -50,6 +50,16 @@ const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { co
     from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
     order by r.number limit ${MOST_REFUNDS}`;
+
+/** Coins with approved refunds that are in no file, in the order of the catalog. */
+export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
+  const signed = ALL_COINS.filter((coin) => isBitcoinLike(COIN[coin].family) || isToken(coin));
+  const rows = await ctx.db.sql<{ coin: Coin }[]>`
+    select coin from unnest(${signed}::text[]) as coin where exists (
+      select 1 from refunds r where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = coin.coin
+        and r.state = 'approved' and r.sweep_id is null)`;
+  return signed.filter((coin) => rows.some((row) => row.coin === coin));
+}
 
 /** What may pay for a refund: money of its own payment, also if it needs a decision, and money that a sweep could move. */
 const isOwn = ({ stays }: Holding): boolean => stays === null || stays === 'refund_requested' || stays === 'undecided';

@@ -178,6 +178,9 @@ test('a refund: requested with a link, entered by the customer, approved, and ma
   await dialog.getByText('Link for the customer').waitFor();
   await audit('a refund that waits for the customer');
   const { sql } = app.app.ctx.db;
+  await sql`update refunds set claim_until = claim_until - interval '1 year' where payment_id = ${json.id}`;
+  await open('test/refunds');
+  await page.getByRole('row').filter({ hasText: '10 USDX' }).getByText('Link expired').waitFor();
   await sql`update refunds set address = 'test_usdx_second_payer' where payment_id = ${json.id}`;
   await open('test/refunds');
   await page.getByRole('row').filter({ hasText: 'To be approved' }).getByRole('button', { name: '10 USDX' }).click();

@@ -3,7 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinOptions, partsOf } from '../../lib/coin.ts';
-import { useAct, useList, useMay, useMode } from '../../lib/hooks.ts';
+import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
@@ -16,10 +16,9 @@ import { REFUND_READS } from './refund.tsx';
 export function MakeFile() {
   const may = useMay('sweeps.use');
   const mode = useMode();
-  const list = useList('GET /:mode/refunds', ['refunds', 'approved'], { state: 'approved' });
+  const ready = useApi('GET /:mode/refund-files/coins', ['refunds', 'ready'], {}).data?.coins ?? [];
   const [open, setOpen] = useState(false);
-  const ready = list.rows.filter(({ file, currency }) => file === null && SIGNED.some((coin) => coin === currency));
-  const coins = SIGNED.filter((coin) => ready.some(({ currency }) => currency === coin));
+  const coins = SIGNED.filter((coin) => ready.some((other) => other === coin));
   if (mode !== 'live' || !may || (coins.length === 0 && !open)) return null;
   return (
     <>

@@ -34,7 +34,7 @@ export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void 
           <div className="rounded-xl border border-line">
             <Facts rows={rowsOf(refund)} />
           </div>
-          {refund.claim && (
+          {refund.claim && !refund.claim_expired && (
             <div className="grid gap-2">
               <h3 className="font-medium">Link for the customer</h3>
               <p className="text-sm text-soft">

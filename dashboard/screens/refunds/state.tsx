@@ -15,12 +15,20 @@ export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconNa
 };
 
 /** What a requested refund waits for. */
-export function RefundState({ refund: { state, claim, approved_by: by } }: { refund: Refund }) {
+export function RefundState({ refund: { state, address, claim_expired: expired, approved_by: by } }: { refund: Refund }) {
   const { tone, icon, word } = STATES[state];
-  const waits =
-    state !== 'requested' ? word : claim ? 'Waiting for the customer' : by !== null ? 'Second approval needed' : 'To be approved';
+  const forCustomer = state === 'requested' && address === null;
+  const waits = expired
+    ? 'Link expired'
+    : forCustomer
+      ? 'Waiting for the customer'
+      : state !== 'requested'
+        ? word
+        : by !== null
+          ? 'Second approval needed'
+          : 'To be approved';
   return (
-    <Badge tone={claim ? 'calm' : tone} icon={icon}>
+    <Badge tone={forCustomer ? 'calm' : tone} icon={icon}>
       {waits}
     </Badge>
   );

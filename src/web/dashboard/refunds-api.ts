@@ -9,7 +9,7 @@ import { mayDo } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { SWEEP_SPEEDS } from '../../money-out/holdings.ts';
-import { makeRefundFile } from '../../money-out/refund-files.ts';
+import { makeRefundFile, readReadyCoins } from '../../money-out/refund-files.ts';
 import {
   type AskedRefund,
   approveRefund,
@@ -29,6 +29,8 @@ const RefundBody = Type.Object({
   ...{ address: Nullable(PlainText), reason: Nullable(PlainText), requested_by: PlainText },
   /** Null unless the customer still has to enter an address. */
   claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant })),
+  /** Whether the customer can no longer enter an address. */
+  claim_expired: Type.Boolean(),
   /** While it is requested: who approved it first. */
   approved_by: Nullable(PlainText),
   transaction: Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) })),
@@ -49,6 +51,7 @@ function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>
       mayDo(member.role, 'refunds.request') && address === null && claimUntil !== null && refund.state === 'requested'
         ? { url: claimUrl(ctx, refund.id), expires_at: claimUntil.toISOString() }
         : null,
+    claim_expired: address === null && claimUntil !== null && refund.state === 'requested' && ctx.clock.now() >= claimUntil,
     approved_by: refund.approvedBy,
     transaction: txid === null ? null : { id: txid, explorer_url: explorer(txid) },
     failure: refund.failure,
@@ -93,6 +96,14 @@ const READS: readonly Route[] = [
     action: 'payments.read',
     reply: One,
     handle: async (call) => one(call, await getRefund(call.ctx, { ...ownerOf(call), id: call.params.id })),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/refund-files/coins',
+    action: 'payments.read',
+    /** Coins with approved refunds that a signing file can pay. */
+    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(CoinName) }),
+    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readReadyCoins(call.ctx, ownerOf(call)) : [] }),
   }),
   memberRoute({
     method: 'GET',
