@@ -271,7 +271,7 @@ export async function readStatement(
 /** Entries read at a time. */
 const PAGE = 1_000;
 
-/** The entries from `from` until before `until`, oldest first, in pages. */
+/** The entries from `from` until before `until`, oldest first, in pages. They hold a connection until the last page is read: read fast. */
 export async function* readEntries(
   ctx: Context,
   { from, until, ...owner }: BooksOwner & { from: Date; until: Date },

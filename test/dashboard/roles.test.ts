@@ -1,9 +1,9 @@
 /** Every route of the dashboard with every role, from the registry itself, and the separation of merchants and modes. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, before, mock, test } from 'node:test';
 import Fastify from 'fastify';
 import { ACTIONS, mayDo, ROLES } from '../../src/core/roles.ts';
-import { createMerchant } from '../../src/merchants/merchants.ts';
+import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
 import { pathsOf, registerDashboard } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
@@ -168,6 +168,13 @@ test('actions that move money or data require recent authentication, depending o
     const { json } = await ask(method, path, body);
     assert.notEqual(json?.error?.code, 'recent_authentication_required', `${method} ${path}`);
   }
+  // Without an exchange rate, no amount in dollars is passed off as one in the display currency.
+  await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { displayCurrency: 'EUR' } });
+  const rates = mock.method(app.app.ctx.fiat, 'quotable', () => ({ reason: 'no source answers' }));
+  for (const path of [`/books/file?format=xero&${days}`, risky.at(-1)![1]])
+    assert.equal((await owner.send('GET', `/live${path}`)).json?.error?.code, 'price_unavailable', path);
+  assert.equal((await owner.send('GET', `/live/books/statement?${days}`)).status, 200);
+  rates.mock.restore();
   await sql`update merchants set settings = '{}'`;
 });
 

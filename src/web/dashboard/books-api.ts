@@ -18,7 +18,8 @@ import { periodOf } from '../../money-out/book-periods.ts';
 import { ACCOUNT_NAMES, ACCOUNTS, MOVEMENTS, readStatement, type StatementLine } from '../../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevChart, datevAccountsOf, exportDatev } from '../../money-out/datev.ts';
 import { writeAudit } from '../../people/members.ts';
-import { readDisplay } from './display.ts';
+import { bookTurns } from './book-turns.ts';
+import { needDisplay, readDisplay } from './display.ts';
 import { PlainText } from './fields.ts';
 import { DayName } from './home-api.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
@@ -36,10 +37,15 @@ const DAYS = {
 };
 const FORMATS = ['statement', 'koinly', 'cointracking', 'xero'] as const;
 
-async function wishOf(call: Call, query: { from: string; until: string; time_zone?: string }): Promise<FileWish> {
+/** With `priced`, all amounts are in the display currency. Errors: price_unavailable. */
+async function wishOf(
+  call: Call,
+  query: { from: string; until: string; time_zone?: string },
+  { priced = false }: { priced?: boolean } = {},
+): Promise<FileWish> {
   const of = ownerOf(call);
   const period = await periodOf(call.ctx, { from: query.from, until: query.until, timeZone: query.time_zone ?? 'UTC' });
-  return { ...of, period, display: await readDisplay(call.ctx, of) };
+  return { ...of, period, display: await (priced ? needDisplay : readDisplay)(call.ctx, of) };
 }
 
 /** One account of a coin, with amounts that are positive for what a merchant has, earned, owes or spent. */
@@ -86,7 +92,8 @@ export const BOOK_REPORTS: readonly Route[] = [
     handle: async (call) => {
       const wish = await wishOf(call, call.query);
       const { merchantId, mode, period } = wish;
-      const lines = await readStatement(call.ctx, { merchantId, mode, from: period.start, until: period.end });
+      const wanted = { merchantId, mode, from: period.start, until: period.end };
+      const lines = await bookTurns.take(merchantId, () => readStatement(call.ctx, wanted));
       return { success: true, lines: lines.map((line) => lineBody(line, wish)) };
     },
   }),
@@ -98,8 +105,8 @@ export const BOOK_REPORTS: readonly Route[] = [
     query: Type.Object({ ...DAYS, format: literals(FORMATS), wallets: Type.Optional(literals(SCOPES)) }),
     reply: File,
     handle: async (call) => {
-      const wish = await wishOf(call, call.query);
       const format = call.query.format as (typeof FORMATS)[number];
+      const wish = await wishOf(call, call.query, { priced: format === 'xero' });
       const { from, until } = wish.period;
       await logExport(call, { report: format, from, until });
       const scoped = { ...wish, scope: (call.query.wallets ?? 'all') as Scope };
@@ -109,7 +116,7 @@ export const BOOK_REPORTS: readonly Route[] = [
         cointracking: () => exportCoinTracking(call.ctx, scoped),
         xero: () => exportXero(call.ctx, scoped),
       }[format];
-      return { name: `${format}-${call.mode}-${from}-${until}.csv`, parts: parts() };
+      return { name: `${format}-${call.mode}-${from}-${until}.csv`, parts: await bookTurns.file(wish.merchantId, parts) };
     },
   }),
   memberRoute({
@@ -129,7 +136,7 @@ export const BOOK_REPORTS: readonly Route[] = [
     }),
     reply: File,
     handle: async (call) => {
-      const wish = await wishOf(call, call.query);
+      const wish = await wishOf(call, call.query, { priced: true });
       const { chart, consultant, client, fiscal_year: fiscalYear, accounts } = call.query;
       const datev = {
         ...{ chart: chart as DatevChart, consultant: Number(consultant), client: Number(client), fiscalYear },
@@ -140,7 +147,8 @@ export const BOOK_REPORTS: readonly Route[] = [
       await logExport(call, { report: 'datev', from, until });
       // DATEV only reads files whose names begin so.
       const name = `EXTF_Florin_${from}_${until}.csv`;
-      return { name, type: 'text/csv; charset=windows-1252', parts: exportDatev(call.ctx, wish, datev) };
+      const parts = await bookTurns.file(wish.merchantId, () => exportDatev(call.ctx, wish, datev));
+      return { name, type: 'text/csv; charset=windows-1252', parts };
     },
   }),
 ];

@@ -145,7 +145,7 @@ function send(reply: FastifyReply, answer: object): FastifyReply {
         'content-disposition': `attachment; filename="${answer.name}"`,
         'x-content-type-options': 'nosniff',
       })
-      .send(Readable.from(answer.parts, { objectMode: false }));
+      .send(answer.parts instanceof Readable ? answer.parts : Readable.from(answer.parts, { objectMode: false }));
   }
   reply.headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' });
   if (isRendered(answer)) return reply.code(answer.status).send(answer.body);
