@@ -3,14 +3,17 @@
  * must stay small, because every install serves them.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { PLATFORM_PERMISSIONS } from '../src/shops/permissions.ts';
 import { connectShop } from '../src/shops/shop-keys.ts';
 import { buildApp } from '../src/web/dashboard/build.ts';
 import { startTestApp } from '../test/kit/app.ts';
 import { openTab, startBrowser } from '../test/kit/browser.ts';
 import { freePort } from '../test/kit/nodes.ts';
+import { shopClient } from '../test/kit/shop-flows.ts';
 
 const OUT = join(import.meta.dirname, '../docs/images/shops');
 const MOST_BYTES = 60_000;
@@ -22,6 +25,49 @@ async function shoot(page: Page, name: string): Promise<void> {
   if (bytes.length > MOST_BYTES) throw new Error(`${name}.webp has ${bytes.length} bytes`);
   writeFileSync(join(OUT, `${name}.webp`), bytes);
   process.stdout.write(`docs/images/shops/${name}.webp: ${Math.round(bytes.length / 1000)} kB\n`);
+}
+
+/** The checkout of a made-up shop that opens the payment page over itself with the script of the plugin. */
+async function shootModal(browser: Browser, publicUrl: string, apiKey: string): Promise<void> {
+  let html = '';
+  const shop = createServer((_, reply) => void reply.setHeader('content-type', 'text/html; charset=utf-8').end(html));
+  await new Promise<void>((resolve) => shop.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
+  const body = {
+    amount: '30.00',
+    currency: 'USD',
+    metadata: { orderId: '1042' },
+    checkout: { redirectURL: `${origin}/thanks` },
+  };
+  const { json: invoice, status, text } = await shopClient(`${publicUrl}/btcpay`, apiKey)('POST', '/api/v1/invoices', body);
+  if (status !== 200) throw new Error(text);
+  html = `<!doctype html><html lang="en"><head><title>Checkout</title><link rel="icon" href="data:,"><style>
+    body { max-width: 900px; margin: 40px auto; font: 17px/1.6 sans-serif; color: #222 } p { display: flex; justify-content: space-between; border-bottom: 1px solid #ddd }
+    button { padding: 12px 24px; border: 0; background: #5b3a1e; color: #fff; font: inherit }</style></head>
+    <body><h1>Corner Coffee</h1><h2>Your order</h2><p><span>House blend, 1 kg</span><span>$24.00</span></p><p><span>Shipping</span><span>$6.00</span></p>
+    <p><b>Total</b><b>$30.00</b></p><button>Place order</button><script src="${publicUrl}/btcpay/modal/btcpay.js"></script>
+    <script>btcpay.showInvoice('${invoice.id}')</script></body></html>`;
+  const customer = await openTab(browser, 'about:blank', { width: 1100, reducedMotion: true });
+  await customer.page.setViewportSize({ width: 1100, height: 760 });
+  await customer.page.goto(`${origin}/checkout`);
+  const frame = customer.page.frameLocator('iframe');
+  await frame.getByText('Litecoin').click();
+  await frame.locator('#c-continue').click();
+  await frame.locator('main[data-state="awaiting"]').waitFor();
+  await shoot(customer.page, 'modal');
+  await customer.close();
+  shop.close();
+  shop.closeAllConnections();
+}
+
+/** Florin's own plugins: they connect with a secret key, which is shown once. */
+async function shootKey({ page }: { page: Page }, publicUrl: string): Promise<void> {
+  await page.goto(`${publicUrl}/dashboard/test/keys`);
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByLabel('Name').fill('Corner Coffee shop');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page.getByRole('dialog', { name: 'Your new secret key' }).waitFor();
+  await shoot(page, 'secret-key');
 }
 
 export async function shootShops(): Promise<void> {
@@ -70,6 +116,9 @@ export async function shootShops(): Promise<void> {
     await desk.page.getByRole('button', { name: 'Create key' }).click();
     await desk.page.getByText('Enter this in your shop').waitFor();
     await shoot(desk.page, 'key');
+    await shootKey(desk, publicUrl);
+    const { apiKey } = await connect('woocommerce', 'Checkout', 'https://shop.example');
+    await shootModal(browser, publicUrl, apiKey);
   } finally {
     await browser.close();
     await app.stop();
