@@ -12,20 +12,23 @@ export type RefundState = (typeof REFUND_STATES)[number];
 export const REFUND_RATES = ['payment', 'current'] as const;
 export type RefundRate = (typeof REFUND_RATES)[number];
 
-/** The states that may follow each one. After `approved`, members may have sent the money: only they can end it without sending. */
+/**
+ * The states that may follow each one. After `approved`, members may have sent the money: only they can end it without sending. The same
+ * holds for `failed`: another transaction spent the money, which the merchant may have sent to the customer from another wallet.
+ */
 export const NEXT_REFUND: Readonly<Record<RefundState, readonly RefundState[]>> = {
   requested: ['approved', 'canceled'],
   approved: ['signed', 'sent', 'canceled'],
   signed: ['sent', 'failed'],
   sent: ['confirmed', 'failed'],
   confirmed: [],
-  failed: [],
+  failed: ['sent', 'canceled'],
   canceled: [],
 };
 export const mayBecome = (from: RefundState, to: RefundState): boolean => NEXT_REFUND[from].includes(to);
 
 /** Refunds that return money, or still may. */
-export const isReserved = (state: RefundState): boolean => state !== 'failed' && state !== 'canceled';
+export const isReserved = (state: RefundState): boolean => state !== 'canceled';
 /** Refunds whose money has left. */
 export const isPaidOut = (state: RefundState): boolean => state === 'sent' || state === 'confirmed';
 

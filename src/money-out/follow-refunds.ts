@@ -49,7 +49,7 @@ export function startRefunds(ctx: Context): { stop(): Promise<void> } {
 /** One round. Returns how many refunds moved on. */
 export async function followRefunds(ctx: Context): Promise<number> {
   // A transaction of any round executes the refund, because all of them spend the same output or use the same nonce of an authorization. A
-  // published authorization can be sent by anybody until it expires, whatever became of its transaction: only then has the refund failed.
+  // published authorization can be sent by anybody until it expires, even if its transaction failed: only then has the refund failed.
   const rows = await ctx.db.sql<Row[]>`
     select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
       r.coin, r.anchor, a.address as "from", u.until as "validBefore", coalesce(u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS}, true) as expired
@@ -70,8 +70,12 @@ export async function followRefunds(ctx: Context): Promise<number> {
         or (r.state = 'sent' and r.txid is distinct from t.txid and t.mined))
     order by r.number limit ${BATCH}`;
   for (const row of rows) {
-    const mined = targetOf(row) === 'failed' && isToken(row.coin) ? await wasExecuted(ctx, row) : row.mined;
-    if (mined !== null) await moveOn(ctx, { ...row, mined });
+    try {
+      const mined = targetOf(row) === 'failed' && isToken(row.coin) ? await wasExecuted(ctx, row) : row.mined;
+      if (mined !== null) await moveOn(ctx, { ...row, mined });
+    } catch (error) {
+      ctx.log.error({ err: error, refund: row.id }, 'Could not follow a refund; the others continue');
+    }
   }
   return rows.length;
 }
@@ -114,6 +118,16 @@ function pathOf(from: RefundState, to: RefundState): RefundState[] {
   return path;
 }
 
+/** An earlier file of the refund may have paid the customer. All transactions of the refund spend the same output, so it shows that. */
+const failureOf = ({ failure, anchor, coin }: Row): string =>
+  isToken(coin)
+    ? 'The authorization of this refund expired before anybody sent it. Nothing was paid: cancel this refund to free its amount.'
+    : [
+        `${failure ?? 'another transaction spent the money'}.`,
+        ...(anchor === null ? [] : [`Every transaction of this refund spends the output ${anchor}.`]),
+        'Check in a block explorer where the money went: the customer may have been paid.',
+      ].join(' ');
+
 async function moveOn(ctx: Context, row: Row): Promise<void> {
   const { id, merchantId, mode, txid } = row;
   await ctx.db.begin((tx) =>
@@ -132,7 +146,7 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
         [refund = before] = await tx<Refund[]>`update refunds set txid = ${txid} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       for (const state of path) {
         const ends = state === 'confirmed' || state === 'failed';
-        const failure = state === 'failed' ? (row.failure ?? 'another transaction spent the money') : null;
+        const failure = state === 'failed' ? failureOf(row) : null;
         const [after] = await tx<Refund[]>`
           update refunds set state = ${state}, txid = ${state === 'signed' ? null : txid}, failure = ${failure},
             sent_at = ${state === 'signed' || state === 'failed' ? refund.sentAt : (refund.sentAt ?? now)}, ended_at = ${ends ? now : null}

@@ -139,7 +139,7 @@ const shown = (coin: Coin, units: bigint): bigint => units - (units % shownUnit(
 async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: string; coin: Coin }): Promise<bigint> {
   const [row] = await tx<{ units: string }[]>`
     select coalesce(sum(units), 0)::text as units from refunds
-    where payment_id = ${paymentId} and coin = ${coin} and state not in ('failed', 'canceled')`;
+    where payment_id = ${paymentId} and coin = ${coin} and state <> 'canceled'`;
   return BigInt(row!.units);
 }
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
@@ -308,8 +308,8 @@ function check(refund: Refund, to: RefundState, action: string): void {
 }
 
 /** What a signing file sends is neither sent by hand nor canceled. Errors: refund_in_file. */
-async function checkNoFile(tx: Tx, { id, sweepId }: Refund): Promise<void> {
-  if (sweepId === null) return;
+async function checkNoFile(tx: Tx, { id, sweepId, state }: Refund): Promise<void> {
+  if (sweepId === null || state === 'failed') return;
   const [open] = await tx`select 1 from sweeps where id = ${sweepId} and state <> 'canceled'`;
   if (open) throw new Problem('refund_in_file', { id, file: sweepId });
 }
@@ -416,7 +416,10 @@ export async function markRefundSent(
       check(before, 'sent', 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
       const [after] = await tx<Refund[]>`
-        update refunds set state = 'sent', txid = ${hash}, sent_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+        update refunds set state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null,
+          sweep_id = case when state = 'failed' then null else sweep_id end,
+          sweep_number = case when state = 'failed' then null else sweep_number end
+        where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [['refund.sent', after!]] };
     }),
   );

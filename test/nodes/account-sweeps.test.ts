@@ -14,7 +14,7 @@ import { setDestination } from '../../src/money-out/destinations.ts';
 import { followRefunds } from '../../src/money-out/follow-refunds.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
-import { approveRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -262,6 +262,8 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
       () => refundOf(id),
       (refund) => refund.state === state,
     );
+    if (!late)
+      await cancelRefund(ctx, { ...owner(), mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
   }
   assert.equal(await held(USDC, customer), 17_000_000n);
 

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
+import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
+import { followRefunds } from '../../src/money-out/follow-refunds.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
@@ -332,6 +334,48 @@ test('a sweep ends once another transaction spent one of its inputs, and the res
     () => stateOf(rest.sweep.id),
     (state) => state === 'confirmed',
   );
+});
+
+test('a refund whose output was spent elsewhere fails, names that output, and releases its amount', async () => {
+  const { ctx } = app.app;
+  const destination = await receive('BTC');
+  const [{ id: paymentId } = { id: '' }] = await ctx.db.sql<{ id: string }[]>`
+    select p.id from payments p join transfers t on t.payment_id = p.id and t.coin = 'BTC' order by p.sequence desc limit 1`;
+  const customer = await nodes.BTC.newAddress();
+  const { json: made } = await app.live.post('/v1/refunds', { payment_id: paymentId, amount: '0.01000000', address: customer });
+  const refund = () => getRefund(ctx, { ...owner(), mode: 'live', id: made.id });
+  const makeFile = async () => (await makeRefundFile(ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor })).sweep;
+  await approveRefund(ctx, { ...owner(), mode: 'live', id: made.id, actor });
+  // A file is signed and then canceled here, but its transaction is sent elsewhere. It pays the customer.
+  const first = await makeFile();
+  const elsewhere = readSignedFile(await signed('BTC', first.id, `${customer} ${destination}`)).transactions[0]!;
+  await cancelSweep(ctx, { ...owner(), id: first.id, actor });
+  await eventually(refund, ({ sweepId }) => sweepId === null);
+  const address = await nodes.BTC.newAddress();
+  await setDestination(ctx, { ...owner(), coin: 'BTC', address, ends: address.slice(-6), actor: null });
+  const second = await makeFile();
+  await nodes.BTC.rpc('sendrawtransaction', elsewhere);
+  await nodes.BTC.mine(1);
+  await upload(await signed('BTC', second.id, `${customer} ${address}`));
+  const failed = await eventually(
+    async () => {
+      await nodes.BTC.mine(1);
+      return refund();
+    },
+    ({ state }) => state === 'failed',
+  );
+  const [{ anchor }] = (await ctx.db.sql`select anchor from refunds where id = ${made.id}`) as unknown as [{ anchor: string }];
+  assert.match(failed.failure ?? '', new RegExp(`spends the output ${anchor}\\. Check in a block explorer`));
+  const { data } = (await app.live.get(`/v1/events?payment_id=${paymentId}&limit=100`)).json;
+  assert.equal(data.filter(({ type }: any) => type === 'refund.failed').length, 1);
+  assert.equal((await app.live.get(`/api/payment/${paymentId}`)).json.amount_refunded, '0.00000000');
+  // The customer was paid, so the money cannot be refunded again. A member records the transaction.
+  assert.equal((await app.live.post('/v1/refunds', { payment_id: paymentId })).json.amount, '0.01500000');
+  const txid = txidOf(parseTransaction(Buffer.from(elsewhere, 'hex'), 'BTC'));
+  await markRefundSent(ctx, { ...owner(), mode: 'live', id: made.id, txid, actor });
+  assert.equal((await app.live.get(`/api/payment/${paymentId}`)).json.amount_refunded, '0.01000000');
+  await followRefunds(ctx);
+  assert.equal((await refund()).state, 'sent');
 });
 
 test('a file with a private key is refused, and nothing of it is stored', async () => {

@@ -101,8 +101,8 @@ function Acts({ refund }: { refund: Refund }) {
   const [sending, setSending] = useState(false);
   const approve = useAct('POST /:mode/refunds/:id/approve', { refreshes: REFUND_READS });
   const cancel = useAct('POST /:mode/refunds/:id/cancel', { refreshes: REFUND_READS, done: 'Refund canceled.' });
-  const isOpen = state === 'requested' || state === 'approved';
-  if (file !== null && isOpen)
+  const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
+  if (file !== null && isOpen && state !== 'failed')
     return (
       <p className="text-sm text-soft">
         It is part of a signing file. Sign, send or cancel the file under <ModeLink to="sweeps">Sweeps</ModeLink>.
@@ -123,7 +123,7 @@ function Acts({ refund }: { refund: Refund }) {
           Approve
         </Button>
       )}
-      {state === 'approved' && (
+      {(state === 'approved' || state === 'failed') && (
         <Button look="main" onClick={() => setSending(true)}>
           Mark as sent
         </Button>
@@ -161,7 +161,7 @@ function Question({ asked, refund, onClose, onAct }: { asked: Question; refund: 
       onClose={onClose}
       title="Cancel this refund?"
       text={
-        state === 'approved' ? (
+        state === 'approved' || state === 'failed' ? (
           <>Cancel it only if {sum} was not sent. Otherwise, the same money can be refunded again.</>
         ) : (
           <>The customer does not get {sum}. You can request another refund later.</>
