@@ -22,9 +22,12 @@ export function coinText(coin: string): string {
   const { asset, network } = partsOf(coin);
   return on(asset, network);
 }
-/** "Bitcoin", "USD Coin on Base". */
-export const coinName = (coin: string, name: string = known(COIN_NAMES, coin) ?? partsOf(coin).asset): string =>
-  on(name, partsOf(coin).network);
+/** "Bitcoin", "USD Coin on Base", "ETH on Base": a network's own coin on another network does not have the name of its network. */
+export function coinName(coin: string, name?: string): string {
+  const { asset, network } = partsOf(coin);
+  const isForeign = network !== null && known(NATIVE_NETWORKS, asset) !== undefined;
+  return on(name ?? (isForeign ? asset : (known(COIN_NAMES, coin) ?? asset)), network);
+}
 
 /** The names of the networks on which an account has the same address. */
 export const accountNetworks = (): string[] => [

@@ -598,7 +598,7 @@ export type Refund = {
   id: string;
   /** The payment that is refunded. */
   payment_id: string;
-  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you. */
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
   status: RefundStatus;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
@@ -640,7 +640,7 @@ export type RefundItem = {
   id: string;
   /** The payment that is refunded. */
   payment_id: string;
-  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you. */
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
   status: RefundStatus;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
@@ -708,7 +708,7 @@ export type RefundEventData = {
   id: string;
   /** The payment that is refunded. */
   payment_id: string;
-  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you. */
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
   status: RefundStatus;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;

@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { parseAccountKey } from './account-key.ts';
 import { decodeAddress, deriveAddress, type Script } from './address.ts';
 
-const RUNS = process.env.FLORIN_LONG ? 20_000 : 1_000;
+const RUNS = process.env.FLORIN_LONG ? 20_000 : 300;
 const bip32 = BIP32Factory(ecc);
 const LITECOIN: Params = {
   ...networks.bitcoin,

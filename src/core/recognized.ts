@@ -10,7 +10,7 @@ export const RECOGNIZED_ASSETS = [
   { asset: 'USDbC', name: 'Bridged USDC of Base', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDC', outlierPercent: 2n, markets: {} },
   { asset: 'USDT.e', name: 'Bridged Tether', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
   { asset: 'USDT0', name: 'Bridged USDT0', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
-  { asset: 'POL', name: 'Polygon', sampleE8: 20_000_000n, outlierPercent: 3n, markets: {} },
+  { asset: 'POL', name: 'POL', sampleE8: 20_000_000n, outlierPercent: 3n, markets: {} },
 ] as const;
 
 /** Less than a cent does not count. */

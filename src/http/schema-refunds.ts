@@ -61,7 +61,7 @@ export const RefundItem = Type.Object(
     payment_id: PaymentId('The payment that is refunded.'),
     status: OneOf(
       'RefundStatus',
-      '`requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: nothing was returned. `canceled`: by you.',
+      '`requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you.',
       'requested',
     ),
     mode: ModeField,
@@ -81,7 +81,7 @@ export const RefundItem = Type.Object(
     ),
     reason: OrNull(Text('A text.', 'Broken mug'), 'Why you return the money. Null when you gave no reason.'),
     transaction_hash: OrNull(Text('A hash.', TXID), 'Transaction that returned the money. Null until it is sent.'),
-    failure: OrNull(Text('A text.', 'replaced by another transaction'), 'Why it failed. Null unless it failed.'),
+    failure: OrNull(Text('A text.', 'another transaction spent the money'), 'Why it failed. Null unless it failed.'),
     created_at: Time('When the refund was requested.'),
     approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),
     sent_at: OrNull(A_TIME, 'When it was sent. Null until then.'),

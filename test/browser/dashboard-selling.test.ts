@@ -395,7 +395,7 @@ test('business: saved; turning on erasing requires a confirmation', async () => 
   await page.getByLabel('Delete customer data after a payment ends').check();
   await page.getByLabel('Days after the payment ends').fill('60');
   await audit('business');
-  await page.getByRole('button', { name: 'Save' }).last().click();
+  await page.locator('form').filter({ hasText: 'Deletes the description' }).getByRole('button', { name: 'Save' }).click();
   await page.getByRole('dialog').getByText('You can only restore it from a backup.').waitFor();
   await audit('before erasing');
   // The toast of the first save may still be open.

@@ -84,6 +84,7 @@ test('a coin is named by its asset, and by its network unless it is native to it
     ['ETH', 'ethereum', 'ETH', 'ETH', 'Ethereum'],
     ['USDC', 'ethereum', 'USDC@ethereum', 'USDC on Ethereum', 'USD Coin on Ethereum'],
     ['ETH', 'base', 'ETH@base', 'ETH on Base', 'ETH on Base'],
+    ['POL', 'polygon', 'POL@polygon', 'POL on Polygon', 'POL on Polygon'],
     // The customer has not chosen the network yet.
     ['USDC', null, 'USDC', 'USDC', 'USDC'],
   ] as const) {
