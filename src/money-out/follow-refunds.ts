@@ -69,15 +69,18 @@ export async function followRefunds(ctx: Context): Promise<number> {
         or (r.state = 'approved' and t.signed) or (r.state = 'signed' and t.sent)
         or (r.state = 'sent' and r.txid is distinct from t.txid and t.mined))
     order by r.number limit ${BATCH}`;
+  let moved = 0;
   for (const row of rows) {
     try {
       const mined = targetOf(row) === 'failed' && isToken(row.coin) ? await wasExecuted(ctx, row) : row.mined;
-      if (mined !== null) await moveOn(ctx, { ...row, mined });
+      if (mined === null) continue;
+      await moveOn(ctx, { ...row, mined });
+      moved++;
     } catch (error) {
       ctx.log.error({ err: error, refund: row.id }, 'Could not follow a refund; the others continue');
     }
   }
-  return rows.length;
+  return moved;
 }
 
 /** Whether anybody sent the authorization of a refund before it expired; null: nobody knows now. */
