@@ -93,6 +93,14 @@ export const Note = ({ tone, icon = 'alert', children }: { tone: keyof typeof TO
   </div>
 );
 
+/** Why an action failed, announced by screen readers. Nothing while it has not failed. */
+export const ErrorNote = ({ error }: { error: Error | null }) =>
+  error && (
+    <div role="alert">
+      <Note tone="bad">{error.message}</Note>
+    </div>
+  );
+
 /** Segmented buttons: exactly one is pressed. */
 export const Segments = <V extends string>({
   label,

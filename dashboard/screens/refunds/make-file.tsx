@@ -7,7 +7,7 @@ import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
-import { Choice, Note } from '../../ui/form.tsx';
+import { Choice, ErrorNote, Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Money } from '../../ui/values.tsx';
 import { REFUND_READS } from './refund.tsx';
@@ -49,11 +49,7 @@ function Make({ coins, onClose }: { coins: readonly Coin[]; onClose: () => void 
           for sweeps; what is left of a token stays on the deposit address.
         </p>
         <Choice label="Coin" options={coinOptions(coins)} value={coin} onChange={(event) => setCoin(event.target.value as Coin)} />
-        {make.error && (
-          <div role="alert">
-            <Note tone="bad">{make.error.message}</Note>
-          </div>
-        )}
+        <ErrorNote error={make.error} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={make.isPending}>
             Make the file

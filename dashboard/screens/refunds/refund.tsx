@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Code } from '../../ui/code.tsx';
 import { Ask, Dialog, Drawer, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Note } from '../../ui/form.tsx';
+import { ErrorNote, Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import { Money, Time } from '../../ui/values.tsx';
@@ -197,11 +197,7 @@ function MarkSent({ refund: { id, amount, currency, address }, onClose }: { refu
           value={txid}
           onChange={(event) => setTxid(event.target.value)}
         />
-        {mark.error && (
-          <div role="alert">
-            <Note tone="bad">{mark.error.message}</Note>
-          </div>
-        )}
+        <ErrorNote error={mark.error} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={mark.isPending}>
             Mark as sent

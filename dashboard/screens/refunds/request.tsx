@@ -7,7 +7,7 @@ import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Choice, Note } from '../../ui/form.tsx';
+import { Choice, ErrorNote } from '../../ui/form.tsx';
 import { REFUND_READS } from './refund.tsx';
 
 type Unit = 'all' | 'coin' | 'usd';
@@ -112,11 +112,7 @@ export function RequestRefund({
           value={reason}
           onChange={(event) => setReason(event.target.value)}
         />
-        {fault && !['amount', 'address'].includes(fault.param ?? '') && (
-          <div role="alert">
-            <Note tone="bad">{fault.message}</Note>
-          </div>
-        )}
+        <ErrorNote error={['amount', 'address'].includes(fault?.param ?? '') ? null : fault} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={request.isPending}>
             Request refund

@@ -7,7 +7,7 @@ import { useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Note } from '../../ui/form.tsx';
+import { ErrorNote, Note } from '../../ui/form.tsx';
 import { Card, Empty } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 
@@ -133,11 +133,7 @@ function SetDestination({ currency, hours, onClose }: { currency: Destination['c
           value={ends}
           onChange={(event) => setEnds(event.target.value)}
         />
-        {set.error && (
-          <div role="alert">
-            <Note tone="bad">{set.error.message}</Note>
-          </div>
-        )}
+        <ErrorNote error={set.error} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={set.isPending}>
             Set destination

@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Choice, Note } from '../../ui/form.tsx';
+import { Choice, ErrorNote } from '../../ui/form.tsx';
 import { Facts } from '../../ui/states.tsx';
 import { Money } from '../../ui/values.tsx';
 import { type Holding, Remains } from './remains.tsx';
@@ -49,11 +49,7 @@ export function Make({ holding, onClose }: { holding: Holding; onClose: () => vo
           value={percent}
           onChange={(event) => setPercent(event.target.value)}
         />
-        {make.error && (
-          <div role="alert">
-            <Note tone="bad">{make.error.message}</Note>
-          </div>
-        )}
+        <ErrorNote error={make.error} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={make.isPending}>
             Make the file
