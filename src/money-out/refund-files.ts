@@ -29,7 +29,7 @@ const MOST_REFUNDS = 20;
 const MOST_TRIES = 3;
 
 type Owner = { merchantId: string };
-type Asked = { id: string; number: bigint; paymentId: string; units: bigint; address: string; anchor: string | null };
+type Asked = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
 /** Why an approved refund is not in the file. */
 type Left = { id: string; reason: string };
 export type MadeRefundFile = { sweep: Sweep; refunds: string[]; left: Left[] };
@@ -46,10 +46,22 @@ const NONE = 'none is approved';
 /** Approved refunds whose payment used the wallet and that are in no file, oldest first. */
 const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> =>
   ctx.db.sql<Asked[]>`
-    select r.id, r.number, r.payment_id as "paymentId", r.units, r.address, r.anchor
+    select r.id, r.payment_id as "paymentId", r.units, r.address, r.anchor
     from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
     order by r.number limit ${MOST_REFUNDS}`;
+
+/** The wallet whose approved refunds wait longest; null when none waits. */
+async function walletInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: Coin }): Promise<SweepWallet | null> {
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  const [oldest] = await ctx.db.sql<{ walletId: string }[]>`
+    select a.wallet_id as "walletId"
+    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
+    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
+      and a.wallet_id = any(${wallets.map(({ id }) => id)}::text[])
+    order by r.number limit 1`;
+  return wallets.find(({ id }) => id === oldest?.walletId) ?? null;
+}
 
 /** Coins with approved refunds that are in no file, in the order of the catalog. */
 export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
@@ -200,8 +212,8 @@ async function tryToMake(
   ctx: Context,
   { merchantId, coin, wallet, destination, speed, actor }: Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor },
 ): Promise<MadeRefundFile | null> {
+  // None, if another file has taken all of them since this one was asked for.
   const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
-  // Another file may have taken all of them since this one was asked for.
   const id = newId('swp', ctx.random);
   const work = { merchantId, coin, speed, asked, wallet, destination, id };
   const { made, chosen, left, gasPrice } = await asking(coin, isToken(coin) ? planTokens(ctx, work) : planOutputs(ctx, work));
@@ -234,14 +246,10 @@ export async function makeRefundFile(
   if (!isBitcoinLike(COIN[coin].family) && !isToken(coin)) throw ownWallet(coin);
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
-  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
-  const waiting = await Promise.all(
-    wallets.map(async (wallet) => ({ wallet, first: (await readApproved(ctx, { merchantId, coin, walletId: wallet.id }))[0] })),
-  );
-  const [oldest] = waiting.filter(({ first }) => first !== undefined).sort((a, b) => (a.first!.number < b.first!.number ? -1 : 1));
-  if (!oldest) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: NONE });
+  const wallet = await walletInTurn(ctx, { merchantId, coin });
+  if (!wallet) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: NONE });
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const made = await tryToMake(ctx, { merchantId, coin, wallet: oldest.wallet, destination: current.address, speed, actor });
+    const made = await tryToMake(ctx, { merchantId, coin, wallet, destination: current.address, speed, actor });
     if (made) return made;
   }
   throw new Problem('sweep_busy', {});
