@@ -23,6 +23,29 @@ export const READ_BALANCES = '0x601f380380601f60003980' + '5b8015601d57' + '6020
 
 export type Balances = ReadonlyMap<string, bigint>;
 
+/** The balances of at most `BALANCES` accounts, with one call; null when the node does not answer it. */
+async function callBalances(
+  keys: readonly string[],
+  at: unknown,
+  { attempt }: Pick<EthRpc, 'attempt'>,
+): Promise<[string, bigint][] | null> {
+  const data = READ_BALANCES + keys.map((key) => key.padStart(64, '0')).join('');
+  const words = await attempt({ call: ['eth_call', { data }, at] });
+  if (typeof words !== 'string' || words.length !== 2 + 64 * keys.length) return null;
+  return keys.map((key, n) => [key, quantity(`0x${words.slice(2 + 64 * n, 66 + 64 * n)}`)]);
+}
+
+/** Balances as they would be after the waiting transactions that the node expects in the next block; null when it does not say. */
+export async function pendingBalances(keys: readonly string[], rpc: Pick<EthRpc, 'attempt'>): Promise<Balances | null> {
+  const found = new Map<string, bigint>();
+  for (let i = 0; i < keys.length; i += BALANCES) {
+    const called = await callBalances(keys.slice(i, i + BALANCES), 'pending', rpc);
+    if (called === null) return null;
+    for (const [key, units] of called) found.set(key, units);
+  }
+  return found;
+}
+
 /** Balances at a block, by hash so a reorganization cannot mix blocks; null when the node no longer has them. */
 export async function balancesAt(
   blockHash: string,
@@ -33,10 +56,9 @@ export async function balancesAt(
   const at = { blockHash };
   for (let i = 0; i < keys.length; i += BALANCES) {
     const part = keys.slice(i, i + BALANCES);
-    const data = READ_BALANCES + part.map((key) => key.padStart(64, '0')).join('');
-    const words = await attempt({ call: ['eth_call', { data }, at] });
-    if (typeof words === 'string' && words.length === 2 + 64 * part.length) {
-      for (const [n, key] of part.entries()) found.set(key, quantity(`0x${words.slice(2 + 64 * n, 66 + 64 * n)}`));
+    const called = await callBalances(part, at, { attempt });
+    if (called !== null) {
+      for (const [key, units] of called) found.set(key, units);
       continue;
     }
     const replies = await batch(part.map((key) => ['eth_getBalance', `0x${key}`, at]));

@@ -14,19 +14,37 @@ const NOBODY = '00'.repeat(20);
 /** Depths that replace `safe` and `finalized` for providers without these tags: two epochs, and four. */
 const SAFE_DEPTH = 64;
 const FINALIZED_DEPTH = 128;
+/** A block at the same height may have replaced the one that was read. The next one shows it at the latest. */
+const SAME_HEIGHT_MS = 10_000;
 
-export async function readHealth({
-  rpc: { batch },
-  network,
-  chainId,
-  readHeader = headerOf,
-}: {
+type Asked = {
   rpc: Pick<EthRpc, 'batch'>;
   network: Network;
   chainId: number;
   /** Reads the header of the tip. */
   readHeader?: typeof headerOf;
-}): Promise<ChainHealth> {
+};
+
+/**
+ * Reads the health of a provider that limits calls and bytes: a header is 50 kB with the hashes of its transactions, so everything is read
+ * again only once the provider has another height, or after a while.
+ */
+export function createHealthReader(asked: Asked): () => Promise<ChainHealth> {
+  let last: { health: ChainHealth; untilMs: number } | null = null;
+  return async () => {
+    if (last !== null && performance.now() < last.untilMs) {
+      const [height, syncing] = await asked.rpc.batch([['eth_blockNumber'], ['eth_syncing']]);
+      const isSame = !height?.error && smallNumber(height?.result) === last.health.tip.height;
+      if (isSame && !last.health.syncing && syncing?.result === false) return last.health;
+    }
+    last = null;
+    const health = await readHealth(asked);
+    last = { health, untilMs: performance.now() + SAME_HEIGHT_MS };
+    return health;
+  };
+}
+
+export async function readHealth({ rpc: { batch }, network, chainId, readHeader = headerOf }: Asked): Promise<ChainHealth> {
   const [id, latest, syncing, peers, version] = await batch([
     ['eth_chainId'],
     ['eth_getBlockByNumber', 'latest', false],

@@ -1,6 +1,7 @@
 /** Waiting transactions of an Ethereum node. */
 import type { ChainSource, Matcher, MempoolScan, Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
+import { type Balances, pendingBalances } from './eth-balances.ts';
 import { type EthRpc, failure, quantity } from './eth-rpc.ts';
 import { type EthTransaction, outpoint, readTransaction } from './value-moves.ts';
 
@@ -19,18 +20,21 @@ function readable(value: unknown): EthTransaction[] {
 
 type Pool = { ready: EthTransaction[]; known: Set<string> };
 
-/** Waiting transactions: those that could be mined next, and the ids of all that the node lists. */
-async function readPool({ attempt, batch }: EthRpc): Promise<Pool> {
+/** Waiting transactions of a node that lists them: those that could be mined next, and the ids of all; null where it does not. */
+async function readListed({ attempt }: EthRpc): Promise<Pool | null> {
   const status = fields(await attempt({ call: ['txpool_status'] }));
   const size = [status.pending, status.queued].reduce((sum: bigint, n) => sum + (typeof n === 'string' ? quantity(n) : 0n), 0n);
   const content = status.pending === undefined || size > MAX_POOL ? undefined : await attempt({ call: ['txpool_content'] });
+  if (content === undefined) return null;
   const listed = (section: unknown) =>
     Object.values(fields(section)).flatMap((byNonce) => Object.values(fields(byNonce)).flatMap(readable));
-  if (content !== undefined) {
-    // Queued transactions wait for an earlier nonce or for funds. They may never be mined, so they do not count as seen.
-    const ready = listed(fields(content).pending);
-    return { ready, known: new Set([...ready, ...listed(fields(content).queued)].map((tx) => tx.txid)) };
-  }
+  // Queued transactions wait for an earlier nonce or for funds. They may never be mined, so they do not count as seen.
+  const ready = listed(fields(content).pending);
+  return { ready, known: new Set([...ready, ...listed(fields(content).queued)].map((tx) => tx.txid)) };
+}
+
+/** The transactions of the pending block. */
+async function readPending({ batch }: EthRpc): Promise<Pool> {
   const [latest, pending] = await batch([
     ['eth_getBlockByNumber', 'latest', false],
     ['eth_getBlockByNumber', 'pending', true],
@@ -56,21 +60,46 @@ export function scanOfPool(ready: readonly EthTransaction[], matcher: Matcher): 
   return { sightings, conflicts };
 }
 
-export async function fetchPool(rpc: EthRpc): ReturnType<ChainSource['fetchMempool']> {
-  const { ready, known } = await readPool(rpc);
-  return {
-    scan: async (matcher) => {
-      const found = scanOfPool(ready, matcher);
-      // The list may be incomplete, so the relevant transactions are requested individually.
-      const unlisted = matcher.waiting.filter((txid) => !known.has(txid));
-      const replies = await rpc.batch(unlisted.map((txid) => ['eth_getTransactionByHash', txid]));
-      for (const [i, txid] of unlisted.entries()) {
-        const reply = replies[i];
-        if (reply?.error) throw failure(reply.error, 'eth_getTransactionByHash');
-        if (reply && reply.result !== null) known.add(txid);
-      }
-      return { ...found, present: known };
-    },
-    done: () => {},
+/**
+ * Reads waiting transactions, as the list of the node or from its pending block. That block is large, so it is read only if it could show
+ * something: the pending balance of an address with an open payment grew, or a transaction of ours waits and could be replaced.
+ */
+export function createPoolReader(rpc: EthRpc): ChainSource['fetchMempool'] {
+  /** Balances in the pending state for which the pending block was read. */
+  let seen: Balances = new Map();
+  const readChanged = async (matcher: Matcher): Promise<Pool> => {
+    const open = await matcher.open?.();
+    const balances =
+      open?.othersEnd === null
+        ? await pendingBalances(
+            open.listed.map(({ key }) => key),
+            rpc,
+          )
+        : null;
+    const grew = balances === null || [...balances].some(([key, units]) => units > (seen.get(key) ?? 0n));
+    const isNeeded = grew || matcher.watchesSpends || matcher.waiting.length > 0;
+    const pool = isNeeded ? await readPending(rpc) : { ready: [], known: new Set<string>() };
+    seen = balances ?? new Map();
+    return pool;
+  };
+  return async () => {
+    const listed = await readListed(rpc);
+    return {
+      scan: async (matcher) => {
+        // Read after the tip was: an older block than the recorded one would show transactions that are mined.
+        const { ready, known } = listed ?? (await readChanged(matcher));
+        const found = scanOfPool(ready, matcher);
+        // The list may be incomplete, so the relevant transactions are requested individually.
+        const unlisted = matcher.waiting.filter((txid) => !known.has(txid));
+        const replies = await rpc.batch(unlisted.map((txid) => ['eth_getTransactionByHash', txid]));
+        for (const [i, txid] of unlisted.entries()) {
+          const reply = replies[i];
+          if (reply?.error) throw failure(reply.error, 'eth_getTransactionByHash');
+          if (reply && reply.result !== null) known.add(txid);
+        }
+        return { ...found, present: known };
+      },
+      done: () => {},
+    };
   };
 }

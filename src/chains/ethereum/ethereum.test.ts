@@ -37,7 +37,7 @@ after(async () => {
 async function nodeOf(
   answers: Answers,
   raw?: (calls: Call[], n: number) => { status: number; body: string | Readable; headers?: Record<string, string> } | undefined,
-  options: { traceMs?: number } = {},
+  options: { traceMs?: number; isOwn?: boolean } = {},
 ) {
   const asked: string[] = [];
   const batches: number[] = [];
@@ -932,6 +932,36 @@ describe('pending transactions', () => {
     assert.deepEqual((await (await none.source.fetchMempool()).scan(matcher())).sightings, []);
   });
 
+  test("the node's next block is read only when a pending balance grew, or when one of our transactions waits", async () => {
+    const units = { [US]: 0n };
+    const next = { ...head, number: '0x65', hash: null, parentHash: hash(100), transactions: [tx(1)] };
+    const node = await nodeOf({
+      eth_getBlockByNumber: (tag: string) => (tag === 'pending' ? next : head),
+      eth_call: ({ data }: { data: string }, at: string) => {
+        assert.equal(at, 'pending');
+        return `0x${(data.slice(2 + 62).match(/.{64}/g) ?? []).map((word) => pad((units[word.slice(24)] ?? 0n).toString(16))).join('')}`;
+      },
+    });
+    const later = new Date('2100-01-01');
+    const poll = async (more: Partial<Matcher> = {}, othersEnd: Date | null = null) => {
+      node.asked.length = 0;
+      const open = () => ({ listed: [US, US_TOO].map((key) => ({ key, endsAt: later, countsUntil: later })), othersEnd });
+      const found = await (await node.source.fetchMempool()).scan(matcher({ open, ...more }));
+      return [told(found.sightings), node.asked.includes('eth_getBlockByNumber')];
+    };
+    const seen = ['direct f1:tx aa 4'];
+    assert.deepEqual(await poll(), [[], false], 'nobody paid');
+    units[US] = 4n;
+    assert.deepEqual(await poll(), [seen, true]);
+    assert.deepEqual(await poll(), [[], false], 'the same balance shows nothing new');
+    assert.deepEqual(await poll({ watchesSpends: true }), [seen, true], 'the transaction could be replaced');
+    units[US] = 0n;
+    assert.deepEqual(await poll(), [[], false], 'it was replaced');
+    units[US] = 4n;
+    assert.deepEqual(await poll(), [seen, true], 'it is back');
+    assert.deepEqual(await poll({}, later), [seen, true], 'there are more open payments than balances that are read');
+  });
+
   test('a known payment that is not listed is requested by hash', async () => {
     const { source } = await nodeOf({ ...pool({}, {}), eth_getTransactionByHash: (txid: string) => (txid === hash('f1') ? tx(1) : null) });
     const { present } = await (await source.fetchMempool()).scan(matcher({ waiting: [hash('f1'), hash('f2')] }));
@@ -1061,6 +1091,35 @@ describe('as anvil 1.7.1 answered', () => {
     const low = makeBlock({ height: 70, parent: hash(1) }).header;
     const young = await nodeOf({ eth_getBlockByNumber: (tag: string) => (tag === 'latest' ? low : null) });
     assert.deepEqual(await young.source.finality(), { safe: 6, finalized: null, chainlock: null, tip: low.hash });
+  });
+
+  test('the header of the newest block is read from a provider once for each height', async () => {
+    const block = answer('block-full');
+    let height = block.number;
+    const syncing = { now: false as boolean | object };
+    const { source, asked } = await nodeOf(
+      {
+        eth_chainId: () => '0x7a69',
+        eth_getBlockByNumber: () => block,
+        eth_blockNumber: () => height,
+        eth_syncing: () => syncing.now,
+        web3_clientVersion: () => 'anvil/v1.7.1',
+      },
+      undefined,
+      { isOwn: false },
+    );
+    const headers = async () => {
+      asked.length = 0;
+      await source.health();
+      return asked.filter((method) => method === 'eth_getBlockByNumber').length;
+    };
+    assert.deepEqual([await headers(), await headers(), await headers()], [1, 0, 0]);
+    height = `0x${(Number(height) + 1).toString(16)}`;
+    assert.equal(await headers(), 1, 'another height');
+    height = block.number;
+    syncing.now = { currentBlock: '0x1', highestBlock: '0x9' };
+    assert.equal(await headers(), 1, 'it is syncing now');
+    assert.equal((await source.health()).syncing, true);
   });
 
   test('health of a node, and of a provider that does not show its peers', async () => {

@@ -20,8 +20,8 @@ import {
 } from './eth-block.ts';
 import { createEthDoubt } from './eth-doubt.ts';
 import { createGainReader } from './eth-gains.ts';
-import { inspectProvider, readFinality, readHealth } from './eth-health.ts';
-import { fetchPool } from './eth-pool.ts';
+import { createHealthReader, inspectProvider, readFinality, readHealth } from './eth-health.ts';
+import { createPoolReader } from './eth-pool.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees } from './fees.ts';
@@ -60,6 +60,9 @@ export function createEthereumSource({
   const rpc = createEthRpc({ url, outgoing, log, ...(retryMs !== undefined && { retryMs }) });
   const { call } = rpc;
   const gains = createGainReader({ rpc, isOwn, log, ...(traceMs !== undefined && { traceMs }), ...(facts && { facts }) });
+  const readPool = createPoolReader(rpc);
+  const asked = { rpc, network, chainId, readHeader: provenRef };
+  const health = isOwn ? () => readHealth(asked) : createHealthReader(asked);
   const tokens = tokensBeside('ETH', network);
   const doubt = createEthDoubt(doubtMs);
   const { prove } = doubt;
@@ -80,7 +83,7 @@ export function createEthereumSource({
     },
     health: async () => {
       doubt.check();
-      return prove(() => readHealth({ rpc, network, chainId, readHeader: provenRef }));
+      return prove(health);
     },
     ...(!isOwn && { inspect: () => prove(() => inspectProvider(rpc)) }),
     tip: () => prove(async () => provenRef(await call('eth_getBlockByNumber', 'latest', false))),
@@ -91,7 +94,7 @@ export function createEthereumSource({
       return { ref: block.ref, scan: (matcher) => doubt.proveBlock(() => scan(block, matcher)) };
     },
     fetchMempool: async () => {
-      const fetched = await fetchPool(rpc);
+      const fetched = await readPool();
       return {
         ...fetched,
         scan: async (matcher) => {

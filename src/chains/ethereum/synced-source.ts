@@ -103,6 +103,8 @@ function createLinks(source: ChainSource, name: string) {
 export function syncedSource({ source, name, light }: { source: ChainSource; name: string; light: LightService }): ChainSource {
   const links = createLinks(source, name);
   let isOpen = false;
+  /** The newest final block that was asked for. */
+  let final: BlockRef | null = null;
   /** One walk at a time: two would link the same blocks. */
   let turn: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
@@ -157,8 +159,9 @@ export function syncedSource({ source, name, light }: { source: ChainSource; nam
       const heads = light.heads();
       if (!isOpen || !heads) return NO_FINALITY;
       const tip = await inTurn(head);
-      const final = await source.block(heads.finalized.executionHash);
-      const finalized = final?.hash === heads.finalized.executionHash ? final.height : null;
+      const { executionHash } = heads.finalized;
+      if (final?.hash !== executionHash) final = await source.block(executionHash);
+      const finalized = final?.hash === executionHash ? final.height : null;
       return { safe: Math.max(finalized ?? 0, tip.height - SAFE_DEPTH), finalized, chainlock: null, tip: tip.hash };
     },
     onHint: (wake) => light.onHead(wake),
