@@ -32,6 +32,19 @@ test('published derivation vectors: BIP-44, 49, 84, 86 and SLIP-44', () => {
   assert.equal(first(ALL, "m/44'/60'/0'", 'ETH', 'eoa'), '0x73d0385F4d8E00C5e6504C6030F47BF6212736A8');
 });
 
+test('addresses of one key differ by type, network and index, also when they are derived again', () => {
+  const { chainKey } = parseAccountKey(node(ABANDON, "m/84'/0'/0'").publicExtendedKey, { coin: 'BTC', network: 'mainnet' });
+  const derived = () =>
+    (['p2wpkh', 'p2tr', 'p2pkh'] as const).flatMap((script) =>
+      (['mainnet', 'regtest'] as const).flatMap((network) =>
+        [0n, 1n, 11n].map((index) => deriveAddress({ chainKey, script, coin: 'BTC', network, index }).address),
+      ),
+    );
+  const before = derived();
+  assert.equal(new Set(before).size, 18);
+  assert.deepEqual(derived(), before);
+});
+
 test('BIP-49 on testnet from its upub form', () => {
   const upub = 'upub5EFU65HtV5TeiSHmZZm7FUffBGy8UKeqp7vw43jYbvZPpoVsgU93oac7Wk3u6moKegAEWtGNF8DehrnHtv21XXEMYRUocHqguyjknFHYfgY';
   const parsed = parseAccountKey(upub, { coin: 'BTC', network: 'testnet' });

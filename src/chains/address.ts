@@ -24,20 +24,26 @@ function chainOfKey(chainKey: string): HDKey {
   return chain;
 }
 
+type Derived = { readonly address: string; readonly key: string };
+type Derivation = { chainKey: string; script: Script; coin: Coin; network: Network; index: bigint };
+
+/** Addresses that are kept: each is derived for the look-ahead of every follower of its family, and given out later. */
+const DERIVED_KEPT = 10_000;
+const derived = new Map<string, Derived>();
+
 /** The deposit address `0/index` of a wallet (BIP-44, 49, 84, 86). `key` is the output script in hex, for accounts the 20 bytes. */
-export function deriveAddress({
-  chainKey,
-  script,
-  coin,
-  network,
-  index,
-}: {
-  chainKey: string;
-  script: Script;
-  coin: Coin;
-  network: Network;
-  index: bigint;
-}): { address: string; key: string } {
+export function deriveAddress(of: Derivation): Derived {
+  const { chainKey, script, coin, network, index } = of;
+  const name = `${COIN[coin].family} ${network} ${script} ${chainKey} ${index}`;
+  const known = derived.get(name);
+  if (known) return known;
+  if (derived.size >= DERIVED_KEPT) derived.clear();
+  const address = derive(of);
+  derived.set(name, address);
+  return address;
+}
+
+function derive({ chainKey, script, coin, network, index }: Derivation): Derived {
   invariant(index >= 0n && index < 0x80000000n, 'the index of a deposit address is one that BIP-32 can derive');
   const { publicKey } = chainOfKey(chainKey).deriveChild(Number(index));
   invariant(publicKey, 'an account key derives public keys');

@@ -220,6 +220,29 @@ const ROWS: readonly Row[] = [
     1,
   ],
   [
+    'adds confirmations while it is alone',
+    async ({ good, bad, world, mine, address, poll, detail }) => {
+      mine(pay(address));
+      mine();
+      await poll();
+      world.mineEmpty(60);
+      bad.faults.fork = [...world.blocks];
+      world.undo(60);
+      good.faults.down = true;
+      await poll(2);
+      for (const one of [good, bad]) one.heal();
+      mine();
+      await poll();
+      assert.equal((await detail()).status, 'processing');
+      await poll(4);
+      const { status, confirmations } = await detail();
+      assert.deepEqual([status, confirmations], ['processing', 2]);
+      world.mineEmpty(60);
+    },
+    '25.50',
+    1,
+  ],
+  [
     'names another transaction while it is alone',
     async ({ good, bad, mine, address, poll }) => {
       good.faults.down = true;

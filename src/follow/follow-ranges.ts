@@ -160,16 +160,14 @@ async function roundWith(
     if (voting.length === 0) throw new ChainError('outage', views.find(({ reason }) => reason !== null)?.reason ?? 'no source answers');
     const target = await agreedTarget(voting);
     if (verifierOf(voting) === null) await forgetTags(follower, cursor);
-    // Before anything is recorded, because that may complete payments.
-    await guard.judge({ views, disagreement: null }, height);
     await follower.watchContracts();
-    return await readUp(follower, { voting, target, before, signal });
+    return await readUp(follower, { views, voting, target, before, signal });
   } catch (error) {
     if (error instanceof LeftOut && voting.some(({ one }) => !error.sources.includes(one))) throw error;
     const cause = error instanceof LeftOut ? error.cause : error;
     const disagreement = cause instanceof Disagreement ? cause.message : null;
     if (disagreement === null && !(cause instanceof ChainError)) throw cause;
-    await guard.judge({ views, disagreement }, height);
+    await guard.judge({ views, disagreement, hasCursor: false }, height);
     if (disagreement === null) throw cause;
     await follower.notes.doubts({ code: 'lagging', reason: disagreement });
     return false;
@@ -179,14 +177,22 @@ async function roundWith(
 /** Reads from the cursor up to the block that the voting sources agree on. */
 async function readUp(
   follower: Follower,
-  { voting, target, before, signal }: { voting: readonly Voting[]; target: Anchor; before: Date; signal: AbortSignal | undefined },
+  {
+    views,
+    voting,
+    target,
+    before,
+    signal,
+  }: { views: readonly View[]; voting: readonly Voting[]; target: Anchor; before: Date; signal: AbortSignal | undefined },
 ): Promise<boolean> {
-  const { ctx, chain, notes, accounts, watching } = follower;
+  const { ctx, chain, guard, notes, accounts, watching } = follower;
   const { coin } = chain;
   const last = await readAnchor(ctx, coin);
   if (last === null) await beginAt(ctx, coin, { at: target, before, sources: follower.sources.map(({ name }) => name) });
   await begin(follower, last ?? target);
   const found = await findCursor(follower, { voting, cursor: last ?? target, target });
+  // Before anything is recorded, because that may complete payments.
+  await guard.judge({ views, disagreement: null, hasCursor: found !== null }, (found ?? last ?? target).height);
   if (found === null || signal?.aborted) return false;
   let cursor = found;
   // After the sources named their newest blocks, so that every address that these can pay is among them.

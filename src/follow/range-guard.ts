@@ -9,7 +9,13 @@ import { decidingOf, type View, votingOf } from './range-votes.ts';
 /** An unchanged finding is written again after this long, so that its age shows that the guard is running. */
 const REWRITE_MS = 30_000;
 
-export type Found = { views: readonly View[] /** Why the sources do not agree; null when they do. */; disagreement: string | null };
+export type Found = {
+  views: readonly View[];
+  /** Why the sources do not agree; null when they do. */
+  disagreement: string | null;
+  /** Whether the sources have the newest block that was read. Without that nothing is released: one source alone may have shown it. */
+  hasCursor: boolean;
+};
 
 /** One guard for each chain, run by its follower. */
 export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; binding: boolean }) {
@@ -30,7 +36,7 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
     sees: ({ finalized }: Tagged): void => {
       lag = finalized && judgeFinality(coin, { finalAt: finalized.time, now: ctx.clock.now() });
     },
-    judge: async ({ views, disagreement }: Found, height: number): Promise<void> => {
+    judge: async ({ views, disagreement, hasCursor }: Found, height: number): Promise<void> => {
       const now = ctx.clock.now();
       const voting = votingOf(views);
       const [newest] = decidingOf(voting)
@@ -48,6 +54,7 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
         ...(lag === null ? [] : [lag]),
         ...(quorum.hold === null ? [] : [quorum.hold]),
       ];
+      if (!hasCursor && reasons.length === 0) return;
       const judgement: Judgement = { sources: views.map(describeView), reasons, quorum, agreed: 'cursor' };
       const found = JSON.stringify([reasons, quorum, views.map(({ state, reason }) => [state, reason])]);
       if (found === written && ctx.clock.monotonicMs() - writtenAtMs < REWRITE_MS) return;

@@ -1,8 +1,12 @@
 /** A fast chain in memory with providers that lie, lag and limit, read by the follower of ranges step by step. */
+import { randomBytes } from 'node:crypto';
 import type { BlockRef, Chain, NamedSource, NativeReader, RangeReader, Sighting } from '../../src/chains/chain.ts';
 import { ChainError, RangeRefused } from '../../src/chains/chain.ts';
 import { checkedSource } from '../../src/chains/checked-source.ts';
+import { checksumAddress } from '../../src/chains/ethereum/address.ts';
+import type { Context } from '../../src/context.ts';
 import { COIN, type Coin, strayNativeOf } from '../../src/core/coin.ts';
+import { newId } from '../../src/core/id.ts';
 import type { Trust } from '../../src/core/trust.ts';
 import { CursorMoved } from '../../src/follow/cursor.ts';
 import { createRangeFollower } from '../../src/follow/follow-ranges.ts';
@@ -88,7 +92,7 @@ const HONEST: Faults = {
     state: null,
   },
 };
-export type Provider = { name: string; faults: Faults; requests: number; heal(): void };
+export type Provider = { name: string; trust: Trust; faults: Faults; requests: number; heal(): void };
 
 export function createWorld({ coin, now, height = 100 }: { coin: Coin; now(): Date; height?: number }) {
   const blocks: WorldBlock[] = [];
@@ -107,6 +111,12 @@ export function createWorld({ coin, now, height = 100 }: { coin: Coin; now(): Da
     },
     /** Removes the newest blocks; returns their transactions, oldest first. */
     undo: (count: number): Tx[] => blocks.splice(Math.max(1, blocks.length - count)).flatMap(({ txs }) => txs),
+    /** The chain goes over to another branch, which leaves it somewhere; returns the blocks that it leaves. */
+    goOver: (branch: readonly WorldBlock[]): WorldBlock[] => {
+      const left = blocks.splice(branch[0]!.height);
+      blocks.push(...branch);
+      return left;
+    },
     /** A branch of as many blocks as the chain has, that leaves it some blocks ago. */
     branch: (depth: number, ...txs: readonly Tx[]): WorldBlock[] => {
       const branch = blocks.slice(0, blocks.length - depth);
@@ -167,7 +177,7 @@ export function createProvider(
   { natives = false } = {},
 ): { provider: Provider; named: NamedSource } {
   const provider: Provider = {
-    ...{ name, faults: { ...HONEST }, requests: 0 },
+    ...{ name, trust, faults: { ...HONEST }, requests: 0 },
     heal: () => {
       provider.faults = { ...HONEST };
     },
@@ -287,11 +297,42 @@ export type RangeShop = {
   /** One poll and the work that follows from it; a failure is returned. `seconds` pass before it. */
   poll(times?: number, seconds?: number): Promise<Error | null>;
   create(coin?: Coin, amount?: number): Promise<{ id: string; address: string }>;
+  /** The first through the API, the others as copies of its rows, each with an address of its own. */
+  createMany(count: number): Promise<{ id: string; address: string }[]>;
   detail(id: string): Promise<any>;
   /** A follower that starts with nothing in memory. */
   restart(): void;
   stop(): Promise<void>;
 };
+
+/** Copies pay to accounts that no wallet derives, with indexes far above those that wallets give. */
+const COPIED_FROM_INDEX = 1_000_000;
+let copied = COPIED_FROM_INDEX;
+/** Payments like this one, which has a quote and an address but no transfers, in one statement for all. */
+async function copyPayment({ db }: Context, paymentId: string, count: number): Promise<{ id: string; address: string }[]> {
+  const copies = Array.from({ length: count }, () => ({
+    id: newId('pay', randomBytes),
+    key: randomBytes(20).toString('hex'),
+    index: ++copied,
+  })).map((copy, i) => ({ ...copy, address: checksumAddress(copy.key), place: i + 1 }));
+  await db.sql`
+    with copies as (
+      select * from jsonb_to_recordset(${db.sql.json(copies)}) as c (id text, key text, address text, index bigint, place int)
+    ), counters as (
+      update payment_counters c set last_sequence = last_sequence + ${count}::int from payments p
+      where p.id = ${paymentId} and c.merchant_id = p.merchant_id and c.mode = p.mode returning last_sequence - ${count}::int as before
+    ), copied_payments as (
+      insert into payments select (jsonb_populate_record(p, jsonb_build_object('id', c.id, 'sequence', before + c.place))).*
+      from payments p, copies c, counters where p.id = ${paymentId}
+    ), copied_quotes as (
+      insert into quotes select (jsonb_populate_record(q, jsonb_build_object('payment_id', c.id, 'address', c.address))).*
+      from quotes q, copies c where q.payment_id = ${paymentId}
+    )
+    insert into deposit_addresses select (jsonb_populate_record(d, jsonb_build_object('payment_id', c.id, 'key', c.key, 'address', c.address,
+      'index', c.index, 'xid', pg_current_xact_id()::text))).*
+    from deposit_addresses d, copies c where d.payment_id = ${paymentId}`;
+  return copies.map(({ id, address }) => ({ id, address }));
+}
 
 /** A shop that reads USDC on Base from these providers. */
 export async function openRangeShop(
@@ -344,6 +385,10 @@ export async function openRangeShop(
       });
       if (reply.status !== 201) throw new Error(reply.text);
       return { id: reply.json.id, address: reply.json.payment_address };
+    },
+    createMany: async (count) => {
+      const first = await shop.create();
+      return [first, ...(await copyPayment(ctx, first.id, count - 1))];
     },
     detail: async (id) => (await app.live.get(`/api/payment/${id}`)).json,
     restart: () => {
