@@ -92,7 +92,7 @@ ${CONFIG.map((key) => `| \`${key.name}\` | ${cell(key.type)} | ${cell(key.defaul
   'docs/reference/errors.md': errorsPage(),
   'docs/reference/events.md': `${NOTE}# Events
 
-Each endpoint receives the types that it names; \`*\` stands for the first six. \`${UPDATED_EVENT}\` and the events of refunds are sent only when named. \`${REVERSED_EVENT}\` is sent to every endpoint: a completed payment lost its money. Deliveries can repeat: use the event's \`id\` to handle each event once.
+Each endpoint receives the types that it names; \`*\` stands for the first six. \`${UPDATED_EVENT}\` and the events of refunds and payouts are sent only when named. \`${REVERSED_EVENT}\` is sent to every endpoint: a completed payment lost its money. Deliveries can repeat: use the event's \`id\` to handle each event once.
 
 ${PAYMENT_EVENTS.map((type) => `- \`${type}\``).join('\n')}
 

@@ -45,6 +45,7 @@ import { startFollowing } from './follow/start.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
 import { alertUsage } from './merchants/usage.ts';
+import { startPayouts } from './money-out/follow-payouts.ts';
 import { startRefunds } from './money-out/follow-refunds.ts';
 import { startSweeps } from './money-out/follow-sweeps.ts';
 import { startMails } from './notices/mail-worker.ts';
@@ -403,6 +404,8 @@ export async function startApp(
       }
       const refunds = startRefunds(ctx);
       closers.push(() => refunds.stop());
+      const payouts = startPayouts(ctx);
+      closers.push(() => payouts.stop());
     }
     return { ...core, url, stop };
   } catch (error) {

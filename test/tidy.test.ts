@@ -131,7 +131,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'range_reads',
     'token_contracts',
   ],
-  'money-out': ['sweep_destinations', 'sweeps', 'sweep_transactions', 'sweep_inputs', 'refunds'],
+  'money-out': ['sweep_destinations', 'sweeps', 'sweep_transactions', 'sweep_inputs', 'refunds', 'payouts', 'payout_batches'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],

@@ -7,8 +7,8 @@ export type Mode = 'live' | 'test';
 export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid';
-export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
-export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
+export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled';
+export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled';
 export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
 export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
 export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers';
@@ -23,7 +23,7 @@ export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confi
 export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const COIN_NAMES = { "BTC": 'Bitcoin', "ETH": 'Ethereum', "LTC": 'Litecoin', "DASH": 'Dash', "DOGE": 'Dogecoin', "USDC@ethereum": 'USD Coin', "USDC@base": 'USD Coin', "USDC@arbitrum": 'USD Coin', "USDC@optimism": 'USD Coin', "USDC@polygon": 'USD Coin', "USDT@ethereum": 'Tether', "USDT@arbitrum": 'Tether', "USDT@optimism": 'Tether', "USDT@polygon": 'Tether', "EURC@ethereum": 'Euro Coin', "EURC@base": 'Euro Coin', "PYUSD@ethereum": 'PayPal USD', "PYUSD@arbitrum": 'PayPal USD', "DAI@ethereum": 'Dai', "ETH@base": 'Ethereum', "USDbC@base": 'Bridged USDC of Base', "USDT.e@base": 'Bridged Tether', "USDT0@base": 'Bridged USDT0', "DAI@base": 'Dai', "ETH@arbitrum": 'Ethereum', "USDC.e@arbitrum": 'Bridged USDC', "DAI@arbitrum": 'Dai', "ETH@optimism": 'Ethereum', "USDC.e@optimism": 'Bridged USDC', "USDT.e@optimism": 'Bridged Tether', "DAI@optimism": 'Dai', "POL@polygon": 'POL', "USDC.e@polygon": 'Bridged USDC', "DAI@polygon": 'Dai' } as const;
@@ -38,7 +38,7 @@ export const TOKENS = ['USDC@ethereum', 'USDC@base', 'USDC@arbitrum', 'USDC@opti
 export const UNPRICED_COINS = ['POL@polygon'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
-export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed', 'refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled'] as const;
+export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed', 'refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled', 'payout.requested', 'payout.approved', 'payout.sent', 'payout.confirmed', 'payout.failed', 'payout.canceled'] as const;
 export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'BDT', 'BHD', 'BMD', 'BRL', 'CLP', 'CNY', 'CZK', 'DKK', 'GEL', 'HKD', 'HUF', 'IDR', 'ILS', 'INR', 'ISK', 'KRW', 'KWD', 'LKR', 'MXN', 'MYR', 'NOK', 'NZD', 'PHP', 'PKR', 'PLN', 'RON', 'SAR', 'SEK', 'SGD', 'THB', 'TRY', 'TWD', 'UAH', 'VND', 'ZAR'] as const;
 
 /** Method and path -> what is sent and answered. */
@@ -146,7 +146,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       display: {
         currency: FiatCurrency;
         decimals: number;
@@ -157,7 +157,7 @@ export type Api = {
   };
   'GET /:mode/access': {
     query: {
-      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
     };
     body: undefined;
     reply: {
@@ -2022,12 +2022,13 @@ export type Api = {
       lines: {
         currency: string;
         network: string;
-        account: 'deposit_addresses' | 'destination_wallet' | 'gas_address' | 'held_for_review' | 'overpayments' | 'sales' | 'refunds' | 'network_fees';
+        account: 'deposit_addresses' | 'destination_wallet' | 'gas_address' | 'held_for_review' | 'overpayments' | 'sales' | 'refunds' | 'payouts' | 'network_fees';
         name: string;
         opening: string;
         received: string;
         settled: string;
         refunded: string;
+        paid_out: string;
         swept: string;
         fees: string;
         closing: string;
@@ -2443,7 +2444,7 @@ export type Api = {
         transfers: number;
         addresses: number;
         remains: {
-          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
+          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
           text: string;
           transfers: number;
           amount: string;
@@ -2477,7 +2478,7 @@ export type Api = {
       success: boolean;
       data: {
         id: string;
-        purpose: 'sweep' | 'refund';
+        purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2501,7 +2502,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
-        purpose: 'sweep' | 'refund';
+        purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2544,7 +2545,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
-        purpose: 'sweep' | 'refund';
+        purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2559,7 +2560,7 @@ export type Api = {
         failure: string | null;
       };
       remains: {
-        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
+        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
         text: string;
         transfers: number;
         amount: string;
@@ -2575,7 +2576,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
-        purpose: 'sweep' | 'refund';
+        purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -2601,7 +2602,7 @@ export type Api = {
       success: boolean;
       sweep: {
         id: string;
-        purpose: 'sweep' | 'refund';
+        purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         destination: string;
@@ -3015,7 +3016,7 @@ export type Api = {
     body: {
       /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url: string;
-      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
       events?: EndpointEventType[] | undefined;
       /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
@@ -3100,7 +3101,7 @@ export type Api = {
     body: {
       /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url?: string | undefined;
-      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
       events?: EndpointEventType[] | undefined;
       /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
@@ -3227,7 +3228,7 @@ export type Api = {
   'POST /:mode/webhooks/:id/test': {
     query: undefined;
     body: {
-      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test';
+      type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test';
     };
     reply: {
       success: boolean;
@@ -3240,10 +3241,10 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** The payment of the event. Null for a test event. */
+        /** The payment of the event. Null for a test event and for events of payouts. */
         payment_id: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
@@ -3304,7 +3305,7 @@ export type Api = {
       endpoint_id?: string | undefined;
       payment_id?: string | undefined;
       state?: DeliveryState | undefined;
-      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid' | undefined;
+      type?: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid' | undefined;
     };
     body: undefined;
     reply: {
@@ -3315,10 +3316,10 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** The payment of the event. Null for a test event. */
+        /** The payment of the event. Null for a test event and for events of payouts. */
         payment_id: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
@@ -3358,10 +3359,10 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** The payment of the event. Null for a test event. */
+        /** The payment of the event. Null for a test event and for events of payouts. */
         payment_id: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
@@ -3414,10 +3415,10 @@ export type Api = {
         /** The event that is delivered. */
         event_id: string;
         /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+        event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
         /** The endpoint that it is sent to. */
         endpoint_id: string;
-        /** The payment of the event. Null for a test event. */
+        /** The payment of the event. Null for a test event and for events of payouts. */
         payment_id: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;

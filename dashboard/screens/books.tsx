@@ -14,7 +14,7 @@ const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const ZONES = [...new Set(['UTC', HERE])].map((zone) => ({ value: zone, label: zone }));
 const FORMATS = [
   { format: 'statement', name: 'Statement', text: 'One line for each coin and account, as shown here, with values in USD.' },
-  { format: 'koinly', name: 'Koinly', text: 'Transfers, refunds and network fees in Koinly’s universal format.' },
+  { format: 'koinly', name: 'Koinly', text: 'Transfers, refunds, payouts and network fees in Koinly’s universal format.' },
   { format: 'cointracking', name: 'CoinTracking', text: 'The same for the CSV import of CoinTracking.' },
   { format: 'xero', name: 'Xero', text: 'A bank statement to import into Xero, in your display currency.' },
 ] as const;
@@ -25,7 +25,10 @@ const CHARTS = [
 
 /** Without decimals that say nothing. */
 const short = (amount: string): string => amount.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
-const amount = (name: string, of: 'opening' | 'received' | 'settled' | 'refunded' | 'swept' | 'fees' | 'closing'): Column<Line> => ({
+const amount = (
+  name: string,
+  of: 'opening' | 'received' | 'settled' | 'refunded' | 'paid_out' | 'swept' | 'fees' | 'closing',
+): Column<Line> => ({
   name,
   right: true,
   cell: (line) => <span className="tabular-nums">{short(line[of])}</span>,
@@ -38,6 +41,7 @@ const COLUMNS: readonly Column<Line>[] = [
   amount('Received', 'received'),
   amount('Settled', 'settled'),
   amount('Refunded', 'refunded'),
+  amount('Paid out', 'paid_out'),
   amount('Swept', 'swept'),
   amount('Fees', 'fees'),
   amount('Closing', 'closing'),
@@ -56,7 +60,7 @@ export function Books({ range }: { range: Range }) {
           <Select label="Time zone of the books" options={ZONES} value={zone} onChange={(event) => setZone(event.target.value)} />
         </div>
         <p className="text-soft">
-          Double entry for each coin, from what arrived, was refunded, was moved to your wallet, and was paid in network fees.
+          Double entry for each coin, from what arrived, was refunded, was paid out, was moved to your wallet, and was paid in network fees.
         </p>
       </div>
       <Statement days={days} />

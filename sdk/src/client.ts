@@ -12,6 +12,7 @@ import type {
   CreatedPayment,
   CreatedTransaction,
   CreateLegacyParams,
+  CreatePayoutParams,
   CreateRefundParams,
   CreateSimpleParams,
   CreateTransactionParams,
@@ -22,6 +23,7 @@ import type {
   ListDeliveriesParams,
   ListEventsParams,
   ListPaymentsParams,
+  ListPayoutsParams,
   ListRefundsParams,
   ListRequestsParams,
   ListTransfersParams,
@@ -30,6 +32,8 @@ import type {
   PaymentEvent,
   PaymentList,
   PaymentStatus,
+  Payout,
+  PayoutList,
   Prices,
   RecoverParams,
   Refund,
@@ -153,6 +157,18 @@ export function createClient(options: ClientOptions) {
         listing(params, (page) => get<RefundList>('/v1/refunds', page, more), byId),
       /** Cancels a refund that was not approved. */
       cancel: (id: string, more?: RequestOptions) => post<Refund>(`/v1/refunds/${part(id)}/cancel`, {}, more),
+    },
+    /** Money that you send to others, such as suppliers. You sign each payout with your own keys. */
+    payouts: {
+      /** Requests a payout. A member approves it in the dashboard. */
+      create: (params: CreatePayoutParams, more?: RequestOptions) => post<Payout>('/v1/payouts', params, more),
+      /** Retrieves a payout. */
+      retrieve: (id: string, more?: RequestOptions) => get<Payout>(`/v1/payouts/${part(id)}`, {}, more),
+      /** Lists payouts, newest first. */
+      list: (params: ListPayoutsParams = {}, more?: RequestOptions): Listing<PayoutList> =>
+        listing(params, (page) => get<PayoutList>('/v1/payouts', page, more), byId),
+      /** Cancels a payout that was not approved. */
+      cancel: (id: string, more?: RequestOptions) => post<Payout>(`/v1/payouts/${part(id)}/cancel`, {}, more),
     },
     crypto: {
       /** Current prices in USD, of the given coins or of all five. */

@@ -7,8 +7,8 @@ export type Mode = 'live' | 'test';
 export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'BDT' | 'BHD' | 'BMD' | 'BRL' | 'CLP' | 'CNY' | 'CZK' | 'DKK' | 'GEL' | 'HKD' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'ISK' | 'KRW' | 'KWD' | 'LKR' | 'MXN' | 'MYR' | 'NOK' | 'NZD' | 'PHP' | 'PKR' | 'PLN' | 'RON' | 'SAR' | 'SEK' | 'SGD' | 'THB' | 'TRY' | 'TWD' | 'UAH' | 'VND' | 'ZAR';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
 export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid';
-export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
-export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled';
+export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled';
+export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled';
 export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
 export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
 export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers';
@@ -102,6 +102,8 @@ export type ErrorCode =
   | 'merchant_not_found'
   | 'link_not_found'
   | 'refund_not_found'
+  | 'payout_not_found'
+  | 'payout_batch_not_found'
   | 'sweep_not_found'
   | 'wallet_not_found'
   | 'key_not_found'
@@ -122,9 +124,15 @@ export type ErrorCode =
   | 'refund_exceeds'
   | 'second_member_required'
   | 'refund_state'
+  | 'refund_payment_pending'
   | 'refund_in_file'
   | 'refund_file_empty'
   | 'refund_address_missing'
+  | 'payout_exists'
+  | 'payout_state'
+  | 'payout_in_file'
+  | 'payout_file_empty'
+  | 'payout_import_invalid'
   | 'sweep_destination_missing'
   | 'sweep_empty'
   | 'sweep_gas_missing'
@@ -746,6 +754,149 @@ export type RefundEventData = {
   sequence: number;
 };
 
+export type Payout = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the payout. */
+  id: string;
+  /** Your own name for it. Null when you gave none. */
+  payout_reference: string | null;
+  /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin. */
+  amount: string;
+  /** Coin that is sent. */
+  currency: ArrivedCoin;
+  /** Network that it is sent on. */
+  network: PaymentNetwork;
+  /** What it was worth in US dollars when it was requested. */
+  amount_usd: string;
+  /** Where the money goes. */
+  address: string;
+  /** Your note about it. Null when you gave none. */
+  description: string | null;
+  /** The file that it was imported with. Null if it was requested alone. */
+  batch_id: string | null;
+  /** Transaction that paid it. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed. Null unless it failed. */
+  failure: string | null;
+  /** When the payout was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+};
+
+/** Money that you send to somebody who is not a customer. */
+export type PayoutItem = {
+  /** Identifier of the payout. */
+  id: string;
+  /** Your own name for it. Null when you gave none. */
+  payout_reference: string | null;
+  /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin. */
+  amount: string;
+  /** Coin that is sent. */
+  currency: ArrivedCoin;
+  /** Network that it is sent on. */
+  network: PaymentNetwork;
+  /** What it was worth in US dollars when it was requested. */
+  amount_usd: string;
+  /** Where the money goes. */
+  address: string;
+  /** Your note about it. Null when you gave none. */
+  description: string | null;
+  /** The file that it was imported with. Null if it was requested alone. */
+  batch_id: string | null;
+  /** Transaction that paid it. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed. Null unless it failed. */
+  failure: string | null;
+  /** When the payout was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+};
+
+export type PayoutList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The payouts, newest first. */
+  data: PayoutItem[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+};
+
+export type CreatePayoutParams = {
+  /** Coin that is sent. */
+  currency: Coin;
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
+  network?: PaymentNetwork | undefined;
+  /** Amount in the coin. Either this or `amount_usd` is required. */
+  amount?: number | string | undefined;
+  /** In place of `amount`: an amount in US dollars, at the current exchange rate. */
+  amount_usd?: number | string | undefined;
+  /** Where the money goes: an address for the coin and its network. */
+  address: string;
+  /** Your own name for the payout, up to 80 characters. No other payout that is not canceled can have it. */
+  payout_reference?: string | undefined;
+  /** Your note about the payout, up to 200 characters. Only members see it. */
+  description?: string | undefined;
+};
+
+/** The payout as it was when the event happened. */
+export type PayoutEventData = {
+  /** Identifier of the payout. */
+  id: string;
+  /** Your own name for it. Null when you gave none. */
+  payout_reference: string | null;
+  /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin. */
+  amount: string;
+  /** Coin that is sent. */
+  currency: ArrivedCoin;
+  /** Network that it is sent on. */
+  network: PaymentNetwork;
+  /** What it was worth in US dollars when it was requested. */
+  amount_usd: string;
+  /** Where the money goes. */
+  address: string;
+  /** Your note about it. Null when you gave none. */
+  description: string | null;
+  /** The file that it was imported with. Null if it was requested alone. */
+  batch_id: string | null;
+  /** Transaction that paid it. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed. Null unless it failed. */
+  failure: string | null;
+  /** When the payout was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+  /** Position among the events of the payout, from 1. Use it to order them. */
+  sequence: number;
+};
+
 export type Prices = {
   /** Always true: failed requests return an error object instead. */
   success: boolean;
@@ -882,10 +1033,10 @@ export type TransactionParty = {
 };
 
 /** The body of a webhook. `type` says what happened, and which shape `data` has. */
-export type WebhookEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | RefundRequestedEvent | RefundApprovedEvent | RefundSentEvent | RefundConfirmedEvent | RefundFailedEvent | RefundCanceledEvent | WebhookTestEvent;
+export type WebhookEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | RefundRequestedEvent | RefundApprovedEvent | RefundSentEvent | RefundConfirmedEvent | RefundFailedEvent | RefundCanceledEvent | PayoutRequestedEvent | PayoutApprovedEvent | PayoutSentEvent | PayoutConfirmedEvent | PayoutFailedEvent | PayoutCanceledEvent | WebhookTestEvent;
 
-/** Something that happened to a payment. `type` says what, and which status `data` has. */
-export type PaymentEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | RefundRequestedEvent | RefundApprovedEvent | RefundSentEvent | RefundConfirmedEvent | RefundFailedEvent | RefundCanceledEvent;
+/** Something that happened to a payment, a refund or a payout. `type` says what, and which status `data` has. */
+export type PaymentEvent = PaymentCreatedEvent | PaymentProcessingEvent | PaymentCompletedEvent | PaymentFailedEvent | PaymentExpiredEvent | PaymentCancelledEvent | PaymentUpdatedEvent | PaymentReversedEvent | RefundRequestedEvent | RefundApprovedEvent | RefundSentEvent | RefundConfirmedEvent | RefundFailedEvent | RefundCanceledEvent | PayoutRequestedEvent | PayoutApprovedEvent | PayoutSentEvent | PayoutConfirmedEvent | PayoutFailedEvent | PayoutCanceledEvent;
 
 /** A payment was created. */
 export type PaymentCreatedEvent = {
@@ -1129,6 +1280,102 @@ export type RefundCanceledEvent = {
   data: RefundEventData;
 };
 
+/** A payout was requested. Sent only to endpoints that name it. */
+export type PayoutRequestedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payout.requested';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payout as it was when the event happened. */
+  data: PayoutEventData;
+};
+
+/** A payout was approved. Sent only to endpoints that name it. */
+export type PayoutApprovedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payout.approved';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payout as it was when the event happened. */
+  data: PayoutEventData;
+};
+
+/** The transaction of a payout was sent. Sent only to endpoints that name it. */
+export type PayoutSentEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payout.sent';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payout as it was when the event happened. */
+  data: PayoutEventData;
+};
+
+/** The transaction of a payout is confirmed. Sent only to endpoints that name it. */
+export type PayoutConfirmedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payout.confirmed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payout as it was when the event happened. */
+  data: PayoutEventData;
+};
+
+/** The transaction of a payout failed, so nothing was paid. Sent only to endpoints that name it. */
+export type PayoutFailedEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payout.failed';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payout as it was when the event happened. */
+  data: PayoutEventData;
+};
+
+/** A payout was canceled. Sent only to endpoints that name it. */
+export type PayoutCanceledEvent = {
+  /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
+  id: string;
+  /** Type of the event. */
+  type: 'payout.canceled';
+  /** When the event happened. */
+  created_at: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Version of the shape of `data`. */
+  api_version: string;
+  /** The payout as it was when the event happened. */
+  data: PayoutEventData;
+};
+
 /** Sent on request, to test an endpoint. */
 export type WebhookTestEvent = {
   /** Identifier of the event. */
@@ -1334,7 +1581,7 @@ export type DeletedWebhookEndpoint = {
 export type CreateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url: string;
-  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
@@ -1345,7 +1592,7 @@ export type CreateWebhookEndpointParams = {
 export type UpdateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url?: string | undefined;
-  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
@@ -1372,10 +1619,10 @@ export type WebhookDelivery = {
   /** The event that is delivered. */
   event_id: string;
   /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
   /** The endpoint that it is sent to. */
   endpoint_id: string;
-  /** The payment of the event. Null for a test event. */
+  /** The payment of the event. Null for a test event and for events of payouts. */
   payment_id: string | null;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
@@ -1411,10 +1658,10 @@ export type WebhookDeliveryItem = {
   /** The event that is delivered. */
   event_id: string;
   /** Type of the event; those that begin with `Invoice` are sent to connected shops. */
-  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
+  event_type: 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled' | 'webhook.test' | 'InvoiceCreated' | 'InvoiceReceivedPayment' | 'InvoicePaymentSettled' | 'InvoiceProcessing' | 'InvoiceSettled' | 'InvoiceExpired' | 'InvoiceInvalid';
   /** The endpoint that it is sent to. */
   endpoint_id: string;
-  /** The payment of the event. Null for a test event. */
+  /** The payment of the event. Null for a test event and for events of payouts. */
   payment_id: string | null;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
@@ -1589,6 +1836,19 @@ export type ListRefundsParams = {
   payment_id?: string | undefined;
   /** Only refunds in this status. */
   status?: RefundStatus | undefined;
+};
+
+export type ListPayoutsParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only payouts in this status. */
+  status?: RefundStatus | undefined;
+  /** Only payouts with this reference. */
+  payout_reference?: string | undefined;
+  /** Only payouts of this batch. */
+  batch_id?: string | undefined;
 };
 
 export type ListTransfersParams = {

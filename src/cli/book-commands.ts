@@ -68,7 +68,7 @@ function fileOf(ctx: Context, flags: Flags, wish: FileWish): AsyncIterable<strin
 
 export const BOOK_COMMANDS: Commands = {
   'books statement': {
-    about: 'Show what a merchant had, received, refunded, moved and paid in fees in a period',
+    about: 'Show what a merchant had, received, refunded, paid out, moved and paid in fees in a period',
     options: PERIOD,
     columns: ['currency', 'account', 'opening', ...MOVEMENTS, 'closing', 'closing_usd'],
     run: async (ctx, flags) => {

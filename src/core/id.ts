@@ -18,6 +18,8 @@ export type IdPrefix =
   | 'dev'
   | 'shp'
   | 'ref'
+  | 'po'
+  | 'bat'
   | 'swp';
 
 /** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes, or such as latin1 text. */

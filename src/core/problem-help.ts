@@ -276,6 +276,14 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The refund belongs to another account or mode, or the ID is not complete.',
     fix: 'Copy the ID from the reply that created it, or list the refunds of the payment.',
   },
+  payout_not_found: {
+    why: 'The ID does not belong to a payout of this merchant in the mode of the key.',
+    fix: 'Use the `id` from the reply that requested the payout, with a key of the same mode.',
+  },
+  payout_batch_not_found: {
+    why: 'The ID does not belong to an imported file of this merchant in this mode.',
+    fix: 'Use the ID that the import returned, in the same mode.',
+  },
   sweep_not_found: {
     why: 'No sweep of this merchant has this ID. Sweeps exist only in live mode.',
     fix: 'Copy the ID from the list of sweeps.',
@@ -334,12 +342,16 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'List the refunds of the payment. Request a smaller amount, wait for confirmations, or cancel a refund that was not approved.',
   },
   second_member_required: {
-    why: 'An owner or admin set a limit for refunds that one member approves alone. You requested this refund, or already approved it.',
-    fix: 'Ask another owner or finance member to approve it under Refunds, or change the limit under Business.',
+    why: 'An owner or admin set a limit for refunds and payouts that one member approves alone. You requested this one, or already approved it.',
+    fix: 'Ask another owner or finance member to approve it under Refunds or Payouts, or change the limit under Business.',
   },
   refund_state: {
     why: 'A refund only moves forward. Once it is approved, the money may have been sent, so only members can cancel it.',
     fix: 'Retrieve the refund and act on its current status.',
+  },
+  refund_payment_pending: {
+    why: 'A pending payment counts everything that arrives in time. If a part of it were returned meanwhile, it could complete without it.',
+    fix: 'Cancel the payment or wait until it expires, then approve the refund.',
   },
   refund_in_file: {
     why: 'A refund is sent once: by the transaction of its signing file, or by your own wallet.',
@@ -352,6 +364,26 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   refund_address_missing: {
     why: 'The person who approves a refund has to see where the money goes.',
     fix: 'Send the `claim_url` to the customer, and approve the refund after the customer has entered an address.',
+  },
+  payout_exists: {
+    why: 'A reference belongs to one payout, so that a repeated request or upload never pays twice.',
+    fix: 'Retrieve the payout in the message. If this is another payout, give it its own reference. If the first one was wrong, cancel it.',
+  },
+  payout_state: {
+    why: 'A payout only moves forward. Once it is approved, the money may have been sent, so only members can cancel it.',
+    fix: 'Retrieve the payout and act on its current status.',
+  },
+  payout_in_file: {
+    why: 'A payout is sent once: by the transaction of its signing file, or by your own wallet.',
+    fix: 'Wait until the file is sent and confirmed, or cancel it under Sweeps while it is not signed.',
+  },
+  payout_file_empty: {
+    why: 'A signing file contains approved payouts of Bitcoin-like coins. Confirmed money on deposit addresses pays for them.',
+    fix: 'Approve payouts first. If the money was already moved, send them from your own wallet and mark them as sent.',
+  },
+  payout_import_invalid: {
+    why: 'A file is imported as a whole or not at all. The message names the first wrong lines.',
+    fix: 'Correct these lines and upload the file again.',
   },
   sweep_destination_missing: {
     why: 'Sweeps go only to an address that the merchant confirmed, and a new address waits 24 hours, like a changed account key, so that owners notice one that they did not add.',

@@ -182,6 +182,8 @@ export const PROBLEMS = {
   merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
   link_not_found: entry(404, 'not_found', 'No such payment link: {id}.'),
   refund_not_found: entry(404, 'not_found', 'There is no refund {id}. Check the ID and the mode.'),
+  payout_not_found: entry(404, 'not_found', 'There is no payout {id}. Check the ID and the mode.'),
+  payout_batch_not_found: entry(404, 'not_found', 'There is no payout batch {id}. Check the ID and the mode.'),
   sweep_not_found: entry(404, 'not_found', 'There is no sweep {id}. Check the ID and the mode.'),
   wallet_not_found: entry(404, 'not_found', 'There is no {coin} wallet. Add one first, under Wallets.'),
   key_not_found: entry(404, 'not_found', 'No such API key: {id}.'),
@@ -223,9 +225,14 @@ export const PROBLEMS = {
   second_member_required: entry(
     409,
     'conflict',
-    'Another member has to approve this refund: one member alone can approve up to {limit} within 24 hours, and not more of their own requests.',
+    'Another member has to approve this: one member alone can approve up to {limit} within 24 hours, and not more of their own requests.',
   ),
   refund_state: entry(409, 'conflict', 'The refund {id} is {state}, so it can no longer be {action}.'),
+  refund_payment_pending: entry(
+    409,
+    'conflict',
+    'The payment {id} is still pending: more money could complete it and count what you return. Cancel the payment, or wait until it expires.',
+  ),
   refund_in_file: entry(
     409,
     'conflict',
@@ -233,6 +240,15 @@ export const PROBLEMS = {
   ),
   refund_file_empty: entry(409, 'conflict', 'There is no approved refund in {coin} to make a signing file for: {reason}.'),
   refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
+  payout_exists: entry(409, 'conflict', 'The payout {id} already has the reference "{reference}". Each payout needs its own.'),
+  payout_state: entry(409, 'conflict', 'The payout {id} is {state}, so it can no longer be {action}.'),
+  payout_in_file: entry(
+    409,
+    'conflict',
+    'The payout {id} is part of the signing file {file}, which sends it. Cancel that file first if it was not signed.',
+  ),
+  payout_file_empty: entry(409, 'conflict', 'There is no approved payout in {coin} to make a signing file for: {reason}.'),
+  payout_import_invalid: entry(400, 'invalid_request', 'Nothing was imported. {reason}'),
   sweep_destination_missing: entry(
     409,
     'conflict',

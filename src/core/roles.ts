@@ -17,6 +17,8 @@ export const ACTIONS = {
   'refunds.request': ['owner', 'admin', 'finance', 'support'],
   // Not admins: they can change the limit above which two members approve.
   'refunds.approve': ['owner', 'finance'],
+  'payouts.request': ['owner', 'admin', 'finance'],
+  'payouts.approve': ['owner', 'finance'],
   'payments.archive': ['owner', 'admin', 'finance'],
   'webhooks.read': EVERYONE,
   'webhooks.send': ['owner', 'admin', 'developer', 'support'],

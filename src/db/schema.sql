@@ -1211,7 +1211,7 @@ create table sweeps (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (wallet_id) REFERENCES wallets(id),
   CHECK ((input_count > 0)),
-  CHECK ((purpose = ANY (ARRAY['sweep'::text, 'refund'::text]))),
+  CHECK ((purpose = ANY (ARRAY['sweep'::text, 'refund'::text, 'payout'::text]))),
   CHECK ((state = ANY (ARRAY['made'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
   CHECK ((total_units > (0)::numeric))
 );
@@ -1396,3 +1396,66 @@ create table balance_gains (
   PRIMARY KEY (chain, key, height, hash),
   CHECK ((units > (0)::numeric))
 );
+
+create table payout_batches (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  name text not null,
+  file_hash bytea not null,
+  requested_by text not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (number),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX payout_batches_by_file ON payout_batches USING btree (merchant_id, mode, file_hash);
+CREATE INDEX payout_batches_of ON payout_batches USING btree (merchant_id, mode, number DESC);
+
+create table payouts (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  batch_id text collate "C",
+  reference text collate "C",
+  coin text not null,
+  units numeric(38,0) not null,
+  usd_cents bigint not null,
+  address text not null,
+  description text,
+  state text not null,
+  txid text collate "C",
+  failure text,
+  requested_by text not null,
+  backed_by text collate "C",
+  approved_by text,
+  approved_by_user text collate "C",
+  wallet_id text collate "C",
+  anchor text collate "C",
+  sweep_id text collate "C",
+  sweep_number integer,
+  event_count bigint not null default 0,
+  created_at timestamp with time zone not null,
+  approved_at timestamp with time zone,
+  sent_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (number),
+  FOREIGN KEY (batch_id) REFERENCES payout_batches(id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  FOREIGN KEY (sweep_id) REFERENCES sweeps(id),
+  FOREIGN KEY (wallet_id) REFERENCES wallets(id),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
+  CHECK ((state = ANY (ARRAY['requested'::text, 'approved'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
+  CHECK ((units > (0)::numeric)),
+  CHECK ((usd_cents >= 0))
+);
+CREATE INDEX payouts_approved ON payouts USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
+CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mode, reference) WHERE ((reference IS NOT NULL) AND (state <> 'canceled'::text));
+CREATE INDEX payouts_in_files ON payouts USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
+CREATE INDEX payouts_of ON payouts USING btree (merchant_id, mode, number DESC);
+CREATE INDEX payouts_of_batch ON payouts USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
+CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));

@@ -41,7 +41,7 @@ test('each error says what is allowed', () => {
   const [events, description, ...more] = faultsOf(() =>
     checkBody(CreateEndpoint, parseJson(`{"url":"https://shop.example","events":[],"description":7}`)),
   );
-  assert.equal(events, 'parameter_invalid: events is invalid: it must be a list from 1 to 20 entries.');
+  assert.equal(events, 'parameter_invalid: events is invalid: it must be a list from 1 to 30 entries.');
   assert.equal(description, 'parameter_invalid: description is invalid: it must be a string of up to 500 characters, or null.');
   assert.deepEqual(more, []);
   const fiat = { crypto: 'BTC', amount: 1, currency_fiat: 'XXX' };

@@ -1,6 +1,6 @@
 /** Examples for the API document and the page of errors: one body for each error. */
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
-import { PAYMENT_ID, REFUND_ID } from './examples.ts';
+import { PAYMENT_ID, PAYOUT_ID, REFUND_ID } from './examples.ts';
 
 /** Problems of operator commands, which API requests never return. */
 const OFF_API: ReadonlySet<string> = new Set([
@@ -44,9 +44,17 @@ const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, 
   money_refunded: { refunded: '0.00010309 BTC' },
   refund_not_found: { id: REFUND_ID },
   refund_state: { id: REFUND_ID, state: 'confirmed', action: 'canceled' },
+  refund_payment_pending: { id: PAYMENT_ID },
   refund_in_file: { id: REFUND_ID, file: SWEEP_ID },
   refund_file_empty: { reason: 'none is approved' },
   refund_address_missing: { id: REFUND_ID },
+  payout_not_found: { id: PAYOUT_ID },
+  payout_batch_not_found: { id: 'bat_1Ye4fTq0ZcJb8sWn2LxR7vKd' },
+  payout_exists: { id: PAYOUT_ID, reference: 'salary-2026-11-ada' },
+  payout_state: { id: PAYOUT_ID, state: 'confirmed', action: 'canceled' },
+  payout_in_file: { id: PAYOUT_ID, file: SWEEP_ID },
+  payout_file_empty: { reason: 'none is approved' },
+  payout_import_invalid: { reason: 'Line 3: it must be an amount such as 0.01 (amount).' },
   second_member_required: { limit: '$500.00' },
   sweep_not_found: { id: SWEEP_ID },
   sweep_state: { id: SWEEP_ID, state: 'confirmed' },

@@ -8,6 +8,7 @@ export const DELIVERY_ID = 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq';
 export const RECOVERY_ID = 'rec_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const REQUEST_ID = 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR';
 const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
+export const PAYOUT_ID = 'po_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const REFUND_ID = 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const URL_OF_PAGE = `https://pay.example/pay?id=${PAYMENT_ID}`;
@@ -164,6 +165,27 @@ const refund = {
 };
 const approved = { ...refund, status: 'approved', address: REFUND_ADDRESS, approved_at: at(25) };
 const sent = { ...approved, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
+const payout = {
+  id: PAYOUT_ID,
+  payout_reference: 'salary-2026-11-ada',
+  status: 'requested',
+  mode: 'test',
+  amount: '0.00103093',
+  currency: 'BTC',
+  network: 'bitcoin',
+  amount_usd: '100.00',
+  address: REFUND_ADDRESS,
+  description: 'November, Ada',
+  batch_id: null,
+  transaction_hash: null,
+  failure: null,
+  created_at: at(20),
+  approved_at: null,
+  sent_at: null,
+  ended_at: null,
+};
+const approvedPayout = { ...payout, status: 'approved', approved_at: at(25) };
+const sentPayout = { ...approvedPayout, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
 /** One body for each event type. */
 export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.created': event('payment.created', 0, 1, pending),
@@ -185,6 +207,17 @@ export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
     ended_at: at(45),
   }),
   'refund.canceled': event('refund.canceled', 22, 5, { ...refund, status: 'canceled', ended_at: at(22) }),
+  'payout.requested': event('payout.requested', 20, 1, payout),
+  'payout.approved': event('payout.approved', 25, 2, approvedPayout),
+  'payout.sent': event('payout.sent', 30, 3, sentPayout),
+  'payout.confirmed': event('payout.confirmed', 45, 4, { ...sentPayout, status: 'confirmed', ended_at: at(45) }),
+  'payout.failed': event('payout.failed', 45, 4, {
+    ...sentPayout,
+    status: 'failed',
+    failure: 'another transaction spent the money',
+    ended_at: at(45),
+  }),
+  'payout.canceled': event('payout.canceled', 22, 2, { ...payout, status: 'canceled', ended_at: at(22) }),
   'webhook.test': {
     id: EVENT_ID,
     type: TEST_EVENT,
@@ -436,6 +469,22 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   readRefunds: { reply: { success: true, data: [refund], has_more: false } },
   readRefund: { reply: { success: true, ...sent } },
   cancelRefund: { requests: { default: {} }, reply: { success: true, ...refund, status: 'canceled', ended_at: at(22) } },
+  createPayout: {
+    requests: {
+      default: {
+        currency: 'BTC',
+        amount: '0.00103093',
+        address: REFUND_ADDRESS,
+        payout_reference: 'salary-2026-11-ada',
+        description: 'November, Ada',
+      },
+      price: { currency: 'BTC', amount_usd: '100.00', address: REFUND_ADDRESS },
+    },
+    reply: { success: true, ...payout },
+  },
+  readPayouts: { reply: { success: true, data: [payout], has_more: false } },
+  readPayout: { reply: { success: true, ...sentPayout } },
+  cancelPayout: { requests: { default: {} }, reply: { success: true, ...payout, status: 'canceled', ended_at: at(22) } },
   readEvents: { reply: { success: true, data: [EVENTS['payment.created']], has_more: false } },
   readEvent: { reply: EVENTS['payment.completed'] },
   createWebhookEndpoint: {

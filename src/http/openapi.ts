@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
 import { errorExamples } from './error-examples.ts';
-import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, PAYMENT_ID, RECOVERY_ID, REFUND_ID, TXID } from './examples.ts';
+import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, PAYMENT_ID, PAYOUT_ID, RECOVERY_ID, REFUND_ID, TXID } from './examples.ts';
 import { componentSchemas, schemaRef, shown } from './openapi-schemas.ts';
 import type { Route } from './route.ts';
 import { GROUPS, groupOf, ROUTES } from './routes.ts';
@@ -48,6 +48,7 @@ const IDS = [
   ['/v1/webhook_deliveries', DELIVERY_ID],
   ['/v1/webhook_recoveries', RECOVERY_ID],
   ['/v1/refunds', REFUND_ID],
+  ['/v1/payouts', PAYOUT_ID],
 ] as const;
 /** The kind of object for each id prefix. */
 const WHAT: Readonly<Record<string, string>> = {
@@ -57,6 +58,7 @@ const WHAT: Readonly<Record<string, string>> = {
   del: 'delivery',
   rec: 'recovery',
   ref: 'refund',
+  po: 'payout',
 };
 function parametersOf(route: Route): object[] {
   const id = IDS.find(([start]) => route.path.startsWith(start))?.[1] ?? PAYMENT_ID;

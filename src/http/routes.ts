@@ -3,6 +3,7 @@ import { LOOK_UPS } from './crypto.ts';
 import { PAYMENT_CHANGES } from './payment-changes.ts';
 import { PAYMENT_EVENT_ROUTES } from './payment-events.ts';
 import { PAYMENTS } from './payment-routes.ts';
+import { PAYOUTS } from './payout-routes.ts';
 import { REFUNDS } from './refund-routes.ts';
 import { REQUEST_LOG } from './request-log.ts';
 import type { Route } from './route.ts';
@@ -17,8 +18,9 @@ export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = 
     owns: /^\/(payments|api\/payment|v1\/transactions|v1\/payments)/,
   },
   { name: 'Refunds', about: 'Return money to customers. You sign each refund with your own keys.', owns: /^\/v1\/refunds/ },
+  { name: 'Payouts', about: 'Send money to others, such as suppliers. You sign each payout with your own keys.', owns: /^\/v1\/payouts/ },
   { name: 'Market and chain', about: 'Prices, balances, fees and on-chain transactions.', owns: /^\/api\/crypto/ },
-  { name: 'Events', about: 'What happened to your payments.', owns: /^\/v1\/events/ },
+  { name: 'Events', about: 'What happened to your payments, refunds and payouts.', owns: /^\/v1\/events/ },
   { name: 'Webhooks', about: 'Endpoints that receive events, and the log of deliveries.', owns: /^\/v1\/webhook/ },
   { name: 'Test mode', about: 'Simulate customers and time.', owns: /^\/v1\/test/ },
   { name: 'Requests', about: 'The log of requests made with your API keys.', owns: /^\/v1\/requests/ },
@@ -31,6 +33,7 @@ export const ROUTES: readonly Route[] = [
   ...LOOK_UPS,
   ...PAYMENT_CHANGES,
   ...REFUNDS,
+  ...PAYOUTS,
   ...PAYMENT_EVENT_ROUTES,
   ...WEBHOOKS,
   ...REQUEST_LOG,

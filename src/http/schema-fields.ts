@@ -83,6 +83,7 @@ export const ModeField = OneOf('Mode', 'Whether this belongs to live mode or to 
 export const HasMore = Flag('Whether there are more rows after this page. Pass the last row as `starting_after` to get them.', false);
 export const PaymentId = (description: string) => Text(description, 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye');
 export const RefundId = (description: string) => Text(description, 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1');
+export const PayoutId = (description: string) => Text(description, 'po_Ye4fTq0ZcJb8sWn2LxR7vKd1');
 export const EndpointId = (description: string) => Text(description, 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn');
 export const EventId = (description: string) => Text(description, 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb');
 export const DeliveryId = (description: string) => Text(description, 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq');

@@ -3,6 +3,7 @@ import type { TSchema } from 'typebox';
 import * as payments from './schema.ts';
 import * as errors from './schema-errors.ts';
 import * as lookups from './schema-lookups.ts';
+import * as payouts from './schema-payouts.ts';
 import * as refunds from './schema-refunds.ts';
 import * as webhooks from './schema-webhooks.ts';
 
@@ -34,6 +35,11 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   RefundList: refunds.RefundList,
   CreateRefundParams: refunds.CreateRefund,
   RefundEventData: webhooks.RefundEventData,
+  Payout: payouts.PayoutReply,
+  PayoutItem: payouts.PayoutItem,
+  PayoutList: payouts.PayoutList,
+  CreatePayoutParams: payouts.CreatePayout,
+  PayoutEventData: webhooks.PayoutEventData,
   Prices: lookups.PricesReply,
   Price: lookups.Price,
   Balance: lookups.BalanceReply,
@@ -71,6 +77,7 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
 export const QUERIES: Readonly<Record<string, TSchema>> = {
   ListPaymentsParams: payments.ListQuery,
   ListRefundsParams: refunds.RefundsQuery,
+  ListPayoutsParams: payouts.PayoutsQuery,
   ListTransfersParams: payments.TransfersQuery,
   ListEventsParams: webhooks.EventsQuery,
   ListDeliveriesParams: webhooks.DeliveriesQuery,

@@ -4,6 +4,7 @@ import {
   API_VERSION,
   DELIVERED_EVENTS,
   type EventType,
+  isPayoutEvent,
   isRefundEvent,
   PAYMENT_EVENTS,
   REVERSED_EVENT,
@@ -32,6 +33,7 @@ import {
   Text,
   Time,
 } from './schema-fields.ts';
+import { PayoutItem } from './schema-payouts.ts';
 import { RefundItem } from './schema-refunds.ts';
 
 // Events
@@ -60,6 +62,13 @@ export const RefundEventData = Type.Object(
   },
   { description: 'The refund as it was when the event happened.' },
 );
+export const PayoutEventData = Type.Object(
+  {
+    ...PayoutItem.properties,
+    sequence: Count('Position among the events of the payout, from 1. Use it to order them.', 1),
+  },
+  { description: 'The payout as it was when the event happened.' },
+);
 const Version = Text('Version of the shape of `data`.', API_VERSION);
 /** The status of the payment at that moment; for unlisted types it can be any. */
 const STATUS_OF: Readonly<Partial<Record<EventType, PaymentStatus>>> = {
@@ -86,6 +95,12 @@ const SENT_WHEN: Readonly<Record<EventType, string>> = {
   'refund.confirmed': `The transaction of a refund is confirmed. ${ONLY_NAMED}`,
   'refund.failed': `The transaction of a refund failed, so nothing was returned. ${ONLY_NAMED}`,
   'refund.canceled': `A refund was canceled. ${ONLY_NAMED}`,
+  'payout.requested': `A payout was requested. ${ONLY_NAMED}`,
+  'payout.approved': `A payout was approved. ${ONLY_NAMED}`,
+  'payout.sent': `The transaction of a payout was sent. ${ONLY_NAMED}`,
+  'payout.confirmed': `The transaction of a payout is confirmed. ${ONLY_NAMED}`,
+  'payout.failed': `The transaction of a payout failed, so nothing was paid. ${ONLY_NAMED}`,
+  'payout.canceled': `A payout was canceled. ${ONLY_NAMED}`,
 };
 const eventOf = (type: EventType) => {
   const status = STATUS_OF[type];
@@ -98,11 +113,13 @@ const eventOf = (type: EventType) => {
       api_version: Version,
       data: isRefundEvent(type)
         ? RefundEventData
-        : status === undefined
-          ? EventData
-          : Type.Intersect([EventData, Type.Object({ status: Type.Literal(status, { description: 'Status at that moment.' }) })], {
-              description: 'The payment as it was when the event happened.',
-            }),
+        : isPayoutEvent(type)
+          ? PayoutEventData
+          : status === undefined
+            ? EventData
+            : Type.Intersect([EventData, Type.Object({ status: Type.Literal(status, { description: 'Status at that moment.' }) })], {
+                description: 'The payment as it was when the event happened.',
+              }),
     },
     { description: SENT_WHEN[type] },
   );
@@ -113,7 +130,7 @@ export const eventName = (type: string): string =>
 /** One schema for each type, by its name. */
 export const EVENT_SCHEMAS = Object.fromEntries(PAYMENT_EVENTS.map((type) => [eventName(type), eventOf(type)] as const));
 export const EventReply = Type.Union(Object.values(EVENT_SCHEMAS), {
-  description: 'Something that happened to a payment. `type` says what, and which status `data` has.',
+  description: 'Something that happened to a payment, a refund or a payout. `type` says what, and which status `data` has.',
 });
 export const EventList = Type.Object({
   success: Success,
@@ -147,8 +164,8 @@ const EndpointUrl = Text(
 );
 const EndpointEvents = Type.Array(OneOf('EndpointEventType', 'An event type, or `*`.', '*'), {
   minItems: 1,
-  maxItems: 20,
-  description: `Event types to send. \`*\` stands for the six basic ones; ${UPDATED_EVENT} and those of refunds are sent only when named, ${REVERSED_EVENT} always. Defaults to \`["*"]\`.`,
+  maxItems: 30,
+  description: `Event types to send. \`*\` stands for the six basic ones; ${UPDATED_EVENT} and those of refunds and payouts are sent only when named, ${REVERSED_EVENT} always. Defaults to \`["*"]\`.`,
   examples: [['*']],
 });
 const EndpointDescription = Type.Union([Type.String({ maxLength: 500 }), Type.Null()], {
@@ -233,7 +250,7 @@ const deliveryFields = {
     examples: ['payment.completed'],
   }),
   endpoint_id: EndpointId('The endpoint that it is sent to.'),
-  payment_id: OrNull(PaymentId('A payment.'), 'The payment of the event. Null for a test event.'),
+  payment_id: OrNull(PaymentId('A payment.'), 'The payment of the event. Null for a test event and for events of payouts.'),
   mode: ModeField,
   state: State,
   attempt_count: Count('Number of attempts so far.', 1),

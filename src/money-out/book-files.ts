@@ -102,6 +102,7 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   overpayment: ({ paymentId }) => `Overpayment of ${paymentId}`,
   refund: ({ paymentId, ref }) => `Refund ${ref} of ${paymentId}`,
   marked_refunded: ({ paymentId }) => `Refund of ${paymentId}`,
+  payout: ({ ref }) => `Payout ${ref}`,
   swept: ({ ref }) => `Sweep ${ref}`,
   network_fee: ({ ref }) => `Network fee of sweep ${ref}`,
 };
@@ -193,6 +194,7 @@ const PAYEE: Readonly<Record<EntryKind, string>> = {
   overpayment: 'Customer',
   refund: 'Customer',
   marked_refunded: 'Customer',
+  payout: 'Recipient of a payout',
   swept: 'Destination wallet',
   network_fee: 'Network fee',
 };

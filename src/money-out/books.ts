@@ -1,6 +1,6 @@
 /**
  * The books of a merchant: double entry per coin in base units, and in US cents at the rate of each payment. Nothing is stored: every
- * entry follows from facts (transfers, completed payments, decisions, refunds, sweeps), so the books cannot disagree with them.
+ * entry follows from facts (transfers, completed payments, decisions, refunds, payouts, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, chainCode, type Mode, nativeOf } from '../core/coin.ts';
@@ -19,6 +19,7 @@ export const ACCOUNTS = [
   'overpayments',
   'sales',
   'refunds',
+  'payouts',
   'network_fees',
 ] as const;
 export type Account = (typeof ACCOUNTS)[number];
@@ -31,10 +32,11 @@ export const ACCOUNT_NAMES: Readonly<Record<Account, string>> = {
   overpayments: 'Overpayments',
   sales: 'Sales',
   refunds: 'Refunds',
+  payouts: 'Payouts',
   network_fees: 'Network fees',
 };
 
-export const ENTRY_KINDS = ['received', 'sale', 'overpayment', 'refund', 'marked_refunded', 'swept', 'network_fee'] as const;
+export const ENTRY_KINDS = ['received', 'sale', 'overpayment', 'refund', 'marked_refunded', 'payout', 'swept', 'network_fee'] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 /** One entry: `units` of `coin` move from the account `credit` to the account `debit`. */
@@ -47,7 +49,7 @@ export type Entry = {
   units: bigint;
   cents: bigint;
   paymentId: string | null;
-  /** The transfer, the refund or the sweep behind it. */
+  /** The transfer, the refund, the payout or the sweep behind it. */
   ref: string;
   txid: string | null;
   /** Whether a completed payment counts what was received. */
@@ -197,6 +199,9 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner): Fragment => sql`
       ('refunds', r.units - from_held - from_over, usd_cents - held_cents - over_cents)) as part (account, units, cents)
     where part.units > 0
     union all
+    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null, null
+    from payouts where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
+    union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units - fee, cents - round(cents * fee / units), null, id, txid,
       false, null, null
     from swept where units > fee
@@ -222,7 +227,7 @@ export async function trialBalance(ctx: Context, { until, ...owner }: BooksOwner
   return [...balances];
 }
 
-export const MOVEMENTS = ['received', 'settled', 'refunded', 'swept', 'fees'] as const;
+export const MOVEMENTS = ['received', 'settled', 'refunded', 'paid_out', 'swept', 'fees'] as const;
 export type Movement = (typeof MOVEMENTS)[number];
 const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
   received: 'received',
@@ -230,6 +235,7 @@ const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
   overpayment: 'settled',
   refund: 'refunded',
   marked_refunded: 'refunded',
+  payout: 'paid_out',
   swept: 'swept',
   network_fee: 'fees',
 };
@@ -256,7 +262,7 @@ export async function readStatement(
     const key = `${coin} ${account}`;
     const line = lines.get(key) ?? {
       ...{ coin, account, opening: nothing(), received: nothing(), settled: nothing(), refunded: nothing() },
-      ...{ swept: nothing(), fees: nothing(), closing: nothing() },
+      ...{ paid_out: nothing(), swept: nothing(), fees: nothing(), closing: nothing() },
     };
     for (const sum of [kind === null ? line.opening : line[MOVEMENT[kind]], line.closing]) {
       sum.units += units;

@@ -14,7 +14,7 @@ import { DATEV_COLUMNS } from './datev-columns.ts';
 /** The standard charts of accounts. */
 export const DATEV_CHARTS = ['SKR03', 'SKR04'] as const;
 export type DatevChart = (typeof DATEV_CHARTS)[number];
-/** Accounts without automatic VAT: crypto on hand, cash in transit, prepayments, other liabilities, revenue, reductions, costs of payments. */
+/** Accounts without automatic VAT: crypto on hand, cash in transit, prepayments, other liabilities, revenue, reductions, transitory items, costs of payments. */
 export const DATEV_ACCOUNTS: Readonly<Record<DatevChart, Readonly<Record<Account, string>>>> = {
   SKR03: {
     deposit_addresses: '1360',
@@ -24,6 +24,7 @@ export const DATEV_ACCOUNTS: Readonly<Record<DatevChart, Readonly<Record<Account
     overpayments: '1700',
     sales: '8200',
     refunds: '8700',
+    payouts: '1590',
     network_fees: '4970',
   },
   SKR04: {
@@ -34,6 +35,7 @@ export const DATEV_ACCOUNTS: Readonly<Record<DatevChart, Readonly<Record<Account
     overpayments: '3500',
     sales: '4200',
     refunds: '4700',
+    payouts: '1370',
     network_fees: '6855',
   },
 };
@@ -114,6 +116,7 @@ const KIND: Readonly<Record<Entry['kind'], string>> = {
   overpayment: 'Overpayment',
   refund: 'Refund',
   marked_refunded: 'Refund',
+  payout: 'Payout',
   swept: 'Sweep',
   network_fee: 'Network fee',
 };

@@ -99,7 +99,8 @@ async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }
   }
 }
 
-function targetOf({ file, signed, sent, mined, expired }: Row): RefundState {
+/** Where a refund or a payout is, by what is known about its file and its transactions. */
+export function targetOf({ file, signed, sent, mined, expired }: Pick<Row, 'file' | 'signed' | 'sent' | 'mined' | 'expired'>): RefundState {
   if ((file === 'confirmed' || file === 'failed') && (mined || expired)) return mined ? 'confirmed' : 'failed';
   return sent ? 'sent' : signed ? 'signed' : 'approved';
 }
@@ -110,7 +111,7 @@ const EVENTS: Readonly<Partial<Record<RefundState, RefundEventType>>> = {
   failed: 'refund.failed',
 };
 /** The states after `from` on the way to `to`. */
-function pathOf(from: RefundState, to: RefundState): RefundState[] {
+export function pathOf(from: RefundState, to: RefundState): RefundState[] {
   const path: RefundState[] = [];
   for (let at = from; at !== to; ) {
     const next = mayBecome(at, to) ? to : NEXT[at];

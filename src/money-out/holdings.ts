@@ -14,6 +14,7 @@ export const STAY_REASONS = [
   'disputed',
   'undecided',
   'refund_requested',
+  'payout_approved',
   'young',
   'small',
   'dust',
@@ -110,7 +111,11 @@ export async function readHoldings(
   { merchantId, walletId, coin }: { merchantId: string; walletId: string; coin: Coin },
 ): Promise<{ holdings: Holding[]; now: Date; tipHeight: number | null }> {
   const { sql } = ctx.db;
-  const [[tip], rows] = await Promise.all([
+  const [anchored, [tip], rows] = await Promise.all([
+    // Every file of such a payout spends the same output, so a sweep must not.
+    sql<{ anchor: string }[]>`
+      select distinct anchor from payouts
+      where merchant_id = ${merchantId} and coin = ${coin} and state = 'approved' and mode = 'live' and anchor is not null`,
     sql<{ height: bigint; now: Date }[]>`
       select (select height from tips where coin = ${chainCode(coin)}) as height, clock_timestamp() as now`,
     sql<Row[]>`
@@ -126,14 +131,17 @@ export async function readHoldings(
       order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS}`,
   ]);
   const tipHeight = tip!.height === null ? null : Number(tip!.height);
-  const holdings = rows.map(
-    ({ outputs, blockHeight, ...row }): Holding => ({
+  const anchors = new Set(anchored.map(({ anchor }) => anchor));
+  const holdings = rows.map(({ outputs, blockHeight, ...row }): Holding => {
+    const parts = isToken(coin) ? null : outputsFromJson(outputs);
+    const isAnchor = anchors.has(row.ref) || (Array.isArray(parts) && parts.some(({ n }) => anchors.has(`${row.txid}:${n}`)));
+    return {
       ...row,
-      outputs: isToken(coin) ? null : outputsFromJson(outputs),
+      outputs: parts,
       blockHeight: blockHeight === null ? null : Number(blockHeight),
-      stays: reasonOf(ctx, { ...row, outputs, blockHeight }, tipHeight),
-    }),
-  );
+      stays: reasonOf(ctx, { ...row, outputs, blockHeight }, tipHeight) ?? (isAnchor ? 'payout_approved' : null),
+    };
+  });
   return { holdings, now: tip!.now, tipHeight };
 }
 

@@ -10,7 +10,7 @@ import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { PsbtRequest, Request } from '../core/signing-file.ts';
+import type { Line, PsbtRequest, Request } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
@@ -26,7 +26,7 @@ import { buildPayment } from './utxo.ts';
 /** Refunds in one file. */
 const MOST_REFUNDS = 20;
 /** How often outputs are chosen, when the chain says that some are spent, and how often the file is made, when refunds change meanwhile. */
-const MOST_TRIES = 3;
+export const MOST_TRIES = 3;
 
 type Owner = { merchantId: string };
 type Asked = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
@@ -75,7 +75,7 @@ export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promi
 
 /** What may pay for a refund: money of its own payment, also if it needs a decision, and money that a sweep could move. */
 const isOwn = ({ stays }: Holding): boolean => stays === null || stays === 'refund_requested' || stays === 'undecided';
-const lotsOf = (holdings: readonly Holding[]): Lot[] =>
+export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
   holdings.flatMap((holding) => {
     const parts = outputsOf(holding);
     return parts === 'unreadable' ? [] : [lotOf(holding, parts)];
@@ -95,7 +95,7 @@ function plan(
     const free = lots.filter((lot) => !used.has(lot));
     const found = chooseLots({
       ...{ units: refund.units, anchor: refund.anchor, inputScript: script, rateE8 },
-      script: hexToBytes(decodeAddress(refund.address, { coin, network }).key),
+      scripts: [hexToBytes(decodeAddress(refund.address, { coin, network }).key)],
       own: free.filter(({ holding }) => holding.paymentId === refund.paymentId && isOwn(holding)),
       others: free.filter(({ holding }) => holding.stays === null && !refunding.has(holding.paymentId)),
     });
@@ -108,11 +108,15 @@ function plan(
   return { chosen, left };
 }
 
-/** Plans with outputs that the chain still has. */
-async function planUnspent(chain: Chain, asked: readonly Asked[], all: readonly Lot[], options: Parameters<typeof plan>[2]): Promise<Plan> {
+/** Plans with outputs that the chain still has. Errors: sweep_busy, ChainError. */
+export async function planUnspent<P extends { chosen: ReadonlyMap<unknown, Chosen> }>(
+  chain: Chain,
+  all: readonly Lot[],
+  plan: (lots: readonly Lot[]) => P,
+): Promise<P> {
   let lots = all;
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const made = plan(asked, lots, options);
+    const made = plan(lots);
     const outpoints = [...made.chosen.values()].flatMap(({ lots }) =>
       lots.flatMap(({ parts }) => parts.map(({ txid, n }) => `${txid}:${n}`)),
     );
@@ -124,22 +128,29 @@ async function planUnspent(chain: Chain, asked: readonly Asked[], all: readonly 
 }
 
 type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: string };
-async function buildRequests(chain: Chain, { chosen }: Plan, { wallet, destination, rateE8, id }: Work): Promise<Made<PsbtRequest>> {
+/** One transaction: what it spends, and what it pays to others. */
+type Group = { lots: readonly Lot[]; lines: readonly Line[] };
+/** A PSBT for each group, whose rest goes to the destination. Errors: sweep_busy, ChainError. */
+export async function buildRequests(
+  chain: Chain,
+  asked: readonly Group[],
+  { wallet, destination, rateE8, id }: Work,
+): Promise<Made<PsbtRequest>> {
   const script = wallet.script as BitcoinScript;
   const { coin, network } = chain;
   const scriptOf = (address: string) => hexToBytes(decodeAddress(address, { coin, network }).key);
   const made: Made<PsbtRequest> = { requests: [], inputs: [], stay: new Map() };
-  const groups = [...chosen].map(([refund, { lots }]) => ({ refund, lots, group: lots.flatMap(({ parts }) => parts) }));
+  const groups = asked.map(({ lots, lines }) => ({ lots, lines, group: lots.flatMap(({ parts }) => parts) }));
   const previous = await previousOf(
     chain,
     script,
     groups.flatMap(({ group }) => group),
   );
-  for (const { refund, lots, group } of groups) {
+  for (const { lots, lines, group } of groups) {
     const request = buildPayment({
-      ...{ group, previous, rateE8, leastUnits: COIN[coin].dustUnits, units: refund.units },
+      ...{ group, previous, rateE8, leastUnits: COIN[coin].dustUnits },
       wallet: { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) },
-      to: { script: scriptOf(refund.address), line: { purpose: 'refund', to: refund.address, reference: refund.paymentId } },
+      to: lines.map(({ units, ...line }) => ({ script: scriptOf(line.to), units, line })),
       rest: { script: scriptOf(destination), line: { purpose: 'sweep', to: destination, reference: id } },
     });
     if (!request) throw new Problem('sweep_busy', {});
@@ -184,9 +195,11 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
   const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
-  const planned = await planUnspent(chain, asked, lotsOf(holdings), options);
+  const planned = await planUnspent(chain, lotsOf(holdings), (lots) => plan(asked, lots, options));
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left: planned.left, gasPrice: null };
-  const made = await buildRequests(chain, planned, { wallet, destination, rateE8, id });
+  const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });
+  const groups = [...planned.chosen].map(([refund, { lots }]) => ({ lots, lines: [lineOf(refund)] }));
+  const made = await buildRequests(chain, groups, { wallet, destination, rateE8, id });
   const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor, number }]));
   return { made, chosen, left: planned.left, gasPrice: null };
 }

@@ -1,4 +1,4 @@
-/** Which outputs pay for a refund: always the one that the customer sent, and others only if the amount and the fee need them. Pure. */
+/** Which outputs pay for a refund or for payouts: for a refund the one that the customer sent, others only if they are needed. Pure. */
 import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import type { Holding } from './holdings.ts';
 import type { Part } from './make-utxo.ts';
@@ -10,7 +10,7 @@ export const MAX_REFUND_FEE_PERCENT = 25n;
 /** A transfer with its outputs, which are spent together. */
 export type Lot = { holding: Holding; parts: readonly Part[]; units: bigint };
 export const lotOf = (holding: Holding, parts: readonly Part[]): Lot => ({ holding, parts, units: holding.units });
-const anchorOf = ({ parts }: Lot): string => `${parts[0]!.txid}:${parts[0]!.n}`;
+export const anchorOf = ({ parts }: Lot): string => `${parts[0]!.txid}:${parts[0]!.n}`;
 
 const bySize = (one: Lot, other: Lot): number => (one.units === other.units ? 0 : one.units > other.units ? -1 : 1);
 const sizeOf = (lots: readonly Lot[]): number => lots.reduce((sum, { parts }) => sum + parts.length, 0);
@@ -18,14 +18,15 @@ const worthOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) =
 
 export type Chosen = { lots: readonly Lot[]; anchor: string };
 /**
- * The transfers to spend. `anchor`: the output that earlier files of this refund spent, which has to be spent again, so that only one of
- * them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the payment is left.
+ * The transfers to spend for `units`, paid to `scripts`. `anchor`: the output that earlier files of this refund spent, which has to be spent
+ * again, so that only one of them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the
+ * payment is left. Payouts have no customer: `own` is empty.
  * Transfers whose inputs cost more than they hold are never added. Results without transfers: `moved` (another transaction spent the
  * anchor), `short` (too little money), `fee` (the fee is too large a part of the amount), `many` (too many inputs for one transaction).
  */
 export function chooseLots({
   units,
-  script,
+  scripts,
   anchor,
   own,
   others,
@@ -33,7 +34,7 @@ export function chooseLots({
   rateE8,
 }: {
   units: bigint;
-  script: Uint8Array;
+  scripts: readonly Uint8Array[];
   anchor: string | null;
   own: readonly Lot[];
   others: readonly Lot[];
@@ -54,7 +55,7 @@ export function chooseLots({
   if (first.parts.length > MAX_INPUTS) return 'many';
   const lots = [first];
   let left = worthIt.filter((lot) => lot !== first);
-  const needed = (chosen: readonly Lot[]): bigint => neededFor({ units, script }, { inputs: sizeOf(chosen), inputScript, rateE8 });
+  const needed = (chosen: readonly Lot[]): bigint => neededFor({ units, scripts }, { inputs: sizeOf(chosen), inputScript, rateE8 });
   const isEnough = (chosen: readonly Lot[]): boolean => worthOf(chosen) >= needed(chosen);
   const isTooDear = (chosen: readonly Lot[]): boolean => isLarge(needed(chosen) - units);
   while (!isTooDear(lots) && !isEnough(lots)) {

@@ -1,11 +1,11 @@
 /** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinText, kindOf, type Mode, namesOf, pricedAs } from '../core/coin.ts';
+import { COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
-import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, formatUsd, shownUnit, worthUsdE8 } from '../core/money.ts';
+import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { confirmedUnits, isPaidOut, mayBecome, type RefundRate, type RefundState, shareOf } from '../core/refund.ts';
 import { rolesOf, settle } from '../core/settle.ts';
@@ -14,7 +14,7 @@ import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { type PaymentRecord, readOwnedRecords, tipsOf } from '../payments/facts.ts';
 import { checkRefundAddress, writeRefunded } from '../payments/payments.ts';
-import { askedOf, priceAt } from '../payments/price.ts';
+import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/price.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
@@ -99,12 +99,6 @@ function basisOf(record: PaymentRecord, coin: Coin): Amount {
   return { units: usdE8 >= targetE8 && whole > units ? units : whole, usdCents: facts.targetUsdCents };
 }
 
-function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {
-  const quotable = mode === 'test' ? { price: ctx.prices.forTest(pricedAs(coin)) } : ctx.prices.quotable(pricedAs(coin));
-  if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { retryAfterSeconds: 30 });
-  return quotable.price.priceE8;
-}
-
 /** What is asked for, in the coin. Amounts in a currency are rounded down, so that refunds of parts never exceed the whole. */
 function amountOf(
   ctx: Context,
@@ -125,15 +119,13 @@ function amountOf(
   const { currency, minor } = asked;
   if (rate === 'payment' && currency === price.currency) {
     const part = { part: minor, total: price.minor };
-    return { units: shown(coin, shareOf(basis.units, part)), usdCents: shareOf(record.facts.targetUsdCents, part) };
+    return { units: shownUnits(coin, shareOf(basis.units, part)), usdCents: shareOf(record.facts.targetUsdCents, part) };
   }
   const { amountUsdCents } = priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency_fiat' } });
   if (rate === 'payment' && basis.usdCents > 0n)
-    return { units: shown(coin, shareOf(basis.units, { part: amountUsdCents, total: basis.usdCents })), usdCents: amountUsdCents };
-  const units = (centsToE8(amountUsdCents) * 10n ** BigInt(COIN[coin].decimals)) / priceOf(ctx, { mode, coin });
-  return { units: shown(coin, units), usdCents: amountUsdCents };
+    return { units: shownUnits(coin, shareOf(basis.units, { part: amountUsdCents, total: basis.usdCents })), usdCents: amountUsdCents };
+  return { units: unitsFor(coin, amountUsdCents, priceOf(ctx, { mode, coin })), usdCents: amountUsdCents };
 }
-const shown = (coin: Coin, units: bigint): bigint => units - (units % shownUnit(coin));
 
 /** What other refunds of the payment return or may still return, in a coin. */
 async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: string; coin: Coin }): Promise<bigint> {
@@ -360,13 +352,15 @@ export async function claimRefund(ctx: Context, { refund, address }: { refund: R
 /**
  * Approves a refund. What was requested must still be there: a block may have been replaced since. Above the limit of the merchant it
  * stays requested until a second member approves it. In test mode the money is sent and confirmed at once. Errors: refund_not_found,
- * refund_state, refund_address_missing, refund_exceeds, second_member_required.
+ * refund_state, refund_payment_pending, refund_address_missing, refund_exceeds, second_member_required.
  */
 export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner & { id: string; actor: Actor }): Promise<Refund> {
   return ctx.db.begin((tx) =>
     changeRefund(ctx, tx, { ...owner, id }, async (before, record) => {
       check(before, 'approved', 'approved');
       const { coin, paymentId, address } = before;
+      // More money in time would complete the payment, and count what was returned.
+      if (record.facts.status === 'pending') throw new Problem('refund_payment_pending', { id: paymentId });
       if (address === null) throw new Problem('refund_address_missing', { id });
       const left = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       if (left < 0n) {
@@ -385,7 +379,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       const plays = owner.mode === 'test';
       const [after] = await tx<Refund[]>`
         update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
-          txid = ${plays ? simulatedTxid(before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
+          txid = ${plays ? simulatedTxid('refund', before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };
       const sent: Refund = { ...after!, state: 'sent', endedAt: null };
@@ -396,7 +390,15 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
 }
 
 const prefixOf = (coin: Coin): string => (kindOf(coin) === 'ethereum' ? '0x' : '');
-const simulatedTxid = ({ id, coin }: Refund): string => prefixOf(coin) + createHash('sha256').update(`refund ${id}`).digest('hex');
+/** The transaction of a test refund or payout. */
+export const simulatedTxid = (what: 'refund' | 'payout', { id, coin }: { id: string; coin: Coin }): string =>
+  prefixOf(coin) + createHash('sha256').update(`${what} ${id}`).digest('hex');
+/** Errors: parameter_invalid. */
+export function readTxid(coin: Coin, text: string): string {
+  const hash = text.trim().toLowerCase();
+  if (new RegExp(`^${prefixOf(coin)}[0-9a-f]{64}$`).test(hash)) return hash;
+  throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(coin)}` }, { param: 'txid' });
+}
 
 /**
  * Records the transaction that returned the money. The same one again changes nothing, and another one is refused: a refund is sent
@@ -408,9 +410,7 @@ export async function markRefundSent(
 ): Promise<Refund> {
   return ctx.db.begin((tx) =>
     changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
-      const hash = txid.trim().toLowerCase();
-      if (!new RegExp(`^${prefixOf(before.coin)}[0-9a-f]{64}$`).test(hash))
-        throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(before.coin)}` }, { param: 'txid' });
+      const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
       await checkNoFile(tx, before);
       check(before, 'sent', 'marked as sent');

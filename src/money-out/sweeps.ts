@@ -38,8 +38,8 @@ export type Sweep = {
   id: string;
   walletId: string;
   coin: Coin;
-  /** Refunds go to customers, and what is left of their money to the destination. */
-  purpose: 'sweep' | 'refund';
+  /** Refunds and payouts go to others, and what is left of the deposits that pay for them to the destination. */
+  purpose: 'sweep' | 'refund' | 'payout';
   state: SweepState;
   round: number;
   destination: string;
@@ -163,6 +163,7 @@ const WORDS: Readonly<Record<StayReason, string>> = {
   disputed: 'in a block that a source disputes',
   undecided: 'of payments that are not completed or need a decision',
   refund_requested: 'of payments with an open refund',
+  payout_approved: 'in deposits that an approved payout has to spend',
   young: 'younger than the age you chose',
   small: 'below the amount you chose',
   dust: 'worth less than the fee to move it',
@@ -231,7 +232,7 @@ const stored = (tx: Tx, file: SigningFile) => tx.json(JSON.parse(signingFileText
 const isTaken = (error: unknown): boolean => (error as { code?: unknown }).code === '23505';
 
 /** Locks the payments whose money a file spends. False: one of them has an open refund. */
-async function lockPayments(tx: Tx, { merchantId, ids }: Owner & { ids: readonly string[] }): Promise<boolean> {
+export async function lockPayments(tx: Tx, { merchantId, ids }: Owner & { ids: readonly string[] }): Promise<boolean> {
   const mine = tx`p.id = any(${ids as string[]}::text[]) and p.merchant_id = ${merchantId} and p.mode = 'live'`;
   await tx`select 1 from payments p where ${mine} order by p.id for share`;
   // A second statement also sees refunds that were committed while this one waited for the lock.
@@ -293,7 +294,7 @@ export async function store(
         merchantId,
         mode: 'live',
         actor,
-        action: purpose === 'sweep' ? 'sweep.made' : 'refund.file_made',
+        action: purpose === 'sweep' ? 'sweep.made' : purpose === 'refund' ? 'refund.file_made' : 'payout.file_made',
         object: id,
         after,
       });

@@ -101,16 +101,16 @@ export function splitOutputs<T extends Output>(
 /** The fee of a transaction with so many inputs and these output scripts. */
 const feeOf = (inputs: number, script: BitcoinScript, outputs: readonly Uint8Array[], rateE8: bigint): bigint =>
   feeFor(sizeOf(inputs, script, outputs.reduce((sum, output) => sum + 9 + output.length, 0) - 9), rateE8);
-/** What outputs must hold at least to pay an amount to a script, without change. */
+/** What outputs must hold at least to pay amounts of `units` together to scripts, without change. */
 export const neededFor = (
-  { units, script }: { units: bigint; script: Uint8Array },
+  { units, scripts }: { units: bigint; scripts: readonly Uint8Array[] },
   { inputs, inputScript, rateE8 }: { inputs: number; inputScript: BitcoinScript; rateE8: bigint },
-): bigint => units + feeOf(inputs, inputScript, [script], rateE8);
+): bigint => units + feeOf(inputs, inputScript, scripts, rateE8);
 
 type Target = { script: Uint8Array; line: Omit<Line, 'units'> };
 /**
- * A PSBT that pays exactly `units` to somebody else, and the rest to the merchant unless it is below `leastUnits`. Null: the outputs do
- * not hold enough for the amount and the fee.
+ * A PSBT that pays exactly these units to others, and the rest to the merchant unless it is below `leastUnits`. Null: the outputs do not
+ * hold enough for the amounts and the fee.
  */
 export function buildPayment({
   group,
@@ -118,7 +118,6 @@ export function buildPayment({
   wallet,
   rateE8,
   leastUnits,
-  units,
   to,
   rest,
 }: {
@@ -127,14 +126,15 @@ export function buildPayment({
   wallet: UtxoWallet;
   rateE8: bigint;
   leastUnits: bigint;
-  units: bigint;
-  to: Target;
+  to: readonly (Target & { units: bigint })[];
   rest: Target;
 }): PsbtRequest | null {
   const total = group.reduce((sum, one) => sum + one.units, 0n);
-  if (total < neededFor({ units, script: to.script }, { inputs: group.length, inputScript: wallet.script, rateE8 })) return null;
-  const restUnits = total - units - feeOf(group.length, wallet.script, [to.script, rest.script], rateE8);
-  const outputs = [{ ...to, units }, ...(restUnits >= leastUnits ? [{ ...rest, units: restUnits }] : [])];
+  const units = to.reduce((sum, one) => sum + one.units, 0n);
+  const scripts = to.map(({ script }) => script);
+  if (total < neededFor({ units, scripts }, { inputs: group.length, inputScript: wallet.script, rateE8 })) return null;
+  const restUnits = total - units - feeOf(group.length, wallet.script, [...scripts, rest.script], rateE8);
+  const outputs = [...to, ...(restUnits >= leastUnits ? [{ ...rest, units: restUnits }] : [])];
   const tx = new Transaction({ version: 2 });
   const chain = chainOf(wallet);
   for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet, chain);

@@ -1,8 +1,8 @@
 /** Prices in currencies other than US dollars. They are converted to cents once, at the current rate, which is stored with the payment. */
 import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
+import { COIN, type Coin, type Mode, pricedAs } from '../core/coin.ts';
 import { type Fiat, fiatDecimals, fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
-import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
+import { centsToE8, MAX_USD_CENTS, parseDecimal, shownUnit } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { PaymentRequest } from './view.ts';
 
@@ -45,3 +45,16 @@ export const itemUsdCents = ({ fiat }: Pick<PaymentRequest, 'fiat'>, minor: bigi
 /** A unit price or tax as a decimal in the currency of the price. */
 export const itemAmount = ({ fiat }: Pick<PaymentRequest, 'fiat'>, minor: bigint): string =>
   formatFiat(fiat && isFiat(fiat.currency) ? fiat.currency : 'USD', minor);
+
+/** The current price of a coin. Errors: price_unavailable. */
+export function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {
+  const quotable = mode === 'test' ? { price: ctx.prices.forTest(pricedAs(coin)) } : ctx.prices.quotable(pricedAs(coin));
+  if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { retryAfterSeconds: 30 });
+  return quotable.price.priceE8;
+}
+
+/** So much of a coin as people see: without the places behind the eighth. */
+export const shownUnits = (coin: Coin, units: bigint): bigint => units - (units % shownUnit(coin));
+/** What an amount in US cents is in a coin, rounded down. */
+export const unitsFor = (coin: Coin, usdCents: bigint, priceE8: bigint): bigint =>
+  shownUnits(coin, (centsToE8(usdCents) * 10n ** BigInt(COIN[coin].decimals)) / priceE8);

@@ -50,7 +50,7 @@ export type Delivery = DeliveryItem & { body: Uint8Array | null; attempts: Attem
 
 type Row = Omit<DeliveryItem, 'id'> & { number: bigint };
 const columns = (sql: Sql | Tx) => sql`
-  d.id as number, d.event_id as "eventId", v.type as "eventType", d.endpoint_id as "endpointId", d.payment_id as "paymentId", d.mode, d.state,
+  d.id as number, d.event_id as "eventId", v.type as "eventType", d.endpoint_id as "endpointId", case when not starts_with(d.payment_id, 'po_') then d.payment_id end as "paymentId", d.mode, d.state,
   d.attempts as "attemptCount", d.created_at as "createdAt", d.delivered_at as "deliveredAt",
   case when d.state = 'pending' then d.due_at end as "nextAttemptAt"`;
 const itemOf = (ctx: Context, { number, ...row }: Row): DeliveryItem => ({ id: idOfNumber('del', ctx.installKey, number), ...row });

@@ -11,6 +11,7 @@ export type NewEvent = {
   id: string;
   merchantId: string;
   mode: Mode;
+  /** What it is about: a payment, or for events of payouts the payout. */
   paymentId: string;
   type: EventType;
   sequence: bigint;

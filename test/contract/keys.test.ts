@@ -90,6 +90,10 @@ POST   | /v1/refunds                      | {"payment_id":"TEST"}               
 GET    | /v1/refunds                      |                                                   | 200 | 200 | 403 | 403
 GET    | /v1/refunds/ref_none             |                                                   | 404 | 404 | 403 | 403
 POST   | /v1/refunds/ref_none/cancel      | {}                                                | 404 | 404 | 403 | 403
+POST   | /v1/payouts                      | {"currency":"BTC","amount":"0.1","address":"none"} | 400 | 400 | 403 | 403
+GET    | /v1/payouts                      |                                                   | 200 | 200 | 403 | 403
+GET    | /v1/payouts/po_none              |                                                   | 404 | 404 | 403 | 403
+POST   | /v1/payouts/po_none/cancel       | {}                                                | 404 | 404 | 403 | 403
 GET    | /v1/requests                     |                                                   | 200 | 200 | 403 | 403
 DELETE | /v1/webhook_endpoints/HOOK       |                                                   | 200 | 404 | 403 | 403
 POST   | /v1/test/clock/advance           | {"seconds":1}                                     | 200 | 403 | 403 | 403

@@ -93,6 +93,12 @@ test('the document is OpenAPI 3.1 with webhooks', async () => {
     'refund.confirmed',
     'refund.failed',
     'refund.canceled',
+    'payout.requested',
+    'payout.approved',
+    'payout.sent',
+    'payout.confirmed',
+    'payout.failed',
+    'payout.canceled',
     'webhook.test',
   ]);
   const ids = operations.map(({ operation }) => operation.operationId);
@@ -223,6 +229,7 @@ type Stage = {
   delivery: string;
   recovery: string;
   refund: string;
+  payout: string;
   request: string;
   key: string;
 };
@@ -257,6 +264,9 @@ async function stage(operationId: string): Promise<Stage> {
     );
   }
   const refund = /^(read|cancel)Refund/.test(operationId) ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id : '';
+  const payout = /^(read|cancel)Payout/.test(operationId)
+    ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer' })).json.id
+    : '';
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   const events = await app.test.get(`/v1/events?payment_id=${payment}`);
   const deliveries = endpoint ? await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`) : null;
@@ -277,6 +287,7 @@ async function stage(operationId: string): Promise<Stage> {
     endpoint,
     recovery,
     refund,
+    payout,
     event: events.json.data[0].id,
     delivery: deliveries?.json.data[0]?.id ?? '',
     txid: detail.transfers[0]?.transaction_hash ?? '',
@@ -290,7 +301,7 @@ async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
 ): Promise<Reply> {
-  const { payment, event, txid, endpoint, delivery, recovery, refund, request, key } = await stage(operation.operationId);
+  const { payment, event, txid, endpoint, delivery, recovery, refund, payout, request, key } = await stage(operation.operationId);
   const onChain = live && operation.operationId === 'readTransaction';
   let mined = '';
   if (onChain) {
@@ -305,6 +316,7 @@ async function replay(
       .replaceAll(/del_[0-9A-Za-z]{24}/g, delivery)
       .replaceAll(/rec_[0-9A-Za-z]{24}/g, recovery)
       .replaceAll(/ref_[0-9A-Za-z]{24}/g, refund)
+      .replaceAll(/\bpo_[0-9A-Za-z]{24}/g, payout)
       .replaceAll(/req_[0-9A-Za-z]{24}/g, request)
       .replaceAll(/\bkey_[0-9A-Za-z]{24}/g, key)
       // The one name that resolves here.

@@ -318,3 +318,21 @@ test('after a partial refund, late money is not accepted automatically; cancelin
   await operate('refund cancel', { merchant: merchantId, mode: 'test', refund: approved.id });
   assert.equal((await of(canceled)).status, 'completed');
 });
+
+test('a part of a pending payment is returned only once the payment ended, because more money could complete it', async () => {
+  const of = async (id: string) => (await app.test.get(`/api/payment/${id}`)).json;
+  const { id } = made(await app.test.post('/api/payment/create/simple', { amount_usd: '25.50', return_url: 'https://shop.example/' }));
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'underpaid', currency: 'BTC' });
+  await eventually(
+    () => of(id),
+    ({ status, exception, transfers }) => status === 'pending' && exception === 'underpaid' && transfers[0].block_height !== null,
+  );
+  const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));
+  const approve = () => approveRefund(app.app.ctx, { ...owner(), id: refund.id, actor: ACTOR });
+  await assert.rejects(approve, { code: 'refund_payment_pending' });
+  assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.status, 'requested');
+  assert.equal((await app.test.post(`/v1/payments/${id}/cancel`, {})).status, 200);
+  assert.equal((await approve()).state, 'confirmed');
+  const ended = await of(id);
+  assert.deepEqual([ended.status, ended.amount_refunded], ['cancelled', refund.amount]);
+});

@@ -40,6 +40,9 @@ async function recount(ctx: Context, { merchantId, mode }: BooksOwner): Promise<
     }
   }
   for (const { coin, units } of refunds) add(coin, 'refunded', units);
+  const payouts = await sql<{ coin: Coin; units: bigint }[]>`
+    select coin, units from payouts where merchant_id = ${merchantId} and mode = ${mode} and state in ('sent', 'confirmed')`;
+  for (const { coin, units } of payouts) add(coin, 'paid out', units);
   return sums;
 }
 
@@ -64,7 +67,9 @@ export async function checkBooks(ctx: Context, owner: BooksOwner, { walletOf }: 
     const [returned, refunded] = [sums[`${coin} returned`] ?? 0n, sums[`${coin} refunded`] ?? 0n];
     const liabilities = -of(coin, 'held_for_review') - of(coin, 'overpayments');
     const onHand = of(coin, 'deposit_addresses') + of(coin, 'destination_wallet') + of(coin, 'network_fees');
-    assert.equal(onHand, arrived - returned - refunded, `${coin}: what arrived is on hand, unless it was returned`);
+    const paidOut = sums[`${coin} paid out`] ?? 0n;
+    assert.equal(of(coin, 'payouts'), paidOut, `${coin}: payouts that were sent`);
+    assert.equal(onHand, arrived - returned - refunded - paidOut, `${coin}: what arrived is on hand, unless it was returned or paid out`);
     assert.equal(liabilities - of(coin, 'sales') - of(coin, 'refunds'), arrived - returned - refunded, `${coin}: all of it is explained`);
     assert.ok(of(coin, 'held_for_review') <= 0n, `${coin}: no more is released than was held`);
     assert.ok(of(coin, 'overpayments') <= 0n, `${coin}: no more is refunded than was overpaid`);

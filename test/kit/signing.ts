@@ -78,10 +78,10 @@ export function refundFile(coin: BitcoinFamily, script: BitcoinScript, count: nu
   const customer = addressOfOutput(bytesToHex(to), PARAMS[coin].forms.mainnet)!;
   const units = 50_000_000n;
   const request = buildPayment({
-    ...{ group: made.outputs, rateE8: 500_000_000n, leastUnits: 546n, units },
+    ...{ group: made.outputs, rateE8: 500_000_000n, leastUnits: 546n },
     previous: new Map(made.outputs.map(({ txid }, i) => [txid, RawTx.encode(asked.getInput(i).nonWitnessUtxo!)] as const)),
     wallet: { chainKey: made.file.account.chainKey, script, path: '0', fingerprint: null },
-    to: { script: to, line: { purpose: 'refund', to: customer, reference: 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye' } },
+    to: [{ script: to, units, line: { purpose: 'refund', to: customer, reference: 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye' } }],
     rest: { script: asked.getOutput(0).script!, line: { purpose: 'sweep', to: made.destination, reference: made.file.id } },
   })!;
   const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);

@@ -136,6 +136,17 @@ test('a refund is requested, read, listed and canceled', async () => {
   assert.equal((await client.refunds.cancel(made.id)).status, 'canceled');
 });
 
+test('a payout is requested, read, listed and canceled', async () => {
+  const made = await client.payouts.create({ currency: 'BTC', amount_usd: '10.00', address: 'test_btc_payer', payout_reference: 'ada-1' });
+  assert.equal(made.status, 'requested');
+  assert.equal((await client.payouts.retrieve(made.id)).amount_usd, '10.00');
+  assert.deepEqual(
+    (await client.payouts.list({ payout_reference: 'ada-1' })).data.map((one) => one.id),
+    [made.id],
+  );
+  assert.equal((await client.payouts.cancel(made.id)).status, 'canceled');
+});
+
 test('prices, a balance and fees are looked up', async () => {
   const { prices } = await client.crypto.prices({ currencies: ['BTC', 'LTC'] });
   assert.deepEqual(Object.keys(prices), ['BTC', 'LTC']);
@@ -509,7 +520,7 @@ test('event types narrow their data', async () => {
     else if (event.type === 'payment.processing') assert.equal(event.data.status satisfies 'processing', 'processing');
   }
   const told = (event: WebhookEvent): string =>
-    event.type === 'webhook.test' ? event.data.endpoint_id : 'payment_url' in event.data ? event.data.payment_url : event.data.payment_id;
+    event.type === 'webhook.test' ? event.data.endpoint_id : 'payment_url' in event.data ? event.data.payment_url : event.data.id;
   assert.match(told(data[0]!), new RegExp(id));
 });
 

@@ -42,7 +42,7 @@ const columnsOf = (open: (sweep: Sweep) => void): Column<Sweep>[] => [
     cell: (sweep) => (
       <button type="button" className="text-left font-medium underline" onClick={() => open(sweep)}>
         <Money amount={sweep.amount} currency={sweep.currency} />
-        {sweep.purpose === 'refund' && <span className="font-normal"> (refunds)</span>}
+        {sweep.purpose !== 'sweep' && <span className="font-normal"> ({sweep.purpose === 'refund' ? 'refunds' : 'payouts'})</span>}
       </button>
     ),
   },

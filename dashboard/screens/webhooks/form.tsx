@@ -10,7 +10,7 @@ const UPDATED = 'payment.updated';
 const REVERSED = 'payment.reversed';
 const CHOSEN = EVENT_TYPES.filter((type) => type !== REVERSED);
 /** What `*` stands for. */
-const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED && !type.startsWith('refund.'));
+const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED && !/^(refund|payout)\./.test(type));
 const MEANINGS: Readonly<Record<string, string>> = {
   'payment.created': 'A payment was created.',
   'payment.processing': 'A transfer was received and is awaiting confirmations.',
@@ -25,6 +25,12 @@ const MEANINGS: Readonly<Record<string, string>> = {
   'refund.confirmed': 'The transaction of a refund is confirmed. Off by default.',
   'refund.failed': 'The transaction of a refund failed. Off by default.',
   'refund.canceled': 'A refund was canceled. Off by default.',
+  'payout.requested': 'A payout was requested. Off by default.',
+  'payout.approved': 'A payout was approved. Off by default.',
+  'payout.sent': 'The transaction of a payout was sent. Off by default.',
+  'payout.confirmed': 'The transaction of a payout is confirmed. Off by default.',
+  'payout.failed': 'The transaction of a payout failed. Off by default.',
+  'payout.canceled': 'A payout was canceled. Off by default.',
 };
 
 export function EndpointForm({

@@ -33,7 +33,7 @@ const Remains = Type.Array(Type.Object({ reason: literals(STAY_REASONS), text: P
 
 const SweepBody = Type.Object({
   id: PlainText,
-  purpose: literals(['sweep', 'refund'] as const),
+  purpose: literals(['sweep', 'refund', 'payout'] as const),
   state: literals(SWEEP_STATES),
   currency: CoinName,
   destination: PlainText,

@@ -1,0 +1,184 @@
+/**
+ * Signing files for approved payouts of Bitcoin-like coins: one transaction pays up to 100 of them from deposits. A payout can be executed
+ * once only: its first file fixes an output, its anchor, that every later transaction of the payout spends too, so at most one of them can be
+ * mined. Payouts with the same anchor stay together.
+ */
+import { hexToBytes } from '@noble/hashes/utils.js';
+import { decodeAddress } from '../chains/address.ts';
+import { type BitcoinScript, isBitcoinLike } from '../chains/bitcoin/params.ts';
+import type { Chain } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { ALL_COINS, COIN, type Coin, coinText } from '../core/coin.ts';
+import { newId } from '../core/id.ts';
+import { Problem } from '../core/problem.ts';
+import type { Line } from '../core/signing-file.ts';
+import type { Tx } from '../db/db.ts';
+import type { Actor } from '../people/members.ts';
+import { readDestinations } from './destinations.ts';
+import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
+import { buildRequests, lotsOf, MOST_TRIES, planUnspent } from './refund-files.ts';
+import { anchorOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
+import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
+
+/** Payouts in one file. The signer shows at most 200 recipients. */
+const MOST_PAYOUTS = 100;
+
+type Owner = { merchantId: string };
+type Asked = { id: string; units: bigint; address: string; reference: string | null; anchor: string | null };
+/** Why an approved payout is not in the file. */
+type Left = { id: string; reason: string };
+export type MadePayoutFile = { sweep: Sweep; payouts: string[]; left: Left[] };
+
+const REASONS = {
+  short: 'the confirmed money on deposit addresses is not enough for it and the fee',
+  moved:
+    'another transaction spent the deposit that an earlier file of it spends; look where the money went, then mark it as sent or cancel it',
+  waits: 'the deposit that an earlier file of it spends belongs to a payment that needs a decision or has an open refund',
+  fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of the amount; try again when fees are lower`,
+  many: 'it needs more deposits than fit into one transaction; sweep first, and send it from your own wallet',
+} as const;
+const NONE = 'none is approved';
+
+const isSignable = (coin: Coin): boolean => isBitcoinLike(COIN[coin].family);
+
+/** Coins with approved payouts that are in no file, in the order of the catalog. */
+export async function readPayoutCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
+  const rows = await ctx.db.sql<{ coin: Coin }[]>`
+    select distinct coin from payouts where merchant_id = ${merchantId} and mode = 'live' and state = 'approved' and sweep_id is null`;
+  return ALL_COINS.filter((coin) => isSignable(coin) && rows.some((row) => row.coin === coin));
+}
+
+/** Approved payouts in no file that the wallet may pay: those with an anchor first, which stay together, then the oldest. */
+async function readApproved(ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> {
+  const rows = await ctx.db.sql<Asked[]>`
+    select id, units, address, reference, anchor from payouts
+    where merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and state = 'approved' and sweep_id is null
+      and (wallet_id is null or wallet_id = ${walletId})
+    order by anchor nulls last, number limit ${MOST_PAYOUTS + 1}`;
+  const cut = rows[MOST_PAYOUTS]?.anchor ?? null;
+  return cut === null ? rows.slice(0, MOST_PAYOUTS) : rows.filter(({ anchor }) => anchor !== cut);
+}
+
+type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint };
+type Plan = { chosen: Map<readonly Asked[], Chosen>; left: Left[] };
+/** One transaction for the payouts of each anchor, and one for those without. */
+function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, script, rateE8 }: Options): Plan {
+  const made: Plan = { chosen: new Map(), left: [] };
+  const used = new Set<Lot>();
+  const leave = (payouts: readonly Asked[], reason: keyof typeof REASONS) =>
+    void made.left.push(...payouts.map(({ id }) => ({ id, reason: REASONS[reason] })));
+  const worth = (): bigint => lots.reduce((sum, lot) => (lot.holding.stays === null && !used.has(lot) ? sum + lot.units : sum), 0n);
+  const choose = (payouts: readonly Asked[], anchor: string | null): ReturnType<typeof chooseLots> | 'waits' => {
+    const first = lots.find((lot) => anchorOf(lot) === anchor);
+    if (first && first.holding.stays !== null && first.holding.stays !== 'payout_approved') return 'waits';
+    return chooseLots({
+      ...{ units: unitsOf(payouts), anchor, inputScript: script, rateE8, own: [] },
+      scripts: payouts.map(({ address }) => hexToBytes(decodeAddress(address, { coin, network }).key)),
+      others: lots.filter((lot) => lot === first || (lot.holding.stays === null && !used.has(lot))),
+    });
+  };
+  for (const [anchor, group] of Map.groupBy(asked, (one) => one.anchor)) {
+    let payouts = group;
+    let found = choose(payouts, anchor);
+    // The newest wait for more money. Those with an anchor stay together: once it is spent, no other transaction can pay them.
+    while (anchor === null && payouts.length > 1 && (found === 'short' || found === 'many')) {
+      const free = worth();
+      do payouts = payouts.slice(0, -1);
+      while (payouts.length > 1 && unitsOf(payouts) > free);
+      found = choose(payouts, anchor);
+    }
+    if (typeof found === 'string') leave(group, found);
+    else {
+      made.chosen.set(payouts, found);
+      leave(group.slice(payouts.length), 'short');
+      for (const lot of found.lots) used.add(lot);
+    }
+  }
+  return made;
+}
+const unitsOf = (payouts: readonly Asked[]): bigint => payouts.reduce((sum, { units }) => sum + units, 0n);
+
+/** Locks what a file pays and what it spends. False: something changed, or a refund of a payment whose money it spends was requested. */
+async function lockAll(tx: Tx, { merchantId, asked, paymentIds }: Owner & { asked: readonly Asked[]; paymentIds: readonly string[] }) {
+  if (!(await lockPayments(tx, { merchantId, ids: paymentIds }))) return false;
+  const rows = await tx<Asked[]>`
+    select id, units, address, anchor from payouts
+    where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and sweep_id is null
+    order by number for update`;
+  const now = new Map(rows.map((row) => [row.id, row]));
+  return asked.every(({ id, anchor }) => now.has(id) && now.get(id)!.anchor === anchor);
+}
+
+type Wish = { coin: Coin; speed: SweepWish['speed'] };
+type Making = Owner & Wish & { wallet: SweepWallet; destination: string; actor: Actor };
+/** Null: a payout changed meanwhile. Without a `sweep`: the wallet can pay none of them. */
+async function tryToMake(
+  ctx: Context,
+  { merchantId, coin, speed, wallet, destination, actor }: Making,
+): Promise<MadePayoutFile | { sweep: null; left: Left[] } | null> {
+  const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
+  if (asked.length === 0) return { sweep: null, left: [] };
+  const chain = chainFor(ctx, coin);
+  const [{ holdings }, rateE8] = await Promise.all([
+    readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
+    rateFor(chain, { ...DEFAULT_WISH, speed }),
+  ]);
+  const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
+  const { chosen, left } = await planUnspent(chain, lotsOf(holdings), (lots) => plan(asked, lots, options));
+  if (chosen.size === 0) return { sweep: null, left };
+  const id = newId('swp', ctx.random);
+  const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
+    purpose: 'payout',
+    to,
+    units,
+    reference: lineReference(reference, id),
+  });
+  const groups = [...chosen].map(([payouts, { lots }]) => ({ lots, lines: payouts.map(lineOf) }));
+  const made = await buildRequests(chain, groups, { wallet, destination, rateE8, id });
+  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: null });
+  const placed = [...chosen].flatMap(([payouts, { anchor }], number) => payouts.map((payout) => ({ payout, anchor, number })));
+  const sweep = await store(ctx, {
+    ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'payout' },
+    lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), paymentIds: paymentsIn(made.inputs) }),
+    also: async (tx) => {
+      await tx`
+        update payouts p set sweep_id = ${id}, wallet_id = ${wallet.id}, sweep_number = given.place, anchor = given.first
+        from unnest(${placed.map(({ payout }) => payout.id)}::text[], ${placed.map(({ number }) => number)}::int[],
+          ${placed.map(({ anchor }) => anchor)}::text[]) as given (payout, place, first)
+        where p.id = given.payout and p.merchant_id = ${merchantId}`;
+    },
+  });
+  return sweep && { sweep, payouts: placed.map(({ payout }) => payout.id), left };
+}
+/** What the signer shows beside a recipient: the reference, if its form allows that. */
+const lineReference = (reference: string | null, id: string): string =>
+  reference !== null && /^[\w:-]{1,80}$/.test(reference) ? reference : id;
+
+/**
+ * Makes a signing file of approved payouts, from the first wallet that can pay some of them. Errors: payout_file_empty,
+ * sweep_destination_missing, sweep_busy, not_supported, chain_unavailable.
+ */
+export async function makePayoutFile(
+  ctx: Context,
+  { merchantId, coin, speed, actor }: Owner & Wish & { actor: Actor },
+): Promise<MadePayoutFile> {
+  const empty = (reason: string) => new Problem('payout_file_empty', { coin: coinText(coin), reason });
+  if (!isSignable(coin)) throw empty('send payouts in this coin from your own wallet, and mark them as sent');
+  const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
+  if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  let reason: string | null = null;
+  for (const wallet of wallets) {
+    const made = await makeFrom(ctx, { merchantId, coin, speed, wallet, destination: current.address, actor });
+    if (made.sweep) return made;
+    reason ??= made.left[0]?.reason ?? null;
+  }
+  throw empty(reason ?? NONE);
+}
+async function makeFrom(ctx: Context, making: Making): Promise<Exclude<Awaited<ReturnType<typeof tryToMake>>, null>> {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const made = await asking(making.coin, tryToMake(ctx, making));
+    if (made) return made;
+  }
+  throw new Problem('sweep_busy', {});
+}
