@@ -2,23 +2,23 @@
 import type { Context } from '../context.ts';
 import { ASSET, COIN, type Coin, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
-import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
+import { formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import { localTime, type Period } from './book-periods.ts';
 import {
   ACCOUNT_NAMES,
   type Account,
   type BooksOwner,
+  type Display,
   type Entry,
   type EntryKind,
   MOVEMENTS,
+  OWN_RATE,
   readEntries,
   readStatement,
   type StatementLine,
 } from './books.ts';
 
-/** The merchant's display currency and its current rate, in units for one dollar; null for US dollars. */
-export type Display = { currency: Fiat; rateE8: bigint } | null;
 export type FileWish = BooksOwner & { period: Period; display: Display };
 
 /** What counts up when the merchant earns, owes or has more. */
@@ -52,7 +52,10 @@ export async function* exportStatement(ctx: Context, { period, display, ...owner
 }
 
 /** Money that came in or went out, seen from the wallets of an export. */
-export type Flow = Pick<Entry, 'at' | 'kind' | 'coin' | 'units' | 'cents' | 'paymentId' | 'ref' | 'txid' | 'counts' | 'fiat' | 'rateE8'> & {
+export type Flow = Pick<
+  Entry,
+  'at' | 'kind' | 'coin' | 'units' | 'cents' | 'paymentId' | 'ref' | 'txid' | 'counts' | 'fiat' | 'rateE8' | 'displayed'
+> & {
   incoming: boolean;
 };
 
@@ -72,12 +75,9 @@ function flowOf(entry: Entry, scope: Scope): Flow | null {
 const isSame = (a: Flow, b: Flow): boolean => a.kind === b.kind && a.ref === b.ref && a.coin === b.coin && a.paymentId === b.paymentId;
 
 /** The flows of a period, oldest first, a page at a time. */
-export async function* readFlows(
-  ctx: Context,
-  { period, scope, ...owner }: BooksOwner & { period: Period; scope: Scope },
-): AsyncGenerator<Flow[]> {
+export async function* readFlows(ctx: Context, { period, scope, display, ...owner }: FileWish & { scope: Scope }): AsyncGenerator<Flow[]> {
   let last = null as Flow | null;
-  for await (const page of readEntries(ctx, { ...owner, from: period.start, until: period.end })) {
+  for await (const page of readEntries(ctx, { ...owner, display, from: period.start, until: period.end })) {
     const flows: Flow[] = [];
     for (const entry of page) {
       const flow = flowOf(entry, scope);
@@ -170,10 +170,14 @@ export const exportCoinTracking = (ctx: Context, wish: FileWish & { scope: Scope
   return lines(ctx, { ...wish, header: COINTRACKING, cells });
 };
 
-/** US cents in the currency of a file: at the rate of the payment where it was priced in that currency, else at the current one. */
-export function inCurrency(display: Display, { cents, fiat, rateE8 }: Pick<Entry, 'cents' | 'fiat' | 'rateE8'>): string {
+/** The value of an entry in the currency of a file: at the rate of the payment where it was priced in that currency, else at the current one. */
+export function inCurrency(
+  display: Display,
+  { cents, fiat, rateE8, displayed }: Pick<Entry, 'cents' | 'fiat' | 'rateE8' | 'displayed'>,
+): string {
   if (display === null) return formatUsd(cents);
-  const own = fiat === display.currency && rateE8 !== null && /^[1-9]\d{0,30}$/.test(rateE8) ? BigInt(rateE8) : null;
+  if (displayed !== null) return formatFiat(display.currency, displayed);
+  const own = fiat === display.currency && rateE8 !== null && OWN_RATE.test(rateE8) ? BigInt(rateE8) : null;
   return formatFiat(display.currency, usdCentsToFiat(display.currency, cents, own ?? display.rateE8));
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, chainCode, type Mode, nativeOf } from '../core/coin.ts';
+import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { GONE_AFTER_MS } from '../core/transfer.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 
@@ -57,9 +58,16 @@ export type Entry = {
   /** Another currency in which the payment was priced, and its units for one US dollar. */
   fiat: string | null;
   rateE8: string | null;
+  /** What a sweep or its fee is worth in the smallest units of the display currency, at the rates of the payments it moved. */
+  displayed: bigint | null;
 };
 
 export type BooksOwner = { merchantId: string; mode: Mode };
+/** The merchant's display currency and its current rate, in units for one dollar; null for US dollars. */
+export type Display = { currency: Fiat; rateE8: bigint } | null;
+
+/** The rate of a payment as it is stored: the units of its currency for one US dollar, times 10^8. */
+export const OWN_RATE = /^[1-9]\d{0,30}$/;
 
 const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
@@ -149,8 +157,18 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment =>
     from shared s
   )`;
 
-/** Sweeps that ended, with what they moved at its worth when it arrived, and the fees of their mined transactions. */
-const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
+/** What a transfer is worth in the smallest units of the display currency, rounded as the files round it. */
+const displayedWorth = (sql: Sql | Tx, display: Display): Fragment =>
+  display === null
+    ? sql`null::numeric`
+    : sql`round(s.cents * (case when s.fiat = ${display.currency} and s.rate ~ ${OWN_RATE.source} then s.rate::numeric
+        else ${display.rateE8.toString()}::numeric end) * 10::numeric ^ ${fiatDecimals(display.currency)} / 10000000000)`;
+
+/**
+ * Sweeps that ended, with what they moved at its worth when it arrived, and the fees of their mined transactions. What they moved is
+ * worth the same in the display currency as the transfers were, so that nothing is left on the deposit addresses.
+ */
+const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   ended as (
     select s.id, s.coin, s.ended_at, c.native from sweeps s join coins c on c.coin = s.coin
     where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
@@ -159,15 +177,16 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     from ended e join sweep_inputs i on i.sweep_id = e.id
     where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4
   ), moved as (
-    select m.id, sum(m.units) as units, sum(case when m.units = s.units then s.cents else round(s.cents * m.units / s.units) end) as cents
-    from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
+    select m.id, sum(m.units) as units, sum(case when m.units = s.units then s.cents else round(s.cents * m.units / s.units) end) as cents,
+      sum(case when m.units = s.units then s.displayed else round(s.displayed * m.units / s.units) end) as displayed
+    from moves m join (select s.*, ${displayedWorth(sql, display)} as displayed from settled s) s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
     group by 1
   ), fees as (
     select e.id, sum(t.fee_units) as units
     from ended e join sweep_transactions t on t.sweep_id = e.id
     where t.block_height is not null and (e.coin <> e.native or cardinality(t.unmoved) = 0) group by 1
   ), swept as (
-    select e.id, e.coin, e.native, e.ended_at, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents,
+    select e.id, e.coin, e.native, e.ended_at, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed,
       case when e.coin = e.native then least(coalesce(f.units, 0), coalesce(m.units, 0)) else 0 end as fee,
       case when e.coin = e.native then 0 else coalesce(f.units, 0) end as gas,
       (select t.txid from sweep_transactions t where t.sweep_id = e.id and t.block_height is not null order by t.number, t.round limit 1) as txid
@@ -175,41 +194,42 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
   )`;
 
 /** All entries, as the common table expression `entries`. */
-const entriesCte = (sql: Sql | Tx, owner: BooksOwner): Fragment => sql`
-  with ${coinTable(sql)}, ${arrivals(sql, owner)}, ${refunding(sql, owner)}, ${sweeping(sql, owner)}, entries as (
+const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
+  with ${coinTable(sql)}, ${arrivals(sql, owner)}, ${refunding(sql, owner)}, ${sweeping(sql, owner, display)}, entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
-      sold > 0 as counts, fiat, rate
+      sold > 0 as counts, fiat, rate, null::numeric as displayed
     from settled where mined
     union all
     select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus,
       case when surplus = 0 and sold = units then cents else round(cents * sold / units) - round(cents * surplus / units) end,
-      payment_id, ref, txid, true, fiat, rate
+      payment_id, ref, txid, true, fiat, rate, null
     from settled where sold > surplus
     union all
     select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, round(cents * surplus / units),
-      payment_id, ref, txid, true, fiat, rate
+      payment_id, ref, txid, true, fiat, rate, null
     from settled where surplus > 0
     union all
     select decided_at, 'marked_refunded', coin, 'held_for_review', 'destination_wallet', returned,
-      case when returned = units then cents else round(cents * returned / units) end, payment_id, ref, decided_txid, false, fiat, rate
+      case when returned = units then cents else round(cents * returned / units) end, payment_id, ref, decided_txid, false, fiat, rate, null
     from settled where returned > 0
     union all
-    select r.sent_at, 'refund', r.coin, part.account, 'destination_wallet', part.units, part.cents, r.payment_id, r.id, r.txid, false, fiat, rate
+    select r.sent_at, 'refund', r.coin, part.account, 'destination_wallet', part.units, part.cents, r.payment_id, r.id, r.txid, false, fiat, rate, null
     from refunded r cross join lateral (values ('held_for_review', from_held, held_cents), ('overpayments', from_over, over_cents),
       ('refunds', r.units - from_held - from_over, usd_cents - held_cents - over_cents)) as part (account, units, cents)
     where part.units > 0
     union all
-    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null, null
+    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null, null, null
     from payouts where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
     union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units - fee, cents - round(cents * fee / units), null, id, txid,
-      false, null, null
+      false, null, null, displayed - round(displayed * fee / units)
     from swept where units > fee
     union all
-    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false, null, null
+    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false, null, null,
+      round(displayed * fee / units)
     from swept where fee > 0
     union all
-    select ended_at, 'network_fee', native, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null
+    select ended_at, 'network_fee', native, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null, null
     from swept where gas > 0
   )`;
 
@@ -280,13 +300,13 @@ const PAGE = 1_000;
 /** The entries from `from` until before `until`, oldest first, in pages. They hold a connection until the last page is read: read fast. */
 export async function* readEntries(
   ctx: Context,
-  { from, until, ...owner }: BooksOwner & { from: Date; until: Date },
+  { from, until, display, ...owner }: BooksOwner & { from: Date; until: Date; display: Display },
 ): AsyncGenerator<Entry[]> {
   const { sql } = ctx.db;
   const pages = sql<Entry[]>`
-    ${entriesCte(sql, owner)}
+    ${entriesCte(sql, owner, display)}
     select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts, fiat,
-      rate as "rateE8" from entries
+      rate as "rateE8", displayed from entries
     where at >= ${from} and at < ${until}
     order by at, payment_id nulls last, ref, array_position(${[...ENTRY_KINDS]}::text[], kind), coin, debit`;
   // A cursor: pages by key would find all entries again for each of them.

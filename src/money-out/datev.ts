@@ -148,9 +148,9 @@ function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, 
 /** Every entry of the period as a posting. The wish must have been checked. */
 export async function* exportDatev(ctx: Context, wish: FileWish, datev: DatevWish): AsyncGenerator<Uint8Array> {
   const numbers = checkDatev(wish, datev);
-  const { period, merchantId, mode } = wish;
+  const { period, merchantId, mode, display } = wish;
   const local = localTime(period.timeZone);
   yield encode(headerOf(wish, datev, { digits: numbers.sales.length, now: ctx.clock.now() }) + `${DATEV_COLUMNS.join(';')}\r\n`);
-  for await (const page of readEntries(ctx, { merchantId, mode, from: period.start, until: period.end }))
+  for await (const page of readEntries(ctx, { merchantId, mode, display, from: period.start, until: period.end }))
     yield encode(page.map((entry) => lineOf(entry, wish, numbers, local(entry.at).day)).join(''));
 }

@@ -15,7 +15,7 @@ import { ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { exportCoinTracking, exportKoinly, exportStatement, exportXero } from '../../src/money-out/book-files.ts';
+import { exportCoinTracking, exportKoinly, exportStatement, exportXero, inCurrency } from '../../src/money-out/book-files.ts';
 import { periodOf } from '../../src/money-out/book-periods.ts';
 import { readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
@@ -350,7 +350,7 @@ test('examples by hand: a sale, an overpayment, money that is held, and refunds'
 test('a period: what it opened with, what changed it, and what it closed with; entries are in order', async () => {
   const { merchantId } = await balancesAfter([paidIn('success'), hour, paidIn('success', 4_850n), hour]);
   const owner = { merchantId, mode: 'test' as const };
-  const entries = (await collect(readEntries(ctx, { ...owner, from: new Date(0), until: EVER }))).flat();
+  const entries = (await collect(readEntries(ctx, { ...owner, from: new Date(0), until: EVER, display: null }))).flat();
   assert.deepEqual(
     entries.map(({ kind, debit, credit, cents }) => [kind, debit, credit, cents]),
     [
@@ -372,12 +372,10 @@ test('a period: what it opened with, what changed it, and what it closed with; e
 
 const dayFromNow = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
 /** A sale of 97 USD, half of which is refunded, swept with a fee of 1%; in live mode. */
-async function exported() {
-  const { merchantId } = await balancesAfter([
-    paidIn('success'),
-    hour,
-    { do: 'refund', pick: 0, percent: 50, rate: 'payment', approves: true },
-  ]);
+async function exported(
+  facts: Fact[] = [paidIn('success'), hour, { do: 'refund', pick: 0, percent: 50, rate: 'payment', approves: true }],
+) {
+  const { merchantId } = await balancesAfter(facts);
   await goLive(merchantId);
   await sweepSome(
     { merchantId },
@@ -451,6 +449,34 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
     'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87',
     '',
   ]);
+});
+
+test('sweeps in files have the rates of the payments that they move, so deposit addresses reach zero', async () => {
+  const { merchantId, ...rest } = await exported([paidIn('success'), paidIn('success'), paidIn('success'), hour]);
+  // Two of the three payments were priced in euros, at two rates; the third in US dollars.
+  await ctx.db.sql`
+    with priced as (
+      select id, row_number() over (order by id) as number from payments where merchant_id = ${merchantId}
+    ) update payments p set request = p.request || jsonb_build_object('fiat', jsonb_build_object(
+        'currency', 'EUR', 'amount', '100', 'rateE8', (80000000 + 7777777 * priced.number)::text))
+    from priced where p.id = priced.id and priced.number < 3`;
+  const wish = { ...rest, merchantId, display: { currency: 'EUR' as const, rateE8: 90_000_003n } };
+  const entries = (await collect(readEntries(ctx, { ...wish, from: wish.period.start, until: wish.period.end }))).flat();
+  const cents = (entry: (typeof entries)[number]) => BigInt(inCurrency(wish.display, entry).replace('.', ''));
+  let balance = 0n;
+  for (const entry of entries) {
+    if (entry.debit === 'deposit_addresses') balance += cents(entry);
+    if (entry.credit === 'deposit_addresses') balance -= cents(entry);
+  }
+  assert.equal(entries.filter(({ kind }) => kind === 'received').length, 3);
+  assert.equal(balance, 0n);
+  const [swept, fee] = (['swept', 'network_fee'] as const).map((kind) => entries.find((entry) => entry.kind === kind)!);
+  const received = entries.filter(({ kind }) => kind === 'received').map(cents);
+  assert.deepEqual(received.toSorted(), [8_514n, 8_730n, 9_269n]);
+  assert.equal(
+    cents(swept!) + cents(fee!),
+    received.reduce((sum, one) => sum + one, 0n),
+  );
 });
 
 test('DATEV: a header, 125 columns in Windows-1252, and one posting for each entry that a parser adds up to zero', async () => {

@@ -85,7 +85,7 @@ export async function checkBooks(ctx: Context, owner: BooksOwner, { walletOf }: 
 
 async function readSold(ctx: Context, owner: BooksOwner): Promise<Map<Coin, bigint>> {
   const sold = new Map<Coin, bigint>();
-  for await (const page of readEntries(ctx, { ...owner, from: new Date(0), until: EVER }))
+  for await (const page of readEntries(ctx, { ...owner, from: new Date(0), until: EVER, display: null }))
     for (const { kind, coin, units, cents, debit, credit } of page) {
       assert.ok(units > 0n && cents >= 0n && debit !== credit, `${kind} of ${units} ${coin} for ${cents} cents`);
       if (kind === 'sale' || kind === 'overpayment') sold.set(coin, (sold.get(coin) ?? 0n) + units);
