@@ -215,7 +215,9 @@ async function checkCompletion(ctx: Context): Promise<Finding[]> {
     });
     if (all.length === 0) return unproven;
     const detail = `${binding ? 'payments do not complete' : 'on mainnet payments would not complete'}: ${all.join('; ')}`;
-    const fix = 'get the missing sources running again; docs/guides/blockbook.md lists which payments complete meanwhile';
+    const fix = ctx.chains.get(COIN[coin].chain)?.witnesses
+      ? 'docs/guides/ethereum.md says what each reason means and what ends it'
+      : 'get the missing sources running again; docs/guides/blockbook.md lists which payments complete meanwhile';
     return [...unproven, binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
   });
 }

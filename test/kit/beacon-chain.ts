@@ -181,7 +181,7 @@ function executionLeaf(executionHash: string, fork: BeaconFork): Uint8Array {
   return rootOf(leaves, fork === 'capella' ? 4 : 5);
 }
 
-export type BeaconAnswers = { bootstrap?: unknown; updates?: unknown[]; finality?: unknown; optimistic?: unknown };
+export type BeaconAnswers = { bootstrap?: unknown; updates?: unknown[]; finality?: unknown; optimistic?: unknown; version?: string };
 export type BeaconServer = { url: string; asked: string[]; serve(answers: BeaconAnswers): void; stop(): Promise<void> };
 
 /** A server of the Beacon API. What it has not, it answers with 404. */
@@ -195,7 +195,8 @@ export async function startBeaconServer(): Promise<BeaconServer> {
       ? answers.bootstrap
       : { updates: answers.updates, finality_update: answers.finality, optimistic_update: answers.optimistic }[path];
     if (found === undefined) return void reply.writeHead(404).end('{}');
-    const body = path === 'updates' ? (found as unknown[]).map((data) => ({ version: 'fulu', data })) : { version: 'fulu', data: found };
+    const { version = 'fulu' } = answers;
+    const body = path === 'updates' ? (found as unknown[]).map((data) => ({ version, data })) : { version, data: found };
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -46,6 +46,9 @@ export type LightUpdate = {
 
 const headOf = ({ slot, root, executionHash }: LightHeader): ProvenHead => ({ slot, root, executionHash });
 
+/** An update that is signed later than now: either a lie, or the clock of this machine is behind. */
+export class FutureSlot extends ProofError {}
+
 /** The state that a checkpoint stands for: the root of a finalized beacon block. Throws ProofError. */
 export function startFrom(network: BeaconNetwork, trustedRoot: string, bootstrap: unknown): LightState {
   const fields = fieldsOf(bootstrap, 'bootstrap');
@@ -107,7 +110,7 @@ function signersOf(network: BeaconNetwork, state: LightState, signatureSlot: num
 /** Fails unless the update is valid for this state at this slot (validate_light_client_update). */
 function checkUpdate(network: BeaconNetwork, state: LightState, update: LightUpdate, nowSlot: number): void {
   const { attested, finalized, next, aggregate, signatureSlot } = update;
-  if (signatureSlot > nowSlot) throw new ProofError(`slot ${signatureSlot} is in the future`);
+  if (signatureSlot > nowSlot) throw new FutureSlot(`slot ${signatureSlot} is in the future`);
   if (signatureSlot <= attested.slot) throw new ProofError('an update is signed after the block that it attests');
   if (finalized && finalized.slot > attested.slot) throw new ProofError('the finalized block is newer than the attested one');
   const storePeriod = periodOf(network, state.finalized.slot);

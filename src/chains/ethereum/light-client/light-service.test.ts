@@ -178,6 +178,46 @@ test('a chain without finality holds', async () => {
   );
   assert.deepEqual(service.holds(), []);
   slots += 1_300;
-  assert.match(service.holds()[0]!, /^no block of Ethereum has become final for/);
+  assert.match(service.holds()[1]!, /^no block of Ethereum has become final for/);
+  await service.close();
+});
+
+test('a stale head, a clock that is behind and an unknown fork hold, each with its reason', async () => {
+  const { root, answers } = story(1);
+  let slots = SLOT;
+  const at = { ...clock, now: () => new Date(slots * 1000) };
+  for (const server of servers) server.serve(answers);
+  const service = await open('stale', root, at);
+  await eventually(
+    async () => service.heads()?.optimistic.slot,
+    (slot) => slot === SLOT - 2,
+  );
+  assert.deepEqual(service.holds(), []);
+  slots += 120;
+  assert.deepEqual(service.holds(), ['the newest block that the sync committee signed is 3 min old']);
+
+  for (const server of servers) server.serve({ ...answers, version: 'heze' });
+  await eventually(
+    async () => service.holds(),
+    ([hold]) =>
+      hold ===
+      'the newest block that the sync committee signed is 3 min old: beacon servers serve a fork that this version of Florin does not know; upgrade Florin',
+  );
+  assert.match((await service.check()).servers[0]!.reason!, /: it serves the fork heze, which this version of Florin does not know$/);
+
+  const ahead = chain.update(chain.header(SLOT + 200, hash(4)));
+  for (const server of servers) server.serve({ ...answers, optimistic: ahead });
+  await eventually(
+    async () => service.holds(),
+    ([hold]) =>
+      hold ===
+      'the newest block that the sync committee signed is 3 min old: beacon servers show newer ones, which are ahead of the clock of this machine',
+  );
+
+  slots = SLOT - 62;
+  assert.deepEqual(service.holds(), ['the clock of this machine is 1 min behind the newest block that the sync committee signed']);
+  slots = SLOT;
+  for (const server of servers) server.serve(answers);
+  assert.deepEqual(service.holds(), []);
   await service.close();
 });

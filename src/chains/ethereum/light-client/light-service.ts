@@ -15,6 +15,10 @@ import { loadLight, saveLight } from './light-store.ts';
 
 /** Finality comes after about 70 slots; without it for this long, nothing completes. */
 const UNFINAL_SLOTS = 1_200;
+/** A head comes with nearly every slot; older than five minutes, it is not the head of the chain. */
+const STALE_SLOTS = 25;
+/** A head this many slots from now is a clock that is behind, and what is signed now would be refused. */
+const AHEAD_SLOTS = 2;
 
 export type LightService = {
   /** Begins to follow, the first time. Errors: those of the database. */
@@ -77,9 +81,19 @@ export function createLightService({ network, name, checkpoint, servers, db, clo
       const now = known();
       if (!now) return [];
       const { halted, state } = now;
-      const unfinal = slotAt(network, clock.now().getTime()) - state.finalized.slot;
+      const slot = slotAt(network, clock.now().getTime());
+      const unfinal = slot - state.finalized.slot;
+      const age = slot - state.optimistic.slot;
+      const inMinutes = (slots: number): string => `${Math.ceil((slots * network.secondsPerSlot) / 60)} min`;
+      const cause = rounds.cause();
       return [
         ...(halted === null ? [] : [halted]),
+        ...(age < -AHEAD_SLOTS
+          ? [`the clock of this machine is ${inMinutes(-age)} behind the newest block that the sync committee signed`]
+          : []),
+        ...(age > STALE_SLOTS
+          ? [`the newest block that the sync committee signed is ${inMinutes(age)} old${cause === null ? '' : `: ${cause}`}`]
+          : []),
         ...(unfinal > UNFINAL_SLOTS
           ? [`no block of Ethereum has become final for ${Math.floor((unfinal * network.secondsPerSlot) / 3600)} hours`]
           : []),
@@ -87,7 +101,7 @@ export function createLightService({ network, name, checkpoint, servers, db, clo
     },
     trouble,
     check: async () => {
-      await servers.all('finality_update', (body) => readUpdate(network, dataOf(body)));
+      await servers.all('finality_update', (body) => readUpdate(network, dataOf(network, body)));
       const stored = known() ?? (await loadLight(db, name));
       const at = stored && new Date((network.genesisTime + stored.state.optimistic.slot * network.secondsPerSlot) * 1000);
       return {
