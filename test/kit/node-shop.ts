@@ -29,6 +29,7 @@ export async function openNodeShop(t: TestContext, nodes: readonly TestNode[], c
       [`${coin}_NETWORK`]: 'regtest',
       [`${coin}_CONFIRMATIONS`]: '2',
       PRICES: `static:${coin}=1000.00`,
+      FIAT_RATES: 'static:EUR=0.90',
     },
   });
   t.after(() => service.destroy());

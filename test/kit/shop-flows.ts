@@ -17,6 +17,13 @@ export type Flow = { steps: (FlowCall | FlowWebhook)[] };
 
 export const readShopFile = (name: string): any =>
   JSON.parse(readFileSync(join(import.meta.dirname, '../fixtures/shops', `${name}.json`), 'utf8'));
+/** The flows of BTCPay's plugins, and their platforms. */
+export const PLUGIN_FLOWS = [
+  ['woocommerce-2.8.0', 'woocommerce'],
+  ['magento2-2.0.11', 'magento'],
+  ['prestashop-6', 'prestashop'],
+  ['opencart-4.2.2', 'opencart'],
+] as const;
 export const readFlow = (name: string): Flow => readShopFile(name);
 
 /** All values at a pointer such as `/*\/payments/*\/id`. */
@@ -67,6 +74,12 @@ export const shopClient =
     } catch {}
     return { status: reply.status, text, json, headers: reply.headers };
   };
+
+/** The body of an answer that a plugin takes for success: 200, and nothing else. */
+export const ok = ({ status, json, text }: ShopReply): any => {
+  assert.equal(status, 200, text);
+  return json;
+};
 
 export type Hit = { path: string; signature: string; text: string; event: any };
 export type Hook = { url: string; hits: Hit[]; answer(next: (hit: Hit) => number): void };

@@ -1,10 +1,20 @@
-/** An order of a shop that is paid with real coins: the events of BTCPay's protocol follow real confirmations. */
+/** Orders of shops that are paid with real coins: the events follow real confirmations, and the recorded flows of plugins are replayed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openLiveShop } from '../kit/live-shop.ts';
+import { type LiveShop, openLiveShop } from '../kit/live-shop.ts';
+import { replayFlow } from '../kit/replay-flow.ts';
+import { PLUGIN_FLOWS, readFlow } from '../kit/shop-flows.ts';
 
-test('an order that is paid on a real chain: processing when it is seen, settled when it is confirmed', async (t) => {
-  const { node, service, call, order, read, until, typesOf } = await openLiveShop(t);
+test('orders of shops that are paid on a real chain', async (t) => {
+  const shop = await openLiveShop(t);
+  await t.test('processing when the payment is seen, settled when it is confirmed', () => followOrder(shop));
+  for (const [name, platform] of [...PLUGIN_FLOWS, ['coinbase-commerce-woocommerce-1.4.1', 'coinbase-commerce'] as const])
+    await t.test(`the recorded flow ${name}: calls, webhooks and what the plugin reads`, async () => {
+      await replayFlow(await shop.connectFlow(platform), readFlow(name));
+    });
+});
+
+async function followOrder({ node, service, call, order, read, until, typesOf }: LiveShop): Promise<void> {
   const { id, address } = await order('1001');
   const txid = await node.pay(address, '0.025');
   await until(id, 'InvoiceProcessing');
@@ -32,4 +42,4 @@ test('an order that is paid on a real chain: processing when it is seen, settled
   const [method] = (await call('GET', `/invoices/${id}/payment-methods`)).json;
   assert.deepEqual([method.totalPaid, method.due, method.payments[0].id], ['0.02500000', '0.00000000', received.payment.id]);
   assert.deepEqual([(await read(id)).status, (await read(id)).additionalStatus], ['Settled', 'None']);
-});
+}

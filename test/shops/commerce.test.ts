@@ -1,12 +1,8 @@
 /** Charges as plugins for Coinbase Commerce create and read them, and the webhooks that they receive. Against the recording of WooCommerce. */
 import assert from 'node:assert/strict';
-import { createHmac } from 'node:crypto';
 import { after, before, type TestContext, test } from 'node:test';
-import { SHOP_COMMANDS } from '../../src/cli/shop-commands.ts';
-import type { Context } from '../../src/context.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { COMMERCE_PLATFORM } from '../../src/shops/commerce/connect-commerce.ts';
 import { COMMERCE_ROUTES } from '../../src/shops/commerce/serve-commerce.ts';
 import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.ts';
 import { PERMISSIONS } from '../../src/shops/permissions.ts';
@@ -15,61 +11,32 @@ import { sendCurrentState } from '../../src/shops/shop-worker.ts';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
 import { pathsOf } from '../../src/web/dashboard/serve.ts';
 import { commerceHeaders } from '../../src/webhooks/dialect.ts';
-import { type Client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import {
-  checkReads,
-  type FlowCall,
-  type FlowWebhook,
-  type Hook,
-  readFlow,
-  readShopFile,
-  type ShopClient,
-  shopClient,
-  startHook,
-} from '../kit/shop-flows.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import { type ChargeShop, connectCharges, play, simulatedFlow, startShopApp } from '../kit/connected-shop.ts';
+import { PROTOCOLS, replayFlow } from '../kit/replay-flow.ts';
+import { checkReads, type FlowCall, readFlow, readShopFile, shopClient } from '../kit/shop-flows.ts';
 
 let app: TestApp;
 before(async () => {
-  app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+  app = await startShopApp();
 });
 after(() => app?.stop());
 
-const { steps } = readFlow('coinbase-commerce-woocommerce-1.4.1');
-const recorded = steps.find((step): step is FlowCall => step.kind === 'call')!;
-const webhooks = steps.filter((step): step is FlowWebhook => step.kind === 'webhook').map(({ request }) => request.body);
+const flow = readFlow('coinbase-commerce-woocommerce-1.4.1');
+const recorded = flow.steps.find((step): step is FlowCall => step.kind === 'call')!;
 
-type Shop = { merchantId: string; key: string; call: ShopClient; api: Client; hook: Hook; secret: string };
-/** Connected as the operator does it. */
-async function openShop(t: TestContext): Promise<Shop> {
-  const { ctx } = app.app;
-  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
-  const hook = await startHook(t, 'x-cc-webhook-signature');
-  const flags = { merchant: merchantId, mode: 'test', platform: COMMERCE_PLATFORM, 'webhook-url': hook.url };
-  const connect = SHOP_COMMANDS['shop connect'] as { run(ctx: Context, flags: object): Promise<object> };
-  const made = (await connect.run(ctx, flags)) as any;
-  assert.deepEqual(Object.keys(made), ['api_key', 'store_id', 'url', 'webhook_secret']);
-  assert.ok(made.url.endsWith('/commerce'));
-  const call = shopClient(`${app.url}/commerce`, null);
-  const headers = { 'x-cc-api-key': made.api_key, 'x-cc-version': '2018-03-22' };
-  return {
-    ...{ merchantId, key: made.api_key, hook, secret: made.webhook_secret, api: app.as(keys.testSecret) },
-    call: (method, path, body) => call(method, path, body, headers),
-  };
-}
-async function charge({ call }: Shop): Promise<any> {
+const openShop = (t: TestContext) => connectCharges(t, app);
+async function charge({ call }: ChargeShop): Promise<any> {
   const { status, json, text } = await call('POST', '/charges', recorded.request.body);
   assert.equal(status, recorded.reply.status, text);
   checkReads(recorded, json);
   return json.data;
 }
-const read = async ({ call }: Shop, id: string): Promise<any> => (await call('GET', `/charges/${id}`)).json.data;
-const play = async ({ api }: Shop, id: string, scenario: string): Promise<void> => {
-  const reply = await api.post(`/v1/test/payments/${id}/simulate`, { scenario, currency: 'BTC' });
-  assert.equal(reply.status, 200, reply.text);
-};
-const eventsOf = ({ hook }: Shop, id: string): any[] => hook.hits.map(({ event }) => event.event).filter(({ data }) => data.id === id);
-const typesOf = (shop: Shop, id: string): string[] => eventsOf(shop, id).map(({ type }) => type);
-const until = (shop: Shop, id: string, type: string): Promise<string[]> =>
+const read = async ({ call }: ChargeShop, id: string): Promise<any> => (await call('GET', `/charges/${id}`)).json.data;
+const eventsOf = ({ hook }: ChargeShop, id: string): any[] =>
+  hook.hits.map(({ event }) => event.event).filter(({ data }) => data.id === id);
+const typesOf = (shop: ChargeShop, id: string): string[] => eventsOf(shop, id).map(({ type }) => type);
+const until = (shop: ChargeShop, id: string, type: string): Promise<string[]> =>
   eventually(
     async () => typesOf(shop, id),
     (types) => types.includes(type),
@@ -83,25 +50,12 @@ test('the signature is that of a second implementation', () => {
 
 test('a paid order: the recorded request and events, signed, with everything that the plugin reads', async (t) => {
   const shop = await openShop(t);
-  const made = await charge(shop);
+  const { made } = await replayFlow(simulatedFlow(PROTOCOLS.commerce, shop), flow);
   const { data } = recorded.reply.body;
   assert.deepEqual(Object.keys(made).sort(), Object.keys(data).sort());
   for (const field of ['name', 'description', 'pricing_type', 'pricing', 'metadata', 'payments', 'redirect_url', 'cancel_url'])
     assert.deepEqual(made[field], data[field], field);
   assert.equal((await fetch(made.hosted_url.replace(/^https?:\/\/[^/]+/, app.url))).status, 200, made.hosted_url);
-  await play(shop, made.code, 'success');
-  await until(shop, made.id, 'charge:confirmed');
-  assert.deepEqual(typesOf(shop, made.id), ['charge:created', ...webhooks.map((body) => body.event.type)]);
-  for (const [i, { event, text, signature }] of shop.hook.hits.entries()) {
-    assert.equal(signature, createHmac('sha256', shop.secret).update(text).digest('hex'));
-    assert.equal(event.attempt_number, 1);
-    if (i === 0) continue;
-    const expected = webhooks[i - 1];
-    assert.deepEqual(Object.keys(event).sort(), Object.keys(expected).sort());
-    assert.deepEqual(Object.keys(event.event).sort(), Object.keys(expected.event).sort());
-    assert.deepEqual(event.event.data.metadata, data.metadata);
-    assert.deepEqual(event.event.data.timeline.map(shown), expected.event.data.timeline.map(shown));
-  }
   const paid = await read(shop, made.id);
   assert.deepEqual(paid.timeline, eventsOf(shop, made.id).at(-1).data.timeline);
   assert.deepEqual(

@@ -1,80 +1,23 @@
-/** The protocol of BTCPay's plugins: recorded calls, fields, marks, errors, and that a key opens nothing else. */
+/** The protocol of BTCPay's plugins: fields, marks, errors, and that a key opens nothing else. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
-import { createMerchant } from '../../src/merchants/merchants.ts';
 import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.ts';
-import { PERMISSIONS, PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
+import { PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
 import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
 import { listRefunds, markRefundSent } from '../../src/shops/shop-refunds.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { startReceiver } from '../kit/receiver.ts';
-import { checkReads, type FlowCall, readFlow, readShopFile, type ShopClient, type ShopReply, shopClient } from '../kit/shop-flows.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import { connectPlugin, type PluginShop, play, startShopApp } from '../kit/connected-shop.ts';
+import { ok, readShopFile, shopClient } from '../kit/shop-flows.ts';
 
 let app: TestApp;
 before(async () => {
-  app = await startTestApp({ FIAT: 'static:EUR=0.90,JPY=150', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+  app = await startShopApp();
 });
 after(() => app?.stop());
 
-type Shop = { merchantId: string; shopId: string; key: string; store: string; call: ShopClient; testSecret: string };
-async function openShop(platform: Platform = 'woocommerce', mode: 'test' | 'live' = 'test'): Promise<Shop> {
-  const { ctx } = app.app;
-  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
-  const shop = { merchantId, mode, platform, name: 'Shop', permissions: PLATFORM_PERMISSIONS[platform] };
-  const { apiKey, storeId, shopId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
-  const call = shopClient(`${app.url}/btcpay`, apiKey);
-  return { merchantId, shopId, key: apiKey, store: storeId, call, testSecret: keys.testSecret };
-}
-const ok = ({ status, json, text }: ShopReply): any => {
-  assert.equal(status, 200, text);
-  return json;
-};
+const openShop = (platform: Platform = 'woocommerce', mode: 'test' | 'live' = 'test') => connectPlugin(app, { platform, mode });
 const order = (more: object = {}) => ({ amount: '30.00', currency: 'EUR', metadata: { orderId: '12' }, checkout: {}, ...more });
-
-for (const [name, platform] of [
-  ['woocommerce-2.8.0', 'woocommerce'],
-  ['magento2-2.0.11', 'magento'],
-  ['prestashop-6', 'prestashop'],
-  ['opencart-4.2.2', 'opencart'],
-] as const) {
-  test(`every recorded call of ${platform} is answered with 200 and what the plugin reads`, async () => {
-    const shop = await openShop(platform);
-    const receiver = await startReceiver();
-    const known: Record<string, string> = { KEY: shop.key, STORE: shop.store };
-    const fill = (text: string) => text.replace(/\{(KEY|STORE|INVOICE|WEBHOOK)\}/g, (_, part: string) => known[part] ?? '');
-    const calls = readFlow(name).steps.filter((step): step is FlowCall => step.kind === 'call');
-    for (const step of calls) {
-      const { method, path, body } = step.request;
-      // An order that is paid cannot be marked; other tests mark some.
-      if (path.endsWith('/status')) continue;
-      const sent = path.endsWith('/webhooks') && body ? { ...body, url: receiver.url } : body;
-      const reply = await shop.call(method, fill(path), sent);
-      const read = ok(reply);
-      checkReads(step, read);
-      if (method === 'POST' && path.endsWith('/invoices')) {
-        known.INVOICE = read.id;
-        assert.deepEqual(read.metadata, body.metadata);
-        assert.equal(read.checkout.redirectURL, body.checkout.redirectURL);
-        assert.equal(read.checkoutLink, `http://localhost:3000/btcpay/i/${read.id}`);
-        await fetch(`${app.url}/v1/test/payments/${read.id}/simulate`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${shop.testSecret}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ scenario: 'success', currency: 'BTC' }),
-        }).then((answer) => assert.equal(answer.status, 200));
-        await eventually(
-          () => shop.call('GET', `/api/v1/stores/${shop.store}/invoices/${read.id}`),
-          ({ json }) => json.status === 'Settled',
-        );
-      }
-      if (method === 'POST' && path.endsWith('/webhooks')) {
-        known.WEBHOOK = read.id;
-        if (body.secret) assert.equal(read.secret, body.secret, 'the secret of the plugin is taken as it is');
-      }
-    }
-    await receiver.stop();
-  });
-}
 
 test('a key shows exactly the permissions that its plugin expects, each with the store', async () => {
   const { plugins } = readShopFile('permissions');
@@ -170,7 +113,7 @@ test('orders are found by their number, repeated ones too', async () => {
 });
 
 test('webhooks are created, listed, changed and deleted, apart from those of the API', async () => {
-  const { call, store, testSecret } = await openShop();
+  const { call, store, api } = await openShop();
   const url = 'http://127.0.0.1:9/index.php?route=extension/btcpay/payment/btcpay|callback';
   const path = `/api/v1/stores/${store}/webhooks`;
   const made = ok(await call('POST', path, { url, authorizedEvents: { everything: true }, secret: 'a secret of the shop' }));
@@ -182,8 +125,8 @@ test('webhooks are created, listed, changed and deleted, apart from those of the
   const events = { everything: false, specificEvents: ['InvoiceSettled', 'InvoiceUnheardOf'] };
   const changed = ok(await call('PUT', `${path}/${made.id}`, { url, enabled: false, authorizedEvents: events }));
   assert.deepEqual(changed, { ...shown, enabled: false, authorizedEvents: events });
-  assert.deepEqual((await app.as(testSecret).get('/v1/webhook_endpoints')).json.data, [], 'they are not endpoints of the API');
-  assert.equal((await app.as(testSecret).delete(`/v1/webhook_endpoints/${made.id}`)).status, 404);
+  assert.deepEqual((await api.get('/v1/webhook_endpoints')).json.data, [], 'they are not endpoints of the API');
+  assert.equal((await api.delete(`/v1/webhook_endpoints/${made.id}`)).status, 404);
   ok(await call('DELETE', `${path}/${made.id}`));
   const gone = await call('GET', `${path}/${made.id}`);
   assert.deepEqual([gone.status, gone.json.code], [404, 'webhook-not-found']);
@@ -210,24 +153,23 @@ test('what Florin does not have answers 501 with a sentence, never 404', async (
   }
 });
 
-async function paidOrder(shop: Shop, orderId: string): Promise<string> {
+async function paidOrder(shop: PluginShop, orderId: string): Promise<string> {
   const { id } = ok(await shop.call('POST', `/api/v1/stores/${shop.store}/invoices`, order({ metadata: { orderId } })));
-  const paid = await app.as(shop.testSecret).post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
-  assert.equal(paid.status, 200);
+  await play(shop, id, 'success');
   await eventually(
     () => shop.call('GET', `/api/v1/invoices/${id}`),
     ({ json }) => json.status === 'Settled',
   );
   return id;
 }
-const pull = (shop: Shop, name: string, amount = '10.00', currency = 'EUR') =>
+const pull = (shop: PluginShop, name: string, amount = '10.00', currency = 'EUR') =>
   shop.call('POST', `/api/v1/stores/${shop.store}/pull-payments`, { name, amount, currency, paymentMethods: ['BTC_CHAIN'] });
 
 test('a refund of an order that was paid is a refund of its payment: one limit for the shop and the API', async () => {
   const shop = await openShop();
   const id = await paidOrder(shop, '4711');
   await paidOrder(shop, '4713');
-  const api = app.as(shop.testSecret);
+  const { api } = shop;
   const refund = ok(await pull(shop, 'Refund of order 4711; instead of 4713'));
   const { json } = await api.get(`/v1/refunds/${refund.id}`);
   assert.deepEqual(
@@ -269,7 +211,7 @@ test('a refund that could be of several payments, or of one without money, is re
   assert.deepEqual([unpaid.status, unpaid.json[0].path], [422, 'Amount']);
   const id = await paidOrder(shop, '70');
   const refund = ok(await pull(shop, 'Refund of order 70'));
-  assert.equal((await app.as(shop.testSecret).get(`/v1/refunds/${refund.id}`)).json.payment_id, id, 'the one that received money');
+  assert.equal((await shop.api.get(`/v1/refunds/${refund.id}`)).json.payment_id, id, 'the one that received money');
   await paidOrder(shop, '70');
   const several = await pull(shop, 'Refund of order 70');
   assert.deepEqual([several.status, several.json[0].path], [422, 'Name']);

@@ -7,11 +7,10 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { createMerchant } from '../../src/merchants/merchants.ts';
 import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
-import { connectShop } from '../../src/shops/shop-keys.ts';
-import { client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { type FlowCall, readFlow, type ShopReply, shopClient, startHook } from '../kit/shop-flows.ts';
+import { client, eventually, type TestApp } from '../kit/app.ts';
+import { connectPlugin, play, startShopApp } from '../kit/connected-shop.ts';
+import { type FlowCall, ok, readFlow, shopClient, startHook } from '../kit/shop-flows.ts';
 
 let app: TestApp;
 /** Like nginx with `proxy_pass` below a path: it ends TLS, takes the path away and names another host. */
@@ -27,9 +26,7 @@ const proxy = createServer((request, reply) => {
 });
 let base = '';
 before(async () => {
-  const plans = '{"enterprise":{"per_minute":0}}';
-  const behind = { PUBLIC_URL: 'https://pay.example', TRUSTED_PROXIES: '127.0.0.1' };
-  app = await startTestApp({ ...behind, FIAT: 'static:EUR=0.90', PLANS: plans, LOG_LEVEL: 'fatal' });
+  app = await startShopApp({ PUBLIC_URL: 'https://pay.example', TRUSTED_PROXIES: '127.0.0.1' });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   base = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/shop-payments/btcpay`;
 });
@@ -40,16 +37,9 @@ after(async () => {
 });
 
 async function openShop(platform: Platform) {
-  const { ctx } = app.app;
-  const { merchantId, keys } = await createMerchant(ctx, { name: 'Lab', plan: 'enterprise' });
-  const shop = { merchantId, mode: 'test' as const, platform, name: 'Shop', permissions: PLATFORM_PERMISSIONS[platform] };
-  const { apiKey: key, storeId: store } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
-  return { key, store, call: shopClient(base, key), api: client(base.replace('/btcpay', ''), keys.testSecret) };
+  const shop = await connectPlugin(app, { platform, url: base });
+  return { ...shop, api: client(base.replace('/btcpay', ''), shop.testSecret) };
 }
-const ok = ({ status, json, text }: ShopReply): any => {
-  assert.equal(status, 200, text);
-  return json;
-};
 const order = (more: object = {}) => ({ amount: '30.00', currency: 'EUR', metadata: { orderId: '12' }, checkout: {}, ...more });
 
 test('an invoice can be stricter than the settings of the merchant, and never less strict', async () => {
@@ -77,7 +67,7 @@ test('an invoice can be stricter than the settings of the merchant, and never le
     assert.equal((await make({ ...only, speedPolicy: asked }, amount)).checkout.speedPolicy, shown, `${asked} ${amount}`);
   // The payment waits for as many as the invoice says.
   const { id } = await make({ ...only, speedPolicy: 'LowSpeed', paymentTolerance: 0 });
-  assert.equal((await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow', currency: 'BTC' })).status, 200);
+  await play({ api }, id, 'slow');
   assert.equal((await api.get(`/api/payment/${id}`)).json.confirmations_required, 6);
 });
 
@@ -141,7 +131,7 @@ test('the OpenCart extension: its addresses with a | are kept, called and return
   const invoice = ok(await call('POST', `${at}/invoices`, bodyOf('/invoices')));
   assert.equal(invoice.checkout.redirectURL, bodyOf('/invoices').checkout.redirectURL);
   assert.deepEqual([Number(invoice.amount), invoice.metadata.orderId], [30, '42'], 'it sends eight decimals');
-  assert.equal((await api.post(`/v1/test/payments/${invoice.id}/simulate`, { scenario: 'success', currency: 'BTC' })).status, 200);
+  await play({ api }, invoice.id, 'success');
   await eventually(
     async () => hook.hits.map(({ event }) => event.type),
     (types) => types.includes('InvoiceSettled'),

@@ -1,56 +1,26 @@
-/** What shops receive about their invoices: the recorded events, signed, in order, and never an older one after a newer one was taken. */
+/** What shops receive about their invoices: signed, in order, and never an older one after a newer one was taken. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createMerchant } from '../../src/merchants/merchants.ts';
-import { PLATFORM_PERMISSIONS } from '../../src/shops/permissions.ts';
-import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
+import { disconnectShop } from '../../src/shops/shop-keys.ts';
 import { sendCurrentState } from '../../src/shops/shop-worker.ts';
 import { greenfieldHeaders } from '../../src/webhooks/dialect.ts';
-import { type Client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import {
-  checkReads,
-  type FlowCall,
-  type FlowWebhook,
-  type Hook,
-  readFlow,
-  readShopFile,
-  type ShopClient,
-  shopClient,
-  startHook,
-} from '../kit/shop-flows.ts';
+import { eventually, type TestApp } from '../kit/app.ts';
+import { addWebhook, connectPlugin, type PluginShop, play, startShopApp } from '../kit/connected-shop.ts';
+import { readShopFile, startHook } from '../kit/shop-flows.ts';
 
 let app: TestApp;
 before(async () => {
-  app = await startTestApp({ FIAT: 'static:EUR=0.90', PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
+  app = await startShopApp();
 });
 after(() => app?.stop());
 
-type Shop = {
-  merchantId: string;
-  shopId: string;
-  call: ShopClient;
-  store: string;
-  api: Client;
-  hook: Hook;
-  webhook: string;
-  secret: string;
-};
-async function openShop(t: TestContext, authorizedEvents: object = { everything: true }): Promise<Shop> {
-  const { merchantId, keys } = await createMerchant(app.app.ctx, { name: 'Lab', plan: 'enterprise' });
-  return connect(t, { merchantId, api: app.as(keys.testSecret), authorizedEvents });
-}
-type Place = Pick<Shop, 'merchantId' | 'api'> & { authorizedEvents?: object };
-async function connect(t: TestContext, { merchantId, api, authorizedEvents = { everything: true } }: Place): Promise<Shop> {
-  const { ctx } = app.app;
-  const permissions = PLATFORM_PERMISSIONS.woocommerce;
-  const shop = { merchantId, mode: 'test' as const, platform: 'woocommerce' as const, name: 'WooCommerce', permissions };
-  const { apiKey, storeId, shopId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
-  const call = shopClient(`${app.url}/btcpay`, apiKey);
-  const hook = await startHook(t, 'btcpay-sig');
-  const { json } = await call('POST', `/api/v1/stores/${storeId}/webhooks`, { url: hook.url, authorizedEvents, enabled: true });
-  return { merchantId, shopId, call, store: storeId, api, hook, webhook: json.id, secret: json.secret };
+type Shop = PluginShop & Awaited<ReturnType<typeof addWebhook>>;
+/** Of a new merchant, or of that of another shop. */
+async function openShop(t: TestContext, owner?: Shop): Promise<Shop> {
+  const shop = await connectPlugin(app, owner && { owner });
+  return { ...shop, ...(await addWebhook(t, shop)) };
 }
 const METADATA = { orderId: '12', posData: '{"WooCommerce":{"Order ID":12}}', taxIncluded: 0.5 };
 async function order({ call, store }: Shop): Promise<string> {
@@ -59,10 +29,6 @@ async function order({ call, store }: Shop): Promise<string> {
   assert.equal(status, 200, text);
   return json.id;
 }
-const play = async ({ api }: Shop, id: string, scenario: string): Promise<void> => {
-  const reply = await api.post(`/v1/test/payments/${id}/simulate`, { scenario, currency: 'BTC' });
-  assert.equal(reply.status, 200, reply.text);
-};
 const typesOf = ({ hook }: Shop, id: string): string[] =>
   hook.hits.filter(({ event }) => event.invoiceId === id).map(({ event }) => event.type);
 const until = (shop: Shop, id: string, type: string): Promise<string[]> =>
@@ -74,53 +40,6 @@ const until = (shop: Shop, id: string, type: string): Promise<string[]> =>
 test('the signature is that of a second implementation', () => {
   for (const { secret, body, btcpay_sig } of readShopFile('signatures').cases)
     assert.equal(greenfieldHeaders({ secret, body: Buffer.from(body) })['btcpay-sig'], btcpay_sig);
-});
-
-test('a paid order: the recorded events in the recorded order, signed, with everything that the plugin reads', async (t) => {
-  const { steps } = readFlow('woocommerce-2.8.0');
-  const recorded = steps.filter((step): step is FlowWebhook => step.kind === 'webhook').map(({ request }) => request.body);
-  const specificEvents = [
-    'InvoiceReceivedPayment',
-    'InvoicePaymentSettled',
-    'InvoiceProcessing',
-    'InvoiceExpired',
-    'InvoiceSettled',
-    'InvoiceInvalid',
-  ];
-  const shop = await openShop(t, { everything: false, specificEvents });
-  const id = await order(shop);
-  // While the shop handles an event, it asks for the payment methods, which are then as far as the event.
-  const methods: string[] = [];
-  shop.hook.answer(({ event }) => {
-    methods.push(event.type);
-    return 200;
-  });
-  await play(shop, id, 'success');
-  await until(shop, id, 'InvoiceSettled');
-  assert.deepEqual(
-    typesOf(shop, id),
-    recorded.map(({ type }) => type),
-  );
-  for (const [i, { event, text, signature }] of shop.hook.hits.entries()) {
-    const expected = recorded[i];
-    assert.equal(signature, `sha256=${createHmac('sha256', shop.secret).update(text).digest('hex')}`);
-    assert.deepEqual(Object.keys(event).sort(), Object.keys(expected).sort());
-    assert.deepEqual([event.storeId, event.invoiceId, event.webhookId], [shop.store, id, shop.webhook]);
-    assert.deepEqual(event.metadata, METADATA);
-    assert.equal(event.deliveryId, event.originalDeliveryId);
-    for (const flag of ['overPaid', 'manuallyMarked', 'afterExpiration', 'isRedelivery'])
-      assert.equal(event[flag], expected[flag], `${event.type} ${flag}`);
-    if (expected.payment) {
-      assert.deepEqual(Object.keys(event.payment).sort(), Object.keys(expected.payment).sort());
-      assert.deepEqual([event.paymentMethodId, event.payment.status], [expected.paymentMethodId, expected.payment.status]);
-      assert.match(event.payment.id, /^[0-9a-f]{64}-\d+$/);
-      assert.ok(Number.isInteger(event.payment.receivedDate));
-    }
-  }
-  const asked = steps.findLast(
-    (step): step is FlowCall => step.kind === 'call' && step.request.path.endsWith('{INVOICE}/payment-methods'),
-  )!;
-  checkReads(asked, (await shop.call('GET', `/api/v1/stores/${shop.store}/invoices/${id}/payment-methods`)).json);
 });
 
 test('an invoice that expires, is paid late and is accepted: partly paid until then, and never paid late', async (t) => {
@@ -271,7 +190,7 @@ test('events of shops are no events of the API, and other endpoints do not recei
 
 test('a shop sees and changes only its own webhooks, not those of another shop of the store', async (t) => {
   const one = await openShop(t);
-  const two = await connect(t, one);
+  const two = await openShop(t, one);
   const path = ({ store, webhook }: Shop) => `/api/v1/stores/${store}/webhooks/${webhook}`;
   assert.equal(one.store, two.store);
   const was = (await one.call('GET', path(one))).json;
@@ -298,7 +217,7 @@ test('a shop sees and changes only its own webhooks, not those of another shop o
 test('a shop that is disconnected receives nothing more, and its key can no longer enable or add a webhook', async (t) => {
   const { ctx } = app.app;
   const one = await openShop(t);
-  const two = await connect(t, one);
+  const two = await openShop(t, one);
   // An event is due while the shop is disconnected.
   let refused = 0;
   one.hook.answer(() => {
@@ -334,6 +253,6 @@ test('a shop that is disconnected receives nothing more, and its key can no long
     ],
   );
   // Other shops stay, and what is disconnected takes no place of the limit.
-  const again = await connect(t, one);
+  const again = await openShop(t, one);
   assert.match(again.webhook, /^we_/);
 });
