@@ -1,6 +1,6 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
 import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
-import { COIN, type Coin, coinText, isToken, kindOf, nativeOf } from '../src/core/coin.ts';
+import { COIN, type Coin, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';
 import { formatUnits } from '../src/core/money.ts';
 import {
   type Line,
@@ -69,7 +69,7 @@ export function describeFile(file: SigningFile): Review {
   const isAccounts = kindOf(file.coin) === 'ethereum';
   if (isAccounts) checkChain(file);
   const lines = linesOf(file);
-  const fee = nativeOf(file.coin);
+  const fee = feeCoinOf(file.coin);
   const isSweep = lines.every(({ purpose }) => purpose === 'sweep');
   const amount = (units: bigint) => `${formatUnits(file.coin, units)} ${COIN[file.coin].asset}`;
   const byAddress = new Map<string, Line>();

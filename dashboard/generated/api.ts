@@ -1722,7 +1722,7 @@ export type Api = {
         id: string;
         payment_id: string;
         state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string;
         address: string | null;
@@ -1757,7 +1757,7 @@ export type Api = {
         id: string;
         payment_id: string;
         state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string;
         address: string | null;
@@ -1787,7 +1787,7 @@ export type Api = {
     body: undefined;
     reply: {
       success: boolean;
-      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum')[];
+      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
     };
   };
   'GET /:mode/payments/:id/refundable': {
@@ -1796,7 +1796,7 @@ export type Api = {
     reply: {
       success: boolean;
       available: {
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
       } | null;
     };
@@ -1816,7 +1816,7 @@ export type Api = {
         id: string;
         payment_id: string;
         state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string;
         address: string | null;
@@ -1844,7 +1844,7 @@ export type Api = {
   'POST /:mode/refund-files': {
     query: undefined;
     body: {
-      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
       speed?: 'slow' | 'normal' | 'fast' | undefined;
     };
     reply: {
@@ -1852,7 +1852,7 @@ export type Api = {
       file: string;
       refunds: number;
       fee: string;
-      fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
       left: {
         id: string;
         reason: string;
@@ -1869,7 +1869,7 @@ export type Api = {
         id: string;
         payment_id: string;
         state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string;
         address: string | null;
@@ -1905,7 +1905,7 @@ export type Api = {
         id: string;
         payment_id: string;
         state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string;
         address: string | null;
@@ -1940,7 +1940,7 @@ export type Api = {
         id: string;
         payment_id: string;
         state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string;
         address: string | null;
@@ -2439,7 +2439,7 @@ export type Api = {
       holdings: {
         wallet: string;
         is_wallet_active: boolean;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         transfers: number;
         addresses: number;
@@ -2480,12 +2480,12 @@ export type Api = {
         id: string;
         purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2504,12 +2504,12 @@ export type Api = {
         id: string;
         purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2534,7 +2534,7 @@ export type Api = {
   'POST /:mode/sweeps': {
     query: undefined;
     body: {
-      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
       wallet?: string | undefined;
       speed?: 'slow' | 'normal' | 'fast' | undefined;
       max_fee_percent?: number | undefined;
@@ -2547,12 +2547,12 @@ export type Api = {
         id: string;
         purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2578,12 +2578,12 @@ export type Api = {
         id: string;
         purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         made_by: string;
         made_at: string;
         sent_at: string | null;
@@ -2604,12 +2604,12 @@ export type Api = {
         id: string;
         purpose: 'sweep' | 'refund' | 'payout';
         state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         destination: string;
         inputs: number;
         amount: string;
         fee: string;
-        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         made_by: string;
         made_at: string;
         sent_at: string | null;

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { COINS, type Coin, chainCode, leadingCoins, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '../core/coin.ts';
+import { ALL_COINS, COINS, type Coin, chainCode, leadingCoins, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '../core/coin.ts';
 import { mistakesBetween } from '../http/parameters.ts';
 import type { Log } from '../log.ts';
 
@@ -47,6 +47,8 @@ const SHORT: ReadonlyMap<string, string> = new Map([
 export const MERCHANT: Option = { value: 'ID', about: 'Merchant, such as mer_... ("merchant list" shows them)', required: true };
 export const MODE: Option = { value: MODES.join('|'), about: 'Live or test mode', required: true };
 export const COIN_OPTION: Option = { value: 'COIN', about: `One of ${COINS.join(', ')}`, required: true };
+/** For commands about money that arrived, also in a coin that is never offered. */
+export const ARRIVED_COIN_OPTION: Option = { value: 'COIN', about: `One of ${ALL_COINS.join(', ')}`, required: true };
 /** For commands about a wallet: tokens use that of the native coin. */
 export const NATIVE_COIN_OPTION: Option = { value: 'COIN', about: `One of ${NATIVE_COINS.join(', ')}`, required: true };
 /** For commands about a chain, which is named after its native coin, or by its ID. */
@@ -69,6 +71,8 @@ const coinAmong = <T extends Coin>(flags: Flags, known: readonly T[]): T => {
 };
 /** Any coin, such as `btc` or `USDC@ethereum`, in upper or lower case. */
 export const coinOf = (flags: Flags): Coin => coinAmong(flags, COINS);
+/** The same, or a coin that is only recognized, such as `ETH@base`. */
+export const arrivedCoinOf = (flags: Flags): Coin => coinAmong(flags, ALL_COINS);
 /** A native coin, which names its chain and its wallet. */
 export const nativeCoinOf = (flags: Flags): NativeCoin => coinAmong(flags, NATIVE_COINS);
 /** The leading coin of a chain, such as `btc` or `base`. */

@@ -6,7 +6,18 @@ import { makeRefundFile } from '../money-out/refund-files.ts';
 import { approveRefund, cancelRefund, listRefunds, markRefundSent, refundDetail } from '../money-out/refunds.ts';
 import { sweepBody } from '../money-out/sweep-body.ts';
 import { readSigningFileOf } from '../money-out/sweeps.ts';
-import { COIN_OPTION, type Commands, coinOf, type Flags, LIMIT, limitOf, MERCHANT, need, type Option, oneOf } from './command.ts';
+import {
+  ARRIVED_COIN_OPTION,
+  arrivedCoinOf,
+  type Commands,
+  type Flags,
+  LIMIT,
+  limitOf,
+  MERCHANT,
+  need,
+  type Option,
+  oneOf,
+} from './command.ts';
 import { writeSweep } from './sweep-commands.ts';
 
 const ACTOR = { userId: '', name: 'operator command', ip: '' };
@@ -46,7 +57,7 @@ export const REFUND_COMMANDS: Commands = {
     about: 'Make a signing file of approved refunds, up to 20, oldest first',
     options: {
       merchant: MERCHANT,
-      coin: COIN_OPTION,
+      coin: ARRIVED_COIN_OPTION,
       out: { value: 'FILE', about: 'Where to write the file', required: true },
       speed: { value: SWEEP_SPEEDS.join('|'), about: 'Fee (default normal)' },
       psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
@@ -54,7 +65,7 @@ export const REFUND_COMMANDS: Commands = {
     notes:
       'BTC, LTC, DOGE, DASH, and tokens with EIP-3009 (USDC, EURC, PYUSD, USDT0). Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
     run: async (ctx, flags) => {
-      const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
+      const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const speed = flags.speed === undefined ? 'normal' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');
       const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed, actor: ACTOR });
       await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);

@@ -17,6 +17,8 @@ import {
   replaceSweep,
 } from '../money-out/sweeps.ts';
 import {
+  ARRIVED_COIN_OPTION,
+  arrivedCoinOf,
   COIN_OPTION,
   type Commands,
   coinOf,
@@ -87,7 +89,7 @@ export const SWEEP_COMMANDS: Commands = {
     about: 'Make a file to sign offline',
     options: {
       merchant: MERCHANT,
-      coin: COIN_OPTION,
+      coin: ARRIVED_COIN_OPTION,
       out: { value: 'FILE', about: 'Where to write the file', required: true },
       wallet: { value: 'ID', about: 'Wallet, such as wal_... (default: the one in use)' },
       'min-age-hours': { value: 'N', about: 'Only money that arrived at least this long ago' },
@@ -98,7 +100,7 @@ export const SWEEP_COMMANDS: Commands = {
     },
     notes: 'Open /signer.html of your Florin on an offline computer to sign it. With --psbt, the file must have one transaction.',
     run: async (ctx, flags) => {
-      const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
+      const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const wanted = { coin, walletId: flags.wallet ?? null, wish: wishOf(flags, coin) };
       const { sweep, remains } = await makeSweep(ctx, { merchantId, ...wanted, actor: ACTOR });
       await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);

@@ -590,6 +590,8 @@ export const TOKEN_ASSETS: readonly Asset[] = ASSETS.filter((asset) => !NATIVE_A
 
 /** The coin after which settings and reports name the chain of a coin: the native one, where that is a coin here, else the first. */
 export const nativeOf = (coin: Coin): Coin => coinsBeside(coin)[0]!;
+/** The coin that pays for transactions of a coin: the native one of its chain, which on some networks is only recognized. */
+export const feeCoinOf = (coin: Coin): Coin => strayNativeOf(coin) ?? nativeOf(coin);
 /** One coin for each chain, in the order of the table. */
 export const leadingCoins = (): Coin[] => COINS.filter((coin) => nativeOf(coin) === coin);
 

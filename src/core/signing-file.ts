@@ -2,7 +2,7 @@
  * The file that a merchant signs offline, and the file that comes back. The service writes the first and checks the second; the signer page
  * reads the first and writes the second, so both share this description. Amounts are decimal text in base units.
  */
-import { COIN, type Coin, isCoin, NETWORKS, type Network } from './coin.ts';
+import { COIN, type Coin, isKnownCoin, NETWORKS, type Network } from './coin.ts';
 import { asList, asObject, asText, asWhole, type Json, oneOf } from './stored-json.ts';
 
 export const SIGNING_FORMAT = 'florin-signing-file';
@@ -174,7 +174,7 @@ export function readSigningFile(content: string): SigningFile {
 export function signingFileOf(value: unknown): SigningFile {
   const file = asObject(value);
   const coin = asText(file.coin);
-  if (!isCoin(coin)) return fail('it is for a coin that this version does not know');
+  if (!isKnownCoin(coin)) return fail('it is for a coin that this version does not know');
   const account = asObject(file.account);
   const price = file.gasPrice === null ? null : asObject(file.gasPrice);
   const requests = asList(file.requests).map(requestOf);

@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { readEndedBelow } from '../db/db.ts';
+import { readGasPayments } from '../money-out/sweeps.ts';
 import { createLookAhead, type Stray } from './look-ahead.ts';
 import { eachOutput, type Owned, type Owner, type Waiting } from './sightings.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';
@@ -87,15 +88,22 @@ export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonl
 /** Transfers to payments, and deposits to unissued addresses. */
 export type Sorted = { sightings: Owned[]; strays: Stray[] };
 
-/** Finds out whose addresses these are. The table decides who owns an address, not memory. */
+/**
+ * Finds out whose addresses these are. The table decides who owns an address, not memory. What a sweep of the merchant pays for the gas of
+ * an address is not money of a customer.
+ */
 export async function sortSightings({ ctx, coin, spares }: Watching, all: readonly Sighting[]): Promise<Sorted> {
   if (all.length === 0) return { sightings: [], strays: [] };
   const rows = await ctx.db.sql<(Owner & { key: string })[]>`
     select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
     from deposit_addresses where coin = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
+  const owners = new Map(rows.map(({ key, ...owner }) => [key, owner]));
+  const txids = [...new Set(all.flatMap(({ key, txid }) => (txid !== null && owners.has(key) ? [txid] : [])))];
+  const gas = txids.length === 0 ? [] : await readGasPayments(ctx.db.sql, txids);
+  const isGas = ({ key, txid }: Sighting): boolean => gas.some(([merchant, id]) => id === txid && owners.get(key)?.merchantId === merchant);
   return assignOwners(
-    all.map((one) => ({ ...one, coin: one.coin ?? coin })),
-    new Map(rows.map(({ key, ...owner }) => [key, owner])),
+    all.flatMap((one) => (isGas(one) ? [] : [{ ...one, coin: one.coin ?? coin }])),
+    owners,
     spares.find,
   );
 }

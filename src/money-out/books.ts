@@ -3,7 +3,7 @@
  * entry follows from facts (transfers, completed payments, decisions, refunds, payouts, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, chainCode, type Mode, nativeOf } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { GONE_AFTER_MS } from '../core/transfer.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
@@ -71,9 +71,9 @@ export const OWN_RATE = /^[1-9]\d{0,30}$/;
 
 const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
-    select * from unnest(${[...ALL_COINS]}::text[], ${ALL_COINS.map((coin) => nativeOf(coin))}::text[],
+    select * from unnest(${[...ALL_COINS]}::text[], ${ALL_COINS.map((coin) => feeCoinOf(coin))}::text[],
       ${ALL_COINS.map((coin) => chainCode(coin))}::text[], ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[])
-      as c (coin, native, chain, dust)
+      as c (coin, fee_coin, chain, dust)
   )`;
 
 /** Whether a transfer that is in no block was missing for so long that it does not count. Simulated chains have no tips in the database. */
@@ -170,7 +170,7 @@ const displayedWorth = (sql: Sql | Tx, display: Display): Fragment =>
  */
 const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   ended as (
-    select s.id, s.coin, s.ended_at, c.native from sweeps s join coins c on c.coin = s.coin
+    select s.id, s.coin, s.ended_at, c.fee_coin from sweeps s join coins c on c.coin = s.coin
     where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
   ), moves as (
     select e.id, i.payment_id, i.coin, i.ref, sum(i.units) as units
@@ -184,11 +184,11 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
   ), fees as (
     select e.id, sum(t.fee_units) as units
     from ended e join sweep_transactions t on t.sweep_id = e.id
-    where t.block_height is not null and (e.coin <> e.native or cardinality(t.unmoved) = 0) group by 1
+    where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
   ), swept as (
-    select e.id, e.coin, e.native, e.ended_at, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed,
-      case when e.coin = e.native then least(coalesce(f.units, 0), coalesce(m.units, 0)) else 0 end as fee,
-      case when e.coin = e.native then 0 else coalesce(f.units, 0) end as gas,
+    select e.id, e.coin, e.fee_coin, e.ended_at, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed,
+      case when e.coin = e.fee_coin then least(coalesce(f.units, 0), coalesce(m.units, 0)) else 0 end as fee,
+      case when e.coin = e.fee_coin then 0 else coalesce(f.units, 0) end as gas,
       (select t.txid from sweep_transactions t where t.sweep_id = e.id and t.block_height is not null order by t.number, t.round limit 1) as txid
     from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id
   )`;

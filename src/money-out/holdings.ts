@@ -2,8 +2,9 @@
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken, nativeOf } from '../core/coin.ts';
-import type { TransferKind } from '../core/payment.ts';
+import type { PaymentStatus, TransferKind } from '../core/payment.ts';
 import { isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
+import { isFinal } from '../core/status.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
 
@@ -86,7 +87,8 @@ type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
   outputs: unknown;
   blockHeight: bigint | null;
   disputedSince: Date | null;
-  status: string;
+  status: PaymentStatus;
+  needsDecision: boolean;
   refundRequested: boolean;
   uncounted: unknown;
   now: Date;
@@ -101,8 +103,11 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
   if (depth < maturity) return 'immature';
   if (row.disputedSince) return 'disputed';
   if (row.refundRequested) return 'refund_requested';
-  const isUndecided = uncountedFromJson(row.uncounted).some((part) => part.coin === coin && part.state !== 'refunded');
-  return row.status !== 'completed' || isUndecided ? 'undecided' : null;
+  if (!isFinal(row.status)) return 'undecided';
+  // Money that does not count can be moved too once the merchant decided about it: to keep it, or to send it back.
+  const states = uncountedFromJson(row.uncounted).flatMap((part) => (part.coin === coin ? [part.state] : []));
+  const isHeld = states.includes('held') && row.needsDecision;
+  return isHeld || (row.status !== 'completed' && states.length === 0) ? 'undecided' : null;
 }
 
 /** Transfers on the addresses of a wallet that no open file spends, oldest first, and when they were read. */
@@ -121,7 +126,7 @@ export async function readHoldings(
     sql<Row[]>`
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
-        p.status, ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
+        p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
       from transfers t
       join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
       join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}

@@ -9,7 +9,7 @@ import { internalKeyOf } from '../chains/account-key.ts';
 import { type Chain, ChainError } from '../chains/chain.ts';
 import { accountOf, checksumAddress } from '../chains/ethereum/address.ts';
 import { domainSeparator, selector, transferData, word } from '../chains/ethereum/token-calls.ts';
-import { type Coin, isToken, type Network, nativeOf } from '../core/coin.ts';
+import { type Coin, feeCoinOf, isToken, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { AccountRequest, BatchRequest, Line } from '../core/signing-file.ts';
@@ -139,7 +139,7 @@ export async function readGasAccount(
 /** Errors: sweep_gas_missing. */
 export function checkGas(coin: Coin, { address, units }: { address: string; units: bigint }, needed: bigint): void {
   if (units >= needed) return;
-  const native = nativeOf(coin);
+  const native = feeCoinOf(coin);
   throw new Problem('sweep_gas_missing', { address, coin: native, needed: formatUnits(native, needed), held: formatUnits(native, units) });
 }
 
@@ -154,6 +154,19 @@ export async function readNonces(chain: Chain, addresses: readonly string[]): Pr
   const replies = await chain.ask(addresses.map((address) => ['eth_getTransactionCount', address, 'latest'] as const));
   return replies.map((reply) => Number(numberOf(reply)));
 }
+/**
+ * What the sender pays besides gas, in base units: chains of the OP stack charge for publishing a transaction on Ethereum, and a contract of
+ * theirs says how much that costs now, here doubled. Other chains have nothing at its address. `bytes`: of the unsigned transaction.
+ */
+const PUBLISHING_CONTRACT = '0x420000000000000000000000000000000000000F';
+export async function readPublishingFee(chain: Chain, bytes: number): Promise<bigint> {
+  const data = selector('getL1FeeUpperBound(uint256)') + word(BigInt(bytes));
+  const [reply] = await chain.ask([call(PUBLISHING_CONTRACT, data)]);
+  return 2n * numberOf(reply!);
+}
+/** Bytes of transactions without their signatures: of a transfer of native coin or of a token, and of each authorization in a batch. */
+const TRANSFER_BYTES = 150;
+const AUTHORIZATION_BYTES = 480;
 export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
   return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
 }
@@ -165,14 +178,16 @@ const lineTo = ({ destination, reference }: AccountWork, units: bigint): Line =>
 async function planNative(chain: Chain, lots: readonly Lot[], work: AccountWork, stay: Map<Holding, StayReason>): Promise<Planned> {
   const gas = await estimate(chain, { from: lots[0]!.address, to: work.destination, value: '0x1' });
   const fee = gas * work.gasPrice.max;
+  const publishing = await readPublishingFee(chain, TRANSFER_BYTES);
+  const cost = fee + publishing;
   const moved = lots.filter((lot) => {
-    const reason = lot.units <= fee ? 'dust' : fee * 100n > lot.units * BigInt(work.wish.maxFeePercent) ? 'fee' : null;
+    const reason = lot.units <= cost ? 'dust' : cost * 100n > lot.units * BigInt(work.wish.maxFeePercent) ? 'fee' : null;
     if (reason) for (const holding of lot.holdings) stay.set(holding, reason);
     return reason === null;
   });
   const nonces = await readNonces(chain, addressesOf(moved));
   const requests = moved.map(({ address, index, units }, i): AccountRequest => {
-    return { kind: 'native', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, line: lineTo(work, units - fee) };
+    return { kind: 'native', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, line: lineTo(work, units - cost) };
   });
   return { requests, moved, reserved: moved.map(({ address }, i) => `nonce:${address}:${nonces[i]}`) };
 }
@@ -197,10 +212,11 @@ async function planBatches(chain: Chain, lots: readonly Lot[], work: AccountWork
     }));
     requests.push(batchOf(authorizations, { ...on, nonce: gasAccount.nonce + requests.length }));
   }
+  const publishing = await readPublishingFee(chain, AUTHORIZATION_BYTES * lots.length + TRANSFER_BYTES * requests.length);
   checkGas(
     work.coin,
     gasAccount,
-    requests.reduce((sum, { gas }) => sum + gas * work.gasPrice.max, 0n),
+    requests.reduce((sum, { gas }) => sum + gas * work.gasPrice.max, publishing),
   );
   return { requests, moved: [...lots], reserved: [`gas:${gasAccount.address}`] };
 }
@@ -209,22 +225,29 @@ async function planFunded(chain: Chain, lots: readonly Lot[], work: AccountWork)
   const [first] = lots;
   const contract = work.contract!;
   const gas = await estimate(chain, { from: first!.address, to: contract, data: `0x${transferData(work.destination, first!.units)}` });
-  const [gasAccount, nonces, balances] = await Promise.all([
+  const [gasAccount, nonces, balances, publishing] = await Promise.all([
     readGasAccount(chain, work),
     readNonces(chain, addressesOf(lots)),
     readBalances(chain, addressesOf(lots)),
+    readPublishingFee(chain, TRANSFER_BYTES),
   ]);
+  const fundGas = await estimate(chain, { from: gasAccount.address, to: first!.address });
   const fee = gas * work.gasPrice.max;
+  // The signer pays no address more than twice its fee.
+  const cost = fee + (publishing < fee ? publishing : fee);
   const funds: AccountRequest[] = [];
   const transfers = lots.map(({ address, index, units }, i): AccountRequest => {
-    const missing = fee - balances[i]!;
+    const missing = cost - balances[i]!;
     if (missing > 0n) {
       const sender = { from: gasAccount.address, path: { chain: 1, index: 0 } as const, nonce: gasAccount.nonce + funds.length };
-      funds.push({ kind: 'fund', ...sender, gas: TRANSFER_GAS, to: address, units: missing });
+      funds.push({ kind: 'fund', ...sender, gas: fundGas, to: address, units: missing });
     }
     return { kind: 'token', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, contract, line: lineTo(work, units) };
   });
-  const needed = funds.reduce((sum, request) => sum + request.gas * work.gasPrice.max + (request.kind === 'fund' ? request.units : 0n), 0n);
+  const needed = funds.reduce(
+    (sum, request) => sum + request.gas * work.gasPrice.max + (request.kind === 'fund' ? request.units + publishing : 0n),
+    0n,
+  );
   checkGas(work.coin, gasAccount, needed);
   const reserved = [`gas:${gasAccount.address}`, ...lots.map(({ address }, i) => `nonce:${address}:${nonces[i]}`)];
   return { requests: [...funds, ...transfers], moved: [...lots], reserved };

@@ -3,7 +3,7 @@ import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { AccountRequest, FundRequest, SigningFile, TokenRequest } from '../core/signing-file.ts';
 import { DEFAULT_WISH, type SweepWish } from './holdings.ts';
-import { checkGas, type GasPrice, readBalances, readGasPrice, readNonces, TRANSFER_GAS } from './make-accounts.ts';
+import { checkGas, type GasPrice, readBalances, readGasPrice, readNonces } from './make-accounts.ts';
 import { raised } from './replace.ts';
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
@@ -46,7 +46,7 @@ async function missingFunds(
   const [next] = await readNonces(chain, [payer.from]);
   const nonce = Math.max(next!, ...funds.map((fund) => fund.nonce + 1));
   return lacking.map(({ to, units }, i) => ({
-    ...{ kind: 'fund', from: payer.from, path: payer.path, nonce: nonce + i, gas: TRANSFER_GAS, to, units },
+    ...{ kind: 'fund', from: payer.from, path: payer.path, nonce: nonce + i, gas: payer.gas, to, units },
   }));
 }
 

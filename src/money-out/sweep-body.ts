@@ -1,5 +1,5 @@
 /** Sweeps as the dashboard and the commands show them. */
-import { type Coin, nativeOf } from '../core/coin.ts';
+import { type Coin, feeCoinOf } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import type { Remainder } from './holdings.ts';
 import { type Sweep, stayText } from './sweeps.ts';
@@ -17,7 +17,7 @@ export const sweepBody = (sweep: Sweep) => ({
     destination: sweep.destination,
     inputs: sweep.inputCount,
   },
-  ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(nativeOf(sweep.coin), sweep.feeUnits) },
-  ...{ fee_currency: nativeOf(sweep.coin), made_by: sweep.madeBy, made_at: sweep.madeAt.toISOString() },
+  ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(feeCoinOf(sweep.coin), sweep.feeUnits) },
+  ...{ fee_currency: feeCoinOf(sweep.coin), made_by: sweep.madeBy, made_at: sweep.madeAt.toISOString() },
   ...{ sent_at: sweep.sentAt?.toISOString() ?? null, ended_at: sweep.endedAt?.toISOString() ?? null, failure: sweep.failure },
 });

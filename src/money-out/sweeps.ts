@@ -4,7 +4,7 @@ import { isBitcoinLike, PARAMS } from '../chains/bitcoin/params.ts';
 import { type Chain, ChainError } from '../chains/chain.ts';
 import { feeOf, transactionOf } from '../chains/ethereum/account-requests.ts';
 import type { Context } from '../context.ts';
-import { CHAIN, COIN, COINS, type Coin, chainCode, chainOf, contractOf, kindOf } from '../core/coin.ts';
+import { ALL_COINS, CHAIN, COIN, type Coin, chainCode, chainOf, contractOf, kindOf } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '../core/signing-file.ts';
@@ -78,15 +78,21 @@ export async function asking<T>(coin: Coin, work: Promise<T>): Promise<T> {
   }
 }
 
-/** Coins that a wallet's addresses can hold. */
-const coinsIn = ({ coin }: SweepWallet): Coin[] => COINS.filter((one) => COIN[one].family === COIN[coin].family);
+/** Coins that arrived on addresses of a wallet, also by mistake, in the order of the catalog. */
+async function readCoinsIn(ctx: Context, { merchantId, wallet }: Owner & { wallet: SweepWallet }): Promise<Coin[]> {
+  const coins = ALL_COINS.filter((one) => COIN[one].family === COIN[wallet.coin].family);
+  const rows = await ctx.db.sql<{ coin: Coin }[]>`
+    select coin from unnest(${coins}::text[]) as c (coin)
+    where exists (select 1 from transfers t where t.merchant_id = ${merchantId} and t.coin = c.coin)`;
+  return coins.filter((coin) => rows.some((row) => row.coin === coin));
+}
 
 export type Sweepable = { wallet: SweepWallet; coin: Coin; count: number; units: bigint; addresses: number; remains: Remainder[] };
 /** What lies on the addresses of each wallet, by coin, and what of it stays. Only the ledger is read. */
 export async function listSweepable(ctx: Context, { merchantId }: Owner): Promise<Sweepable[]> {
   const found: Sweepable[] = [];
   for (const wallet of await readWallets(ctx, { merchantId }))
-    for (const coin of coinsIn(wallet)) {
+    for (const coin of await readCoinsIn(ctx, { merchantId, wallet })) {
       const { holdings, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
       if (holdings.length === 0) continue;
       const chosen = selectHoldings(holdings, { wish: DEFAULT_WISH, now, wholeAddress: kindOf(coin) === 'ethereum' });
@@ -161,7 +167,7 @@ const WORDS: Readonly<Record<StayReason, string>> = {
   unconfirmed: 'not confirmed yet',
   immature: 'too new to be spent',
   disputed: 'in a block that a source disputes',
-  undecided: 'of payments that are not completed or need a decision',
+  undecided: 'of payments that are open or need a decision',
   refund_requested: 'of payments with an open refund',
   payout_approved: 'in deposits that an approved payout has to spend',
   young: 'younger than the age you chose',
@@ -432,6 +438,15 @@ async function tryBatches(ctx: Context, file: SigningFile, upload: Upload): Prom
     if (failure !== undefined && !/nonce|authorization is used/i.test(failure))
       throw new Problem('signed_file_refused', { reason: `contains a token transfer that would fail (${failure.slice(0, 200)})` });
   }
+}
+
+/** Transactions of sweeps that only pay for the gas of deposit addresses, among these, as merchant ID and transaction ID. */
+export async function readGasPayments(sql: Sql | Tx, txids: readonly string[]): Promise<(readonly [merchantId: string, txid: string])[]> {
+  const rows = await sql<{ merchantId: string; txid: string }[]>`
+    select s.merchant_id as "merchantId", t.txid from sweep_transactions t join sweeps s on s.id = t.sweep_id
+    where t.txid = any(${txids as string[]}::text[])
+      and exists (select 1 from sweep_transactions paid where paid.sweep_id = t.sweep_id and paid.after_number = t.number)`;
+  return rows.map(({ merchantId, txid }) => [merchantId, txid]);
 }
 
 /** The request that pays for the gas of another one and must be mined before it; null: none. */

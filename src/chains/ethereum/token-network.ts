@@ -66,6 +66,7 @@ export function createTokenNetworkSource({
     contracts: () => readContracts(rpc, { coin, network }),
     ranges: createRangeReader(rpc, { coin, tokens }),
     txState: (txid) => readState(txid, rpc),
+    ask: rpc.batch,
     finality: () => readTaggedFinality(rpc),
     transaction: (txid) => findTransaction(txid, rpc),
     addressSummary: async () => {

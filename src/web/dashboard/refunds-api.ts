@@ -1,6 +1,6 @@
 /** Refunds of payments: request, approve, record as sent, cancel. */
 import Type from 'typebox';
-import { COIN, type Coin, nativeOf } from '../../core/coin.ts';
+import { COIN, type Coin, feeCoinOf } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
@@ -21,11 +21,18 @@ import {
   readRefundable,
   requestRefund,
 } from '../../money-out/refunds.ts';
-import { CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { ArrivedCoin, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const RefundBody = Type.Object({
-  ...{ id: PlainText, payment_id: PlainText, state: literals(REFUND_STATES), currency: CoinName, amount: PlainText, amount_usd: PlainText },
+  ...{
+    id: PlainText,
+    payment_id: PlainText,
+    state: literals(REFUND_STATES),
+    currency: ArrivedCoin,
+    amount: PlainText,
+    amount_usd: PlainText,
+  },
   ...{ address: Nullable(PlainText), reason: Nullable(PlainText), requested_by: PlainText },
   /** Null unless the customer still has to enter an address. */
   claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant })),
@@ -102,7 +109,7 @@ const READS: readonly Route[] = [
     path: '/refund-files/coins',
     action: 'payments.read',
     /** Coins with approved refunds that a signing file can pay. */
-    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(CoinName) }),
+    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(ArrivedCoin) }),
     handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readReadyCoins(call.ctx, ownerOf(call)) : [] }),
   }),
   memberRoute({
@@ -110,7 +117,7 @@ const READS: readonly Route[] = [
     path: '/payments/:id/refundable',
     action: 'payments.read',
     /** What can still be refunded; null: nothing arrived. */
-    reply: Type.Object({ success: Type.Boolean(), available: Nullable(Type.Object({ currency: CoinName, amount: PlainText })) }),
+    reply: Type.Object({ success: Type.Boolean(), available: Nullable(Type.Object({ currency: ArrivedCoin, amount: PlainText })) }),
     handle: async (call) => {
       const found = await readRefundable(call.ctx, { ...ownerOf(call), paymentId: call.params.id });
       return { success: true, available: found && { currency: found.coin, amount: formatUnits(found.coin, found.units) } };
@@ -148,7 +155,7 @@ const ACTS: readonly Route[] = [
     path: '/refund-files',
     action: 'sweeps.use',
     recent: true,
-    body: Type.Object({ currency: CoinName, speed: Type.Optional(literals(SWEEP_SPEEDS)) }),
+    body: Type.Object({ currency: ArrivedCoin, speed: Type.Optional(literals(SWEEP_SPEEDS)) }),
     /** `left`: approved refunds that are not in the file. */
     reply: Type.Object({
       success: Type.Boolean(),
@@ -156,7 +163,7 @@ const ACTS: readonly Route[] = [
         file: PlainText,
         refunds: Type.Integer(),
         fee: PlainText,
-        fee_currency: CoinName,
+        fee_currency: ArrivedCoin,
         left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
       },
     }),
@@ -169,8 +176,8 @@ const ACTS: readonly Route[] = [
         success: true,
         file: sweep.id,
         refunds: refunds.length,
-        fee: formatUnits(nativeOf(coin), sweep.feeUnits),
-        fee_currency: nativeOf(coin),
+        fee: formatUnits(feeCoinOf(coin), sweep.feeUnits),
+        fee_currency: feeCoinOf(coin),
         left,
       };
     },

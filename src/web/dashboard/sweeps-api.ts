@@ -22,7 +22,7 @@ import {
 } from '../../money-out/sweeps.ts';
 import { CHANGE_WAIT_HOURS } from '../../wallets/wallet-changes.ts';
 import { hashSigner } from './build.ts';
-import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { ArrivedCoin, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, type Route } from './route.ts';
 
 /** A file of 20 transactions with 500 signed inputs each has 3.5 MB. The parser of JSON cannot read strings of more than about 6 MB. */
@@ -35,13 +35,13 @@ const SweepBody = Type.Object({
   id: PlainText,
   purpose: literals(['sweep', 'refund', 'payout'] as const),
   state: literals(SWEEP_STATES),
-  currency: CoinName,
+  currency: ArrivedCoin,
   destination: PlainText,
   inputs: Type.Integer(),
   amount: PlainText,
   fee: PlainText,
   /** The coin that pays the fee. */
-  fee_currency: CoinName,
+  fee_currency: ArrivedCoin,
   made_by: PlainText,
   made_at: Instant,
   sent_at: Nullable(Instant),
@@ -100,7 +100,7 @@ const READS: readonly Route[] = [
       signer_sha256: Nullable(PlainText),
       holdings: Type.Array(
         Type.Object({
-          ...{ wallet: PlainText, is_wallet_active: Type.Boolean(), currency: CoinName, amount: PlainText },
+          ...{ wallet: PlainText, is_wallet_active: Type.Boolean(), currency: ArrivedCoin, amount: PlainText },
           ...{ transfers: Type.Integer(), addresses: Type.Integer(), remains: Remains, has_destination: Type.Boolean() },
         }),
       ),
@@ -189,7 +189,7 @@ const ACTS: readonly Route[] = [
     action: 'sweeps.use',
     recent: true,
     body: Type.Object({
-      currency: CoinName,
+      currency: ArrivedCoin,
       wallet: Type.Optional(Type.String({ maxLength: 40 })),
       speed: Type.Optional(Speed),
       max_fee_percent: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
