@@ -22,6 +22,10 @@ export function coinText(coin: string): string {
   const { asset, network } = partsOf(coin);
   return on(asset, network);
 }
+/** The chain that a coin names: "BTC", and "Base" for a token there. */
+export const chainText = (coin: string): string => partsOf(coin).network ?? coin;
+/** What the settings of the chain of a coin begin with. */
+export const settingOf = (coin: string): string => (coin.split('@')[1] ?? coin).toUpperCase();
 /** "Bitcoin", "USD Coin on Base", "ETH on Base": a network's own coin on another network does not have the name of its network. */
 export function coinName(coin: string, name?: string): string {
   const { asset, network } = partsOf(coin);

@@ -75,7 +75,7 @@ export function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTi
     case 'safe':
       return t.block !== null && tip.safeHeight !== null && t.block.height <= tip.safeHeight && count >= confirmations;
     case 'finalized':
-      return t.block !== null && tip.finalizedHeight !== null && t.block.height <= tip.finalizedHeight;
+      return t.block !== null && tip.finalizedHeight !== null && t.block.height + confirmations <= tip.finalizedHeight;
   }
 }
 

@@ -17,6 +17,9 @@ test('the default table is never lowered; an operator’s tier applies where the
   // A block that the network calls final has as many confirmations as would make it final.
   assert.equal(loweredFrom('ETH', parseConfirmations('63')[0]!)?.rule, 'finalized');
   assert.deepEqual(lowered('ETH', '64'), [null]);
+  // Where a sequencer alone makes blocks, no number of them is as good as a block that Ethereum has.
+  assert.deepEqual(lowered('USDC@base', '100:50,*:9999'), [null, 0]);
+  assert.equal(loweredFrom('USDC@polygon', parseConfirmations('9999')[0]!)?.rule, 'finalized');
   assert.equal(loweredFrom('DASH', parseConfirmations('5')[0]!)?.rule, 'chainlock');
   assert.deepEqual(lowered('DASH', '100:1,*:6'), [null, null]);
 });

@@ -1,7 +1,7 @@
 /** Settings that a merchant changes: validated, stored and written to the audit log in one transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
-import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, NATIVE_COINS } from '../core/coin.ts';
+import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, leadingCoins } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
@@ -58,7 +58,7 @@ const RISKY = [
 export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
   ctx.settings.confirmations[coin] ?? chainOf(coin).confirmations;
 
-/** How many confirmations a finality signal of the network is worth. */
+/** How many confirmations a finality signal of the network is worth. Where a sequencer alone makes blocks, no number replaces it. */
 const STAND_IN: Readonly<Record<CompletionRule, number>> = {
   confirmations: 0,
   instantsend: 1,
@@ -72,7 +72,9 @@ export function loweredFrom(coin: Coin, { belowUsdCents, confirmations, rule }: 
   const usual = chainOf(coin).confirmations.find(
     (tier) => tier.belowUsdCents === null || (belowUsdCents !== null && tier.belowUsdCents >= belowUsdCents),
   )!;
-  const worth = (tier: Pick<ConfirmationTier, 'rule' | 'confirmations'>) => Math.max(STAND_IN[tier.rule], tier.confirmations);
+  const isReplaceable = chainOf(coin).ranges === undefined;
+  const worth = (tier: Pick<ConfirmationTier, 'rule' | 'confirmations'>) =>
+    tier.rule === 'confirmations' || isReplaceable ? Math.max(STAND_IN[tier.rule], tier.confirmations) : Number.POSITIVE_INFINITY;
   return worth({ rule, confirmations }) < worth(usual) ? usual : null;
 }
 
@@ -115,7 +117,7 @@ export async function changeOwnSettings(
   const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
   const { confirmations: given, ...plain } = change;
   const confirmations = given && { ...settings.confirmations };
-  for (const coin of NATIVE_COINS) {
+  for (const coin of leadingCoins()) {
     const wished = given?.[coin];
     if (!wished || !confirmations) continue;
     const base = baseTiers(ctx, coin);

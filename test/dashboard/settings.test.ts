@@ -105,6 +105,30 @@ test('confirmations can be raised for one tier but not lowered; the other tiers 
   );
 });
 
+test('confirmations of a network hold for all its coins; where final blocks decide, no number replaces them', async () => {
+  const raise = (currency: string, tiers: readonly (number | null)[]) =>
+    owner.post('/test/settings/checkout', { confirmations: [{ currency, tiers }] });
+  assert.equal((await raise('USDC@base', [80, null, null, null])).status, 200);
+  const refused: [string, (number | null)[]][] = [
+    ['USDC@base', [49, null, null, null]],
+    ['USDC@base', [null, 1_000, null, null]],
+    ['USDC@polygon', [1_000, null, null, null]],
+  ];
+  for (const [currency, tiers] of refused) {
+    const low = await raise(currency, tiers);
+    assert.deepEqual([low.status, low.json.error.param], [400, 'confirmations'], currency);
+  }
+  const rules = await rulesOf((await create()).id);
+  const tiersOf = (coin: string) => rules.confirmations[coin].map(([, count, rule]: [string, number, string]) => `${count} ${rule}`);
+  for (const coin of ['USDC@base', 'EURC@base', 'ETH@base'])
+    assert.deepEqual(tiersOf(coin), ['80 confirmations', '0 safe', '0 safe', '0 finalized'], coin);
+  assert.deepEqual(tiersOf('USDC@arbitrum'), ['40 confirmations', '0 safe', '0 safe', '0 finalized']);
+  const { confirmations } = (await owner.get('/test/settings/checkout')).json;
+  const base = confirmations.find(({ currency }: { currency: string }) => currency === 'USDC@base');
+  assert.deepEqual([base.tiers[0].confirmations, base.tiers[0].minimum], [80, 50]);
+  assert.equal((await raise('USDC@base', [null, null, null, null])).status, 200);
+});
+
 test('an invalid setting is refused under its field, and nothing of the request is saved', async () => {
   for (const [body, param] of [
     [{ accent: 'red' }, 'accent'],

@@ -5,7 +5,7 @@ import { ChainError, RangeRefused } from '../../src/chains/chain.ts';
 import { checkedSource } from '../../src/chains/checked-source.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Context } from '../../src/context.ts';
-import { COIN, type Coin, strayNativeOf } from '../../src/core/coin.ts';
+import { COIN, type Coin, coinsBeside, isOfferable, settingOf, strayNativeOf } from '../../src/core/coin.ts';
 import { newId } from '../../src/core/id.ts';
 import type { Trust } from '../../src/core/trust.ts';
 import { CursorMoved } from '../../src/follow/cursor.ts';
@@ -334,28 +334,23 @@ async function copyPayment({ db }: Context, paymentId: string, count: number): P
   return copies.map(({ id, address }) => ({ id, address }));
 }
 
-/** A shop that reads USDC on Base from these providers. */
+/** A shop that reads the network of a coin, USDC on Base if none is given, from these providers. */
 export async function openRangeShop(
   trusts: readonly Trust[],
   { coin = 'USDC@base' as Coin, height = 100, confirmations = '', natives = false } = {},
 ): Promise<RangeShop> {
+  const setting = settingOf(coin);
   const app = await startTestApp(
     {
-      ...{
-        BASE_NODE_URL: 'http://127.0.0.1:1',
-        ETH_NODE_URL: 'http://127.0.0.1:1',
-        BASE_TRUST: 'untrusted',
-        BASE_CONFIRMATIONS: confirmations,
-        LOG_LEVEL: 'silent',
-      },
-      PRICES: 'static:ETH=2500.00,USDC=1.00,EURC=1.00',
+      ...{ [`${setting}_NODE_URL`]: 'http://127.0.0.1:1', [`${setting}_TRUST`]: 'untrusted', [`${setting}_CONFIRMATIONS`]: confirmations },
+      ...{ ETH_NODE_URL: 'http://127.0.0.1:1', LOG_LEVEL: 'silent', PRICES: 'static:ETH=2500.00,USDC=1.00,EURC=1.00' },
     },
     { roles: ['api'] },
   );
   const { ctx } = app.app;
   const { changeSettings } = await import('../../src/merchants/merchants.ts');
   await giveWallet(app, 'ETH');
-  await changeSettings(ctx, { merchantId: app.merchant.merchantId, settings: { tokens: ['USDC@base', 'EURC@base'] } });
+  await changeSettings(ctx, { merchantId: app.merchant.merchantId, settings: { tokens: coinsBeside(coin).filter(isOfferable) } });
   const monotonicMs = ctx.clock.monotonicMs.bind(ctx.clock);
   let skippedMs = 0;
   Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });

@@ -2,7 +2,7 @@
 
 import { useEffect } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
-import { coinName } from '../../lib/coin.ts';
+import { coinName, partsOf } from '../../lib/coin.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
@@ -106,6 +106,10 @@ export function Look({ draft, set, at, checkout, disabled }: Parts) {
   );
 }
 
+/** The coins that are not tokens, which have pages of their own. */
+const nativeOf = ({ confirmations }: Checkout) => confirmations.filter(({ currency }) => COINS.some((coin) => coin === currency));
+const chainName = (coin: string, name: string): string => partsOf(coin).network ?? coinName(coin, name);
+
 export function Coins({ draft, set, at, checkout, disabled }: Parts) {
   const offered = draft.currencies ?? [...COINS];
   const toggle = (coin: Coin, on: boolean) => {
@@ -117,7 +121,7 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
       <div className="grid gap-4 p-4">
         <fieldset className="grid gap-3 sm:grid-cols-2">
           <legend className="mb-2 text-sm font-medium">Currencies that customers can pay with</legend>
-          {checkout.confirmations.map(({ currency, name, has_wallet }) => (
+          {nativeOf(checkout).map(({ currency, name, has_wallet }) => (
             <Tick
               key={currency}
               label={coinName(currency, name)}
@@ -140,7 +144,7 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
           onChange={(event) => set({ default_currency: (event.target.value || null) as Coin | null })}
           options={[
             { value: '', label: 'First coin with a wallet' },
-            ...checkout.confirmations.map(({ currency, name }) => ({ value: currency, label: coinName(currency, name) })),
+            ...nativeOf(checkout).map(({ currency, name }) => ({ value: currency, label: coinName(currency, name) })),
           ]}
         />
       </div>
@@ -228,7 +232,7 @@ export function Judging({
         {checkout.confirmations.map((coin) => (
           <details key={coin.currency} className="border-b border-line last:border-b-0">
             <summary className="cursor-pointer px-4 py-3 text-sm font-medium">
-              {coinName(coin.currency, coin.name)} confirmations{' '}
+              {chainName(coin.currency, coin.name)} confirmations{' '}
               {coin.tiers.some((tier) => tier.lowered_from !== null) && (
                 <Badge tone="warn" icon="alert">
                   Below the default
@@ -236,7 +240,7 @@ export function Judging({
               )}
             </summary>
             <fieldset disabled={disabled} className="px-4 pb-4">
-              <legend className="sr-only">{coinName(coin.currency, coin.name)} confirmations</legend>
+              <legend className="sr-only">{chainName(coin.currency, coin.name)} confirmations</legend>
               <CoinTiers coin={coin} onTiers={onTiers} />
             </fieldset>
           </details>

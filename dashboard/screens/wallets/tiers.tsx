@@ -2,7 +2,7 @@
 
 import { useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
-import { coinText } from '../../lib/coin.ts';
+import { chainText, settingOf } from '../../lib/coin.ts';
 import { Field } from '../../ui/field.tsx';
 import { Note } from '../../ui/form.tsx';
 import { Money } from '../../ui/values.tsx';
@@ -19,8 +19,8 @@ const RULES: Readonly<Record<string, string>> = {
   instantsend: 'InstantSend lock, seconds',
   instantsend_or_chainlock: 'InstantSend lock or ChainLock',
   chainlock: 'ChainLock',
-  safe: 'Marked safe by the network, about 7 minutes',
-  finalized: 'Finalized by the network, about 15 minutes',
+  safe: 'Marked safe by the network',
+  finalized: 'Finalized by the network',
 };
 
 /** A warning while fewer confirmations are required than in the default table. */
@@ -51,8 +51,8 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
           <Field
             label={
               tier.below_usd === null
-                ? `${coinText(coin)}: larger amounts`
-                : `${coinText(coin)}: below $${Number(tier.below_usd).toLocaleString('en-US')}`
+                ? `${chainText(coin)}: larger amounts`
+                : `${chainText(coin)}: below $${Number(tier.below_usd).toLocaleString('en-US')}`
             }
             type="number"
             min={1}
@@ -60,14 +60,16 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
             value={texts[i]}
             onChange={(event) => set(i, event.target.value)}
             fault={
-              low[i] ? `The minimum is ${tier.minimum}. Only the operator of this service can lower it, with ${coin}_CONFIRMATIONS.` : null
+              low[i]
+                ? `The minimum is ${tier.minimum}. Only the operator of this service can lower it, with ${settingOf(coin)}_CONFIRMATIONS.`
+                : null
             }
             hint={tier.lowered_from ? `Default on this service: ${tier.minimum}` : `Default: ${tier.minimum}`}
           />
         ) : (
           <div className="grid gap-1 text-sm">
             <p className="font-medium">
-              {coinText(coin)}:{' '}
+              {chainText(coin)}:{' '}
               {tier.below_usd === null ? (
                 'larger amounts'
               ) : (

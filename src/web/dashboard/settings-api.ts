@@ -1,6 +1,6 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
-import { COIN, type Coin, NATIVE_COINS } from '../../core/coin.ts';
+import { COIN, type Coin, leadingCoins, NATIVE_COINS } from '../../core/coin.ts';
 import { FIATS, type Fiat } from '../../core/fiat.ts';
 import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
@@ -52,7 +52,7 @@ const CHECKOUT = {
   late_accept_minutes: Nullable(Type.Integer()),
 };
 const Confirmations = Type.Array(Type.Object({ currency: CoinName, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
-  maxItems: 5,
+  maxItems: leadingCoins().length,
 });
 
 /** A decimal in hundredths, with the name of its field. Errors: parameter_invalid. */
@@ -73,6 +73,7 @@ export const SETTINGS: readonly Route[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       settings: Type.Object({ ...CHECKOUT, logo: Nullable(PlainText) }),
+      /** By chain, each named by its first coin. */
       confirmations: Type.Array(Type.Object({ currency: CoinName, name: PlainText, has_wallet: Type.Boolean(), tiers: Type.Array(Tier) })),
       locales: Type.Array(Type.Object({ tag: PlainText, name: PlainText })),
       states: Type.Array(PlainText),
@@ -100,10 +101,10 @@ export const SETTINGS: readonly Route[] = [
           late_accept_minutes: settings.lateAcceptMinutes,
           logo: logo === null ? null : `/pay/logo/${logo}`,
         },
-        confirmations: NATIVE_COINS.map((coin) => ({
+        confirmations: leadingCoins().map((coin) => ({
           currency: coin,
           name: COIN[coin].name,
-          has_wallet: walletCoins.includes(coin),
+          has_wallet: walletCoins.includes(COIN[coin].family),
           tiers: tiersOf(call.ctx, settings, coin).map(tierBody),
         })),
         locales: Object.entries(LOCALES).map(([tag, { name }]) => ({ tag, name })),
