@@ -1,7 +1,16 @@
-/** Live payments in stablecoins on four networks with their real chain IDs, read by ranges from two providers each. */
+/**
+ * Live payments in stablecoins on five networks with their real chain IDs: on Ethereum from a node, on the others read by ranges from two
+ * providers each.
+ */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin } from '../../src/core/coin.ts';
+import { secp256k1 } from '@noble/curves/secp256k1.js';
+import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { aggregateData, authorizationHash, authorizedData, MULTICALL3, selector } from '../../src/chains/ethereum/token-calls.ts';
+import { signHash } from '../../src/chains/ethereum/transaction.ts';
+import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
@@ -25,12 +34,13 @@ import {
   word,
 } from '../kit/token-contracts.ts';
 
-const NETWORKS = ['base', 'arbitrum', 'optimism', 'polygon'] as const satisfies Chain[];
+const RANGES = ['base', 'arbitrum', 'optimism', 'polygon'] as const satisfies Chain[];
+const NETWORKS = ['ethereum', ...RANGES] as const satisfies Chain[];
 type OnNetwork = (typeof NETWORKS)[number];
-const TOKENS = COINS.filter((coin) => NETWORKS.some((network) => network === COIN[coin].chain));
+const TOKENS = COINS.filter((coin) => isToken(coin));
 const CONTRACTS = ALL_COINS.filter((coin) => COIN[coin].contract !== null && NETWORKS.some((network) => network === COIN[coin].chain));
 const nodes = {} as Record<OnNetwork, EthNode>;
-const providers = {} as Record<OnNetwork, [EthProxy, EthProxy]>;
+const providers = {} as Record<(typeof RANGES)[number], [EthProxy, EthProxy]>;
 let app: TestApp;
 
 before(async () => {
@@ -38,17 +48,17 @@ before(async () => {
     NETWORKS.map(async (network) => {
       const node = await startAnvil('--chain-id', String(CHAIN[network].chainIds!.mainnet));
       nodes[network] = node;
-      providers[network] = [await startEthProxy(node.url), await startEthProxy(node.url)];
+      if (network !== 'ethereum') providers[network] = [await startEthProxy(node.url), await startEthProxy(node.url)];
       for (const coin of CONTRACTS.filter((one) => COIN[one].chain === network))
         await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
     }),
   );
   app = await startTestApp({
-    ETH_NETWORK: 'regtest',
-    PRICES: 'static:ETH=2500.00,USDC=1.00,USDT=1.00,EURC=1.08,PYUSD=1.00',
+    ...{ ETH_NETWORK: 'regtest', ETH_CHAIN_ID: '1', ETH_NODE_URL: nodes.ethereum.url, ETH_CONFIRMATIONS: '2' },
+    PRICES: 'static:ETH=2500.00,USDC=1.00,USDT=1.00,EURC=1.08,PYUSD=1.00,DAI=1.00',
     LOG_LEVEL: 'fatal',
     ...Object.fromEntries(
-      NETWORKS.flatMap((network) => {
+      RANGES.flatMap((network) => {
         const name = network.toUpperCase();
         return [
           [`${name}_NODE_URL`, providers[network].map(({ url }) => url).join(',')],
@@ -65,14 +75,14 @@ before(async () => {
   for (const network of NETWORKS) await nodes[network].mine(3);
   await eventually(
     async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers,
-    (followers) => NETWORKS.every((network) => followers?.[network] !== undefined),
+    (followers) => NETWORKS.every((network) => followers?.[CHAIN[network].code] !== undefined),
     60_000,
   );
 });
 after(async () => {
   await app?.stop();
   for (const network of NETWORKS) {
-    for (const provider of providers[network] ?? []) await provider.stop();
+    for (const provider of network === 'ethereum' ? [] : (providers[network] ?? [])) await provider.stop();
     await nodes[network]?.destroy();
   }
 });
@@ -94,17 +104,17 @@ const nodeOf = (coin: Coin): EthNode => nodes[COIN[coin].chain as OnNetwork];
 const pay = (coin: Coin, pairs: readonly (readonly [account: string, units: bigint])[], to = contract(coin)) =>
   nodeOf(coin).send({ to, data: transferData(pairs), gas: 20_000_000 });
 const setCode = (coin: Coin, code: string) => nodeOf(coin).rpc('anvil_setCode', contract(coin), `0x${code}`);
-/** Mines, and waits until everything up to the block below the newest one was read. */
+/** Mines, and waits until everything was read: where ranges are read, up to the block below the newest one. */
 async function mine(coin: Coin, blocks: number): Promise<void> {
   const node = nodeOf(coin);
   await node.mine(blocks);
   await readAll(coin);
 }
 async function readAll(coin: Coin): Promise<void> {
-  const { parentHash } = await nodeOf(coin).rpc('eth_getBlockByNumber', 'latest', false);
+  const { hash, parentHash } = await nodeOf(coin).rpc('eth_getBlockByNumber', 'latest', false);
   await eventually(
-    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${COIN[coin].chain}`,
-    ([row]) => row?.hash === parentHash,
+    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${chainCode(coin)}`,
+    ([row]) => row?.hash === (chainOf(coin).ranges ? parentHash : hash),
     60_000,
   );
 }
@@ -114,14 +124,14 @@ test('every stablecoin of every network: paid, completed, and named with its net
   const made = await Promise.all(TOKENS.map(async (coin) => ({ coin, payment: await create(coin) })));
   for (const { coin, payment } of made) {
     assert.deepEqual([payment.currency, payment.network], [COIN[coin].asset, COIN[coin].chain]);
-    await pay(coin, [
-      [payment.payment_address, payment.amount === '23.62' ? 23_620_000n : BigInt(payment.amount.replace('.', '')) * 10_000n],
-    ]);
+    const cents = BigInt(payment.amount.replace('.', ''));
+    await pay(coin, [[payment.payment_address, cents * 10n ** BigInt(COIN[coin].decimals - 2)]]);
   }
   await Promise.all(NETWORKS.map((network) => mine(TOKENS.find((coin) => COIN[coin].chain === network)!, 4)));
   for (const { coin, payment } of made) {
     const done = await completed(payment.id);
-    assert.deepEqual([done.verified_by, done.exceptions, done.transfers_count], ['providers', [], 1], coin);
+    const verifier = chainOf(coin).ranges ? 'providers' : 'node';
+    assert.deepEqual([done.verified_by, done.exceptions, done.transfers_count], [verifier, [], 1], coin);
     assert.match(done.transfers[0].explorer_url ?? '', /^$|^https:/);
   }
 });
@@ -159,6 +169,31 @@ test('batches, relayed authorizations, mints and fees: what arrives counts, each
   await pay(BASE, [[four.payment_address, 750_000n]]);
   await mine(BASE, 4);
   assert.equal((await completed(four.id)).amount_received, '25.50');
+});
+
+test('two payers who only signed (EIP-3009) pay two payments in one transaction of somebody else through Multicall3', async () => {
+  const node = nodeOf(BASE);
+  const { runtime } = JSON.parse(readFileSync(join(import.meta.dirname, '../fixtures/contracts/tokens.json'), 'utf8'));
+  await setCode(BASE, runtime.Token);
+  await node.rpc('anvil_setCode', MULTICALL3, `0x${runtime.Multicall3}`);
+  const made = [await create(BASE), await create(BASE)];
+  const domain = { name: 'USD Coin', version: '2', chainId: 8_453, contract: contract(BASE) };
+  const calls: string[] = [];
+  for (const [i, { payment_address: to }] of made.entries()) {
+    const key = new Uint8Array(32).fill(0x51 + i);
+    const from = checksumAddress(accountOf(secp256k1.getPublicKey(key)));
+    await node.send({ to: contract(BASE), data: `0x${selector('mint(address,uint256)')}${word(from)}${word(25_500_000n)}`, gas: 200_000 });
+    const transfer = { from, to, units: 25_500_000n, validBefore: 4_102_444_800, nonce: `0x${'5a'.repeat(32)}` };
+    calls.push(authorizedData(transfer, signHash(authorizationHash(transfer, domain), key)));
+  }
+  await node.mine(1);
+  const hash = await node.send({ to: MULTICALL3, data: `0x${aggregateData(contract(BASE), calls, { mayFail: false })}`, gas: 500_000 });
+  await mine(BASE, 4);
+  for (const { id } of made) {
+    const done = await completed(id);
+    assert.deepEqual([done.transaction_hash, done.amount_received, done.transfers_count], [hash, '25.50', 1]);
+  }
+  await setCode(BASE, tokenCode());
 });
 
 test('five hundred transfers in one transaction are five hundred transfers', async () => {
