@@ -229,7 +229,7 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
       round(displayed * fee / units)
     from swept where fee > 0
     union all
-    select ended_at, 'network_fee', native, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null, null
+    select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null, null
     from swept where gas > 0
   )`;
 
