@@ -2861,7 +2861,7 @@ export type Api = {
         network: string;
         on: boolean;
         connected: boolean;
-        usual_fee_usd: string | null;
+        fee_usd: string | null;
         mica: 'authorized' | 'not_authorized' | 'unknown' | null;
         readiness: {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';

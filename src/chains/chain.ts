@@ -151,6 +151,9 @@ export type FeeTier = {
   source: 'estimate' | 'fallback';
 };
 
+/** What a transaction costs on an EVM chain, in wei: for each unit of gas, and for the bytes of a transfer of a token. */
+export type GasFee = { gasPrice: bigint; dataFee: bigint };
+
 /** Heights on the chain that ends with `tip`, by its hash; null when there is no such chain. */
 export type Finality = {
   safe: number | null;
@@ -284,6 +287,8 @@ export interface ChainSource {
   transaction(txid: string, hint?: TransactionHint): Promise<ChainTransaction>;
   addressSummary(address: string): Promise<AddressSummary>;
   fees(): Promise<readonly FeeTier[]>;
+  /** EVM chains: what a wallet that is not in a hurry pays for a transfer now. */
+  gasFee?(): Promise<GasFee>;
   /**
    * The part of these mined outputs that is unspent according to blocks, and how much of it a waiting transaction spends; only if this
    * needs no address index. ETH: the balance of the account.

@@ -12,6 +12,7 @@ import {
   type ChainSource,
   type FeeTier,
   type Finality,
+  type GasFee,
   type MempoolScan,
   type RangeReader,
   type Sighting,
@@ -63,6 +64,15 @@ export function checkFees(tiers: readonly FeeTier[], ensure: Ensure): readonly F
   const [slow = -1n, normal = -1n, fast = -1n] = rates;
   ensure(slow >= 0n && normal >= slow && fast >= normal, 'fees of which a faster one is cheaper');
   return tiers;
+}
+
+/** A million gwei: more was never asked for on any chain. */
+const HIGHEST_GAS_PRICE = 10n ** 15n;
+const HIGHEST_DATA_FEE = HIGHEST_GAS_PRICE * 100_000n;
+function checkGasFee(fee: GasFee, ensure: Ensure): GasFee {
+  ensure(fee.gasPrice >= 0n && fee.gasPrice <= HIGHEST_GAS_PRICE, 'a gas price that cannot be true');
+  ensure(fee.dataFee >= 0n && fee.dataFee <= HIGHEST_DATA_FEE, 'a fee for data that cannot be true');
+  return fee;
 }
 
 function checkFinality(finality: Finality, ensure: Ensure): Finality {
@@ -125,7 +135,7 @@ export function checkedSource(source: ChainSource, name: string): ChainSource {
     ensure(isAsked(ref), 'another block than the one asked for');
     return checkBlockRef(ref, ensure);
   };
-  const { readUnspent, ranges } = source;
+  const { readUnspent, ranges, gasFee } = source;
   return {
     ...source,
     health: async () => checkHealth(await source.health(), ensure),
@@ -152,6 +162,7 @@ export function checkedSource(source: ChainSource, name: string): ChainSource {
     finality: async () => checkFinality(await source.finality(), ensure),
     addressSummary: async (address) => checkSummary(await source.addressSummary(address), ensure),
     fees: async () => checkFees(await source.fees(), ensure),
+    ...(gasFee && { gasFee: async () => checkGasFee(await gasFee(), ensure) }),
     ...(ranges && { ranges: checkedRanges(ranges, ensure, source.coin) }),
     ...(readUnspent && { readUnspent: async (of) => checkUnspent(await readUnspent(of), ensure) }),
   };

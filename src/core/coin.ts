@@ -40,6 +40,9 @@ type AssetRow = {
   mica?: 'authorized' | 'not_authorized' | 'unknown';
 };
 
+/** The contracts that the OP stack and Arbitrum have for this. */
+export type DataFee = 'gas_price_oracle' | 'node_interface';
+
 type FamilyRow = { family: string; kind: ChainKind };
 
 type ChainRow = {
@@ -73,8 +76,10 @@ type ChainRow = {
   coinbaseMaturity: number;
   feeUnit: string;
   confirmations: readonly ConfirmationTier[];
-  /** What a customer usually pays the network for a transfer of a token, in US cents. Shown where the network can be chosen. */
+  /** What a customer usually pays the network for a transfer of a token, in US cents. Shown while the fee of this moment is not known. */
   usualFeeCents?: number;
+  /** The contract that tells what the network charges for the bytes of a transaction besides its gas; absent where it charges nothing. */
+  dataFee?: DataFee;
   /** How long a block usually takes until its network calls it safe, and final. */
   safeSeconds?: number;
   finalSeconds?: number;
@@ -332,6 +337,7 @@ const CHAIN_ROWS = [
     feeUnit: 'gwei/gas',
     confirmations: tiers([50], ['safe'], ['safe'], ['finalized']),
     usualFeeCents: 1,
+    dataFee: 'gas_price_oracle',
     safeSeconds: 300,
     finalSeconds: 1500,
     explorer: { mainnet: 'https://basescan.org/tx/', testnet: 'https://sepolia.basescan.org/tx/' },
@@ -357,6 +363,7 @@ const CHAIN_ROWS = [
     feeUnit: 'gwei/gas',
     confirmations: tiers([40], ['safe'], ['safe'], ['finalized']),
     usualFeeCents: 2,
+    dataFee: 'node_interface',
     safeSeconds: 300,
     finalSeconds: 1080,
     explorer: { mainnet: 'https://arbiscan.io/tx/', testnet: 'https://sepolia.arbiscan.io/tx/' },
@@ -382,6 +389,7 @@ const CHAIN_ROWS = [
     feeUnit: 'gwei/gas',
     confirmations: tiers([5], ['safe'], ['safe'], ['finalized']),
     usualFeeCents: 1,
+    dataFee: 'gas_price_oracle',
     safeSeconds: 300,
     finalSeconds: 1500,
     explorer: { mainnet: 'https://optimistic.etherscan.io/tx/', testnet: 'https://sepolia-optimism.etherscan.io/tx/' },
@@ -606,6 +614,8 @@ export const coinsBeside = (coin: Coin): Coin[] => ALL_COINS.filter((one) => COI
 /** The native coin of the chain of a coin if it is only recognized; null where it is offered. */
 export const strayNativeOf = (coin: Coin): Coin | null =>
   RECOGNIZED_COINS.find(({ chain, contract }) => chain === COIN[coin].chain && contract === null)?.coin ?? null;
+/** What transactions on the chain of a coin are paid with. */
+export const gasCoinOf = (coin: Coin): Coin => strayNativeOf(coin) ?? nativeOf(coin);
 /** Whether payments can be requested in a coin; else it is only recognized when it arrives. */
 export const isOfferable = (coin: Coin): boolean => coinCodes.includes(coin);
 /** Whether a coin can have a price, its own or that of another asset. */

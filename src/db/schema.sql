@@ -341,6 +341,9 @@ create table tips (
   begin_again boolean not null default false,
   unwound boolean not null default false,
   proven_heights integer[],
+  gas_price numeric,
+  data_fee numeric,
+  fee_at timestamp with time zone,
   PRIMARY KEY (coin)
 );
 

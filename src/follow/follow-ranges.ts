@@ -13,6 +13,7 @@ import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
+import { createFeeWatch } from './fee-watch.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
@@ -60,6 +61,7 @@ type Follower = {
   readonly look: Look;
   readonly guard: ReturnType<typeof createRangeGuard>;
   readonly watchContracts: ReturnType<typeof createContractWatch>;
+  readonly watchFees: ReturnType<typeof createFeeWatch>;
   readonly notes: FollowState;
   readonly watching: Watching;
   readonly accounts: Accounts;
@@ -93,6 +95,7 @@ export function createRangeFollower(
     look: createLook(coin, ctx.clock),
     guard: createRangeGuard(ctx, { coin, binding }),
     watchContracts: createContractWatch(ctx, chain),
+    watchFees: createFeeWatch(ctx, chain),
     notes: createFollowState(ctx, coin),
     accounts: createAccounts(ctx, coin),
     sentinels: new Map(sources.map((source) => [source, createSentinel(ctx, coin, { isRegtest, source })])),
@@ -354,6 +357,7 @@ async function endRound(
   const { coin } = chain;
   await notes.isUpToDate(cursor.height);
   await queueOwed(follower);
+  await follower.watchFees();
   await endReorg(ctx, { coin, hash: cursor.hash });
   await readTags(follower, voting, cursor);
   const tipTime = new Date(Math.min(...decidingOf(voting).map(({ head }) => head.time.getTime())));

@@ -10,6 +10,7 @@ import { type CatchUp, catchUp } from './catch-up.ts';
 import { createGuard, type Judged } from './chain-guard.ts';
 import { createContractWatch } from './contract-watch.ts';
 import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeights, readCursor } from './cursor.ts';
+import { createFeeWatch } from './fee-watch.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
 import { createTipPoll, pollTip, type TipPoll } from './poll-tip.ts';
@@ -38,6 +39,7 @@ export function startFollower(
   const follower = createFollower(ctx, source);
   const guard = createGuard(ctx, source);
   const watchContracts = createContractWatch(ctx, source);
+  const watchFees = createFeeWatch(ctx, source);
   let leading = false;
   let hinted = false;
   const loop = startLoop({
@@ -59,6 +61,7 @@ export function startFollower(
         if (!leading) return false;
         const judged = await guard.check();
         await watchContracts();
+        await watchFees();
         const more = await follower.step(stopping, judged);
         await guard.agree();
         return more;

@@ -18,13 +18,17 @@ export const REQUESTS_PER_CONTRACT = 6;
 export const BALANCES_SECONDS = 45;
 export const MOST_BALANCE_REQUESTS = 2;
 
+/** How often the fee of a transfer is asked for, and how many requests that takes at most. */
+export const FEES_SECONDS = 600;
+const REQUESTS_PER_FEE = 2;
+
 const DAY_SECONDS = DAY_MS / 1_000;
 
 export type Load = { isOpen: boolean /** Addresses that are asked about. */; accounts: number /** Blocks in one search. */; span: number };
 
 /**
  * The requests a day to each source, without a limit: for each poll the newest block, the last anchor, and the searches; besides, final
- * blocks, contracts and balances. Blocks with payments add about five each, and a native coin that was sent by mistake about 30.
+ * blocks, contracts, balances and fees. Blocks with payments add about five each, and a native coin that was sent by mistake about 30.
  */
 export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): number {
   const { pollSeconds, blockSeconds } = chainOf(coin);
@@ -39,7 +43,8 @@ export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): nu
   const parts = Math.min(MOST_BALANCE_REQUESTS, Math.ceil((accounts * tokens) / HOLDINGS_AT_ONCE));
   // One more for the native coin.
   const balances = ((parts + Math.min(1, accounts)) * DAY_SECONDS) / BALANCES_SECONDS;
-  return Math.ceil(((2 + searches) * DAY_SECONDS) / seconds + tags + contracts + balances);
+  const fees = (REQUESTS_PER_FEE * DAY_SECONDS) / FEES_SECONDS;
+  return Math.ceil(((2 + searches) * DAY_SECONDS) / seconds + tags + contracts + balances + fees);
 }
 
 /** The fewest requests a day that still read every block. */

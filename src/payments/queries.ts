@@ -14,10 +14,10 @@ import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { getMerchant, isOffered, type Merchant } from '../merchants/merchants.ts';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
-import { costsOf } from './network-costs.ts';
+import { costsOf, type LiveFees, readLiveFees } from './network-costs.ts';
 import { isCarried } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
-import type { CustomerView, PaymentView, ShopTerms, Unavailable } from './view.ts';
+import type { Costs, CustomerView, PaymentView, ShopTerms, Unavailable } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
 export async function getPayment(
@@ -150,16 +150,17 @@ export async function getPaymentForCustomer(ctx: Context, { paymentId }: { payme
 async function readForCustomer(ctx: Context, paymentId: string): Promise<CustomerView> {
   const [record] = await readRecords(ctx, ctx.db.sql, [paymentId]);
   if (!record) throw new Problem('payment_not_found', { id: paymentId });
-  const [merchant, unreachable, [refund]] = await Promise.all([
+  const [merchant, unreachable, fees, [refund]] = await Promise.all([
     getMerchant(ctx, { merchantId: record.merchantId }),
     record.mode === 'live' ? readUnreachable(ctx, ctx.db.sql) : new Map<Coin, Unreachable>(),
+    readLiveFees(ctx),
     ctx.db.sql<{ coin: Coin; address: string }[]>`select coin, address from refund_addresses where payment_id = ${paymentId}`,
   ]);
   const view = toView(record);
   return {
     ...view,
     merchant: customerMerchant(merchant, view.request.shop),
-    coins: coinsFor(ctx, view, { ...merchant, unreachable }),
+    coins: coinsFor(ctx, view, { ...merchant, unreachable, fees }),
     watched: CHAINS.filter((chain) => CHAIN[chain].kind === 'ethereum' && (record.mode === 'test' || ctx.chains.has(chain))),
     refundAddress: refund ?? null,
   };
@@ -307,7 +308,7 @@ export async function foldCounts(ctx: Context, { limit }: { limit: number }): Pr
 function coinsFor(
   ctx: Context,
   view: PaymentView,
-  { walletCoins, walletNetworks, settings, unreachable }: Merchant & { unreachable: ReadonlyMap<Coin, Unreachable> },
+  { walletCoins, walletNetworks, settings, unreachable, fees }: Merchant & { unreachable: ReadonlyMap<Coin, Unreachable>; fees: LiveFees },
 ): CustomerView['coins'] {
   return COINS.flatMap((coin) => {
     if (view.request.asset !== null && COIN[coin].asset !== view.request.asset) return [];
@@ -319,18 +320,15 @@ function coinsFor(
     if (!isNamed && !isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
     // Its wallet is for another network, so no address can be issued.
     const isWrong = view.facts.mode === 'live' && walletNetworks[COIN[coin].family] !== ctx.settings.networks[COIN[coin].chain];
-    return [coinState(ctx, view, coin, unreachable, isWrong)];
+    return [coinState(ctx, view, { coin, unreachable, isWrong, costs: costsOf(view.facts, coin, fees) })];
   });
 }
 
 function coinState(
   ctx: Context,
   view: PaymentView,
-  coin: Coin,
-  unreachable: ReadonlyMap<Coin, Unreachable>,
-  isWrong: boolean,
+  { coin, unreachable, isWrong, costs }: { coin: Coin; unreachable: ReadonlyMap<Coin, Unreachable>; isWrong: boolean; costs: Costs | null },
 ): CustomerView['coins'][number] {
-  const costs = costsOf(view.facts, coin);
   const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false, costs });
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false, costs };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);

@@ -57,6 +57,17 @@ export const VALUE_FORWARDER = `${CALL_WITH_VALUE('600035')}00`;
 /** Passes call data on to the contract named by its first word, as batch contracts do. */
 export const FORWARDER = `6020360380602060003760006000826000600060003 55af100`.replace(' ', '');
 
+/** Reverts unless the function is called: CALLDATALOAD(0) PUSH1 e0 SHR PUSH4 selector EQ PUSH1 13 JUMPI PUSH1 0 DUP1 REVERT JUMPDEST (13). */
+const only = (selector: string): string => `60003560e01c63${selector}14601357600080fd5b`;
+/** `GasPriceOracle` of the OP stack: `getL1Fee(bytes)` charges so many wei for each byte: CALLDATALOAD(24) PUSH32 wei MUL, returned. */
+export const gasPriceOracle = (wei: bigint): string => `${only('49948e0e')}6024357f${word(wei)}0260005260206000f3`;
+/**
+ * `NodeInterface` of Arbitrum: `gasEstimateL1Component(address,bool,bytes)` charges so much gas for each byte, at a price:
+ * CALLDATALOAD(64) PUSH32 gas MUL PUSH1 0 MSTORE PUSH32 price PUSH1 20 MSTORE PUSH1 60 PUSH1 0 RETURN.
+ */
+export const nodeInterface = ({ gas, price }: { gas: bigint; price: bigint }): string =>
+  `${only('77d488a2')}6064357f${word(gas)}026000527f${word(price)}60205260606000f3`;
+
 /** Call data for these transfers. */
 export const transferData = (pairs: readonly (readonly [account: string, units: bigint])[]): string =>
   `0x${pairs.map(([account, units]) => word(account) + word(units)).join('')}`;

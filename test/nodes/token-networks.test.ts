@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
 import { aggregateData, authorizationHash, authorizedData, MULTICALL3, selector } from '../../src/chains/ethereum/token-calls.ts';
+import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
 import { signHash } from '../../src/chains/ethereum/transaction.ts';
 import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';
@@ -23,8 +25,10 @@ import {
   DECIMALS_SLOT,
   FEE_TOKEN,
   FORWARDER,
+  gasPriceOracle,
   IMPLEMENTATION_SLOT,
   MINTING_TOKEN,
+  nodeInterface,
   PAUSED_SLOT,
   putToken,
   REVERTING_TOKEN,
@@ -42,6 +46,8 @@ const CONTRACTS = ALL_COINS.filter((coin) => COIN[coin].contract !== null && NET
 const nodes = {} as Record<OnNetwork, EthNode>;
 const providers = {} as Record<(typeof RANGES)[number], [EthProxy, EthProxy]>;
 let app: TestApp;
+/** Requests for fees to a provider of Base. */
+const feeRequests: string[] = [];
 
 before(async () => {
   await Promise.all(
@@ -53,6 +59,12 @@ before(async () => {
         await putToken(node.rpc, contract(coin), { decimals: COIN[coin].decimals });
     }),
   );
+  await nodes.base.rpc('anvil_setCode', GAS_PRICE_ORACLE, `0x${gasPriceOracle(10n ** 12n)}`);
+  await nodes.arbitrum.rpc('anvil_setCode', NODE_INTERFACE, `0x${nodeInterface({ gas: 1_000n, price: 10n ** 9n })}`);
+  providers.base[0].answer = ({ method, params }) => {
+    if (method === 'eth_feeHistory' || params[0]?.to === GAS_PRICE_ORACLE) feeRequests.push(method);
+    return undefined;
+  };
   app = await startTestApp({
     ...{ ETH_NETWORK: 'regtest', ETH_CHAIN_ID: '1', ETH_NODE_URL: nodes.ethereum.url, ETH_CONFIRMATIONS: '2' },
     PRICES: 'static:ETH=2500.00,USDC=1.00,USDT=1.00,EURC=1.08,PYUSD=1.00,DAI=1.00',
@@ -134,6 +146,53 @@ test('every stablecoin of every network: paid, completed, and named with its net
     assert.deepEqual([done.verified_by, done.exceptions, done.transfers_count], [verifier, [], 1], coin);
     assert.match(done.transfers[0].explorer_url ?? '', /^$|^https:/);
   }
+});
+
+test('customers see what a transfer costs now on each network; no page view asks a provider', async () => {
+  const rows = await eventually(
+    () => app.app.ctx.db.sql<{ coin: string; gasPrice: string; dataFee: string }[]>`
+      select coin, gas_price::text as "gasPrice", data_fee::text as "dataFee" from tips where fee_at is not null`,
+    // The oracle of OP Mainnet is missing.
+    ({ length }) => length === NETWORKS.length - 1,
+    60_000,
+  );
+  const known = Object.fromEntries(rows.map(({ coin, gasPrice, dataFee }) => [coin, { gas: BigInt(gasPrice), data: BigInt(dataFee) }]));
+  // The bytes of a transfer with a fee, without its signature; the bytes of its call.
+  assert.ok(known.base!.data >= 105n * 10n ** 12n && known.base!.data <= 120n * 10n ** 12n && known.base!.data % 10n ** 12n === 0n);
+  assert.equal(known.arbitrum!.data, 68n * 1_000n * 10n ** 9n);
+  assert.equal(known.polygon!.data, 0n);
+  const cents = ({ gas, data }: { gas: bigint; data: bigint }) => ((gas * 65_000n + data) * 2_500_00n + 10n ** 18n - 1n) / 10n ** 18n;
+  // Nothing says what POL is worth.
+  const fees = { ethereum: cents(known.ETH!), base: cents(known.base!), arbitrum: cents(known.arbitrum!), optimism: 1n, polygon: 1n };
+  assert.ok(fees.base >= 27n && fees.arbitrum >= 18n && fees.base !== fees.arbitrum);
+  const wanted = { amount_usd: 25.5, return_url: 'https://shop.example/' };
+  const { id } = ok(await app.live.post('/api/payment/create/simple', wanted), 201);
+  const asked = [...feeRequests];
+  assert.deepEqual(asked, ['eth_feeHistory', 'eth_call']);
+  for (let i = 0; i < 5; i++) {
+    const text = await (await fetch(`${app.url}/pay?id=${id}`)).text();
+    const shown = [...text.matchAll(/name="network-USDC" value="(\w+)"[\s\S]*?fee about \$(\d+\.\d\d)/g)].map(([, network, fee]) => [
+      network,
+      fee,
+    ]);
+    assert.deepEqual(
+      Object.fromEntries(shown),
+      Object.fromEntries(NETWORKS.map((network) => [network, `${fees[network] / 100n}.${String(fees[network] % 100n).padStart(2, '0')}`])),
+    );
+    // The cheapest comes first.
+    assert.deepEqual(
+      shown.map(([, fee]) => fee),
+      shown.map(([, fee]) => fee).toSorted(),
+    );
+  }
+  assert.deepEqual(feeRequests, asked);
+
+  const { log, outgoing } = app.app.ctx;
+  const { base } = nodes;
+  const source = createTokenNetworkSource({ coin: 'USDC@base', network: 'regtest', chainId: 8_453, url: base.url, outgoing, log });
+  const history = await base.rpc('eth_feeHistory', '0x1', 'latest', []);
+  assert.equal((await source.gasFee!()).gasPrice, (BigInt(history.baseFeePerGas.at(-1)) * 9n) / 8n, 'empty blocks pay no tips');
+  source.close();
 });
 
 test('batches, relayed authorizations, mints and fees: what arrives counts, each transfer on its own', async () => {

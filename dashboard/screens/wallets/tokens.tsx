@@ -20,7 +20,7 @@ const MICA: Readonly<Record<NonNullable<Token['mica']>, string>> = {
 };
 
 /** What a merchant wants to know about a network: what is missing, or what customers pay for it. */
-function hintOf({ readiness, connected, usual_fee_usd: fee, network }: Token): string {
+function hintOf({ readiness, connected, fee_usd: fee, network }: Token): string {
   if (readiness?.missing[0]) return readiness.missing[0].message;
   if (!connected) return `No ${network} source is connected yet`;
   return fee === null ? '' : `Network fee about $${fee}, paid by the customer`;

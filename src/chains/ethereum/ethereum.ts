@@ -24,7 +24,7 @@ import { createHealthReader, inspectProvider, readFinality, readHealth } from '.
 import { createPoolReader } from './eth-pool.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
-import { readFees } from './fees.ts';
+import { readFees, readGasFee } from './fees.ts';
 import { readContracts } from './token-contracts.ts';
 import { tokensBeside } from './token-logs.ts';
 
@@ -117,6 +117,7 @@ export function createEthereumSource({
       );
     },
     fees: () => readFees(rpc),
+    gasFee: () => readGasFee(rpc, { coin: 'ETH', network }),
     readUnspent: async ({ address }) => ({ units: quantity(await call('eth_getBalance', address, 'latest')), leavingUnits: 0n }),
     ask: rpc.batch,
     unusable: rpc.unusable,

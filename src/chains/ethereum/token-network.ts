@@ -10,7 +10,7 @@ import { headerOf, headerOrNull, readBlock, scanOf } from './eth-block.ts';
 import { readHealth, readTaggedFinality } from './eth-health.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
-import { readFees } from './fees.ts';
+import { readFees, readGasFee } from './fees.ts';
 import { nameNetwork } from './name-network.ts';
 import { readContracts } from './token-contracts.ts';
 import { tokensBeside } from './token-logs.ts';
@@ -73,6 +73,7 @@ export function createTokenNetworkSource({
       throw new ChainError('unsupported', `a ${name} node does not know what an address received and sent in total; that needs an index`);
     },
     fees: () => readFees(rpc),
+    gasFee: () => readGasFee(rpc, { coin, network }),
     unusable: rpc.unusable,
     close: () => rpc.close(),
   });

@@ -35,7 +35,8 @@ const fieldsOf = ({ chainId, nonce, tip, max, gas, to, units, data }: Transactio
   [],
 ];
 
-export const signingHash = (tx: Transaction): Uint8Array => keccak_256(concatBytes(TYPE, encodeRlp(fieldsOf(tx))));
+export const unsignedBytes = (tx: Transaction): Uint8Array => concatBytes(TYPE, encodeRlp(fieldsOf(tx)));
+export const signingHash = (tx: Transaction): Uint8Array => keccak_256(unsignedBytes(tx));
 export const signedBytes = (tx: Transaction, { r, s, parity }: Signature): Uint8Array =>
   concatBytes(TYPE, encodeRlp([...fieldsOf(tx), ...[BigInt(parity), r, s].map(numberBytes)]));
 /** The ID of a signed transaction. */

@@ -78,7 +78,7 @@ const choicesOf = (offered: readonly Coin[], usdCents: bigint): CustomerView['co
     unavailable: null,
     estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)),
     sample: false,
-    costs: costsOf({ targetUsdCents: usdCents, rules: RULES } as PaymentFacts, coin),
+    costs: costsOf({ targetUsdCents: usdCents, rules: RULES } as PaymentFacts, coin, new Map()),
   }));
 type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
 const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>

@@ -7,6 +7,7 @@ import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { changeOwnSettings, tiersOf } from '../../merchants/settings.ts';
+import { feeCentsOf, readLiveFees } from '../../payments/network-costs.ts';
 import { readReadiness } from '../../payments/readiness.ts';
 import {
   CHANGE_WAIT_HOURS,
@@ -70,7 +71,7 @@ const TokenCard = Type.Object({
   /** Whether a source is connected that shows payments on its network. */
   connected: Type.Boolean(),
   /** What customers usually pay its network for a transfer. */
-  usual_fee_usd: Nullable(PlainText),
+  fee_usd: Nullable(PlainText),
   /** Whether its issuer is authorized in the European Union; null for what MiCA does not ask that of. */
   mica: Nullable(literals(['authorized', 'not_authorized', 'unknown'] as const)),
   /** Null while it is off. */
@@ -109,11 +110,12 @@ export const WALLETS: readonly Route[] = [
       // Test mode has no wallets; the page says so.
       if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [], tokens: [] };
       const owner = liveOnly(call);
-      const [cards, merchant, readiness, waitOff, [counted]] = await Promise.all([
+      const [cards, merchant, readiness, waitOff, fees, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
         getMerchant(call.ctx, owner),
         readReadiness(call.ctx, { ...owner, mode: 'live' }),
         readWaitOff(call.ctx.db.sql, owner),
+        readLiveFees(call.ctx),
         call.ctx.db.sql<{ owners: number }[]>`
           select count(*)::int as owners from members where merchant_id = ${owner.merchantId} and role = 'owner'`,
       ]);
@@ -149,11 +151,12 @@ export const WALLETS: readonly Route[] = [
         tokens: tokensFor(call.ctx).map((coin) => {
           const ready = readiness.find((one) => one.coin === coin);
           const { asset, name } = COIN[coin];
-          const { name: network, chain, usualFeeCents } = chainOf(coin);
+          const { name: network, chain } = chainOf(coin);
+          const feeCents = feeCentsOf(coin, fees);
           return {
             ...{ coin, currency: asset, name, network, on: ready !== undefined },
             connected: call.ctx.chains.get(chain)?.follows ?? false,
-            usual_fee_usd: usualFeeCents === undefined ? null : formatUsd(BigInt(usualFeeCents)),
+            fee_usd: feeCents === null ? null : formatUsd(BigInt(feeCents)),
             mica: ASSET[asset].mica ?? null,
             readiness: ready ? readinessBody(ready) : null,
           };
