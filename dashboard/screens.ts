@@ -72,6 +72,12 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/refunds/refunds.tsx'),
   },
   {
+    path: 'payouts',
+    nav: { label: 'Payouts', icon: 'payout', group: 'Business' },
+    action: 'payouts.read',
+    load: () => import('./screens/payouts/payouts.tsx'),
+  },
+  {
     path: 'reports',
     nav: { label: 'Reports', icon: 'report', group: 'Business' },
     action: 'payments.export',

@@ -23,7 +23,7 @@ export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confi
 export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const COIN_NAMES = { "BTC": 'Bitcoin', "ETH": 'Ethereum', "LTC": 'Litecoin', "DASH": 'Dash', "DOGE": 'Dogecoin', "USDC@ethereum": 'USD Coin', "USDC@base": 'USD Coin', "USDC@arbitrum": 'USD Coin', "USDC@optimism": 'USD Coin', "USDC@polygon": 'USD Coin', "USDT@ethereum": 'Tether', "USDT@arbitrum": 'Tether', "USDT@optimism": 'Tether', "USDT@polygon": 'Tether', "EURC@ethereum": 'Euro Coin', "EURC@base": 'Euro Coin', "PYUSD@ethereum": 'PayPal USD', "PYUSD@arbitrum": 'PayPal USD', "DAI@ethereum": 'Dai', "ETH@base": 'Ethereum', "USDbC@base": 'Bridged USDC of Base', "USDT.e@base": 'Bridged Tether', "USDT0@base": 'Bridged USDT0', "DAI@base": 'Dai', "ETH@arbitrum": 'Ethereum', "USDC.e@arbitrum": 'Bridged USDC', "DAI@arbitrum": 'Dai', "ETH@optimism": 'Ethereum', "USDC.e@optimism": 'Bridged USDC', "USDT.e@optimism": 'Bridged Tether', "DAI@optimism": 'Dai', "POL@polygon": 'POL', "USDC.e@polygon": 'Bridged USDC', "DAI@polygon": 'Dai' } as const;
@@ -146,7 +146,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       display: {
         currency: FiatCurrency;
         decimals: number;
@@ -157,7 +157,7 @@ export type Api = {
   };
   'GET /:mode/access': {
     query: {
-      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
     };
     body: undefined;
     reply: {
@@ -1708,6 +1708,419 @@ export type Api = {
       };
     };
   };
+  'GET /:mode/payouts': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      batch?: string | undefined;
+      state?: RefundStatus | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/payouts/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      payout: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'GET /:mode/payout-batches': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        name: string;
+        requested_by: string;
+        created_at: string;
+        payouts: number;
+        amount_usd: string;
+        totals: {
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          amount: string;
+        }[];
+        open: {
+          payouts: number;
+          amount_usd: string;
+          totals: {
+            currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+            amount: string;
+          }[];
+        };
+        states: {
+          requested?: number | undefined;
+          approved?: number | undefined;
+          signed?: number | undefined;
+          sent?: number | undefined;
+          confirmed?: number | undefined;
+          failed?: number | undefined;
+          canceled?: number | undefined;
+        };
+      }[];
+      has_more: boolean;
+    };
+  };
+  'GET /:mode/payout-batches/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      batch: {
+        id: string;
+        name: string;
+        requested_by: string;
+        created_at: string;
+        payouts: number;
+        amount_usd: string;
+        totals: {
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          amount: string;
+        }[];
+        open: {
+          payouts: number;
+          amount_usd: string;
+          totals: {
+            currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+            amount: string;
+          }[];
+        };
+        states: {
+          requested?: number | undefined;
+          approved?: number | undefined;
+          signed?: number | undefined;
+          sent?: number | undefined;
+          confirmed?: number | undefined;
+          failed?: number | undefined;
+          canceled?: number | undefined;
+        };
+      };
+    };
+  };
+  'GET /:mode/payout-files/coins': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
+    };
+  };
+  'POST /:mode/payouts': {
+    query: undefined;
+    body: {
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
+      amount: string;
+      unit: 'coin' | 'usd';
+      address: string;
+      reference: string;
+      description?: string | undefined;
+    };
+    reply: {
+      success: boolean;
+      payout: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'POST /:mode/payout-batches': {
+    query: undefined;
+    body: {
+      name: string;
+      content: string;
+    };
+    reply: {
+      success: boolean;
+      batch: {
+        id: string;
+        name: string;
+        requested_by: string;
+        created_at: string;
+        payouts: number;
+        amount_usd: string;
+        totals: {
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          amount: string;
+        }[];
+        open: {
+          payouts: number;
+          amount_usd: string;
+          totals: {
+            currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+            amount: string;
+          }[];
+        };
+        states: {
+          requested?: number | undefined;
+          approved?: number | undefined;
+          signed?: number | undefined;
+          sent?: number | undefined;
+          confirmed?: number | undefined;
+          failed?: number | undefined;
+          canceled?: number | undefined;
+        };
+      };
+      is_known: boolean;
+    };
+  };
+  'POST /:mode/payout-batches/:id/approve': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      batch: {
+        id: string;
+        name: string;
+        requested_by: string;
+        created_at: string;
+        payouts: number;
+        amount_usd: string;
+        totals: {
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          amount: string;
+        }[];
+        open: {
+          payouts: number;
+          amount_usd: string;
+          totals: {
+            currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+            amount: string;
+          }[];
+        };
+        states: {
+          requested?: number | undefined;
+          approved?: number | undefined;
+          signed?: number | undefined;
+          sent?: number | undefined;
+          confirmed?: number | undefined;
+          failed?: number | undefined;
+          canceled?: number | undefined;
+        };
+      };
+    };
+  };
+  'POST /:mode/payout-batches/:id/cancel': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      batch: {
+        id: string;
+        name: string;
+        requested_by: string;
+        created_at: string;
+        payouts: number;
+        amount_usd: string;
+        totals: {
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          amount: string;
+        }[];
+        open: {
+          payouts: number;
+          amount_usd: string;
+          totals: {
+            currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+            amount: string;
+          }[];
+        };
+        states: {
+          requested?: number | undefined;
+          approved?: number | undefined;
+          signed?: number | undefined;
+          sent?: number | undefined;
+          confirmed?: number | undefined;
+          failed?: number | undefined;
+          canceled?: number | undefined;
+        };
+      };
+    };
+  };
+  'POST /:mode/payout-files': {
+    query: undefined;
+    body: {
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+      speed?: 'slow' | 'normal' | 'fast' | undefined;
+    };
+    reply: {
+      success: boolean;
+      file: string;
+      paid: number;
+      fee: string;
+      fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+      left: {
+        id: string;
+        reason: string;
+      }[];
+    };
+  };
+  'POST /:mode/payouts/:id/approve': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      payout: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'POST /:mode/payouts/:id/sent': {
+    query: undefined;
+    body: {
+      txid: string;
+    };
+    reply: {
+      success: boolean;
+      payout: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'POST /:mode/payouts/:id/cancel': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      payout: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
   'GET /:mode/refunds': {
     query: {
       limit?: string | undefined;
@@ -1850,7 +2263,7 @@ export type Api = {
     reply: {
       success: boolean;
       file: string;
-      refunds: number;
+      paid: number;
       fee: string;
       fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
       left: {

@@ -2,7 +2,7 @@
  * Coins as people read them: the code of the asset, and its network unless the coin is the network's own. The service names a coin by one
  * code (`BTC`, `USDC@base`), and by `currency` and `network` where it shows a payment as its API does.
  */
-import { COIN_KINDS, COIN_NAMES, COINS, type Coin, NATIVE_NETWORKS, NETWORK_NAMES, TOKENS, UNPRICED_COINS } from '../generated/api.ts';
+import { COIN_KINDS, COIN_NAMES, COINS, NATIVE_NETWORKS, NETWORK_NAMES, TOKENS, UNPRICED_COINS } from '../generated/api.ts';
 
 const known = (names: Readonly<Record<string, string>>, name: string): string | undefined => names[name];
 
@@ -55,5 +55,5 @@ export const coinFilters = (): { value: string; label: string }[] => [
 ];
 
 /** Options of a menu. */
-export const coinOptions = (coins: readonly Coin[]): { value: Coin; label: string }[] =>
+export const coinOptions = <C extends string>(coins: readonly C[]): { value: C; label: string }[] =>
   coins.map((value) => ({ value, label: coinText(value) }));

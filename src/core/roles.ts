@@ -17,6 +17,8 @@ export const ACTIONS = {
   'refunds.request': ['owner', 'admin', 'finance', 'support'],
   // Not admins: they can change the limit above which two members approve.
   'refunds.approve': ['owner', 'finance'],
+  // Not everyone: payouts can be salaries.
+  'payouts.read': ['owner', 'admin', 'finance'],
   'payouts.request': ['owner', 'admin', 'finance'],
   'payouts.approve': ['owner', 'finance'],
   'payments.archive': ['owner', 'admin', 'finance'],

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson, setupToken } from '../kit/person.ts';
+import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 
 const ADDRESS = 'test_btc_payer';
 let app: TestApp;
@@ -14,13 +14,7 @@ let partner: Person;
 before(async () => {
   app = await startTestApp();
   owner = await setUpPerson(app);
-  const { ctx } = app.app;
-  const other = await createMerchant(ctx, { name: 'For a second member' });
-  partner = new Person(app.url);
-  const token = setupToken(other.setupUrl);
-  await partner.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: partner.password });
-  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
-  await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
+  partner = await setUpPartner(app);
 });
 after(() => app?.stop());
 

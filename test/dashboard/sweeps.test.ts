@@ -7,7 +7,7 @@ import { signingFileText } from '../../src/core/signing-file.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { listDestinations } from '../../src/money-out/destinations.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson, setupToken } from '../kit/person.ts';
+import { Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';
 import { masterKey, PHRASE, sweepFile } from '../kit/signing.ts';
 
@@ -96,12 +96,7 @@ test('a destination waits for 24 hours; a second owner of more than a day confir
   assert.deepEqual(answer(await owner.post('/live/sweeps', { currency: 'BTC' })), [409, 'sweep_destination_missing']);
   assert.deepEqual(answer(await owner.post('/live/sweep-destinations/BTC/confirm')), [409, 'second_owner_required']);
 
-  const other = await createMerchant(ctx, { name: 'For a second owner' });
-  const partner = new Person(app.url);
-  const token = setupToken(other.setupUrl);
-  await partner.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: partner.password });
-  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
-  await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
+  const partner = await setUpPartner(app);
   assert.equal((await destination(partner)).waiting.asked_by_me, false);
   assert.deepEqual(answer(await partner.post('/live/sweep-destinations/BTC/confirm')), [409, 'second_owner_required'], 'a new owner');
   await ctx.db.sql`update members set role_since = clock_timestamp() - interval '24 hours 1 second'`;

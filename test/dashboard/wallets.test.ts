@@ -8,7 +8,7 @@ import { changeFromJson } from '../../src/people/audit-change.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson, setupToken } from '../kit/person.ts';
+import { Person, setUpPartner, setUpPerson, setupToken } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -33,17 +33,6 @@ const audit = async (action: string) =>
   (await app.app.ctx.db.sql`select actor_name, object, before, after, mode from audit_log where action = ${action} order by id`).map(
     ({ before, after, ...row }) => ({ ...row, before: changeFromJson(before), after: changeFromJson(after) }) as any,
   );
-/** A second owner of the same merchant, signed in. */
-async function secondOwner(): Promise<Person> {
-  const { ctx } = app.app;
-  const other = await createMerchant(ctx, { name: 'For a second owner' });
-  const person = new Person(app.url);
-  const token = setupToken(other.setupUrl);
-  await person.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: person.password });
-  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
-  await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
-  return person;
-}
 
 test('private keys and recovery phrases are refused by preview and import, never repeated and never stored', async () => {
   const { sql } = app.app.ctx.db;
@@ -122,7 +111,7 @@ test('replacing a key takes a day; the person who requested it cannot confirm it
   assert.equal(await applyDueChanges(app.app.ctx), 0);
   const own = await owner.post('/live/wallets/BTC/change/confirm');
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
-  partner = await secondOwner();
+  partner = await setUpPartner(app);
   assert.equal((await card('BTC', partner)).waiting.asked_by_me, false);
   // Someone who took over a session could have invited this one.
   const fresh = await partner.post('/live/wallets/BTC/change/confirm');

@@ -1,5 +1,6 @@
 /** A person at the dashboard's API, with the cookies of a browser, and the codes of an authenticator app (RFC 6238). */
 import { createHmac } from 'node:crypto';
+import { createMerchant } from '../../src/merchants/merchants.ts';
 import type { Reply, TestApp } from './app.ts';
 
 export class Person {
@@ -63,6 +64,18 @@ export async function freshTotp(app: TestApp, secret: string): Promise<string> {
 
 /** The token of a set-up link; it is never sent to a server. */
 export const setupToken = (url: string): string => new URL(url).hash.replace('#token=', '');
+
+/** A second owner of the merchant of the test app, signed in. */
+export async function setUpPartner(app: TestApp): Promise<Person> {
+  const { ctx } = app.app;
+  const other = await createMerchant(ctx, { name: 'For a second owner' });
+  const person = new Person(app.url);
+  const token = setupToken(other.setupUrl);
+  await person.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: person.password });
+  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
+  await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
+  return person;
+}
 
 /** The owner of a merchant, by default that of the test app, signed in through its set-up link. */
 export async function setUpPerson(

@@ -6,40 +6,50 @@ export type NodeProxy = {
   url: string;
   /** Runs `action` at the next call of this method, before the node receives it; settles when it is done. */
   beforeNext(method: string, action: () => Promise<unknown>): Promise<void>;
+  /** Runs `action` when the node has answered the next call of this method, before the service receives the answer. */
+  afterNext(method: string, action: () => Promise<unknown>): Promise<void>;
   stop(): Promise<void>;
 };
 
 export async function startProxy(nodeUrl: string): Promise<NodeProxy> {
   const target = new URL(nodeUrl);
-  const waiting = new Map<string, () => Promise<void>>();
+  const before = new Map<string, () => Promise<void>>();
+  const after = new Map<string, () => Promise<void>>();
   const server = createServer(async (request, reply) => {
     try {
       const parts: Buffer[] = [];
       for await (const part of request) parts.push(part as Buffer);
       const body = Buffer.concat(parts);
       const asked = JSON.parse(body.toString());
-      for (const { method } of [asked].flat()) {
-        const action = waiting.get(method);
-        waiting.delete(method);
-        await action?.();
-      }
+      const act = async (waiting: Map<string, () => Promise<void>>) => {
+        for (const { method } of [asked].flat()) {
+          const action = waiting.get(method);
+          waiting.delete(method);
+          await action?.();
+        }
+      };
+      await act(before);
       const answer = await fetch(`${target.origin}${request.url}`, {
         method: 'POST',
         headers: { authorization: request.headers.authorization ?? '' },
         body,
       });
-      reply.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
+      const answered = Buffer.from(await answer.arrayBuffer());
+      await act(after);
+      reply.writeHead(answer.status).end(answered);
     } catch {
       reply.destroy();
     }
   });
+  const next = (waiting: typeof before) => (method: string, action: () => Promise<unknown>) =>
+    new Promise<void>((resolve, reject) => {
+      waiting.set(method, () => action().then(() => resolve(), reject));
+    });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://${target.username}:${target.password}@127.0.0.1:${(server.address() as AddressInfo).port}`,
-    beforeNext: (method, action) =>
-      new Promise((resolve, reject) => {
-        waiting.set(method, () => action().then(() => resolve(), reject));
-      }),
+    beforeNext: next(before),
+    afterNext: next(after),
     stop: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

@@ -5,15 +5,23 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
+import { startApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
+import { createLog } from '../../src/log.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { followPayouts } from '../../src/money-out/follow-payouts.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
 import { makePayoutFile } from '../../src/money-out/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
 import { acceptSigned, cancelSweep, getSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
-import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { setWallet } from '../../src/wallets/wallets.ts';
+import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
 import { startBitcoind, type TestNode } from '../kit/nodes.ts';
+import { setUpPartner, setUpPerson } from '../kit/person.ts';
+import { startProxy } from '../kit/proxy.ts';
+import { startService } from '../kit/service.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
 
 let node: TestNode;
@@ -155,4 +163,102 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
   );
   await assert.rejects(makeFile(), { code: 'payout_file_empty' });
   for (const id of ids) await assert.rejects(approvePayouts(ctx, { ...owner(), which: { id }, actor }), { code: 'payout_state' });
+});
+
+/** A deposit that can pay for payouts, and the destination of what is left. */
+async function deposit(): Promise<string> {
+  const { id, address, amount } = await openPayment(app, 'BTC', 25);
+  await node.pay(address, amount);
+  await node.mine(2);
+  await reach(app, id, ({ status }) => status === 'completed');
+  const destination = await node.newAddress();
+  await setDestination(app.app.ctx, { ...owner(), coin: 'BTC', address: destination, ends: destination.slice(-6), actor: null });
+  return destination;
+}
+
+test('two members approve at the same moment, and both upload the same signed file at once: the recipient is paid once', async () => {
+  const people = [await setUpPerson(app), await setUpPartner(app)];
+  assert.equal((await people[0]!.post('/live/settings/business', { refund_limit_usd: 1 })).status, 200);
+  const destination = await deposit();
+  const recipient = await node.newAddress();
+  const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient })).json;
+  const everyone = (path: string, body?: object) => Promise.all(people.map((person) => person.post(`/live/${path}`, body)));
+  const approvals = await everyone(`payouts/${id}/approve`);
+  assert.deepEqual(approvals.map(({ json }) => json.payout.state).toSorted(), ['approved', 'requested'], 'both are needed');
+  const files = await everyone('payout-files', { currency: 'BTC' });
+  assert.deepEqual(files.map(({ status }) => status).toSorted(), [200, 409], 'one of them makes the file');
+  const made = files.find(({ status }) => status === 200)!.json;
+  assert.deepEqual([made.paid, made.left], [1, []]);
+  const content = await sign(made.file, [recipient, destination]);
+  const uploads = await everyone('sweeps/signed', { content });
+  assert.deepEqual(
+    uploads.map(({ status, json }) => [status, json.is_known]).toSorted(),
+    [
+      [200, false],
+      [200, true],
+    ],
+    'the second upload changes nothing',
+  );
+  const { transactions } = await getSweep(app.app.ctx, { ...owner(), id: made.file });
+  assert.equal(transactions.length, 1);
+  await eventually(
+    () => stateOf(id),
+    (state) => state === 'sent',
+  );
+  await node.mine(2);
+  await eventually(
+    () => stateOf(id),
+    (state) => state === 'confirmed',
+  );
+  assert.deepEqual([await received(recipient), (await payout(id)).txid], [1_000_000, transactions[0]!.txid]);
+});
+
+test('a service that is killed after its node took the transaction, before it records that, pays once', async () => {
+  const proxy = await startProxy(node.url);
+  const environment = { BTC_NODE_URL: proxy.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2', PRICES: 'static:BTC=1000.00' };
+  const service = await startService({ environment });
+  // Beside the process that is killed, one that only answers.
+  const config = readConfig(testEnvironment(service.database.url, service.database.folder, { ...environment, LOG_LEVEL: 'fatal' }));
+  const beside = await startApp(config, { log: createLog('fatal'), roles: ['api'], starts: () => null });
+  const { ctx } = beside;
+  const mine = { merchantId: service.merchantId, mode: 'live' } as const;
+  try {
+    const [destination, recipient] = [await node.newAddress(), await node.newAddress()];
+    const accountKey = base58check.respell(account('BTC', 8).publicExtendedKey, 0x043587cf);
+    await setWallet(ctx, { ...mine, coin: 'BTC', accountKey, script: 'p2wpkh' });
+    await setDestination(ctx, { ...mine, coin: 'BTC', address: destination, ends: destination.slice(-6), actor: null });
+    const paid = (await service.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD' })).json;
+    await node.pay(paid.payment_address, paid.amount);
+    await node.mine(2);
+    await eventually(
+      () => service.live.get(`/api/payment/${paid.transaction_id}`),
+      ({ json }) => json.status === 'completed',
+    );
+    const { id } = (await service.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient })).json;
+    await approvePayouts(ctx, { ...mine, which: { id }, actor });
+    const { sweep } = await makePayoutFile(ctx, { ...mine, coin: 'BTC', speed: 'normal', actor });
+    const content = signingFileText(await readSigningFileOf(ctx, { ...mine, id: sweep.id }));
+    const secret = account('BTC', 8).privateExtendedKey;
+    const isTaken = proxy.afterNext('sendrawtransaction', () => service.end('SIGKILL'));
+    await acceptSigned(ctx, { ...mine, content: signFile({ content, secret, destination: `${recipient}\n${destination}` }).text, actor });
+    await isTaken;
+    const mempool = (await node.rpc('getrawmempool')) as string[];
+    const [known] = (await getSweep(ctx, { ...mine, id: sweep.id })).transactions;
+    assert.deepEqual([mempool, known!.sentAt], [[known!.txid], null], 'the node has it, and nobody wrote that down');
+    assert.notEqual((await getPayout(ctx, { ...mine, id })).state, 'sent');
+    await service.start();
+    const reached = (state: string) =>
+      eventually(
+        () => getPayout(ctx, { ...mine, id }),
+        (payout) => payout.state === state,
+      );
+    await reached('sent');
+    assert.deepEqual(await node.rpc('getrawmempool'), mempool, 'no other transaction');
+    await node.mine(2);
+    assert.deepEqual([(await reached('confirmed')).txid, await received(recipient)], [mempool[0], 1_000_000]);
+  } finally {
+    await beside.stop();
+    await service.destroy();
+    await proxy.stop();
+  }
 });

@@ -9,7 +9,7 @@ const PARTS: Readonly<Record<string, string>> = {
   wallet: 'wallets',
   shop: 'shops',
   sweep: 'sweeps',
-  payout: 'sweeps',
+  payout: 'payouts',
   refund: 'refunds',
   member: 'team',
   invite: 'team',

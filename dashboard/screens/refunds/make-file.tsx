@@ -1,8 +1,7 @@
-/** Makes a signing file of the approved refunds in one coin, and downloads it. */
+/** Makes a signing file of the approved refunds or payouts in one coin, and downloads it. */
 import { type FormEvent, useState } from 'react';
-import { COINS, type Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
-import { coinOptions, partsOf } from '../../lib/coin.ts';
+import { coinOptions } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
@@ -12,43 +11,55 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Money } from '../../ui/values.tsx';
 import { REFUND_READS } from './refund.tsx';
 
-/** Shown in live mode while approved refunds wait that can be signed offline. */
-export function MakeFile() {
+const KINDS = {
+  refund: {
+    ready: 'GET /:mode/refund-files/coins',
+    make: 'POST /:mode/refund-files',
+    refreshes: REFUND_READS,
+    words:
+      'The file pays up to 20 approved refunds from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination for sweeps; what is left of a token stays on the deposit address.',
+  },
+  payout: {
+    ready: 'GET /:mode/payout-files/coins',
+    make: 'POST /:mode/payout-files',
+    refreshes: [['payouts']],
+    words:
+      'One transaction pays up to 100 approved payouts from deposit addresses. What is left of the deposits that it spends goes to your destination for sweeps.',
+  },
+} as const;
+type Kind = keyof typeof KINDS;
+type FileCoin = Reply<(typeof KINDS)[Kind]['ready']>['coins'][number];
+
+/** Shown in live mode while there are approved refunds or payouts that can be signed offline. */
+export function MakeFile({ of }: { of: Kind }) {
   const may = useMay('sweeps.use');
   const mode = useMode();
-  const ready = useApi('GET /:mode/refund-files/coins', ['refunds', 'ready'], {}).data?.coins ?? [];
+  const coins = useApi(KINDS[of].ready, [`${of}s`, 'ready'], {}).data?.coins ?? [];
   const [open, setOpen] = useState(false);
-  const coins = SIGNED.filter((coin) => ready.some((other) => other === coin));
   if (mode !== 'live' || !may || (coins.length === 0 && !open)) return null;
   return (
     <>
       <Button look="main" onClick={() => setOpen(true)}>
         Make a signing file
       </Button>
-      {open && <Make coins={coins} onClose={() => setOpen(false)} />}
+      {open && <Make of={of} coins={coins} onClose={() => setOpen(false)} />}
     </>
   );
 }
-/** Coins whose refunds can be signed offline. */
-const ASSETS = ['BTC', 'LTC', 'DOGE', 'DASH', 'USDC', 'EURC', 'PYUSD', 'USDT0'];
-const SIGNED: readonly Coin[] = COINS.filter((coin) => ASSETS.includes(partsOf(coin).asset));
 
-function Make({ coins, onClose }: { coins: readonly Coin[]; onClose: () => void }) {
-  const [coin, setCoin] = useState<Coin>(coins[0] ?? 'BTC');
-  const make = useAct('POST /:mode/refund-files', { refreshes: [...REFUND_READS, ['sweeps']], quiet: true });
+function Make({ of, coins, onClose }: { of: Kind; coins: readonly FileCoin[]; onClose: () => void }) {
+  const [coin, setCoin] = useState<FileCoin>(coins[0] ?? 'BTC');
+  const make = useAct(KINDS[of].make, { refreshes: [...KINDS[of].refreshes, ['sweeps']], quiet: true });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     make.mutate({ body: { currency: coin } });
   };
-  if (make.data) return <Ready made={make.data} onClose={onClose} />;
+  if (make.data) return <Ready of={of} made={make.data} onClose={onClose} />;
   return (
     <Dialog open onClose={onClose} title="Make a signing file">
       <form onSubmit={submit} className="grid gap-4">
-        <p className="text-sm text-soft">
-          The file pays up to 20 approved refunds from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination
-          for sweeps; what is left of a token stays on the deposit address.
-        </p>
-        <Choice label="Coin" options={coinOptions(coins)} value={coin} onChange={(event) => setCoin(event.target.value as Coin)} />
+        <p className="text-sm text-soft">{KINDS[of].words}</p>
+        <Choice label="Coin" options={coinOptions(coins)} value={coin} onChange={(event) => setCoin(event.target.value as FileCoin)} />
         <ErrorNote error={make.error} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={make.isPending}>
@@ -60,12 +71,12 @@ function Make({ coins, onClose }: { coins: readonly Coin[]; onClose: () => void 
   );
 }
 
-function Ready({ made, onClose }: { made: Reply<'POST /:mode/refund-files'>; onClose: () => void }) {
+function Ready({ of, made, onClose }: { of: Kind; made: Reply<'POST /:mode/refund-files'>; onClose: () => void }) {
   const mode = useMode();
   return (
     <Dialog open onClose={onClose} title="The signing file is ready">
       <p className="text-sm">
-        It pays {made.refunds === 1 ? '1 refund' : `${made.refunds} refunds`}, for a fee of{' '}
+        It pays {made.paid === 1 ? `1 ${of}` : `${made.paid} ${of}s`}, for a fee of up to{' '}
         <Money amount={made.fee} currency={made.fee_currency} />. Sign it with the offline signer, then upload the signed file under{' '}
         <ModeLink to="sweeps">Sweeps</ModeLink>.
       </p>

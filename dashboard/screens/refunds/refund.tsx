@@ -1,16 +1,15 @@
 /** One refund: what it returns and where to, and what a member can do with it. */
-import { type FormEvent, useState } from 'react';
-import { coinText } from '../../lib/coin.ts';
+import { useState } from 'react';
 import { PAYMENT_READS, useAct, useApi, useMay } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Code } from '../../ui/code.tsx';
-import { Ask, Dialog, Drawer, Foot } from '../../ui/dialog.tsx';
-import { Field } from '../../ui/field.tsx';
-import { ErrorNote, Note } from '../../ui/form.tsx';
+import { Ask, Drawer } from '../../ui/dialog.tsx';
+import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import { Money, Time } from '../../ui/values.tsx';
+import { MarkSent, TransactionLink } from './sent.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
 /** What an act on a refund changes. */
@@ -75,21 +74,7 @@ const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
   ['Approved', <Time key="approved" at={refund.approved_at} />],
   ['Approved by', refund.approved_by ?? '–'],
   ['Sent', <Time key="sent" at={refund.sent_at} />],
-  [
-    'Transaction',
-    refund.transaction === null ? (
-      '–'
-    ) : (
-      <span key="txid" className="font-mono text-xs break-all">
-        {refund.transaction.id}
-        {refund.transaction.explorer_url !== null && (
-          <a href={refund.transaction.explorer_url} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
-            Explorer<span className="sr-only"> (opens in a new tab)</span>
-          </a>
-        )}
-      </span>
-    ),
-  ],
+  ['Transaction', <TransactionLink key="txid" of={refund.transaction} />],
   ['ID', <code key="id">{refund.id}</code>],
 ];
 
@@ -132,7 +117,7 @@ function Acts({ refund }: { refund: Refund }) {
         Cancel refund
       </Button>
       {asked && <Question asked={asked} refund={refund} onClose={() => setAsked(null)} onAct={onAct} />}
-      {sending && <MarkSent refund={refund} onClose={() => setSending(false)} />}
+      {sending && <MarkSent of="refund" paid={refund} refreshes={REFUND_READS} onClose={() => setSending(false)} />}
     </div>
   );
 }
@@ -171,39 +156,5 @@ function Question({ asked, refund, onClose, onAct }: { asked: Question; refund: 
       danger
       onAct={onAct}
     />
-  );
-}
-
-function MarkSent({ refund: { id, amount, currency, address }, onClose }: { refund: Refund; onClose: () => void }) {
-  const [txid, setTxid] = useState('');
-  const mark = useAct('POST /:mode/refunds/:id/sent', { refreshes: REFUND_READS, done: 'Refund marked as sent.', quiet: true });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    mark.mutate({ params: { id }, body: { txid: txid.trim() } }, { onSuccess: onClose });
-  };
-  return (
-    <Dialog open onClose={onClose} title="Mark this refund as sent">
-      <form onSubmit={submit} className="grid gap-4">
-        <p className="text-sm text-soft">
-          First send <Money amount={amount} currency={currency} className="text-ink" /> to this address with your own wallet.
-        </p>
-        <Code text={address ?? ''} label="Copy the address" />
-        <Field
-          label="Transaction ID"
-          required
-          autoComplete="off"
-          maxLength={100}
-          hint={`The ${coinText(currency)} transaction that you sent. Another one can’t be recorded later.`}
-          value={txid}
-          onChange={(event) => setTxid(event.target.value)}
-        />
-        <ErrorNote error={mark.error} />
-        <Foot onBack={onClose}>
-          <Button type="submit" look="main" busy={mark.isPending}>
-            Mark as sent
-          </Button>
-        </Foot>
-      </form>
-    </Dialog>
   );
 }

@@ -46,7 +46,7 @@ export function Screen() {
           onChange={(event) => set({ state: event.target.value })}
           options={[{ value: '', label: 'All states' }, ...Object.entries(STATES).map(([value, { word }]) => ({ value, label: word }))]}
         />
-        <MakeFile />
+        <MakeFile of="refund" />
       </div>
       <ListCard
         label="Refunds"

@@ -69,7 +69,7 @@ export function History() {
         none={{ title: 'No sweeps yet', words: 'Make a signing file above. It is listed here until its money arrives.' }}
         unmatched={null}
       />
-      {shown !== null && <Details id={shown} onClose={() => setShown(null)} />}
+      {shown !== null && <SweepDrawer id={shown} onClose={() => setShown(null)} />}
     </section>
   );
 }
@@ -81,7 +81,8 @@ async function textOf(file: File): Promise<string> {
   return base64Of(bytes);
 }
 
-function Upload({ onDone }: { onDone: (id: string) => void }) {
+/** Uploads or scans a signed file of any kind. */
+export function Upload({ onDone }: { onDone: (id: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
   const [isScanning, setScanning] = useState(false);
   const send = useAct('POST /:mode/sweeps/signed', { refreshes: [['sweeps']], quiet: true });
@@ -132,7 +133,7 @@ function Upload({ onDone }: { onDone: (id: string) => void }) {
   );
 }
 
-function Details({ id, onClose }: { id: string; onClose: () => void }) {
+export function SweepDrawer({ id, onClose }: { id: string; onClose: () => void }) {
   const query = useApi('GET /:mode/sweeps/:id', ['sweeps', id], { params: { id } }, { everyMs: EVERY_MS });
   const { data } = query;
   return (

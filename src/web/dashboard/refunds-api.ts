@@ -1,5 +1,5 @@
 /** Refunds of payments: request, approve, record as sent, cancel. */
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import { COIN, type Coin, feeCoinOf } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
@@ -21,8 +21,16 @@ import {
   readRefundable,
   requestRefund,
 } from '../../money-out/refunds.ts';
+import type { Sweep } from '../../money-out/sweeps.ts';
 import { ArrivedCoin, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+
+/** The transaction that paid a refund or a payout. */
+export const TransactionBody = Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) }));
+export function transactionBody({ ctx, mode }: Pick<Call, 'ctx' | 'mode'>, { coin, txid }: { coin: Coin; txid: string | null }) {
+  if (txid === null) return null;
+  return { id: txid, explorer_url: mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null };
+}
 
 const RefundBody = Type.Object({
   ...{
@@ -40,16 +48,15 @@ const RefundBody = Type.Object({
   claim_expired: Type.Boolean(),
   /** While it is requested: who approved it first. */
   approved_by: Nullable(PlainText),
-  transaction: Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) })),
+  transaction: TransactionBody,
   failure: Nullable(PlainText),
   /** The signing file that it is part of. */
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
-const at = (time: Date | null): string | null => time?.toISOString() ?? null;
+export const at = (time: Date | null): string | null => time?.toISOString() ?? null;
 function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>, refund: Refund) {
-  const { coin, txid, address, claimUntil } = refund;
-  const explorer = (id: string) => (mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], id) : null);
+  const { coin, address, claimUntil } = refund;
   return {
     ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },
     ...{ amount_usd: formatUsd(refund.usdCents), address, reason: refund.reason, requested_by: refund.requestedBy },
@@ -60,7 +67,7 @@ function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>
         : null,
     claim_expired: address === null && claimUntil !== null && refund.state === 'requested' && ctx.clock.now() >= claimUntil,
     approved_by: refund.approvedBy,
-    transaction: txid === null ? null : { id: txid, explorer_url: explorer(txid) },
+    transaction: transactionBody({ ctx, mode }, refund),
     failure: refund.failure,
     file: refund.sweepId,
     ...{ created_at: refund.createdAt.toISOString(), approved_at: at(refund.approvedAt), sent_at: at(refund.sentAt) },
@@ -71,17 +78,35 @@ const One = Type.Object({ success: Type.Boolean(), refund: RefundBody });
 const one = (call: Call, refund: Refund) => ({ success: true, refund: refundBody(call, refund) });
 const render = (refund: Refund) => ({ status: 200, body: Buffer.from(refund.id) });
 
+/** An amount as a member types it. Errors: parameter_invalid. */
+export function readAmount(text: string, decimals: number): bigint {
+  const units = parseDecimal(text.trim(), decimals);
+  if (units !== null && units > 0n) return units;
+  throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
+}
 /** Errors: parameter_invalid. */
 function askedOf({ amount, unit }: { amount?: string; unit?: 'coin' | 'usd' }): AskedRefund {
   if (amount === undefined) return { kind: 'all' };
-  const read = (decimals: number): bigint => {
-    const units = parseDecimal(amount.trim(), decimals);
-    if (units !== null && units > 0n) return units;
-    throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
-  };
-  if (unit === 'usd') return { kind: 'fiat', currency: 'USD', minor: read(2) };
-  return { kind: 'coin', units: (coin: Coin) => read(COIN[coin].decimals) };
+  if (unit === 'usd') return { kind: 'fiat', currency: 'USD', minor: readAmount(amount, 2) };
+  return { kind: 'coin', units: (coin: Coin) => readAmount(amount, COIN[coin].decimals) };
 }
+
+/** A signing file of approved refunds or payouts. */
+export const WantedFile = Type.Object({ currency: ArrivedCoin, speed: Type.Optional(literals(SWEEP_SPEEDS)) });
+/** `paid`: how many refunds or payouts are in the file. `left`: those that are approved and not in it. */
+export const MadeFile = Type.Object({
+  ...{ success: Type.Boolean(), file: PlainText, paid: Type.Integer(), fee: PlainText, fee_currency: ArrivedCoin },
+  left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
+});
+/** Errors: live_mode_only. */
+export function wantedFile({ mode, member: { merchantId }, actor, body }: Call & { body: Static<typeof WantedFile> }) {
+  if (mode !== 'live') throw new Problem('live_mode_only');
+  return { merchantId, coin: body.currency, speed: body.speed ?? 'normal', actor };
+}
+export const madeFile = ({ sweep, left }: { sweep: Sweep; left: Static<typeof MadeFile>['left'] }, paid: readonly string[]) => ({
+  ...{ success: true, file: sweep.id, paid: paid.length, left },
+  ...{ fee: formatUnits(feeCoinOf(sweep.coin), sweep.feeUnits), fee_currency: feeCoinOf(sweep.coin) },
+});
 
 const READS: readonly Route[] = [
   memberRoute({
@@ -155,31 +180,11 @@ const ACTS: readonly Route[] = [
     path: '/refund-files',
     action: 'sweeps.use',
     recent: true,
-    body: Type.Object({ currency: ArrivedCoin, speed: Type.Optional(literals(SWEEP_SPEEDS)) }),
-    /** `left`: approved refunds that are not in the file. */
-    reply: Type.Object({
-      success: Type.Boolean(),
-      ...{
-        file: PlainText,
-        refunds: Type.Integer(),
-        fee: PlainText,
-        fee_currency: ArrivedCoin,
-        left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
-      },
-    }),
+    body: WantedFile,
+    reply: MadeFile,
     handle: async (call) => {
-      if (call.mode !== 'live') throw new Problem('live_mode_only');
-      const { currency: coin, speed } = call.body;
-      const wanted = { merchantId: call.member.merchantId, coin, speed: speed ?? 'normal' };
-      const { sweep, refunds, left } = await makeRefundFile(call.ctx, { ...wanted, actor: call.actor });
-      return {
-        success: true,
-        file: sweep.id,
-        refunds: refunds.length,
-        fee: formatUnits(feeCoinOf(coin), sweep.feeUnits),
-        fee_currency: feeCoinOf(coin),
-        left,
-      };
+      const { refunds, ...made } = await makeRefundFile(call.ctx, wantedFile(call));
+      return madeFile(made, refunds);
     },
   }),
   memberRoute({

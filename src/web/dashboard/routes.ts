@@ -10,6 +10,7 @@ import { NOTICES } from './notices-api.ts';
 import { OPERATOR } from './operator-api.ts';
 import { PAYMENT_ACTS } from './payment-acts-api.ts';
 import { PAYMENTS } from './payments-api.ts';
+import { PAYOUTS } from './payouts-api.ts';
 import { REFUNDS } from './refunds-api.ts';
 import { REPORTS } from './reports-api.ts';
 import { REQUESTS } from './requests-api.ts';
@@ -33,6 +34,7 @@ export const DASHBOARD_ROUTES: readonly Route[] = [
   ...OPERATOR,
   ...PAYMENT_ACTS,
   ...PAYMENTS,
+  ...PAYOUTS,
   ...REFUNDS,
   ...REPORTS,
   ...SECURITY,

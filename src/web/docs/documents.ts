@@ -55,7 +55,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/blockbook',
     ],
   },
-  { title: 'Operate', entries: ['guides/self-hosting', 'guides/sweeping', 'guides/accounting'] },
+  { title: 'Operate', entries: ['guides/self-hosting', 'guides/sweeping', 'guides/payouts', 'guides/accounting'] },
   { title: 'Migrate', entries: ['guides/migrate-btcpay', 'guides/migrate-coinbase-commerce'] },
 ];
 

@@ -1,0 +1,106 @@
+/** Payouts to third parties: request, import from a CSV file, approve, sign offline, and follow to their confirmation. */
+import { useState } from 'react';
+import { useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Select } from '../../ui/field.tsx';
+import { ListCard } from '../../ui/list.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { MakeFile } from '../refunds/make-file.tsx';
+import { STATES } from '../refunds/state.tsx';
+import { SweepDrawer, Upload } from '../sweeps/history.tsx';
+import { Batches } from './batches.tsx';
+import { ImportFile } from './import.tsx';
+import { PayoutDrawer } from './payout.tsx';
+import { RequestPayout } from './request.tsx';
+import { type Payout, PayoutState } from './state.tsx';
+
+const columnsOf = (open: (id: string) => void): Column<Payout>[] => [
+  {
+    name: 'Payout',
+    phone: 'title',
+    cell: (payout) => (
+      <button type="button" className="text-left font-medium underline" onClick={() => open(payout.id)}>
+        <Money amount={payout.amount} currency={payout.currency} />
+      </button>
+    ),
+  },
+  { name: 'State', phone: 'corner', cell: (payout) => <PayoutState payout={payout} /> },
+  {
+    name: 'Reference',
+    cell: ({ reference }) => <span className="break-all">{reference ?? '–'}</span>,
+    empty: ({ reference }) => reference === null,
+  },
+  { name: 'Value', cell: (payout) => <Money amount={payout.amount_usd} />, right: true },
+  { name: 'Requested', cell: (payout) => <Time at={payout.created_at} /> },
+];
+
+type Shown = { payout: string } | { file: string } | 'request' | 'import' | null;
+export function Screen() {
+  useTitle('Payouts');
+  const mode = useMode();
+  const { filters, set, active, clear } = useFilters(['state', 'batch'] as const);
+  const list = useList('GET /:mode/payouts', ['payouts', 'list'], {
+    state: filters.state || undefined,
+    batch: filters.batch || undefined,
+  });
+  const [shown, setShown] = useState<Shown>(null);
+  const mayRequest = useMay('payouts.request');
+  const maySign = useMay('sweeps.use');
+  const close = () => setShown(null);
+  return (
+    <div className="grid gap-5">
+      <div className="flex flex-wrap items-start justify-between gap-3">
+        <div className="grid gap-1">
+          <h1>Payouts</h1>
+          <p className="max-w-2xl text-soft">
+            Money that you send to others, such as suppliers, affiliates or employees. <a href="/docs/guides/payouts">Read the guide</a>
+          </p>
+        </div>
+        {mayRequest && (
+          <div className="flex flex-wrap gap-2">
+            <Button onClick={() => setShown('import')}>Import a CSV file</Button>
+            <Button look="main" onClick={() => setShown('request')}>
+              Request a payout
+            </Button>
+          </div>
+        )}
+      </div>
+      <Batches selected={filters.batch} onSelect={(batch) => set({ batch })} />
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <div className="flex flex-wrap items-center gap-2">
+          <Select
+            label="State"
+            value={filters.state}
+            onChange={(event) => set({ state: event.target.value })}
+            options={[{ value: '', label: 'All states' }, ...Object.entries(STATES).map(([value, { word }]) => ({ value, label: word }))]}
+          />
+          {filters.batch !== '' && <Button onClick={() => set({ batch: '' })}>Show payouts of all files</Button>}
+        </div>
+        <div className="flex flex-wrap gap-2">
+          <MakeFile of="payout" />
+          {mode === 'live' && maySign && <Upload onDone={(file) => setShown({ file })} />}
+        </div>
+      </div>
+      <ListCard
+        label="Payouts"
+        list={list}
+        columns={columnsOf((payout) => setShown({ payout }))}
+        none={{ title: 'No payouts yet', words: 'Request one here or over the API, or import many from a CSV file.' }}
+        unmatched={active.length > 0 ? { title: 'No matching payouts', clear } : null}
+      />
+      {shown === 'request' && <RequestPayout onClose={close} onDone={(payout) => setShown({ payout })} />}
+      {shown === 'import' && (
+        <ImportFile
+          onClose={close}
+          onDone={(batch) => {
+            close();
+            set({ batch, state: '' });
+          }}
+        />
+      )}
+      {shown !== null && typeof shown === 'object' && 'payout' in shown && <PayoutDrawer id={shown.payout} onClose={close} />}
+      {shown !== null && typeof shown === 'object' && 'file' in shown && <SweepDrawer id={shown.file} onClose={close} />}
+    </div>
+  );
+}

@@ -1,0 +1,239 @@
+/** Payouts to third parties: request, import from a CSV file, approve, make signing files, record as sent, cancel. */
+import Type from 'typebox';
+import { COIN } from '../../core/coin.ts';
+import { formatUnits, formatUsd } from '../../core/money.ts';
+import { REFUND_STATES } from '../../core/refund.ts';
+import { literals } from '../../http/schema-fields.ts';
+import { LONGEST_DESCRIPTION, LONGEST_REFERENCE } from '../../http/schema-payouts.ts';
+import { getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from '../../money-out/payout-batches.ts';
+import { batchBody } from '../../money-out/payout-body.ts';
+import { makePayoutFile, readPayoutCoins } from '../../money-out/payout-files.ts';
+import {
+  approvePayouts,
+  cancelBatch,
+  cancelPayout,
+  getPayout,
+  listPayouts,
+  markPayoutSent,
+  type Payout,
+  requestPayout,
+} from '../../money-out/payouts.ts';
+import { ArrivedCoin, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { at, MadeFile, madeFile, readAmount, TransactionBody, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+
+const PayoutBody = Type.Object({
+  ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: ArrivedCoin, amount: PlainText },
+  ...{ amount_usd: PlainText, address: PlainText, description: Nullable(PlainText), requested_by: PlainText },
+  /** The file that it was imported with. */
+  batch: Nullable(PlainText),
+  /** While it is requested: who approved it first. */
+  approved_by: Nullable(PlainText),
+  ...{ transaction: TransactionBody, failure: Nullable(PlainText) },
+  /** The signing file that it is part of. */
+  file: Nullable(PlainText),
+  ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
+});
+const payoutBody = (call: Pick<Call, 'ctx' | 'mode'>, payout: Payout) => ({
+  ...{ id: payout.id, reference: payout.reference, state: payout.state, currency: payout.coin },
+  ...{ amount: formatUnits(payout.coin, payout.units), amount_usd: formatUsd(payout.usdCents), address: payout.address },
+  ...{ description: payout.description, requested_by: payout.requestedBy, batch: payout.batchId, approved_by: payout.approvedBy },
+  ...{ transaction: transactionBody(call, payout), failure: payout.failure, file: payout.sweepId },
+  ...{ created_at: payout.createdAt.toISOString(), approved_at: at(payout.approvedAt), sent_at: at(payout.sentAt) },
+  ended_at: at(payout.endedAt),
+});
+const One = Type.Object({ success: Type.Boolean(), payout: PayoutBody });
+const readOne = async (call: Call, id: string) => ({
+  success: true,
+  payout: payoutBody(call, await getPayout(call.ctx, { ...ownerOf(call), id })),
+});
+
+const Sum = {
+  ...{ payouts: Type.Integer(), amount_usd: PlainText },
+  totals: Type.Array(Type.Object({ currency: ArrivedCoin, amount: PlainText })),
+};
+const BatchBody = Type.Object({
+  ...{ id: PlainText, name: PlainText, requested_by: PlainText, created_at: Instant },
+  /** Without what is canceled. */
+  ...Sum,
+  /** What nobody approved yet, or only a first member. */
+  open: Type.Object(Sum),
+  states: Type.Partial(Type.Object(Object.fromEntries(REFUND_STATES.map((state) => [state, Type.Integer()])))),
+});
+const OneBatch = Type.Object({ success: Type.Boolean(), batch: BatchBody });
+const readOneBatch = async (call: Call, id: string) => ({
+  success: true,
+  batch: batchBody(await getBatch(call.ctx, { ...ownerOf(call), id })),
+});
+const render = (payout: Payout) => ({ status: 200, body: Buffer.from(payout.id) });
+
+const READS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/payouts',
+    action: 'payouts.read',
+    query: Type.Object({ ...paging, batch: Type.Optional(PlainText), state: Type.Optional(literals(REFUND_STATES)) }),
+    reply: pageOf(PayoutBody),
+    handle: async (call) => {
+      const { limit, starting_after, batch, state } = call.query;
+      const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
+      const filter = { batchId: batch ?? null, reference: null, state: state ?? null };
+      const { payouts, hasMore } = await listPayouts(call.ctx, { ...ownerOf(call), ...page, ...filter });
+      return { success: true, data: payouts.map((payout) => payoutBody(call, payout)), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/payouts/:id',
+    action: 'payouts.read',
+    reply: One,
+    handle: (call) => readOne(call, call.params.id),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/payout-batches',
+    action: 'payouts.read',
+    query: Type.Object(paging),
+    reply: pageOf(BatchBody),
+    handle: async (call) => {
+      const { limit, starting_after } = call.query;
+      const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
+      const { batches, hasMore } = await listBatches(call.ctx, { ...ownerOf(call), ...page });
+      return { success: true, data: batches.map(batchBody), has_more: hasMore };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/payout-batches/:id',
+    action: 'payouts.read',
+    reply: OneBatch,
+    handle: (call) => readOneBatch(call, call.params.id),
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/payout-files/coins',
+    action: 'payouts.read',
+    /** Coins with approved payouts that a signing file can pay. */
+    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(ArrivedCoin) }),
+    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readPayoutCoins(call.ctx, ownerOf(call)) : [] }),
+  }),
+];
+
+const ACTS: readonly Route[] = [
+  memberRoute({
+    method: 'POST',
+    path: '/payouts',
+    action: 'payouts.request',
+    body: Type.Object({
+      ...{ currency: CoinName, amount: Type.String({ maxLength: 60 }), unit: literals(['coin', 'usd'] as const) },
+      address: Type.String({ minLength: 1, maxLength: 200 }),
+      /** Required here, so that a repeated request is refused. */
+      reference: Type.String({ pattern: '\\S', maxLength: LONGEST_REFERENCE }),
+      description: Type.Optional(Type.String({ maxLength: LONGEST_DESCRIPTION })),
+    }),
+    reply: One,
+    handle: async (call) => {
+      const { currency: coin, unit, amount, address, reference, description } = call.body;
+      const asked =
+        unit === 'usd'
+          ? ({ kind: 'usd', cents: readAmount(amount, 2) } as const)
+          : ({ kind: 'coin', units: readAmount(amount, COIN[coin].decimals) } as const);
+      const made = await requestPayout(call.ctx, {
+        ...{ ...ownerOf(call), by: call.actor.name, actor: call.actor, idempotency: null, render },
+        asked: { coin, asked, address: address.trim(), reference: reference.trim(), description: description?.trim() || null },
+      });
+      return readOne(call, Buffer.from(made.body).toString());
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payout-batches',
+    action: 'payouts.request',
+    // JSON escapes line breaks and quotation marks.
+    bodyLimit: 2 * MOST_FILE_BYTES,
+    body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 300 }), content: PlainText }),
+    /** `is_known`: the same file was imported before. */
+    reply: Type.Object({ ...OneBatch.properties, is_known: Type.Boolean() }),
+    handle: async (call) => {
+      const { name, content } = call.body;
+      const { id, isKnown } = await importPayouts(call.ctx, { ...ownerOf(call), name, content, by: call.actor.name, actor: call.actor });
+      return { ...(await readOneBatch(call, id)), is_known: isKnown };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payout-batches/:id/approve',
+    action: 'payouts.approve',
+    recent: true,
+    body: NoFields,
+    reply: OneBatch,
+    handle: async (call) => {
+      await approvePayouts(call.ctx, { ...ownerOf(call), which: { batchId: call.params.id }, actor: call.actor });
+      return readOneBatch(call, call.params.id);
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payout-batches/:id/cancel',
+    action: 'payouts.approve',
+    recent: true,
+    body: NoFields,
+    reply: OneBatch,
+    handle: async (call) => {
+      await cancelBatch(call.ctx, { ...ownerOf(call), batchId: call.params.id, actor: call.actor });
+      return readOneBatch(call, call.params.id);
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payout-files',
+    action: 'sweeps.use',
+    recent: true,
+    body: WantedFile,
+    reply: MadeFile,
+    handle: async (call) => {
+      const { payouts, ...made } = await makePayoutFile(call.ctx, wantedFile(call));
+      return madeFile(made, payouts);
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payouts/:id/approve',
+    action: 'payouts.approve',
+    recent: true,
+    body: NoFields,
+    reply: One,
+    handle: async (call) => {
+      await approvePayouts(call.ctx, { ...ownerOf(call), which: { id: call.params.id }, actor: call.actor });
+      return readOne(call, call.params.id);
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payouts/:id/sent',
+    action: 'payouts.approve',
+    recent: true,
+    body: Type.Object({ txid: Type.String({ minLength: 1, maxLength: 100 }) }),
+    reply: One,
+    handle: async (call) => {
+      const { txid } = call.body;
+      await markPayoutSent(call.ctx, { ...ownerOf(call), id: call.params.id, txid, actor: call.actor });
+      return readOne(call, call.params.id);
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/payouts/:id/cancel',
+    action: 'payouts.approve',
+    recent: true,
+    body: NoFields,
+    reply: One,
+    handle: async (call) => {
+      const of = { ...ownerOf(call), id: call.params.id };
+      await cancelPayout(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
+      return readOne(call, of.id);
+    },
+  }),
+];
+
+export const PAYOUTS: readonly Route[] = [...READS, ...ACTS];
