@@ -28,7 +28,7 @@ import { type GasPrice, makeAccountRequests, readGasPrice } from './make-account
 import { type Made, makePsbts } from './make-utxo.ts';
 import { replacePsbts } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
-import { readSigned, type Upload } from './signed.ts';
+import { readSigned } from './signed.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
 export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
@@ -388,12 +388,14 @@ export async function acceptSigned(
   const upload = readSigned(content, readSignedFile);
   const id = await sweepOf(ctx, { merchantId, id: upload.id, input: upload.input });
   const asked = await readSigningFileOf(ctx, { merchantId, id });
+  const known = upload.check(asked);
   // Once it was sent, its transfers would fail, because they were made.
-  if (!(await isStored(ctx.db.sql, id, upload.check(asked)))) await tryBatches(ctx, asked, upload);
+  if (!(await isStored(ctx.db.sql, id, known))) await tryBatches(ctx, asked, known);
   const isKnown = await ctx.db.begin(async (tx) => {
     const sweep = await lockSweep(tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
-    const checked = upload.check(file);
+    // Checking hundreds of signatures takes a second, in which nobody should wait for the lock. Only another round is another file.
+    const checked = file.round === asked.round ? known : upload.check(file);
     if (await isStored(tx, id, checked)) return true;
     const [{ signed } = { signed: true }] = await tx<{ signed: boolean }[]>`
       select exists (select 1 from sweep_transactions where sweep_id = ${id} and round = ${file.round}) as signed`;
@@ -424,9 +426,9 @@ async function isStored(sql: Sql | Tx, id: string, checked: readonly CheckedTran
  * Runs the batches on the node before anything is sent, in the form in which the first failure ends all of it: a transfer that would fail
  * is known before it costs a fee. Errors: signed_file_refused.
  */
-async function tryBatches(ctx: Context, file: SigningFile, upload: Upload): Promise<void> {
+async function tryBatches(ctx: Context, file: SigningFile, checked: readonly CheckedTransaction[]): Promise<void> {
   const chain = chainFor(ctx, file.coin);
-  for (const [i, { signatures }] of upload.check(file).entries()) {
+  for (const [i, { signatures }] of checked.entries()) {
     const request = file.requests[i]!;
     if (request.kind !== 'batch') continue;
     const { to, data } = transactionOf(request, file, { signatures: signatures ?? [], mayFail: false });

@@ -171,6 +171,14 @@ test('amounts: all that is left, the coin, a currency, the current rate; what ca
   refused(await refundOf({}), 400, 'parameter_missing', 'payment_id');
 });
 
+test('nothing can be refunded while the block of what is reserved is being replaced', async () => {
+  const id = await paid();
+  made(await refundOf({ payment_id: id, address: ADDRESS }));
+  await app.app.ctx.db.sql`update transfers set block_height = null, block_hash = null where payment_id = ${id}`;
+  for (const amount of [{}, { amount: '0.00001000' }, { amount_usd: '1.00' }, { amount_usd: '1.00', rate: 'current' }])
+    refused(await refundOf({ payment_id: id, address: ADDRESS, ...amount }), 409, 'refund_exceeds', 'amount');
+});
+
 test('parts in a currency are priced as the money was when it arrived, not by a later quote', async () => {
   const id = await paid();
   await app.app.ctx.db.sql`
