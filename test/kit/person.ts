@@ -79,7 +79,7 @@ export async function setUpPartner(app: TestApp): Promise<Person> {
 
 /** The owner of a merchant, by default that of the test app, signed in through its set-up link. */
 export async function setUpPerson(
-  app: TestApp,
+  app: Pick<TestApp, 'url'> & { merchant: { setupUrl: string } },
   merchant: { setupUrl: string } = app.merchant,
   email = 'olga@shop.example',
 ): Promise<Person> {

@@ -13,6 +13,8 @@ export type Service = {
   url: string;
   database: TestDatabase;
   merchantId: string;
+  /** The link with which its owner signs up. */
+  setupUrl: string;
   liveSecret: string;
   testSecret: string;
   live: Client;
@@ -97,6 +99,7 @@ export async function startService({
     url,
     database,
     merchantId: merchant.merchant_id,
+    setupUrl: merchant.setup_url,
     liveSecret: merchant.keys.live_secret,
     testSecret: merchant.keys.test_secret,
     live: client(url, merchant.keys.live_secret),

@@ -11,6 +11,7 @@ import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { findInMemory, findOnDisk } from '../kit/memory.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
+import { setUpPerson } from '../kit/person.ts';
 import { startScriptedNode } from '../kit/scripted-node.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { openSource } from '../kit/source.ts';
@@ -90,6 +91,11 @@ async function sweepAway(t: TestContext, { service, node, key }: { service: Serv
   const secret = key.privateExtendedKey;
   const signed = join(folder, 'signed.json');
   writeFileSync(signed, signFile({ content: readFileSync(asked, 'utf8'), secret, destination }).text);
+  // Uploaded in the dashboard, and once more with the command.
+  const owner = await setUpPerson({ url: service.url, merchant: service });
+  const upload = (content: string) => owner.post('/live/sweeps/signed', { content });
+  const uploaded = await upload(readFileSync(signed, 'utf8'));
+  assert.deepEqual([uploaded.status, uploaded.json.sweep?.id, uploaded.json.is_known], [200, id, false], uploaded.text);
   await run('send', '--file', signed);
   const { transactions } = (await run('show', '--sweep', id)) as { transactions: { transaction_id: string }[] };
   await eventually(
@@ -102,9 +108,6 @@ async function sweepAway(t: TestContext, { service, node, key }: { service: Serv
     ([sweep]) => sweep!.state === 'confirmed',
   );
 
-  const file = join(folder, 'key.json');
-  writeFileSync(file, JSON.stringify({ secret }));
-  await assert.rejects(run('send', '--file', file), /private key/);
   const own = key.deriveChild(0).deriveChild(0).privateKey!;
   const secrets = new Map([
     ['extended key', Buffer.from(secret)],
@@ -118,6 +121,12 @@ async function sweepAway(t: TestContext, { service, node, key }: { service: Serv
   ]);
   // What is there is found: the address of the service, which was given to it as a setting.
   assert.deepEqual(findInMemory(service.pid(), new Map([...secrets, ['address', Buffer.from(service.url)]])), ['address']);
+  // A file with a key is refused, and nothing of it is kept.
+  const file = join(folder, 'key.json');
+  writeFileSync(file, JSON.stringify({ secret }));
+  await assert.rejects(run('send', '--file', file), /private key/);
+  const refused = await upload(readFileSync(file, 'utf8'));
+  assert.deepEqual([refused.status, refused.json.error.code], [422, 'signed_file_private']);
   assert.deepEqual(findOnDisk(service.database.folder, secrets), []);
   const { sql } = service.database.db;
   const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = current_schema()`;
