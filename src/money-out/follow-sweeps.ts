@@ -3,7 +3,7 @@ import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import { signingFileOf } from '../core/signing-file.ts';
-import type { Tx } from '../db/db.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
@@ -86,7 +86,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       // In the order of their nonces, because a node refuses gaps or keeps them waiting.
       for (const one of transactions.toSorted((a, b) => a.round - b.round || a.number - b.number))
         await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen, isIndexed });
-      await conclude(ctx, tip, id);
+      await conclude(ctx, chain, { tip, id, coin: transactions[0]!.coin });
     } catch (error) {
       failures.push(error);
       ctx.log.warn({ err: error, coin: chain.coin, sweep: id }, 'Could not follow a sweep; the others continue');
@@ -176,27 +176,52 @@ type Row = {
   sent: boolean;
   refusal: string | null;
   height: number | null;
+  hash: string | null;
   failed: boolean;
   unmoved: string[];
 };
+const readTransactions = (sql: Sql | Tx, id: string): Promise<readonly Row[]> =>
+  sql<Row[]>`
+    select number, round, sent_at is not null as sent, refusal, block_height::int as height, block_hash as hash, failed_at is not null as failed,
+      unmoved from sweep_transactions where sweep_id = ${id}`;
+
+/** Whether each transaction is final: so deep in blocks that no reorganization is expected, or impossible. */
+function areFinal(rows: readonly Row[], { tip, depth }: { tip: BlockRef; depth: number }): boolean {
+  const ended = new Set(
+    rows.flatMap(({ number, height, failed }) => (failed || (height !== null && tip.height - height + 1 >= depth) ? [number] : [])),
+  );
+  return new Set(rows.map(({ number }) => number)).size === ended.size;
+}
+
+/**
+ * Whether all blocks of the transactions are still on the chain. Those that are not are looked at first in the next round: this one may
+ * not have looked at them, because others waited longer.
+ */
+async function areInChain(ctx: Context, chain: Chain, { id, rows }: { id: string; rows: readonly Row[] }): Promise<boolean> {
+  const blocks = new Map(rows.flatMap(({ hash, height }) => (hash === null || height === null ? [] : [[hash, height] as const])));
+  const gone: string[] = [];
+  for (const [hash, height] of blocks) if ((await chain.blockAt(height))?.hash !== hash) gone.push(hash);
+  if (gone.length > 0)
+    await ctx.db.sql`update sweep_transactions set looked_at = null where sweep_id = ${id} and block_hash = any(${gone}::text[])`;
+  return gone.length === 0;
+}
+
 /**
  * The state of a sweep from those of its transactions. Transactions with the same number in different rounds spend the same inputs, so at
  * most one of them can be mined.
  */
-async function conclude(ctx: Context, tip: BlockRef, id: string): Promise<void> {
+async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: BlockRef; id: string; coin: Coin }): Promise<void> {
+  const looked = await readTransactions(ctx.db.sql, id);
+  const known = { tip, depth: depthToEnd(ctx, coin) };
+  const ends = areFinal(looked, known) && (await areInChain(ctx, chain, { id, rows: looked }));
   await ctx.db.begin(async (tx) => {
-    const [sweep] = await tx<{ coin: Coin }[]>`select coin from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
+    const [sweep] = await tx`select 1 from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
-    const rows = await tx<Row[]>`
-      select number, round, sent_at is not null as sent, refusal, block_height::int as height, failed_at is not null as failed, unmoved from sweep_transactions
-      where sweep_id = ${id}`;
-    const depth = depthToEnd(ctx, sweep.coin);
-    const ended = new Set(
-      rows.flatMap(({ number, height, failed }) => (failed || (height !== null && tip.height - height + 1 >= depth) ? [number] : [])),
-    );
+    const rows = await readTransactions(tx, id);
     const newest = Math.max(...rows.map(({ round }) => round));
     const refused = rows.find(({ refusal, round }) => refusal !== null && round === newest)?.refusal ?? null;
-    if (new Set(rows.map(({ number }) => number)).size === ended.size) return end(ctx, tx, { id, coin: sweep.coin, rows });
+    // Another process may have found in between that a block is gone.
+    if (ends && areFinal(rows, known)) return end(ctx, tx, { id, coin, rows });
     if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))
       await tx`update sweeps set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
     else if (refused !== null) await tx`update sweeps set failure = ${refused} where id = ${id}`;

@@ -46,6 +46,56 @@ test(`${SCHEDULES} random schedules of sweeps: nothing is in two files, and noth
   );
 });
 
+test('a sweep ends with the blocks that are still there, also when a round does not look at all of its transactions', async () => {
+  await tellStepped(['own'], endAfterReorganization, { environment: { PRICES: 'static:BTC=1000.00' } });
+});
+
+async function endAfterReorganization({ app, chain, servers, look, pay }: SteppedShop): Promise<void> {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  const node = nodeOf(chain);
+  servers[0]!.judge((hex) => node.take(node.read(hex)));
+  await setDestination(ctx, { merchantId, coin: 'BTC', address: DESTINATION, ends: DESTINATION.slice(-6), actor: null });
+  await pay(chain, 25);
+  chain.mine(DEEP);
+  await look(2);
+  const { sweep } = await makeSweep(ctx, { merchantId, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor });
+  const { id } = sweep;
+  const follow = () => followSweeps(ctx, ctx.chains.get('bitcoin')!, null);
+  const upload = async () => {
+    const content = signingFileText(await readSigningFileOf(ctx, { merchantId, id }));
+    await acceptSigned(ctx, { merchantId, content: signFile({ content, secret: SECRET, destination: DESTINATION }).text, actor });
+    await follow();
+  };
+  await upload();
+  const [first] = [...chain.mempool.values()];
+  await replaceSweep(ctx, { merchantId, id, speed: 'fast', actor });
+  await upload();
+  chain.mine();
+  await follow();
+  // The block with the second transaction is replaced by one with the first.
+  chain.rewind(1);
+  chain.mempool.clear();
+  chain.mempool.set(first!.txid, first!);
+  chain.mine(DEEP);
+  // So many others wait that the next round looks at the first transaction only.
+  const other = 'swp_000000000000000000000009';
+  await sql`
+    insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
+    select ${other}, merchant_id, wallet_id, coin, purpose, 'sent', file, destination, total_units, fee_units, 1, 'Test' from sweeps`;
+  await sql`
+    insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, looked_at)
+    select ${other}, 0, n, md5(n::text) || md5(n::text), '', 0, clock_timestamp(), clock_timestamp() - interval '1 hour'
+    from generate_series(1, 199) n`;
+  await sql`update sweep_transactions set looked_at = case when txid = ${first!.txid} then null else clock_timestamp() end where sweep_id = ${id}`;
+  await look();
+  for (let rounds = 0; rounds < 3; rounds++) await follow();
+  const mined = await sql<{ txid: string; state: string }[]>`
+    select t.txid, s.state from sweep_transactions t join sweeps s on s.id = t.sweep_id where s.id = ${id} and t.block_height is not null`;
+  assert.deepEqual([...mined], [{ txid: first!.txid, state: 'confirmed' }]);
+}
+
 async function playSchedule({ app, chain, servers, look, pay, statuses }: SteppedShop, random: () => number): Promise<void> {
   const { ctx } = app.app;
   const { sql } = ctx.db;
