@@ -154,11 +154,12 @@ export async function readNonces(chain: Chain, addresses: readonly string[]): Pr
   const replies = await chain.ask(addresses.map((address) => ['eth_getTransactionCount', address, 'latest'] as const));
   return replies.map((reply) => Number(numberOf(reply)));
 }
+/** Says what publishing on Ethereum costs (GasPriceOracle of the OP stack). Other chains have nothing at this address. */
+export const PUBLISHING_CONTRACT = '0x420000000000000000000000000000000000000F';
 /**
- * What the sender pays besides gas, in base units: chains of the OP stack charge for publishing a transaction on Ethereum, and a contract of
- * theirs says how much that costs now, here doubled. Other chains have nothing at its address. `bytes`: of the unsigned transaction.
+ * What the sender pays besides gas on chains of the OP stack, for publishing the transaction, in base units: twice of what it costs now,
+ * because that changes until it is mined. `bytes`: of the unsigned transaction.
  */
-const PUBLISHING_CONTRACT = '0x420000000000000000000000000000000000000F';
 export async function readPublishingFee(chain: Chain, bytes: number): Promise<bigint> {
   const data = selector('getL1FeeUpperBound(uint256)') + word(BigInt(bytes));
   const [reply] = await chain.ask([call(PUBLISHING_CONTRACT, data)]);

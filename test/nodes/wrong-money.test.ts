@@ -14,6 +14,7 @@ import { changeSettings } from '../../src/merchants/merchants.ts';
 import { readStatement } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
+import { PUBLISHING_CONTRACT } from '../../src/money-out/make-accounts.ts';
 import { acceptSigned, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
 import { reviewPayment } from '../../src/payments/payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -184,10 +185,17 @@ test('every coin that was accepted is swept, also those that are never offered',
     await nodeOf(coin).send({ to: address!, value: 10n ** 18n });
     await nodeOf(coin).mine(1);
   }
+  // As on the OP stack, publishing costs something besides gas.
+  const publishing = 10n ** 12n;
+  await nodes.base.rpc('anvil_setCode', PUBLISHING_CONTRACT, `0x7f${word(publishing)}60005260206000f3`);
   for (const coin of ['ETH', 'ETH@base', 'USDC@base', 'USDC@ethereum', 'USDT@ethereum', 'USDbC@base'] as const) {
     const before = await held(coin, DESTINATION);
-    const { done } = await sweep(coin);
+    const { done, file } = await sweep(coin);
     assert.equal((await held(coin, DESTINATION)) - before, done.totalUnits, coin);
+    const room = coin === 'ETH@base' ? 2n * publishing : 0n;
+    if (!isToken(coin)) assert.equal(done.totalUnits + done.feeUnits, BigInt(done.inputCount) * (ETHER - room), coin);
+    const funded = file.requests.flatMap((request) => (request.kind === 'fund' ? [request.units] : []));
+    assert.equal(funded.length, PLAIN.includes(coin) ? done.inputCount : 0, coin);
   }
   assert.deepEqual(await sweepable(), []);
   // What pays for the gas of an address is not money of a customer.
