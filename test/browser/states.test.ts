@@ -1,5 +1,7 @@
 /** Every state of the page in a real browser: once for accessibility, policy and sizes; widths, themes and languages in turn. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { COIN } from '../../src/core/coin.ts';
@@ -33,6 +35,38 @@ for (const [index, one] of FIXTURES.entries()) {
   test(`${one.name}, ${dark ? 'dark' : 'light'}, ${width} px: accessible, nothing cut off, no browser errors`, () =>
     inspector.inspect(one, { dark, width }));
 }
+test('a page that arrives in two parts does not move when the second one is there', async () => {
+  const whole = await fetch(stateUrl(app.url, fixture('awaiting, test')));
+  const text = await whole.text();
+  const at = text.indexOf('<details class="sim');
+  assert.ok(at > 0);
+  let finish = (): void => {};
+  const server = createServer((request, reply) => {
+    // The rest of the page is not needed to see whether the card moves.
+    if (!request.url?.startsWith('/_states')) return void reply.writeHead(404).end();
+    reply.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
+    reply.write(text.slice(0, at));
+    finish = () => void reply.end(text.slice(at));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const tab = await openTab(browser, 'about:blank', { width: 1280 });
+  try {
+    const { page } = tab;
+    await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/_states`, { waitUntil: 'commit' });
+    // Shown, with nothing of the drawer yet.
+    await page.locator('main .qr').first().waitFor();
+    await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+    assert.equal(await page.locator('.sim').count(), 0);
+    finish();
+    await page.locator('.sim').waitFor();
+    await assertStill(page, 'in two parts');
+  } finally {
+    finish();
+    await tab.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
 test('the receipt: accessible, nothing cut off', () => inspector.inspect(fixture('overpaid'), { more: '&receipt' }));
 
 test('every state: HTML with its style sheet is at most 14 kB on the wire, in the largest language too', async (t) => {
