@@ -3,8 +3,6 @@
  * restart of the service. Every event arrives, in order, and only accepted deliveries count as delivered.
  */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
@@ -16,6 +14,7 @@ import { createMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { startService } from '../kit/service.ts';
+import { startWorker, type Worker } from '../kit/worker.ts';
 
 const KILLS = process.env.FLORIN_LONG ? 100 : 5;
 const DELIVERIES = process.env.FLORIN_LONG ? 10_000 : 500;
@@ -83,20 +82,7 @@ async function startReceiver(t: TestContext, delayMs: number): Promise<Receiver>
   receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
   return receiver;
 }
-function spawnWorker(t: TestContext): ChildProcess {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve', '--role', 'worker'], {
-    env: { PATH: process.env.PATH ?? '', ...testEnvironment(database.url, database.folder, { PLANS, LOG_LEVEL: 'silent' }) },
-    stdio: 'ignore',
-  });
-  t.after(() => kill(child));
-  return child;
-}
-async function kill(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
-  child.kill('SIGKILL');
-  await ended;
-}
+const spawnWorker = (t: TestContext): Worker => startWorker(t, database, { PLANS });
 async function openShop(url: string): Promise<{ shop: Client; endpoint: string }> {
   const { keys } = await createMerchant(app.ctx, { name: 'Shop', plan: 'enterprise' });
   const shop = client(app.url!, keys.testSecret);
@@ -143,7 +129,7 @@ test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event 
       (requests) => requests > before + kept,
       60_000,
     );
-    await kill(worker);
+    await worker.kill();
     // At every moment, everything that counts as delivered was accepted.
     for (const row of await recorded(endpoint))
       if (row.state === 'delivered') assert.ok(receiver.taken.has(row.event) && row.good, row.event);
@@ -178,7 +164,7 @@ test('a recovery continues after each kill and sends everything', async (t) => {
       (requests) => requests > before,
       60_000,
     );
-    await kill(worker);
+    await worker.kill();
   }
   spawnWorker(t);
   const done = await eventually(progress, ({ status }) => status === 'done', 120_000);

@@ -1,6 +1,7 @@
 /** Shops that are connected to a service in this process, as plugins and operators do it; their payments are simulated. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import type { Role } from '../../src/app.ts';
 import { SHOP_COMMANDS } from '../../src/cli/shop-commands.ts';
 import type { Context } from '../../src/context.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -11,8 +12,8 @@ import { type Client, startTestApp, type TestApp } from './app.ts';
 import { type FlowShop, PROTOCOLS } from './replay-flow.ts';
 import { type Hook, ok, type ShopClient, shopClient, startHook } from './shop-flows.ts';
 
-export const startShopApp = (more: Record<string, string> = {}): Promise<TestApp> =>
-  startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal', ...more });
+export const startShopApp = (more: Record<string, string> = {}, options: { roles?: readonly Role[] } = {}): Promise<TestApp> =>
+  startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal', ...more }, options);
 
 /** A merchant, its key for test mode, and a client with that. */
 type Owner = { merchantId: string; testSecret: string; api: Client };
