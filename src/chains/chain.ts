@@ -24,6 +24,8 @@ export type Sighting = {
   /** Outpoints it spends (`txid:vout`), for ETH `from:nonce`: the double-spend keys. */
   spends: readonly string[];
   lock: Lock;
+  /** On EVM chains, of what is not seen before a block contains it: the number of its log or its transaction in the block. */
+  place?: number;
 };
 /** The address of a payment that waits. `endsAt`: its deadline. `countsUntil`: what is seen until then is still on time. */
 export type OpenAddress = { key: string; endsAt: Date; countsUntil: Date };

@@ -271,6 +271,7 @@ create table transfers (
   outputs jsonb,
   disputed_since timestamp with time zone,
   verified_by text,
+  place integer,
   PRIMARY KEY (payment_id, coin, ref),
   CHECK ((units > (0)::numeric)),
   CHECK ((verified_by = ANY (ARRAY['node'::text, 'proof_of_work'::text, 'sync_committee'::text, 'providers'::text])))

@@ -174,6 +174,7 @@ export async function writeSightings(
         kind: s.kind,
         first_seen_at: inherited(s) ?? first,
         lock: s.lock,
+        ...(s.place !== undefined && { place: s.place }),
         ...(outputs.length > 1 && { output_count: outputs.length, outputs: outputs.map(([n, units]) => [n, String(units)]) }),
       };
     });
@@ -209,7 +210,7 @@ const writeRows = (
     select r.*, ${block?.height ?? null}::bigint as block_height, ${block?.hash ?? null}::text as block_hash, ${block?.time ?? null}::timestamptz as block_time,
       ${block?.verifiedBy ?? null}::text as verified_by
     from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text, address text,
-      units numeric, kind text, first_seen_at timestamptz, lock text, output_count int, outputs jsonb)),
+      units numeric, kind text, first_seen_at timestamptz, lock text, place int, output_count int, outputs jsonb)),
   others as (
     update transfers t set block_height = coalesce(r.block_height, t.block_height), block_hash = coalesce(r.block_hash, t.block_hash),
       block_time = coalesce(r.block_time, t.block_time), lock = coalesce(r.lock, t.lock),
@@ -220,9 +221,9 @@ const writeRows = (
     from r where t.txid = r.txid and t.payment_id || '' = r.payment_id and t.coin = r.coin and t.kind = r.kind
       and r.output_count > 1 and not exists (select 1 from r as named where named.payment_id = t.payment_id and named.ref = t.ref))
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, output_count, outputs, kind, first_seen_at, block_height, block_hash,
-    block_time, verified_by, lock)
+    block_time, verified_by, lock, place)
   select r.coin, r.ref, r.payment_id, r.merchant_id, r.txid, r.address, r.units, coalesce(r.output_count, 1), r.outputs, r.kind, r.first_seen_at,
-    r.block_height, r.block_hash, r.block_time, r.verified_by, r.lock
+    r.block_height, r.block_hash, r.block_time, r.verified_by, r.lock, r.place
   from r
   on conflict (payment_id, coin, ref) do update set
     -- The gain of an account in a block is defined by that block: a reread replaces the earlier amount, and is valued again if the
@@ -235,6 +236,7 @@ const writeRows = (
     first_seen_at = case when ${unlooked} then least(transfers.first_seen_at, excluded.first_seen_at) else transfers.first_seen_at end,
     block_height = coalesce(excluded.block_height, transfers.block_height), block_hash = coalesce(excluded.block_hash, transfers.block_hash),
     block_time = coalesce(excluded.block_time, transfers.block_time), lock = coalesce(excluded.lock, transfers.lock),
+    place = coalesce(excluded.place, transfers.place),
     verified_by = case when excluded.block_hash is null then transfers.verified_by else excluded.verified_by end,
     txid = case when excluded.block_height is null and transfers.block_height is not null then transfers.txid else excluded.txid end,
     absent_since = null, conflict_txid = null, conflict_height = null, conflict_seen_at = null,

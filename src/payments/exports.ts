@@ -10,6 +10,7 @@ import { asTextMap } from '../core/stored-json.ts';
 import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
 import { heldDetail } from './detail.ts';
+import { orderOfSight } from './many-transfers.ts';
 import { itemUsdCents } from './price.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
 import { refundedFromJson, requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
@@ -211,7 +212,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
         p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
         (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text, 'txid', t.txid, 'ref', t.ref, 'address', t.address,
           'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height, 'verifiedBy', t.verified_by,
-          'replaced', t.conflict_txid is not null and t.block_height is null, 'values', t.values) order by t.first_seen_at, t.ref)
+          'replaced', t.conflict_txid is not null and t.block_height is null, 'values', t.values) order by ${orderOfSight(sql)})
           from transfers t where t.payment_id = p.id) as transfers
       from (select * from payments where ${which} order by sequence desc limit ${PAGE}) as p order by p.sequence desc`;
   return rows.map((row) => ({

@@ -20,7 +20,7 @@ import {
 import { settle } from '../core/settle.ts';
 import { asTextMap } from '../core/stored-json.ts';
 import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
-import { MAX_INLINE, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
+import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
 import { playsFromJson, refundedFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
@@ -157,15 +157,15 @@ export async function readTransfers(
 ): Promise<{ transfers: Transfer[]; hasMore: boolean } | { unknown: 'payment' | 'cursor' }> {
   const [row] = await sql<{ known: boolean; transfers: StoredTransfer[] | null }[]>`
     select ${startingAfter === null ? sql`true` : sql`exists (select 1 from transfers where payment_id = p.id and ref = ${startingAfter})`} as known,
-      (select json_agg(${transferJson(sql)} order by t.first_seen_at, t.coin, t.ref) from (
+      (select json_agg(${transferJson(sql)} order by ${orderOfSight(sql)}) from (
         select * from transfers where payment_id = p.id
           ${
             startingAfter === null
               ? sql``
-              : sql`and (first_seen_at, coin, ref) > (select first_seen_at, coin, ref from transfers
+              : sql`and (${orderOfSight(sql)}) > (select ${orderOfSight(sql)} from transfers
                   where payment_id = p.id and ref = ${startingAfter} order by first_seen_at desc, coin desc limit 1)`
           }
-        order by first_seen_at, coin, ref limit ${limit + 1}) as t) as transfers
+        order by ${orderOfSight(sql)} limit ${limit + 1}) as t) as transfers
     from payments p where p.id = ${paymentId} and p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   if (!row) return { unknown: 'payment' };
   if (!row.known) return { unknown: 'cursor' };
@@ -191,7 +191,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         from decisions d where d.payment_id = p.id) as decisions,
       held.count > ${MAX_INLINE} as "hasMany",
       case when held.count between 1 and ${MAX_INLINE} then (
-        select json_agg(${transferJson(sql)} order by t.first_seen_at, t.ref) from transfers t where t.payment_id = p.id) end as transfers,
+        select json_agg(${transferJson(sql)} order by ${orderOfSight(sql)}) from transfers t where t.payment_id = p.id) end as transfers,
       (select jsonb_build_array(jsonb_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at))
         || s.more from simulations s where s.payment_id = p.id) as simulation,
       case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)

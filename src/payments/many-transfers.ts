@@ -61,6 +61,10 @@ const COLUMNS = listed((name, column) => `${column}${name === 'values' ? '::text
 /** A row `t` of transfers in the form that `toTransfer` reads. */
 export const transferJson = (sql: Sql | Tx): Fragment => sql`json_build_object(${sql.unsafe(JSON_FIELDS)})`;
 
+/** The order of first sight of the transfers of a payment. Those that are not seen before a block contains them follow their blocks. */
+export const orderOfSight = (sql: Sql | Tx): Fragment =>
+  sql`first_seen_at, case when place is null then -1 else coalesce(block_height, -1) end, coalesce(place, -1), coin, ref`;
+
 /** A payment with more transfers than this is read by `readManyTransfers`. */
 export const MAX_INLINE = 1_000;
 /** Transfers cached for the next read, over all payments: at most about 50 MB. */
@@ -160,7 +164,7 @@ async function readAll(sql: Sql | Tx, paymentId: string): Promise<{ transfers: T
   };
   await sql<(Omit<StoredTransfer, 'values'> & { values: string; stamp: bigint })[]>`
     select ${sql.unsafe(COLUMNS)}, ${stampOf(sql)} as stamp
-    from transfers t where t.payment_id = ${paymentId} order by t.first_seen_at, t.ref`.forEach((row) => {
+    from transfers t where t.payment_id = ${paymentId} order by ${orderOfSight(sql)}`.forEach((row) => {
     transfers.push(toTransfer(row, valuesOf(row.values)));
     stamp += row.stamp;
   });

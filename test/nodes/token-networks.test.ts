@@ -13,6 +13,7 @@ import { aggregateData, authorizationHash, authorizedData, MULTICALL3, selector 
 import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
 import { signHash } from '../../src/chains/ethereum/transaction.ts';
 import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
+import { formatUnits } from '../../src/core/money.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
@@ -209,7 +210,10 @@ test('batches, relayed authorizations, mints and fees: what arrives counts, each
   await node.send({ to: forwarder, data: `0x${word(contract(BASE))}${transferData(pairs).slice(2)}`, gas: 5_000_000 });
   await mine(BASE, 4);
   const done = await completed(one.id);
-  assert.deepEqual(done.transfers.map((t: any) => t.amount).sort(), ['10.00', '15.50']);
+  assert.deepEqual(
+    done.transfers.map((t: any) => t.amount),
+    ['10.00', '15.50'],
+  );
   assert.deepEqual((await completed(two.id)).transfers_count, 1);
   // Minted, as bridges do; and from a payer who only signed, while someone else paid the gas.
   await setCode(BASE, MINTING_TOKEN);
@@ -264,6 +268,28 @@ test('five hundred transfers in one transaction are five hundred transfers', asy
   await mine(ARBITRUM, 4);
   const done = await completed(made.id);
   assert.deepEqual([done.amount_received, done.transfers_count], ['50.00', 500]);
+});
+
+test('the transfers of one block are listed in the order of their logs, page by page', async () => {
+  const made = await create(BASE);
+  const amounts = Array.from({ length: 18 }, (_, i) => BigInt(1_000_000 + i * 10_000));
+  const pairs = amounts.map((units) => [made.payment_address, units] as const);
+  // Four transactions with one each, one with twelve, and two more.
+  for (const part of [...pairs.slice(0, 4).map((pair) => [pair]), pairs.slice(4, 16), [pairs[16]!], [pairs[17]!]]) await pay(BASE, part);
+  await mine(BASE, 4);
+  await reach(made.id, ({ transfers_count: count }) => count === amounts.length);
+  const listed: any[] = [];
+  for (let more = true; more; ) {
+    const after = listed.length > 0 ? `&starting_after=${listed.at(-1).ref}` : '';
+    const page = ok(await app.live.get(`/v1/payments/${made.id}/transfers?limit=5${after}`));
+    listed.push(...page.data);
+    more = page.has_more;
+    assert.ok(listed.length <= amounts.length);
+  }
+  assert.deepEqual(
+    listed.map(({ amount }) => amount),
+    amounts.map((units) => formatUnits(BASE, units)),
+  );
 });
 
 test('another contract, a failed transaction, nothing, and a transfer between two deposit addresses pay nothing', async () => {
@@ -532,8 +558,10 @@ test('coins that no log names are found by balances: sent, paid by a contract, t
   await ether('base', onBase.payment_address, 1n);
   await mine(BASE, 3);
   const two = await reach(onBase.id, ({ transfers }) => transfers.length > 1);
-  // Either may be listed first.
-  assert.deepEqual(two.transfers.map((t: any) => t.transaction_hash).sort(), [sent, again].sort());
+  assert.deepEqual(
+    two.transfers.map((t: any) => t.transaction_hash),
+    [sent, again],
+  );
   ok(await app.live.post(`/v1/payments/${onBase.id}/resolve`, { action: 'accept' }));
   const done = await completed(onBase.id);
   assert.deepEqual([done.currency, done.network, done.amount_received_usd, done.verified_by], ['ETH', 'base', '26.50', 'providers']);

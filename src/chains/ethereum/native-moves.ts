@@ -37,7 +37,7 @@ async function balancesIn(rpc: Pick<EthRpc, 'one'>, accounts: readonly string[],
 async function paidIn(rpc: EthRpc, { coin, hash, to }: { coin: Coin; hash: string; to: ReadonlySet<string> }): Promise<Sighting[]> {
   const block = fields(await rpc.call('eth_getBlockByHash', hash, true));
   const transactions = rows(block.transactions)
-    .map(readTransaction)
+    .map((value, place) => ({ ...readTransaction(value), place }))
     .filter((tx) => tx.to !== null && to.has(tx.to) && tx.units > 0n);
   const replies = await rpc.batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]));
   const receipts = replies.map(({ result, error }) => {
@@ -45,7 +45,7 @@ async function paidIn(rpc: EthRpc, { coin, hash, to }: { coin: Coin; hash: strin
     return readReceipt(result);
   });
   return directMoves(transactions, receipts).map(({ index, to: key, units }): Sighting => {
-    const { txid } = transactions[index]!;
-    return { coin, key, ref: `${txid}:tx`, txid, units, kind: 'direct', spends: [], lock: null };
+    const { txid, place } = transactions[index]!;
+    return { coin, key, ref: `${txid}:tx`, txid, units, kind: 'direct', spends: [], lock: null, place };
   });
 }

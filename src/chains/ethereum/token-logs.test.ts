@@ -135,6 +135,17 @@ test('the name of a transfer is its place among those of its transaction to the 
   ];
   assert.deepEqual(refs([log, other, log]), expected);
   assert.deepEqual(refs([{ ...log, address: `0x${'df'.repeat(20)}` }, log, { ...log, data: word('0') }, other, log]), expected);
+  const failed = [{ txid: word('f0') }, ...transactions, { txid: word('f2') }];
+  const receipts = [
+    { ok: false, logs: [] },
+    { ok: true, logs: [other, { ...log, data: word('0') }, log] },
+    { ok: true, logs: [log] },
+  ];
+  assert.deepEqual(
+    tokenSightings({ transactions: failed, receipts }, TOKENS, { has: (key) => key === US }).map(({ place }) => place),
+    [2, 3],
+    'all logs of the block count',
+  );
   assert.deepEqual(refs([log], false), [], 'a failed transaction pays nothing');
   const both = { has: (key: string) => key === US || key === PAYER };
   assert.deepEqual(tokenSightings({ transactions, receipts: [{ ok: true, logs: [log] }] }, TOKENS, both), [], 'both are watched');

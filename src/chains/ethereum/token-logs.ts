@@ -64,13 +64,16 @@ export function tokenSightings(
   matcher: Pick<Matcher, 'has'>,
 ): Sighting[] {
   if (tokens.size === 0) return [];
+  let logsBefore = 0;
   return transactions.flatMap((tx, index) => {
     const { ok, logs } = receipts[index]!;
+    const first = logsBefore;
+    logsBefore += logs.length;
     if (!ok) return [];
     const { txid, from, nonce } = tx;
     const spends = from === undefined || nonce === undefined ? [] : [outpoint({ from, nonce })];
     const places = new Map<string, number>();
-    return logs.flatMap((log): Sighting[] => {
+    return logs.flatMap((log, i): Sighting[] => {
       const move = readTransfer(log, tokens);
       // What moves between two addresses of this install pays nothing.
       if (!move || !matcher.has(move.to) || matcher.has(move.from)) return [];
@@ -78,7 +81,7 @@ export function tokenSightings(
       const place = places.get(to) ?? 0;
       places.set(to, place + 1);
       const ref = `${txid}:log:${to}:${place}`;
-      return [{ coin, key: to, ref, txid, units, kind: 'token', spends, lock: null }];
+      return [{ coin, key: to, ref, txid, units, kind: 'token', spends, lock: null, place: first + i }];
     });
   });
 }
