@@ -279,8 +279,8 @@ export interface ChainSource {
   ): Promise<{ beside?: string; scan(matcher: Matcher): MempoolScan | Promise<MempoolScan>; done(): void }>;
   /** Where one of our transactions is now. */
   txState(txid: string): Promise<{ state: 'mempool' | 'mined' | 'unknown'; blockHash: string | null; lock: Lock }>;
-  /** The tokens of its chain, as their contracts are now. */
-  contracts?(): Promise<readonly ContractState[]>;
+  /** Tokens of its chain, as their contracts are now; all of them if none are named. */
+  contracts?(coins?: readonly Coin[]): Promise<readonly ContractState[]>;
   /** Only where the chain is read by ranges of blocks. */
   ranges?: RangeReader;
   /** The best final block, for chains with finality, and the tip of the machine that reports it. */

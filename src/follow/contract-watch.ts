@@ -1,7 +1,7 @@
 /** Watches the contracts of tokens: one that is paused, was replaced or upgraded, or is not what the table says takes no payments until that is over. */
-import { type Chain, ChainError, type ContractState, type NamedSource } from '../chains/chain.ts';
+import { type Chain, ChainError, type ContractState, type NamedSource, type Sighting } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinsBeside, coinText } from '../core/coin.ts';
+import { COIN, type Coin, coinsBeside, coinText, isOfferable } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
@@ -21,22 +21,29 @@ export function whyNotOffered({ coin, exists, decimals, paused, deprecated, code
 /** Code that was accepted earlier may name fewer places where proxies store it. */
 const isSameCode = (known: string, code: string): boolean => known === code || code.startsWith(`${known},`);
 
-/** Asks all sources that can tell; the first that says that something is wrong counts. Never fails because of a source. */
-export function createContractWatch(ctx: Context, chain: Pick<Chain, 'coin' | 'network' | 'sources'>): () => Promise<void> {
+/** `paid`: the tokens that the transfers to record next are in. */
+export type WatchContracts = (paid?: readonly Coin[]) => Promise<void>;
+/**
+ * Asks all sources that can tell; the first that says that something is wrong counts. Never fails because of a source. Every few minutes it
+ * asks about all tokens of the chain, and each time about those that were paid: what a contract reports after an
+ * upgrade is held before it can complete.
+ */
+export function createContractWatch(ctx: Context, chain: Pick<Chain, 'coin' | 'network' | 'sources'>): WatchContracts {
   let askedAtMs = Number.NEGATIVE_INFINITY;
-  const ask = async ({ source }: NamedSource): Promise<readonly ContractState[]> => {
+  const ask = async ({ source }: NamedSource, only: readonly Coin[] | undefined): Promise<readonly ContractState[]> => {
     try {
-      return (await source.contracts?.()) ?? [];
+      return (await source.contracts?.(only)) ?? [];
     } catch (error) {
       if (error instanceof ChainError) return [];
       throw error;
     }
   };
-  return async () => {
+  return async (paid = []) => {
     const nowMs = ctx.clock.monotonicMs();
-    if (nowMs - askedAtMs < CONTRACTS_SECONDS * 1_000) return;
-    askedAtMs = nowMs;
-    const states = (await Promise.all(chain.sources.map(ask))).flat();
+    const isDue = nowMs - askedAtMs >= CONTRACTS_SECONDS * 1_000;
+    if (!isDue && paid.length === 0) return;
+    if (isDue) askedAtMs = nowMs;
+    const states = (await Promise.all(chain.sources.map((one) => ask(one, isDue ? undefined : paid)))).flat();
     if (states.length > 0) await ctx.db.begin((tx) => record(ctx, tx, chain, states));
   };
 }
@@ -68,6 +75,11 @@ async function record(
   }
   if (lifted) await queueProcessing(tx, { coin: chain });
 }
+
+/** The tokens that are paid, of those whose contracts are watched. */
+export const tokensPaid = (sightings: readonly Sighting[]): Coin[] => [
+  ...new Set(sightings.flatMap(({ coin, kind }) => (kind === 'token' && coin !== undefined && isOfferable(coin) ? [coin] : []))),
+];
 
 /** An operator checked the upgraded contracts of a chain. Returns what was held. */
 export async function acceptContracts(tx: Tx, chain: Coin): Promise<string[]> {

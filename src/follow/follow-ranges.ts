@@ -11,7 +11,7 @@ import { isBinding } from '../core/guard.ts';
 import { startLoop } from '../db/loop.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
-import { createContractWatch } from './contract-watch.ts';
+import { createContractWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
 import { createFeeWatch } from './fee-watch.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
@@ -60,7 +60,7 @@ type Follower = {
   readonly reads: ReadonlyMap<Readable, Reads>;
   readonly look: Look;
   readonly guard: ReturnType<typeof createRangeGuard>;
-  readonly watchContracts: ReturnType<typeof createContractWatch>;
+  readonly watchContracts: WatchContracts;
   readonly watchFees: ReturnType<typeof createFeeWatch>;
   readonly notes: FollowState;
   readonly watching: Watching;
@@ -310,6 +310,7 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   const again = alone.filter(({ height }) => height <= to.height);
   for (const { height, hash } of again) named.set(height, (named.get(height) ?? new Set()).add(hash));
   const hits = await readHits(watching, voting, { named, known, again: new Set(again.map(({ height }) => height)) });
+  await follower.watchContracts(tokensPaid(hits.flatMap(({ sightings }) => sightings)));
   const real = new Set(hits.map(({ ref }) => ref.hash));
   const vanished = again.filter(({ hash }) => !real.has(hash)).map(({ hash }) => hash);
   const nowMs = ctx.clock.monotonicMs();

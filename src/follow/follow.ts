@@ -8,7 +8,7 @@ import { invariant } from '../core/invariant.ts';
 import { startLoop } from '../db/loop.ts';
 import { type CatchUp, catchUp } from './catch-up.ts';
 import { createGuard, type Judged } from './chain-guard.ts';
-import { createContractWatch } from './contract-watch.ts';
+import { createContractWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
 import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeights, readCursor } from './cursor.ts';
 import { createFeeWatch } from './fee-watch.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
@@ -36,10 +36,10 @@ export function startFollower(
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : chainOf(source.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const session = ctx.db.session();
-  const follower = createFollower(ctx, source);
-  const guard = createGuard(ctx, source);
   const watchContracts = createContractWatch(ctx, source);
   const watchFees = createFeeWatch(ctx, source);
+  const follower = createFollower(ctx, source, { watchContracts });
+  const guard = createGuard(ctx, source);
   let leading = false;
   let hinted = false;
   const loop = startLoop({
@@ -97,6 +97,7 @@ type Follower = {
   readonly binding: boolean;
   readonly notes: FollowState;
   readonly watching: Watching;
+  readonly watchContracts: WatchContracts;
   readonly position: Position;
   readonly tip: TipPoll;
   readonly blocks: CatchUp;
@@ -111,7 +112,7 @@ type Follower = {
 export function createFollower(
   ctx: Context,
   source: Followed,
-  { binding = isBinding(source.network) }: { binding?: boolean } = {},
+  { binding = isBinding(source.network), watchContracts = async () => {} }: { binding?: boolean; watchContracts?: WatchContracts } = {},
 ): { step(signal?: AbortSignal, found?: Judged): Promise<boolean> } {
   const { coin } = source;
   const watching = createWatching(ctx, source);
@@ -122,6 +123,7 @@ export function createFollower(
     binding,
     notes,
     watching,
+    watchContracts,
     position: createPosition(ctx, source),
     tip: createTipPoll(ctx, source, { binding, watching, notes }),
     blocks: { source, at: null },
@@ -194,7 +196,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Ju
 
 /** Records the block above the cursor, and moves the cursor to it. */
 async function applyBlock(
-  { source, binding, watching, notes }: Follower,
+  { source, binding, watching, watchContracts, notes }: Follower,
   cursor: Cursor,
   fetched: Fetched,
   certainThrough: Date | null,
@@ -205,6 +207,7 @@ async function applyBlock(
   await recordBlock(watching, fetched, {
     advance: (tx) => moveCursor(tx, coin, cursor, ref, provenHeights(source, { binding, hash: ref.hash })),
     certainThrough,
+    check: (sightings) => watchContracts(tokensPaid(sightings)),
   });
   notes.reads(ref.height);
 }

@@ -28,7 +28,7 @@ export type Load = { isOpen: boolean /** Addresses that are asked about. */; acc
 
 /**
  * The requests a day to each source, without a limit: for each poll the newest block, the last anchor, and the searches; besides, final
- * blocks, contracts, balances and fees. Blocks with payments add about five each, and a native coin that was sent by mistake about 30.
+ * blocks, contracts, balances and fees. Blocks with payments add about ten each, and a native coin that was sent by mistake about 30.
  */
 export function requestsPerDay(coin: Coin, { isOpen, accounts, span }: Load): number {
   const { pollSeconds, blockSeconds } = chainOf(coin);

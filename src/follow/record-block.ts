@@ -1,5 +1,5 @@
 /** Writes one block to the database: facts, block and cursor, in one transaction. */
-import type { ChainSource } from '../chains/chain.ts';
+import type { ChainSource, Sighting } from '../chains/chain.ts';
 import { chainCode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
@@ -17,17 +17,18 @@ const PRUNE_EVERY = 16;
 export type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
 /**
  * `advance` moves the cursor to the block, in the same transaction. `certainThrough`: the last certain poll of the mempool before it;
- * null when there was none.
+ * null when there was none. `check` receives what the block pays before it is written.
  */
-export type How = { advance(tx: Tx): Promise<void>; certainThrough: Date | null };
+export type How = { advance(tx: Tx): Promise<void>; certainThrough: Date | null; check?(sightings: readonly Sighting[]): Promise<void> };
 
-export async function recordBlock(watching: Watching, fetched: Fetched, { advance, certainThrough }: How): Promise<void> {
+export async function recordBlock(watching: Watching, fetched: Fetched, { advance, certainThrough, check }: How): Promise<void> {
   const { ctx, coin, spares, spent } = watching;
   const scannedAt = ctx.clock.now();
   await refreshWatching(watching);
   const scanned = await fetched.scan(matcherOf(watching, []));
   fetched.done?.();
   const { sightings, strays } = await sortSightings(watching, scanned.sightings);
+  await check?.(sightings);
   const losers = await spent.findLosers(scanned.conflicts);
   const replaced = await readReplaced(
     ctx.db.sql,

@@ -12,8 +12,8 @@ const PAYMENTS = 10_000;
 const AT_ONCE = 250;
 /** How long requests are counted, in seconds of the chain. */
 const SECONDS = 180;
-/** Requests besides, for the block that pays: it is read, and compared between the providers. */
-const FOR_A_BLOCK = 5;
+/** Requests besides, for the block that pays: it is read, compared between the providers, and its contracts are checked. */
+const FOR_A_BLOCK = 10;
 const TIMEOUT_MS = 30 * 60_000;
 
 type Made = { id: string; address: string };

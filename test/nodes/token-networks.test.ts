@@ -480,6 +480,15 @@ test('a paused or upgraded contract holds its coin only; an operator releases th
   await completed(upgraded.id);
   await until(null);
   // Other decimals are never released.
+  // Upgraded and paid in one block, long before contracts are asked again.
+  const between = await create(coin);
+  await node.rpc('anvil_setStorageAt', contract(coin), IMPLEMENTATION_SLOT, `0x${word(0xcafen)}`);
+  await pay(coin, [[between.payment_address, 25_500_000n]]);
+  await mine(coin, 4);
+  await reach(between.id, ({ status, hold_reason }) => status === 'processing' && /upgraded/.test(hold_reason));
+  await releaseChain(ctx, { coin, reason: 'announced' });
+  await completed(between.id);
+
   await node.rpc('anvil_setStorageAt', contract(coin), `0x${word(DECIMALS_SLOT)}`, `0x${word(18n)}`);
   await until(/has 18 decimals, but 6 are expected/);
   await assert.rejects(releaseChain(ctx, { coin, reason: 'no' }), /not on hold/);
@@ -602,6 +611,8 @@ test('a transfer that no provider names shows in the balance of its address, and
   assert.deepEqual((await detail(made.id)).transfers, []);
   await node.rpc('anvil_setStorageAt', contract(OPTIMISM), `0x${word(made.payment_address)}`, `0x${word(25_500_000n)}`);
   await setCode(OPTIMISM, BALANCES_ONLY);
+  // Its decimals, which it is asked for before the transfer is recorded: a question without an account is about this slot.
+  await node.rpc('anvil_setStorageAt', contract(OPTIMISM), `0x${word(0n)}`, `0x${word(6n)}`);
   const ranges = app.app.ctx.chains.get('optimism')!.sources[0]!.source.ranges!;
   const others = Array.from({ length: 700 }, (_, n) => ({
     coin: n % 2 ? OPTIMISM : ('USDT@optimism' as Coin),

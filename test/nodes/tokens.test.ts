@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { COIN, type Coin, isToken, NATIVE_COINS } from '../../src/core/coin.ts';
+import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { giveWallet } from '../kit/shop.ts';
-import { FEE_TOKEN, putToken, REVERTING_TOKEN, tokenCode, transferData } from '../kit/token-contracts.ts';
+import { FEE_TOKEN, IMPLEMENTATION_SLOT, putToken, REVERTING_TOKEN, tokenCode, transferData, word } from '../kit/token-contracts.ts';
 
 const [USDC, USDT, DAI] = ['USDC@ethereum', 'USDT@ethereum', 'DAI@ethereum'] as const satisfies Coin[];
 let node: EthNode;
@@ -164,6 +165,16 @@ test('another token than the one that was asked for is recorded and held, and ET
   await mine(2);
   const done = await completed(made.id);
   assert.deepEqual([done.amount_received, done.amount_held_usd], ['25.50', '3500.00']);
+});
+
+test('what a contract reports in the block of its upgrade is held until an operator releases it', async () => {
+  const made = await create('USDC');
+  await node.rpc('anvil_setStorageAt', contract(USDC), IMPLEMENTATION_SLOT, `0x${word(0xcafen)}`);
+  await pay(contract(USDC), [[made.payment_address, 25_500_000n]]);
+  await mine(3);
+  await reach(made.id, ({ status, hold_reason: reason }) => status === 'processing' && /USDC on Ethereum was upgraded/.test(reason));
+  await releaseChain(app.app.ctx, { coin: 'ETH', reason: 'announced by its issuer' });
+  await completed(made.id);
 });
 
 test('a token takes no live payments until it is turned on', async () => {

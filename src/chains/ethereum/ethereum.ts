@@ -105,7 +105,7 @@ export function createEthereumSource({
         },
       };
     },
-    contracts: () => readContracts(rpc, { coin: 'ETH', network }),
+    contracts: (only) => readContracts(rpc, { coin: 'ETH', network, only }),
     txState: (txid) => readState(txid, rpc),
     // Nothing proves which blocks are final.
     finality: async () => (isOwn ? prove(() => readFinality(rpc)) : NO_FINALITY),

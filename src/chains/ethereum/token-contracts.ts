@@ -42,12 +42,12 @@ const answered = (reply: EthReply | undefined, method: string): EthReply => {
   return reply;
 };
 
-/** The tokens on the chain of a coin that can be offered, each as its contract is now. Errors: ChainError. */
+/** The tokens on the chain of a coin that can be offered, or `only` some of them, each as its contract is now. Errors: ChainError. */
 export async function readContracts(
   { batch }: Pick<EthRpc, 'batch'>,
-  { coin, network }: { coin: Coin; network: Network },
+  { coin, network, only }: { coin: Coin; network: Network; only?: readonly Coin[] | undefined },
 ): Promise<ContractState[]> {
-  const coins = [...tokensBeside(coin, network).values()].filter(isOfferable);
+  const coins = [...tokensBeside(coin, network).values()].filter((one) => isOfferable(one) && (only?.includes(one) ?? true));
   const asked = coins.map((one) => questionsOf(one, contractOf(one, network)));
   const replies = await batch(asked.flat());
   let from = 0;

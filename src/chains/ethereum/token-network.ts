@@ -63,7 +63,7 @@ export function createTokenNetworkSource({
       return { ref: block.ref, scan: (matcher) => scanOf(block, { gains: [], tokens, matcher }) };
     },
     fetchMempool: async () => ({ scan: () => NOTHING_WAITS, done: () => {} }),
-    contracts: () => readContracts(rpc, { coin, network }),
+    contracts: (only) => readContracts(rpc, { coin, network, only }),
     ranges: createRangeReader(rpc, { coin, tokens }),
     txState: (txid) => readState(txid, rpc),
     ask: rpc.batch,
