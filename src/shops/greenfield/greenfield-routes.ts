@@ -46,6 +46,8 @@ const syncOf = (ctx: Context, coin: Coin) => ({
   syncHeight: 0,
   available: ctx.chains.has(CHAIN[COIN[coin].chain].chain),
   nodeInformation: { headers: 0, blocks: 0, verificationProgress: 1 },
+  // The PHP library reads this older name.
+  cryptoCode: COIN[coin].asset,
 });
 
 async function storeOf({ ctx, shop }: ShopCall): Promise<object> {
