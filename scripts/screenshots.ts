@@ -1,11 +1,10 @@
 /** The pictures of the README, taken from the running product with made-up sales: `npm run screenshots` writes docs/images/. */
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { buildApp } from '../src/web/dashboard/build.ts';
-import { startTestApp, type TestApp } from '../test/kit/app.ts';
-import { openTab, startBrowser } from '../test/kit/browser.ts';
+import type { TestApp } from '../test/kit/app.ts';
+import { openTab } from '../test/kit/browser.ts';
 import { startTestServer } from '../test/kit/database.ts';
-import { freePort } from '../test/kit/nodes.ts';
+import { atDesk } from './pictures.ts';
 import { shootShops } from './shop-screenshots.ts';
 
 const OUT = join(import.meta.dirname, '../docs/images');
@@ -82,7 +81,6 @@ async function sell({ app, test }: TestApp): Promise<void> {
   }
   const { sql } = app.ctx.db;
   const days = SALES.length - 1;
-  await sql`update merchants set name = 'Corner Coffee'`;
   // One step at a time would meet the next day's rows under their key.
   await sql`with moved as (delete from payment_days returning *)
     insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
@@ -90,38 +88,24 @@ async function sell({ app, test }: TestApp): Promise<void> {
   await sql`update payment_day_deltas set day = day - ${days}::int`;
 }
 
-async function take(): Promise<void> {
-  mkdirSync(OUT, { recursive: true });
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  const app = await startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'error' });
-  const browser = await startBrowser();
-  try {
+const take = () =>
+  atDesk({ width: 1_280, height: 844 }, async ({ app, publicUrl, browser, page }) => {
+    mkdirSync(OUT, { recursive: true });
+    await page.getByRole('button', { name: 'Dismiss' }).click();
     await sell(app);
-    const desk = await openTab(browser, app.merchant.setupUrl, { width: 1280, reducedMotion: true });
-    await desk.page.getByLabel('Name').fill('Olga Owner');
-    await desk.page.getByLabel(/E-?mail/).fill('olga@shop.example');
-    await desk.page.getByLabel('Password').fill('correct horse battery');
-    await desk.page.getByRole('button', { name: 'Create account' }).click();
-    await desk.page.getByRole('heading', { name: 'Home' }).waitFor();
-    await desk.page.getByRole('button', { name: 'Dismiss' }).click();
-    await desk.page.goto(`${app.config.publicUrl}/dashboard/test/home?range=30d`);
-    await desk.page.getByRole('img', { name: /volume/i }).waitFor();
-    await desk.page.screenshot({ path: join(OUT, 'dashboard.png') });
+    await page.goto(`${publicUrl}/dashboard/test/home?range=30d`);
+    await page.getByRole('img', { name: /volume/i }).waitFor();
+    await page.screenshot({ path: join(OUT, 'dashboard.png') });
     const phone = await openTab(browser, 'about:blank', { width: 390, reducedMotion: true });
-    await phone.page.context().addCookies(await desk.page.context().cookies());
+    await phone.page.context().addCookies(await page.context().cookies());
     const preview = new URLSearchParams({ state: 'awaiting BTC', accent: '#0f5bd7' });
-    await phone.page.goto(`${app.config.publicUrl}/dashboard/api/live/settings/checkout/preview?${preview}`);
+    await phone.page.goto(`${publicUrl}/dashboard/api/live/settings/checkout/preview?${preview}`);
     await phone.page.locator('main[data-state]').waitFor();
     await phone.page.setViewportSize({ width: 390, height: 1_060 });
     await phone.page.screenshot({ path: join(OUT, 'payment-page.png') });
     for (const name of ['dashboard', 'payment-page'])
       process.stdout.write(`docs/images/${name}.png: ${Math.round(statSync(join(OUT, `${name}.png`)).size / 1000)} kB\n`);
-  } finally {
-    await browser.close();
-    await app.stop();
-  }
-}
+  });
 
 const server = await startTestServer();
 process.env.FLORIN_TEST_DATABASE = server.host;

@@ -9,11 +9,10 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { PLATFORM_PERMISSIONS } from '../src/shops/permissions.ts';
 import { connectShop } from '../src/shops/shop-keys.ts';
-import { buildApp } from '../src/web/dashboard/build.ts';
-import { startTestApp } from '../test/kit/app.ts';
-import { openTab, startBrowser } from '../test/kit/browser.ts';
-import { freePort } from '../test/kit/nodes.ts';
+import { openTab } from '../test/kit/browser.ts';
 import { shopClient } from '../test/kit/shop-flows.ts';
+import { startWordPress } from '../test/kit/wordpress.ts';
+import { atDesk, type Desk } from './pictures.ts';
 
 const OUT = join(import.meta.dirname, '../docs/images/shops');
 const MOST_BYTES = 60_000;
@@ -60,34 +59,40 @@ async function shootModal(browser: Browser, publicUrl: string, apiKey: string): 
   shop.closeAllConnections();
 }
 
-/** Florin's own plugins: they connect with a secret key, which is shown once. */
-async function shootKey({ page }: { page: Page }, publicUrl: string): Promise<void> {
+/**
+ * Florin's own plugins: they connect with a secret key, which is shown once. A shop with the plugin for WooCommerce is then connected, and
+ * shows its settings. The parts of WordPress around them are those of the plugin's tests.
+ */
+async function shootOwnPlugin({ page, publicUrl, app }: Desk): Promise<void> {
   await page.goto(`${publicUrl}/dashboard/test/keys`);
   await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByLabel('Name').fill('Corner Coffee shop');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('dialog', { name: 'Your new secret key' }).waitFor();
   await shoot(page, 'secret-key');
+  const shop = await startWordPress();
+  try {
+    const settings = { enabled: 'yes', server_url: publicUrl, api_key: app.merchant.keys.testSecret };
+    await fetch(`${shop.url}/settings`, { method: 'POST', body: JSON.stringify(settings) });
+    await page.goto(`${shop.url}/settings`);
+    await page.getByText('Florin is connected in test mode').waitFor();
+    await page.locator('input[type=text]').first().fill('https://pay.example');
+    await shoot(page, 'woocommerce-settings');
+  } finally {
+    await shop.stop();
+  }
+  await app.app.ctx.db.sql`update endpoints set url = 'https://corner-coffee.example/?wc-api=florin'`;
+  await page.goto(`${publicUrl}/dashboard/test/shops`);
+  await page.getByText('corner-coffee.example').waitFor();
+  await shoot(page, 'own-plugin');
 }
 
-export async function shootShops(): Promise<void> {
-  mkdirSync(OUT, { recursive: true });
-  const port = await freePort();
-  await buildApp({ info: () => {} });
-  const app = await startTestApp({ PORT: String(port), PUBLIC_URL: `http://localhost:${port}`, HOST: 'localhost', LOG_LEVEL: 'error' });
-  const browser = await startBrowser();
-  try {
+export const shootShops = () =>
+  atDesk({ width: 1_100, height: 760 }, async (desk) => {
+    mkdirSync(OUT, { recursive: true });
+    const { app, publicUrl, browser, page } = desk;
     const { ctx } = app.app;
-    const { publicUrl } = app.config;
-    await ctx.db.sql`update merchants set name = 'Corner Coffee'`;
-    const desk = await openTab(browser, app.merchant.setupUrl, { width: 1100, reducedMotion: true });
-    await desk.page.setViewportSize({ width: 1100, height: 760 });
-    await desk.page.getByLabel('Name').fill('Olga Owner');
-    await desk.page.getByLabel(/E-?mail/).fill('olga@shop.example');
-    await desk.page.getByLabel('Password').fill('correct horse battery');
-    await desk.page.getByRole('button', { name: 'Create account' }).click();
-    await desk.page.getByRole('heading', { name: 'Home' }).waitFor();
-
+    await shootOwnPlugin(desk);
     const asked = new URLSearchParams([
       ...PLATFORM_PERMISSIONS.woocommerce.map((permission): [string, string] => ['permissions', permission]),
       ...[
@@ -95,9 +100,9 @@ export async function shootShops(): Promise<void> {
         ['redirect', 'https://shop.example/?btcpay-settings-callback'] as [string, string],
       ],
     ]);
-    await desk.page.goto(`${publicUrl}/btcpay/api-keys/authorize?${asked}`);
-    await desk.page.getByText('wants to take payments for').waitFor();
-    await shoot(desk.page, 'pairing');
+    await page.goto(`${publicUrl}/btcpay/api-keys/authorize?${asked}`);
+    await page.getByText('wants to take payments for').waitFor();
+    await shoot(page, 'pairing');
 
     const owner = { merchantId: app.merchant.merchantId, mode: 'test' as const };
     const connect = (platform: 'woocommerce' | 'prestashop', name: string, origin: string) =>
@@ -106,21 +111,16 @@ export async function shootShops(): Promise<void> {
       );
     await connect('prestashop', 'tea.example', 'https://tea.example');
     await connect('woocommerce', 'Corner Coffee shop', 'https://shop.example');
-    await desk.page.goto(`${publicUrl}/dashboard/test/shops`);
-    await desk.page.getByText('Corner Coffee shop').first().waitFor();
-    await shoot(desk.page, 'shops');
-    await desk.page.getByRole('button', { name: 'Connect a shop' }).click();
-    await desk.page.getByLabel('Platform').selectOption('prestashop');
-    await desk.page.getByLabel('Name', { exact: true }).fill('tea.example');
-    await shoot(desk.page, 'connect');
-    await desk.page.getByRole('button', { name: 'Create key' }).click();
-    await desk.page.getByText('Enter this in your shop').waitFor();
-    await shoot(desk.page, 'key');
-    await shootKey(desk, publicUrl);
+    await page.goto(`${publicUrl}/dashboard/test/shops`);
+    await page.getByText('Corner Coffee shop').first().waitFor();
+    await shoot(page, 'shops');
+    await page.getByRole('button', { name: 'Connect a shop' }).click();
+    await page.getByLabel('Platform').selectOption('prestashop');
+    await page.getByLabel('Name', { exact: true }).fill('tea.example');
+    await shoot(page, 'connect');
+    await page.getByRole('button', { name: 'Create key' }).click();
+    await page.getByText('Enter this in your shop').waitFor();
+    await shoot(page, 'key');
     const { apiKey } = await connect('woocommerce', 'Checkout', 'https://shop.example');
     await shootModal(browser, publicUrl, apiKey);
-  } finally {
-    await browser.close();
-    await app.stop();
-  }
-}
+  });

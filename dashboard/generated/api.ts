@@ -2758,6 +2758,13 @@ export type Api = {
         version: string;
         url: string;
       }[];
+      sites: {
+        plugin: string;
+        site: string;
+        endpoint_id: string;
+        enabled: boolean;
+        created_at: string;
+      }[];
     };
   };
   'POST /:mode/shops': {

@@ -16,15 +16,25 @@ const ROOT = join(import.meta.dirname, '../..');
 const PACKED = join(ROOT, 'dist/plugins');
 const RETRY_MS = 30_000;
 
-type Plugin = { title: string; name: string; ending: 'zip' | 'tgz'; script: string; version: { file: string; pattern: RegExp } };
+type Plugin = {
+  title: string;
+  name: string;
+  ending: 'zip' | 'tgz';
+  script: string;
+  version: { file: string; pattern: RegExp };
+  /** The address at which the plugin receives webhooks in a shop. */
+  hook: RegExp;
+};
 const PLUGINS: readonly Plugin[] = [
   {
     ...{ title: 'WooCommerce', name: 'florin-payments', ending: 'zip', script: 'scripts/woocommerce.ts' },
     version: { file: 'plugins/woocommerce/florin-payments.php', pattern: /^ \* Version: (\S+)$/m },
+    hook: /[?&]wc-api=florin$|\/wc-api\/florin\/?$/,
   },
   {
     ...{ title: 'Medusa 2', name: 'medusa-payment-florin', ending: 'tgz', script: 'scripts/medusa.ts' },
     version: { file: 'plugins/medusa/package.json', pattern: /"version": "([^"]+)"/ },
+    hook: /\/hooks\/payment\/florin_/,
   },
 ];
 const TYPES = { zip: 'application/zip', tgz: 'application/gzip' } as const;
@@ -47,6 +57,8 @@ export const offeredPlugins = ({ settings }: Context): OfferedPlugin[] =>
     const version = versionOf(plugin);
     return version === null ? [] : [{ title: plugin.title, version, url: settings.publicUrl + pathOf(plugin) }];
   });
+/** The title of the plugin that receives webhooks at an address; null for none of ours. */
+export const pluginAt = (url: string): string | null => PLUGINS.find(({ hook }) => hook.test(url))?.title ?? null;
 const pathOf = ({ name, ending }: Plugin): string => `/plugins/${name}.${ending}`;
 
 /** The bytes of a plugin, packed in a child process if this install has its sources. */

@@ -120,7 +120,12 @@ test('the script of the plugin opens the page over the shop, says how it goes, a
 });
 
 test('connected shops are listed, get keys for other plugins, and are disconnected', async () => {
+  // A shop with Florin's own plugin has a key of the API, and is known by its endpoint.
+  const made = await app.test.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/?wc-api=florin', events: ['*'] });
+  assert.equal(made.status, 201, made.text);
   await dashboard.go('test/shops', 'Shops');
+  const own = page.getByRole('listitem').filter({ hasText: 'WooCommerce' }).getByRole('link', { name: 'http://127.0.0.1:9' });
+  assert.equal(await own.getAttribute('href'), `/dashboard/test/webhooks/${made.json.id}`);
   await page
     .getByRole('cell', { name: /WooCommerce/ })
     .first()

@@ -1,51 +1,30 @@
 /** The WooCommerce plugin in PHP, with a real Florin server and its real webhooks; only WordPress is scripted. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packPlugin } from '../../scripts/woocommerce.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { freePort } from '../kit/nodes.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
+import { startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 
-const PLUGIN = resolve(import.meta.dirname, '../../plugins/woocommerce');
 const skip: string | false =
   (spawnSync('php', ['--version']).status !== 0 && 'PHP is not installed') || (shiftMs() !== 0 && 'PHP reads the real clock');
 
 let app: TestApp;
-let folder: string;
-let server: ChildProcess;
-let shop: string;
+let shop: WordPress;
 before(async () => {
   if (skip) return;
-  folder = mkdtempSync(join(tmpdir(), 'florin-woocommerce-'));
   app = await startTestApp();
-  const port = await freePort();
-  shop = `http://127.0.0.1:${port}`;
-  server = spawn('php', ['-d', 'display_errors=1', '-S', `127.0.0.1:${port}`, join(PLUGIN, 'tests/shop.php')], {
-    env: { ...process.env, SHOP_FILE: join(folder, 'shop.json'), SHOP_URL: shop, PHP_CLI_SERVER_WORKERS: '4' },
-    stdio: 'ignore',
-    // Its workers are stopped with it.
-    detached: true,
-  });
-  const answers = () =>
-    fetch(shop).then(
-      () => true,
-      () => false,
-    );
-  await eventually(answers, (yes) => yes);
+  shop = await startWordPress();
 });
 after(async () => {
   if (skip) return;
-  process.kill(-server.pid!, 'SIGTERM');
-  await once(server, 'exit');
+  await shop.stop();
   await app.stop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 type Order = {
@@ -57,7 +36,7 @@ type Order = {
   transaction?: string;
 };
 async function ask(path: string, body?: unknown): Promise<any> {
-  const reply = await fetch(shop + path, { method: 'POST', ...(body !== undefined && { body: JSON.stringify(body) }) });
+  const reply = await fetch(shop.url + path, { method: 'POST', ...(body !== undefined && { body: JSON.stringify(body) }) });
   const text = await reply.text();
   assert.equal(reply.status, 200, `${path}: ${text}`);
   return text.startsWith('{') ? JSON.parse(text) : text;
@@ -93,9 +72,9 @@ const advance = async (payment: string, seconds: number) => {
 };
 
 test('the files are PHP, and the parts without a server do what they say', { skip }, async () => {
-  for (const file of globSync('**/*.php', { cwd: PLUGIN })) await promisify(execFile)('php', ['-l', join(PLUGIN, file)]);
-  const units = spawnSync('php', [join(PLUGIN, 'tests/units.php')], {
-    env: { ...process.env, SHOP_FILE: join(folder, 'units.json'), SHOP_URL: 'http://localhost' },
+  for (const file of globSync('**/*.php', { cwd: WOOCOMMERCE })) await promisify(execFile)('php', ['-l', join(WOOCOMMERCE, file)]);
+  const units = spawnSync('php', [join(WOOCOMMERCE, 'tests/units.php')], {
+    env: { ...process.env, SHOP_FILE: join(shop.folder, 'units.json'), SHOP_URL: 'http://localhost' },
     encoding: 'utf8',
   });
   assert.equal(units.stdout, '');
@@ -103,15 +82,15 @@ test('the files are PHP, and the parts without a server do what they say', { ski
 });
 
 test('the zip holds the plugin, and nothing of its tests', { skip }, () => {
-  const zip = packPlugin(folder);
+  const zip = packPlugin(shop.folder);
   const list =
     'foreach (new RecursiveIteratorIterator(new PharData($argv[1])) as $f) echo substr($f, strlen("phar://$argv[1]/")), " ", md5_file($f), "\\n";';
   const { stdout, stderr } = spawnSync('php', ['-r', list, zip], { encoding: 'utf8' });
   const packed = stdout.trim().split('\n').sort();
-  const files = globSync(['*.{php,txt}', '{includes,assets,languages}/*'], { cwd: PLUGIN });
+  const files = globSync(['*.{php,txt}', '{includes,assets,languages}/*'], { cwd: WOOCOMMERCE });
   const md5 = (file: string) =>
     createHash('md5')
-      .update(readFileSync(join(PLUGIN, file)))
+      .update(readFileSync(join(WOOCOMMERCE, file)))
       .digest('hex');
   assert.deepEqual(packed, files.map((file) => `florin-payments/${file} ${md5(file)}`).sort(), stderr);
 });
@@ -121,7 +100,7 @@ test('the settings connect the shop once, and say what is wrong', { skip }, asyn
   assert.deepEqual([wrong.available, wrong.messages[0][0]], [false, 'error']);
   const unknown = await settings({ api_key: 'sk_test_0123456789012345678901234' });
   assert.match(unknown.messages[0][1], /could not be connected: The API key is missing, wrong/);
-  const elsewhere = await settings({ server_url: shop });
+  const elsewhere = await settings({ server_url: shop.url });
   assert.equal(elsewhere.messages[0][0], 'error');
 
   const right = await settings();
@@ -130,7 +109,7 @@ test('the settings connect the shop once, and say what is wrong', { skip }, asyn
   await settings();
   const { data } = (await app.test.get('/v1/webhook_endpoints')).json;
   assert.equal(data.length, 1);
-  assert.deepEqual([data[0].url, data[0].events], [`${shop}/?wc-api=florin`, ['*', 'payment.updated']]);
+  assert.deepEqual([data[0].url, data[0].events], [`${shop.url}/?wc-api=florin`, ['*', 'payment.updated']]);
 });
 
 test('an order is paid once, by webhooks alone', { skip }, async () => {
@@ -273,7 +252,7 @@ test('without webhooks, a check finds the payment', { skip }, async () => {
 test('what is not signed is refused, and what is unknown changes nothing', { skip }, async () => {
   await settings();
   const hook = (headers: Record<string, string>, body: string) =>
-    fetch(`${shop}/?wc-api=florin`, { method: 'POST', headers, body }).then(({ status }) => status);
+    fetch(`${shop.url}/?wc-api=florin`, { method: 'POST', headers, body }).then(({ status }) => status);
   assert.equal(await hook({}, '{}'), 401);
   assert.equal(
     await hook(

@@ -1,7 +1,9 @@
 /** Connected shops, and how to connect one. */
 import { lazy, Suspense, useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
 import { useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
+import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/values.tsx';
@@ -18,6 +20,8 @@ export function Screen() {
   const [connecting, setConnecting] = useState(false);
   const [ending, setEnding] = useState<Shop | null>(null);
   const rows = shops.data?.data ?? [];
+  const sites = shops.data?.sites ?? [];
+  const isEmpty = rows.length === 0 && sites.length === 0;
   const connect = mayManage && (
     <Button look="main" onClick={() => setConnecting(true)}>
       Connect a shop
@@ -27,13 +31,13 @@ export function Screen() {
     <div className="grid gap-5">
       <div className="flex flex-wrap items-center justify-between gap-3">
         <h1>Shops</h1>
-        {rows.length > 0 && connect}
+        {!isEmpty && connect}
       </div>
       {!shops.data ? (
         <Card>
           <Pending of={shops} />
         </Card>
-      ) : rows.length === 0 ? (
+      ) : isEmpty ? (
         <Card>
           <Empty title="No connected shops yet">
             <div className="grid justify-items-center gap-4">
@@ -46,24 +50,33 @@ export function Screen() {
           </Empty>
         </Card>
       ) : (
-        <Card title="Connected shops">
-          <Table label="Connected shops" columns={columnsOf(mayManage, setEnding)} rows={rows} />
-        </Card>
+        rows.length > 0 && (
+          <Card title="Connected shops">
+            <Table label="Connected shops" columns={columnsOf(mayManage, setEnding)} rows={rows} />
+          </Card>
+        )
       )}
       {shops.data && shops.data.plugins.length > 0 && (
         <Card title="Florin’s own plugins">
           <ul className="grid gap-2 p-4 text-sm">
             {shops.data.plugins.map(({ title, version, url }) => (
-              <li key={url} className="flex flex-wrap items-baseline justify-between gap-x-4 gap-y-1">
-                <span>
-                  <span className="font-medium">{title}</span> <span className="text-soft">version {version}</span>
+              <li key={url} className="grid gap-1">
+                <span className="flex flex-wrap items-baseline justify-between gap-x-4 gap-y-1">
+                  <span>
+                    <span className="font-medium">{title}</span> <span className="text-soft">version {version}</span>
+                  </span>
+                  <span className="flex gap-4">
+                    <a href={GUIDES[title] ?? '/docs/guides/shops'}>Guide</a>
+                    <a href={new URL(url).pathname} download aria-label={`Download the plugin for ${title}`}>
+                      Download
+                    </a>
+                  </span>
                 </span>
-                <span className="flex gap-4">
-                  <a href={GUIDES[title] ?? '/docs/guides/shops'}>Guide</a>
-                  <a href={new URL(url).pathname} download aria-label={`Download the plugin for ${title}`}>
-                    Download
-                  </a>
-                </span>
+                {sites
+                  .filter(({ plugin }) => plugin === title)
+                  .map((site) => (
+                    <Site key={site.endpoint_id} site={site} />
+                  ))}
               </li>
             ))}
           </ul>
@@ -81,6 +94,22 @@ export function Screen() {
   );
 }
 
+/** A shop with one of Florin's own plugins: it is managed through its webhook and its API key. */
+const Site = ({ site: { site, endpoint_id, enabled, created_at } }: { site: Reply<'GET /:mode/shops'>['sites'][number] }) => (
+  <span className="flex flex-wrap items-baseline gap-x-3 text-soft">
+    <ModeLink to={`webhooks/${endpoint_id}`} className="break-all">
+      {site}
+    </ModeLink>
+    {enabled ? (
+      <span>
+        Connected <Time at={created_at} />
+      </span>
+    ) : (
+      <span className="text-bad">Its webhook is disabled</span>
+    )}
+  </span>
+);
+
 const GUIDES: Readonly<Record<string, string>> = { WooCommerce: '/docs/guides/shops/woocommerce', 'Medusa 2': '/docs/guides/shops/medusa' };
 
 const columnsOf = (mayManage: boolean, onEnd: (shop: Shop) => void): Column<Shop>[] => [
@@ -90,15 +119,14 @@ const columnsOf = (mayManage: boolean, onEnd: (shop: Shop) => void): Column<Shop
     cell: (shop) => (
       <span className="grid">
         <span className="font-medium break-words">{shop.name}</span>
-        <span className="text-xs text-soft">{PLATFORM_WORDS[shop.platform]}</span>
+        <span className="text-xs break-words text-soft">
+          {PLATFORM_WORDS[shop.platform]}
+          {shop.site !== null && `, ${shop.site}`}
+        </span>
       </span>
     ),
   },
   { name: 'Key', phone: 'corner', cell: (shop) => <code className="text-xs whitespace-nowrap">{shop.hint}</code> },
-  {
-    name: 'Site',
-    cell: (shop) => (shop.site === null ? <span className="text-soft">Not known</span> : <span className="break-all">{shop.site}</span>),
-  },
   {
     name: 'Connected',
     cell: (shop) => (

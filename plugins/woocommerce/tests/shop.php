@@ -23,9 +23,13 @@ if ( isset( $_GET['wc-api'] ) ) {
 }
 $classes = apply_filters( 'woocommerce_payment_gateways', array() );
 if ( '/settings' === $path ) {
-	$GLOBALS['form'] = sent();
+	$GLOBALS['form'] = 'POST' === $_SERVER['REQUEST_METHOD'] ? sent() : get_option( Florin_Connection::SETTINGS, array() );
 	$gateway         = new $classes[0]();
 	do_action( 'woocommerce_update_options_payment_gateways_florin' );
+	if ( 'GET' === $_SERVER['REQUEST_METHOD'] ) {
+		require __DIR__ . '/settings.php';
+		exit;
+	}
 	reply(
 		array(
 			'messages'    => WC_Admin_Settings::$messages,

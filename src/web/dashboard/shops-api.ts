@@ -12,7 +12,8 @@ import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
 import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
 import { listRefunds, markRefundSent, type ShopRefund } from '../../shops/shop-refunds.ts';
-import { offeredPlugins } from '../shop-plugins.ts';
+import { type Endpoint, listEndpoints } from '../../webhooks/endpoints.ts';
+import { offeredPlugins, pluginAt } from '../shop-plugins.ts';
 import { Done, Instant, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
@@ -22,6 +23,12 @@ const Platform = literals([...PLATFORMS, COMMERCE_PLATFORM] as const);
 const Ask = Type.String({ maxLength: 6_000 });
 /** A plugin of Florin's own that this install packs. */
 const Plugin = Type.Object({ title: PlainText, version: PlainText, url: PlainText });
+/** A shop with one of them. It uses a key of the API and an endpoint, by which it is known. */
+const Site = Type.Object({ plugin: PlainText, site: PlainText, endpoint_id: PlainText, enabled: Type.Boolean(), created_at: Instant });
+const siteOf = ({ id, url, enabled, createdAt }: Endpoint) => {
+  const plugin = pluginAt(url);
+  return plugin === null ? [] : [{ plugin, site: new URL(url).origin, endpoint_id: id, enabled, created_at: createdAt.toISOString() }];
+};
 const Item = Type.Object({
   id: PlainText,
   name: PlainText,
@@ -107,12 +114,18 @@ export const SHOPS: readonly Route[] = [
       store_id: PlainText,
       on_plan: Type.Boolean(),
       plugins: Type.Array(Plugin),
+      sites: Type.Array(Site),
     }),
     handle: async (call) => {
-      const [shops, { plan }] = await Promise.all([listShops(call.ctx, ownerOf(call)), getMerchant(call.ctx, ownerOf(call))]);
-      const on_plan = call.ctx.settings.plans[plan].webhooks;
-      const plugins = offeredPlugins(call.ctx);
-      return { success: true, data: shops.map(item), url: greenfieldUrl(call.ctx), store_id: storeIdOf(ownerOf(call)), on_plan, plugins };
+      const { ctx } = call;
+      const owner = ownerOf(call);
+      const [shops, endpoints, { plan }] = await Promise.all([listShops(ctx, owner), listEndpoints(ctx, owner), getMerchant(ctx, owner)]);
+      return {
+        ...{ success: true, data: shops.map(item), url: greenfieldUrl(ctx), store_id: storeIdOf(owner) },
+        on_plan: ctx.settings.plans[plan].webhooks,
+        plugins: offeredPlugins(ctx),
+        sites: endpoints.flatMap(siteOf),
+      };
     },
   }),
   memberRoute({

@@ -1,0 +1,38 @@
+/** A shop with Florin's plugin for WooCommerce, on PHP's own server; WordPress is scripted in the tests of the plugin. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { eventually } from './app.ts';
+import { freePort } from './nodes.ts';
+
+export const WOOCOMMERCE = resolve(import.meta.dirname, '../../plugins/woocommerce');
+
+export type WordPress = { url: string /** For files of a test. */; folder: string; stop(): Promise<void> };
+export async function startWordPress(): Promise<WordPress> {
+  const folder = mkdtempSync(join(tmpdir(), 'florin-woocommerce-'));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const server = spawn('php', ['-d', 'display_errors=1', '-S', `127.0.0.1:${port}`, join(WOOCOMMERCE, 'tests/shop.php')], {
+    env: { ...process.env, SHOP_FILE: join(folder, 'shop.json'), SHOP_URL: url, PHP_CLI_SERVER_WORKERS: '4' },
+    stdio: 'ignore',
+    // Its workers are stopped with it.
+    detached: true,
+  });
+  const answers = () =>
+    fetch(url).then(
+      () => true,
+      () => false,
+    );
+  await eventually(answers, (yes) => yes);
+  return {
+    ...{ url, folder },
+    stop: async () => {
+      const ended = once(server, 'exit');
+      process.kill(-server.pid!, 'SIGTERM');
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
