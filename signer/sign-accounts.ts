@@ -6,7 +6,7 @@ import { accountOf } from '../src/chains/ethereum/address.ts';
 import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
 import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
 import { CHAIN, CHAINS, chainOf, contractOf, isToken } from '../src/core/coin.ts';
-import type { AccountPath, AccountRequest, SigningFile } from '../src/core/signing-file.ts';
+import type { AccountPath, AccountRequest, NativeRequest, Request, SigningFile, TokenRequest } from '../src/core/signing-file.ts';
 import { type Account, refuse, SignerError } from './secret.ts';
 
 /** The most gas that one transfer may use, and the highest price of gas, in wei. */
@@ -40,17 +40,21 @@ export function checkChain({ coin, network, chainId, gasPrice }: SigningFile): v
   if (gasPrice.max > MOST_PRICE || gasPrice.tip > gasPrice.max) refuse('The price of gas in the file is too high.');
 }
 
+/** Whether an address cannot pay for the gas of a request from what it sends. A sweep of native coin sends less. */
+const needsGas = (request: Request): request is NativeRequest | TokenRequest =>
+  request.kind === 'token' || (request.kind === 'native' && request.line.purpose !== 'sweep');
+
 function checkRequest(request: AccountRequest, file: SigningFile, account: Account): void {
   checkOwn(account, request.from, request.path);
   const count = request.kind === 'batch' ? BigInt(request.authorizations.length) : 1n;
   if (request.gas > MOST_GAS * count) refuse('A transaction may use more gas than such a transfer needs.');
   const contract = contractOf(file.coin, file.network);
-  if ((request.kind === 'native') === isToken(file.coin)) refuse('The file moves another coin than it says.');
+  if (request.kind !== 'fund' && (request.kind === 'native') === isToken(file.coin)) refuse('The file moves another coin than it says.');
   if ((request.kind === 'token' || request.kind === 'batch') && request.contract.toLowerCase() !== contract?.toLowerCase())
     refuse(`The file calls another contract than that of ${file.coin}.`);
   if (request.kind === 'fund') {
-    const paid = file.requests.find((one) => one.kind === 'token' && one.from.toLowerCase() === request.to.toLowerCase());
-    if (paid?.kind !== 'token' || request.units > MOST_FUNDED * feeOf(paid, file))
+    const paid = file.requests.filter(needsGas).find(({ from }) => from.toLowerCase() === request.to.toLowerCase());
+    if (!paid || request.units > MOST_FUNDED * feeOf(paid, file))
       refuse('The file sends money for gas to an address that does not need it.');
   }
   if (request.kind === 'batch') for (const { from, path } of request.authorizations) checkOwn(account, from, path);

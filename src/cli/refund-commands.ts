@@ -63,7 +63,7 @@ export const REFUND_COMMANDS: Commands = {
       psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
     },
     notes:
-      'BTC, LTC, DOGE, DASH, and tokens with EIP-3009 (USDC, EURC, PYUSD, USDT0). Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
+      'Confirmed money on deposit addresses pays. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const speed = flags.speed === undefined ? 'normal' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');

@@ -185,12 +185,28 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     select e.id, sum(t.fee_units) as units
     from ended e join sweep_transactions t on t.sweep_id = e.id
     where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
+  ), given_back as (
+    -- A refund from an account is paid in full, so its fee comes from the rest of the money, or from the gas address.
+    select e.id, sum(r.units) as units, sum(r.usd_cents) as cents,
+      exists (select 1 from sweep_inputs i where i.sweep_id = e.id and i.input like 'gas:%') as has_gas
+    from ended e join refunds r on r.sweep_id = e.id
+    where e.coin = e.fee_coin and exists (select 1 from sweep_inputs i where i.sweep_id = e.id and i.input like 'nonce:%')
+      and exists (select 1 from sweep_transactions t
+        where t.sweep_id = e.id and t.number = r.sweep_number and t.block_height is not null and cardinality(t.unmoved) = 0)
+    group by e.id
+  ), costs as (
+    select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, b.id is not null as is_refund,
+      b.units as refunded, b.cents as refunded_cents,
+      case when b.has_gas then least(coalesce(f.units, 0), greatest(0, coalesce(m.units, 0) - b.units)) else f.units end as own
+    from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id left join given_back b on b.id = e.id
   ), swept as (
-    select e.id, e.coin, e.fee_coin, e.ended_at, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed,
-      case when e.coin = e.fee_coin then least(coalesce(f.units, 0), coalesce(m.units, 0)) else 0 end as fee,
-      case when e.coin = e.fee_coin then 0 else coalesce(f.units, 0) end as gas,
-      (select t.txid from sweep_transactions t where t.sweep_id = e.id and t.block_height is not null order by t.number, t.round limit 1) as txid
-    from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id
+    select c.*,
+      case when coin = fee_coin and not is_refund then least(fees, units) else 0 end as fee,
+      case when coin <> fee_coin then fees when is_refund then fees - own else 0 end as gas,
+      -- What a refund takes is booked from the destination wallet, and so is its fee: a sweep adds what arrived.
+      case when is_refund then own else 0 end as refund_fee,
+      (select t.txid from sweep_transactions t where t.sweep_id = c.id and t.block_height is not null order by t.number, t.round limit 1) as txid
+    from costs c
   )`;
 
 /** All entries, as the common table expression `entries`. */
@@ -231,6 +247,10 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     union all
     select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null, null
     from swept where gas > 0
+    union all
+    select ended_at, 'network_fee', coin, 'network_fees', 'destination_wallet', refund_fee, round(refunded_cents * refund_fee / refunded), null, id,
+      txid, false, null, null, null
+    from swept where refund_fee > 0
   )`;
 
 /** A balance; debits count up. */

@@ -1,7 +1,7 @@
 /** Moves refunds on with the transactions of their signing files: signed, sent, confirmed or failed. */
 import { ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, contractOf, isToken, type Mode } from '../core/coin.ts';
+import { COIN, type Coin, contractOf, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
 import { mayBecome, type RefundState } from '../core/refund.ts';
 import { startLoop } from '../db/loop.ts';
@@ -28,7 +28,7 @@ type Row = {
   mined: boolean;
   txid: string | null;
   coin: Coin;
-  /** Of tokens: the address that authorized the transfer, the nonce of the authorization, and the second at which it expires. */
+  /** The deposit address, what every transaction of the refund uses, and the second at which its authorization expires, if it has one. */
   from: string | null;
   anchor: string | null;
   validBefore: bigint | null;
@@ -72,7 +72,7 @@ export async function followRefunds(ctx: Context): Promise<number> {
   let moved = 0;
   for (const row of rows) {
     try {
-      const mined = targetOf(row) === 'failed' && isToken(row.coin) ? await wasExecuted(ctx, row) : row.mined;
+      const mined = targetOf(row) === 'failed' && row.validBefore !== null ? await wasExecuted(ctx, row) : row.mined;
       if (mined === null) continue;
       await moveOn(ctx, { ...row, mined });
       moved++;
@@ -122,13 +122,17 @@ export function pathOf(from: RefundState, to: RefundState): RefundState[] {
   return path;
 }
 
-/** An earlier file of the refund may have paid the customer. All transactions of the refund spend the same output, so it shows that. */
-const failureOf = ({ failure, anchor, coin }: Row): string =>
-  isToken(coin)
+const anchorText = (anchor: string): string => {
+  const [kind, address, nonce] = anchor.split(':');
+  return kind === 'nonce' ? `uses the nonce ${nonce} of the account ${address}` : `spends the output ${anchor}`;
+};
+/** An earlier file of the refund may have paid the customer. What all its transactions use shows that. */
+const failureOf = ({ failure, anchor, validBefore }: Row): string =>
+  validBefore !== null
     ? 'The authorization of this refund expired before anybody sent it. Nothing was paid: cancel this refund to free its amount.'
     : [
         `${failure ?? 'another transaction spent the money'}.`,
-        ...(anchor === null ? [] : [`Every transaction of this refund spends the output ${anchor}.`]),
+        ...(anchor === null ? [] : [`Every transaction of this refund ${anchorText(anchor)}.`]),
         'Check in a block explorer where the money went: the customer may have been paid.',
       ].join(' ');
 

@@ -12,7 +12,7 @@ import { domainSeparator, selector, transferData, word } from '../chains/ethereu
 import { type Coin, feeCoinOf, isToken, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import type { AccountRequest, BatchRequest, Line } from '../core/signing-file.ts';
+import type { AccountRequest, BatchRequest, FundRequest, Line } from '../core/signing-file.ts';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
 import type { Made } from './make-utxo.ts';
 
@@ -143,11 +143,17 @@ export function checkGas(coin: Coin, { address, units }: { address: string; unit
   throw new Problem('sweep_gas_missing', { address, coin: native, needed: formatUnits(native, needed), held: formatUnits(native, units) });
 }
 
-async function estimate(chain: Chain, call: { from: string; to: string; value?: string; data?: string }): Promise<bigint> {
+type Call = { from: string; to: string; value?: string; data?: string };
+// Exactly so much between plain accounts; contracts may need more by the time the transaction is mined.
+const withReserve = (gas: bigint): bigint => (gas === TRANSFER_GAS ? gas : (gas * 13n) / 10n);
+async function estimate(chain: Chain, call: Call): Promise<bigint> {
   const [reply] = await chain.ask([['eth_estimateGas', call]]);
-  const gas = numberOf(reply!);
-  // Exactly so much between plain accounts; contracts may need more by the time the transaction is mined.
-  return gas === TRANSFER_GAS ? gas : (gas * 13n) / 10n;
+  return withReserve(numberOf(reply!));
+}
+/** What each call needs; null: the chain refuses it. */
+export async function estimateEach(chain: Chain, calls: readonly Call[]): Promise<(bigint | null)[]> {
+  const replies = await chain.ask(calls.map((call) => ['eth_estimateGas', call] as const));
+  return replies.map((reply) => (reply.error ? null : withReserve(numberOf(reply))));
 }
 /** The next nonces of accounts, and what they hold, in order. */
 export async function readNonces(chain: Chain, addresses: readonly string[]): Promise<number[]> {
@@ -166,7 +172,7 @@ export async function readPublishingFee(chain: Chain, bytes: number): Promise<bi
   return 2n * numberOf(reply!);
 }
 /** Bytes of transactions without their signatures: of a transfer of native coin or of a token, and of each authorization in a batch. */
-const TRANSFER_BYTES = 150;
+export const TRANSFER_BYTES = 150;
 const AUTHORIZATION_BYTES = 480;
 export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
   return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
@@ -190,7 +196,7 @@ async function planNative(chain: Chain, lots: readonly Lot[], work: AccountWork,
   const requests = moved.map(({ address, index, units }, i): AccountRequest => {
     return { kind: 'native', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, line: lineTo(work, units - cost) };
   });
-  return { requests, moved, reserved: moved.map(({ address }, i) => `nonce:${address}:${nonces[i]}`) };
+  return { requests, moved, reserved: moved.map(({ address }, i) => nonceInput(address, nonces[i]!)) };
 }
 
 /** Authorizations that the gas address `from` sends in one transaction. */
@@ -222,36 +228,55 @@ async function planBatches(chain: Chain, lots: readonly Lot[], work: AccountWork
   return { requests, moved: [...lots], reserved: [`gas:${gasAccount.address}`] };
 }
 
+/** A transfer by the account that holds the money. */
+export type Transfer = { from: string; index: number; nonce: number; gas: bigint; line: Line };
+/**
+ * Transfers, and before them a payment from the gas address to each account that holds too little for its fee. Errors: ChainError,
+ * sweep_gas_missing.
+ */
+export async function fundedTransfers(
+  chain: Chain,
+  transfers: readonly Transfer[],
+  work: Pick<AccountWork, 'wallet' | 'network' | 'coin' | 'contract' | 'gasPrice'>,
+): Promise<{ requests: AccountRequest[]; reserved: string[] }> {
+  const { coin, contract, gasPrice } = work;
+  const accounts = transfers.map(({ from }) => from);
+  const [gasAccount, balances, publishing] = await Promise.all([
+    readGasAccount(chain, work),
+    readBalances(chain, accounts),
+    readPublishingFee(chain, TRANSFER_BYTES),
+  ]);
+  const fundGas = await estimate(chain, { from: gasAccount.address, to: accounts[0]! });
+  const funds: FundRequest[] = [];
+  const own = transfers.map(({ from, index, nonce, gas, line }, i): AccountRequest => {
+    const fee = gas * gasPrice.max;
+    // The signer pays no address more than twice its fee.
+    const cost = fee + (publishing < fee ? publishing : fee);
+    const missing = cost + (contract === null ? line.units : 0n) - balances[i]!;
+    if (missing > 0n) {
+      const sender = { from: gasAccount.address, path: { chain: 1, index: 0 } as const, nonce: gasAccount.nonce + funds.length };
+      funds.push({ kind: 'fund', ...sender, gas: fundGas, to: from, units: missing });
+    }
+    const sender = { from, path: { chain: 0, index } as const, nonce, gas };
+    return contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line };
+  });
+  const needed = funds.reduce((sum, { gas, units }) => sum + gas * gasPrice.max + units + publishing, 0n);
+  checkGas(coin, gasAccount, needed);
+  const gasInput = funds.length > 0 ? [`gas:${gasAccount.address}`] : [];
+  return { requests: [...funds, ...own], reserved: [...gasInput, ...transfers.map(({ from, nonce }) => nonceInput(from, nonce))] };
+}
+/** The nonce of an account, which one transaction uses, as an input of a file. */
+export const nonceInput = (address: string, nonce: number): string => `nonce:${address}:${nonce}`;
+
 async function planFunded(chain: Chain, lots: readonly Lot[], work: AccountWork): Promise<Planned> {
   const [first] = lots;
   const contract = work.contract!;
   const gas = await estimate(chain, { from: first!.address, to: contract, data: `0x${transferData(work.destination, first!.units)}` });
-  const [gasAccount, nonces, balances, publishing] = await Promise.all([
-    readGasAccount(chain, work),
-    readNonces(chain, addressesOf(lots)),
-    readBalances(chain, addressesOf(lots)),
-    readPublishingFee(chain, TRANSFER_BYTES),
-  ]);
-  const fundGas = await estimate(chain, { from: gasAccount.address, to: first!.address });
-  const fee = gas * work.gasPrice.max;
-  // The signer pays no address more than twice its fee.
-  const cost = fee + (publishing < fee ? publishing : fee);
-  const funds: AccountRequest[] = [];
-  const transfers = lots.map(({ address, index, units }, i): AccountRequest => {
-    const missing = cost - balances[i]!;
-    if (missing > 0n) {
-      const sender = { from: gasAccount.address, path: { chain: 1, index: 0 } as const, nonce: gasAccount.nonce + funds.length };
-      funds.push({ kind: 'fund', ...sender, gas: fundGas, to: address, units: missing });
-    }
-    return { kind: 'token', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, contract, line: lineTo(work, units) };
+  const nonces = await readNonces(chain, addressesOf(lots));
+  const transfers = lots.map(({ address, index, units }, i): Transfer => {
+    return { from: address, index, nonce: nonces[i]!, gas, line: lineTo(work, units) };
   });
-  const needed = funds.reduce(
-    (sum, request) => sum + request.gas * work.gasPrice.max + (request.kind === 'fund' ? request.units + publishing : 0n),
-    0n,
-  );
-  checkGas(work.coin, gasAccount, needed);
-  const reserved = [`gas:${gasAccount.address}`, ...lots.map(({ address }, i) => `nonce:${address}:${nonces[i]}`)];
-  return { requests: [...funds, ...transfers], moved: [...lots], reserved };
+  return { ...(await fundedTransfers(chain, transfers, work)), moved: [...lots] };
 }
 
 /** Errors: ChainError, sweep_gas_missing. */

@@ -1,31 +1,56 @@
 /**
- * Refunds of tokens with EIP-3009: the deposit address of the payment authorizes exactly the amount to the address of the refund, and the
- * gas address sends all authorizations in one transaction. The nonce of an authorization follows from the refund, so the contract executes
- * at most one authorization of a refund, even if it was in several files.
+ * Refunds on chains of accounts, from the deposit address of the payment. Each can be executed once only. Tokens with EIP-3009: the address
+ * authorizes exactly the amount, the gas address sends all authorizations in one transaction, and the nonce of an authorization follows
+ * from the refund. Native coin and other tokens: the address sends a transaction of its own, and every transaction of the same refund has
+ * the same account nonce, so at most one of them can be mined.
  */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Chain } from '../chains/chain.ts';
-import { type Coin, coinText } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
-import type { BatchRequest } from '../core/signing-file.ts';
+import { transferData } from '../chains/ethereum/token-calls.ts';
+import type { AccountRequest, Line } from '../core/signing-file.ts';
 import { usedAmong } from './authorizations.ts';
 import type { Holding } from './holdings.ts';
-import { type AccountWork, batchOf, checkGas, domainFor, frozenAmong, type Lot, lotsOf, onChain, readGasAccount } from './make-accounts.ts';
+import {
+  type AccountWork,
+  batchOf,
+  checkGas,
+  domainFor,
+  estimateEach,
+  frozenAmong,
+  fundedTransfers,
+  type Lot,
+  lotsOf,
+  nonceInput,
+  onChain,
+  readBalances,
+  readGasAccount,
+  readNonces,
+  readPublishingFee,
+  TRANSFER_BYTES,
+  TRANSFER_GAS,
+} from './make-accounts.ts';
 import type { Made } from './make-utxo.ts';
+import { MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 
-export type AskedRefund = { id: string; paymentId: string; units: bigint; address: string };
+/** `anchor`: what every transaction of the refund uses, once it was in a file. */
+export type AskedRefund = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
+const OWN_WALLET = 'send it from your own wallet and mark it as sent';
 const REASONS = {
-  moved:
-    'its deposit address does not hold the amount any more, because the money was moved; send it from your own wallet and mark it as sent',
+  moved: `its deposit address does not hold the amount any more, because the money was moved or paid for gas; ${OWN_WALLET}`,
   frozen: 'the issuer of the token froze its deposit address or the address of the customer',
   paid: 'it was already paid, because somebody sent an earlier file of it; find the transaction, then mark it as sent',
+  used: 'its deposit address sent another transaction since an earlier file of it was made; look where the money went, then mark it as sent or cancel it',
+  changed: 'the token has other functions than when an earlier file of it was made; cancel it, and request it again',
+  refused: 'a transfer to the address of the customer would fail; cancel it, and ask for another address',
+  fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower, or ${OWN_WALLET}`,
   later: 'another refund of the same payment is in this file',
 } as const;
 type Reason = keyof typeof REASONS;
 
 /** Never changes, so every file of a refund has the same one. */
 export const refundNonce = (id: string): string => `0x${bytesToHex(keccak_256(utf8ToBytes(JSON.stringify(['florin refund', id]))))}`;
+const isAccountNonce = (anchor: string): boolean => anchor.startsWith('nonce:');
 
 /** What a refund takes from each transfer, oldest first. When nothing remains on the address, it takes all of them. */
 export function sharesOf(lot: Lot, { held, units }: { held: bigint; units: bigint }): { holding: Holding; units: bigint }[] {
@@ -39,13 +64,21 @@ export function sharesOf(lot: Lot, { held, units }: { held: bigint; units: bigin
 }
 
 type Found<T> = { refund: T; lot: Lot; held: bigint };
+type Left = { id: string; reason: string };
+/** Those that pass, and why the others do not. */
+function sift<T extends AskedRefund>(found: readonly Found<T>[], reasonOf: (one: Found<T>, i: number) => Reason | null) {
+  const reasons = found.map(reasonOf);
+  const left = found.flatMap(({ refund: { id } }, i): Left[] => (reasons[i] ? [{ id, reason: REASONS[reasons[i]] }] : []));
+  return { found: found.filter((_, i) => reasons[i] === null), left };
+}
+
 /** What the address of each refund holds, and why the others cannot be paid. */
 async function findMoney<T extends AskedRefund>(
   chain: Chain,
   asked: readonly T[],
-  { holdings, contract }: { holdings: readonly Holding[]; contract: string },
-): Promise<{ found: Found<T>[]; left: { id: string; reason: string }[] }> {
-  const left: { id: string; reason: string }[] = [];
+  { holdings, contract }: { holdings: readonly Holding[]; contract: string | null },
+): Promise<{ found: Found<T>[]; left: Left[] }> {
+  const left: Left[] = [];
   const leave = ({ id }: T, reason: Reason) => void left.push({ id, reason: REASONS[reason] });
   const own = new Map<T, Lot>();
   const payments = new Set<string>();
@@ -61,63 +94,121 @@ async function findMoney<T extends AskedRefund>(
   }
   if (own.size === 0) return { found: [], left };
   const pairs = [...own];
-  const published = pairs.map(([{ id }, { address }]) => ({ from: address, nonce: refundNonce(id) }));
-  const [onAddresses, frozen, used] = await Promise.all([
-    onChain(
-      chain,
-      pairs.map(([, lot]) => lot),
-      contract,
-    ),
-    frozenAmong(
-      chain,
-      contract,
-      pairs.flatMap(([{ address }, lot]) => [lot.address, address]),
-    ),
-    usedAmong(chain, contract, published),
+  const addresses = pairs.flatMap(([{ address }, lot]) => [lot.address, address]);
+  const [onAddresses, frozen] = await Promise.all([
+    onChain(chain, [...own.values()], contract),
+    contract === null ? new Set<string>() : frozenAmong(chain, contract, addresses),
   ]);
-  const found = pairs.flatMap(([refund, lot], i): Found<T>[] => {
-    const held = onAddresses[i]!.units;
-    const isFrozen = frozen.has(lot.address) || frozen.has(refund.address);
-    const reason = used.has(published[i]!) ? 'paid' : isFrozen ? 'frozen' : held < refund.units ? 'moved' : null;
-    if (reason) leave(refund, reason);
-    return reason ? [] : [{ refund, lot, held }];
-  });
-  return { found, left };
+  const sifted = sift(
+    pairs.map(([refund, lot], i) => ({ refund, lot, held: onAddresses[i]!.units })),
+    ({ refund, lot, held }) => (frozen.has(lot.address) || frozen.has(refund.address) ? 'frozen' : held < refund.units ? 'moved' : null),
+  );
+  return { found: sifted.found, left: [...left, ...sifted.left] };
 }
 
-/** `holdings`: confirmed money of payments that a refund may return. Errors: ChainError, refund_file_empty, sweep_gas_missing. */
-export async function makeAccountRefunds<T extends AskedRefund>(
-  chain: Chain,
-  asked: readonly T[],
-  work: Omit<AccountWork, 'wish' | 'destination' | 'reference'>,
-): Promise<Made<BatchRequest> & { refunds: T[]; left: { id: string; reason: string }[] }> {
-  const { coin, contract } = work;
-  const domain = contract === null ? null : await domainFor(chain, { contract, chainId: work.chainId });
-  if (!domain || contract === null) throw ownWallet(coin);
-  const { found, left } = await findMoney(chain, asked, { holdings: work.holdings, contract });
-  const refunds = found.map(({ refund }) => refund);
-  if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds, left };
-  const gasAccount = await readGasAccount(chain, work);
-  const request = batchOf(
-    found.map(({ refund: { id, paymentId, units, address }, lot }) => ({
-      ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: refundNonce(id) },
-      line: { purpose: 'refund', to: address, units, reference: paymentId } as const,
-    })),
-    { ...work, contract, domain, from: gasAccount.address, nonce: gasAccount.nonce },
-  );
-  checkGas(coin, gasAccount, request.gas * work.gasPrice.max);
-  const inputs: Made<BatchRequest>['inputs'] = found.flatMap(({ refund, lot, held }) =>
-    sharesOf(lot, { held, units: refund.units }).map(({ holding, units }) => ({
+type Work = Omit<AccountWork, 'wish' | 'destination' | 'reference'>;
+/** `refunds`: for each refund in the file, what only one of its transactions can use, and the request that pays it. */
+export type MadeRefunds<T> = Made<AccountRequest> & { refunds: Map<T, { anchor: string; number: number }>; left: Left[] };
+const lineOf = ({ paymentId, address, units }: AskedRefund): Line => ({ purpose: 'refund', to: address, units, reference: paymentId });
+
+/** What is reserved of the ledger: `units` of each refund. */
+const inputsOf = <T extends AskedRefund>(
+  { coin }: Work,
+  found: readonly (Found<T> & { units: bigint })[],
+  reserved: readonly string[],
+): Made<AccountRequest>['inputs'] => [
+  ...found.flatMap(({ lot, held, units }) =>
+    sharesOf(lot, { held, units }).map(({ holding, units }) => ({
       ...{ input: `${coin}:${holding.paymentId}:${holding.ref}`, holding, units },
     })),
+  ),
+  ...reserved.map((input) => ({ input, holding: null, units: null })),
+];
+
+/** `holdings`: confirmed money of payments that a refund may return. Errors: ChainError, sweep_gas_missing. */
+export async function makeAccountRefunds<T extends AskedRefund>(chain: Chain, asked: readonly T[], work: Work): Promise<MadeRefunds<T>> {
+  const { holdings, contract, chainId } = work;
+  const domain = contract === null ? null : await domainFor(chain, { contract, chainId });
+  const money = await findMoney(chain, asked, { holdings, contract });
+  // Only one of two ways is ever signed for a refund.
+  const { found, left } = sift(money.found, ({ refund: { anchor } }) =>
+    anchor !== null && isAccountNonce(anchor) !== (domain === null) ? 'changed' : null,
   );
-  inputs.push({ input: `gas:${gasAccount.address}`, holding: null, units: null });
+  const made =
+    found.length === 0
+      ? { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left: [] }
+      : contract !== null && domain !== null
+        ? await authorizeAll(chain, found, { ...work, contract, domain })
+        : await transferEach(chain, found, work);
+  return { ...made, left: [...money.left, ...left, ...made.left] };
+}
+
+/** Authorizations in one transaction of the gas address. */
+async function authorizeAll<T extends AskedRefund>(
+  chain: Chain,
+  candidates: readonly Found<T>[],
+  work: Work & { contract: string; domain: { name: string; version: string } },
+): Promise<MadeRefunds<T>> {
+  const published = candidates.map(({ refund: { id }, lot }) => ({ from: lot.address, nonce: refundNonce(id) }));
+  const used = await usedAmong(chain, work.contract, published);
+  const { found, left } = sift(candidates, (_, i) => (used.has(published[i]!) ? 'paid' : null));
+  if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
+  const gasAccount = await readGasAccount(chain, work);
+  const request = batchOf(
+    found.map(({ refund, lot }) => ({
+      ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: refundNonce(refund.id), line: lineOf(refund) },
+    })),
+    { ...work, from: gasAccount.address, nonce: gasAccount.nonce },
+  );
+  checkGas(work.coin, gasAccount, request.gas * work.gasPrice.max);
+  const inputs = inputsOf(
+    work,
+    found.map((one) => ({ ...one, units: one.refund.units })),
+    [`gas:${gasAccount.address}`],
+  );
+  const refunds = new Map(found.map(({ refund }) => [refund, { anchor: refundNonce(refund.id), number: 0 }]));
   return { requests: [request], inputs, stay: new Map(), refunds, left };
 }
 
-/** For coins whose refunds cannot be signed here. */
-export const ownWallet = (coin: Coin): Problem =>
-  new Problem('refund_file_empty', {
-    coin: coinText(coin),
-    reason: 'send refunds in this coin from your own wallet, and mark them as sent',
+/** A transaction from each deposit address. The gas address pays for its gas where too little is left beside the refund. */
+async function transferEach<T extends AskedRefund>(chain: Chain, candidates: readonly Found<T>[], work: Work): Promise<MadeRefunds<T>> {
+  const { contract, gasPrice } = work;
+  const accounts = candidates.map(({ lot }) => lot.address);
+  const [nonces, balances, publishing, gases] = await Promise.all([
+    readNonces(chain, accounts),
+    readBalances(chain, accounts),
+    readPublishingFee(chain, TRANSFER_BYTES),
+    estimateEach(
+      chain,
+      candidates.map(({ refund: { address: to, units }, lot: { address: from } }) =>
+        contract === null ? { from, to, value: `0x${units.toString(16)}` } : { from, to: contract, data: `0x${transferData(to, units)}` },
+      ),
+    ),
+  ]);
+  const anchors = candidates.map(({ refund, lot }, i) => refund.anchor ?? nonceInput(lot.address, nonces[i]!));
+  const costs = gases.map((gas) => (gas ?? 0n) * gasPrice.max + publishing);
+  const isDear = ({ refund: { units } }: Found<T>, i: number): boolean => {
+    const most = costs[i]! + (balances[i]! < units + costs[i]! ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
+    return contract === null && most * 100n > units * MAX_REFUND_FEE_PERCENT;
+  };
+  const { found, left } = sift(candidates, (one, i) =>
+    nonces[i]! > nonceOf(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isDear(one, i) ? 'fee' : null,
+  );
+  if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
+  const chosen = found.map((one) => {
+    const i = candidates.indexOf(one);
+    const [anchor, gas] = [anchors[i]!, gases[i]!];
+    const spent = one.refund.units + (contract === null ? costs[i]! : 0n);
+    const transfer = { from: one.lot.address, index: one.lot.index, nonce: nonceOf(anchor), gas, line: lineOf(one.refund) };
+    return { ...one, anchor, transfer, units: spent < one.held ? spent : one.held };
   });
+  const { requests, reserved } = await fundedTransfers(
+    chain,
+    chosen.map(({ transfer }) => transfer),
+    work,
+  );
+  const first = requests.length - chosen.length;
+  const refunds = new Map(chosen.map(({ refund, anchor }, i) => [refund, { anchor, number: first + i }]));
+  return { requests, inputs: inputsOf(work, chosen, reserved), stay: new Map(), refunds, left };
+}
+const nonceOf = (anchor: string): number => Number(anchor.slice(anchor.lastIndexOf(':') + 1));

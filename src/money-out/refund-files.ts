@@ -1,13 +1,13 @@
 /**
  * Signing files for approved refunds. A refund can be executed once only: on Bitcoin-like chains it is a transaction of its own that spends
- * what the customer sent, as every other transaction of the same refund does; for tokens see refund-accounts.ts.
+ * what the customer sent, as every other transaction of the same refund does; for chains of accounts see refund-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { decodeAddress } from '../chains/address.ts';
-import { type BitcoinScript, isBitcoinLike } from '../chains/bitcoin/params.ts';
+import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken, kindOf } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Line, PsbtRequest, Request } from '../core/signing-file.ts';
@@ -18,7 +18,7 @@ import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, outputsOf, previousOf, spentAmong } from './make-utxo.ts';
-import { makeAccountRefunds, ownWallet, refundNonce } from './refund-accounts.ts';
+import { makeAccountRefunds } from './refund-accounts.ts';
 import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 import { buildPayment } from './utxo.ts';
@@ -43,13 +43,13 @@ const REASONS = {
 
 const NONE = 'none is approved';
 
-/** Approved refunds whose payment used the wallet and that are in no file, oldest first. */
+/** Approved refunds whose payment used the wallet and that are in no file: those of earlier files first, then the oldest. */
 const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> =>
   ctx.db.sql<Asked[]>`
     select r.id, r.payment_id as "paymentId", r.units, r.address, r.anchor
     from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
-    order by r.number limit ${MOST_REFUNDS}`;
+    order by r.anchor is null, r.number limit ${MOST_REFUNDS}`;
 
 /** The wallet whose approved refunds wait longest; null when none waits. */
 async function walletInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: Coin }): Promise<SweepWallet | null> {
@@ -65,12 +65,11 @@ async function walletInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: 
 
 /** Coins with approved refunds that are in no file, in the order of the catalog. */
 export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
-  const signed = ALL_COINS.filter((coin) => isBitcoinLike(COIN[coin].family) || isToken(coin));
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
-    select coin from unnest(${signed}::text[]) as coin where exists (
+    select coin from unnest(${[...ALL_COINS]}::text[]) as coin where exists (
       select 1 from refunds r where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = coin.coin
         and r.state = 'approved' and r.sweep_id is null)`;
-  return signed.filter((coin) => rows.some((row) => row.coin === coin));
+  return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
 
 /** What may pay for a refund: money of its own payment, also if it needs a decision, and money that a sweep could move. */
@@ -204,20 +203,22 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
   return { made, chosen, left: planned.left, gasPrice: null };
 }
 
-/** Refunds of a token, all in one transaction. */
-async function planTokens(ctx: Context, { merchantId, coin, speed, asked, wallet }: Making): Promise<Planned> {
+/** Refunds on a chain of accounts. */
+async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wallet }: Making): Promise<Planned> {
   const chain = chainFor(ctx, coin);
   const [{ holdings, now }, gasPrice] = await Promise.all([
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
     readGasPrice(chain, { ...DEFAULT_WISH, speed }),
   ]);
   const network = ctx.settings.networks[COIN[coin].chain];
-  const made = await makeAccountRefunds(chain, asked, {
+  const contract = contractOf(coin, network);
+  if (isToken(coin) && contract === null)
+    throw new Problem('refund_file_empty', { coin: coinText(coin), reason: 'the token is not known on this network' });
+  const { refunds, left, ...made } = await makeAccountRefunds(chain, asked, {
     ...{ holdings: holdings.filter(isOwn), wallet, coin, network, gasPrice },
-    ...{ chainId: chainIdOf(ctx, coin), contract: contractOf(coin, network), nowSeconds: Math.floor(now.getTime() / 1000) },
+    ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000) },
   });
-  const chosen = new Map(made.refunds.map((one) => [one, { anchor: refundNonce(one.id), number: 0 }]));
-  return { made, chosen, left: made.left, gasPrice };
+  return { made, chosen: refunds, left, gasPrice };
 }
 
 /** Null: a refund changed meanwhile. */
@@ -229,7 +230,10 @@ async function tryToMake(
   const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
   const id = newId('swp', ctx.random);
   const work = { merchantId, coin, speed, asked, wallet, destination, id };
-  const { made, chosen, left, gasPrice } = await asking(coin, isToken(coin) ? planTokens(ctx, work) : planOutputs(ctx, work));
+  const { made, chosen, left, gasPrice } = await asking(
+    coin,
+    kindOf(coin) === 'ethereum' ? planAccounts(ctx, work) : planOutputs(ctx, work),
+  );
   const refunds = [...chosen];
   if (refunds.length === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: left[0]?.reason ?? NONE });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice });
@@ -256,7 +260,6 @@ export async function makeRefundFile(
   ctx: Context,
   { merchantId, coin, speed, actor }: Owner & RefundWish & { actor: Actor },
 ): Promise<MadeRefundFile> {
-  if (!isBitcoinLike(COIN[coin].family) && !isToken(coin)) throw ownWallet(coin);
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
   const wallet = await walletInTurn(ctx, { merchantId, coin });

@@ -1,7 +1,7 @@
 /** The requests of a file on a chain of accounts, for a higher price of gas. What is mined stays as it is. */
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import type { AccountRequest, FundRequest, SigningFile, TokenRequest } from '../core/signing-file.ts';
+import type { AccountRequest, FundRequest, SigningFile } from '../core/signing-file.ts';
 import { DEFAULT_WISH, type SweepWish } from './holdings.ts';
 import { checkGas, type GasPrice, readBalances, readGasPrice, readNonces } from './make-accounts.ts';
 import { raised } from './replace.ts';
@@ -13,15 +13,21 @@ const isSame = (one: string, other: string): boolean => one.toLowerCase() === ot
 export const lastFundOf = (requests: SigningFile['requests'], address: string): number =>
   requests.findLastIndex((one) => one.kind === 'fund' && isSame(one.to, address));
 
+/** What the account of a request must hold, if the request does not adapt to it; null: it does, or the gas address sends it. */
+function needsOf(request: AccountRequest, max: bigint): bigint | null {
+  if (request.kind === 'token') return request.gas * max;
+  return request.kind === 'native' && request.line.purpose !== 'sweep' ? request.gas * max + request.line.units : null;
+}
+
 /** One request whose gas costs `more` for each unit; null: the money is not enough. */
 function raiseOne(request: AccountRequest, number: number, { requests, more }: { requests: readonly AccountRequest[]; more: bigint }) {
-  if (request.kind === 'native') {
+  if (request.kind === 'native' && request.line.purpose === 'sweep') {
     const units = request.line.units - request.gas * more;
     return units > 0n ? { ...request, line: { ...request.line, units } } : null;
   }
   // The last payment for the gas of an address also pays for what it costs more.
   if (request.kind !== 'fund' || lastFundOf(requests, request.to) !== number) return request;
-  const paid = requests.find((one) => one.kind === 'token' && isSame(one.from, request.to));
+  const paid = requests.find((one) => needsOf(one, 0n) !== null && isSame(one.from, request.to));
   return paid ? { ...request, units: request.units + paid.gas * more } : request;
 }
 
@@ -30,15 +36,16 @@ async function missingFunds(
   chain: Chain,
   { requests, mined, max }: { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; max: bigint },
 ): Promise<FundRequest[] | null> {
-  const stuck = requests.filter((one, number): one is TokenRequest => {
+  const stuck = requests.flatMap((one, number) => {
     const fund = lastFundOf(requests, one.from);
-    return one.kind === 'token' && !mined.has(number) && (fund === -1 || mined.has(fund));
+    const needed = needsOf(one, max);
+    return needed !== null && !mined.has(number) && (fund === -1 || mined.has(fund)) ? [{ from: one.from, needed }] : [];
   });
   const balances = await readBalances(
     chain,
     stuck.map(({ from }) => from),
   );
-  const lacking = stuck.flatMap(({ from, gas }, i) => (balances[i]! < gas * max ? [{ to: from, units: gas * max - balances[i]! }] : []));
+  const lacking = stuck.flatMap(({ from, needed }, i) => (balances[i]! < needed ? [{ to: from, units: needed - balances[i]! }] : []));
   if (lacking.length === 0) return [];
   const funds = requests.filter((one): one is FundRequest => one.kind === 'fund');
   const [payer] = funds;

@@ -453,7 +453,7 @@ export async function readGasPayments(sql: Sql | Tx, txids: readonly string[]): 
 
 /** The request that pays for the gas of another one and must be mined before it; null: none. */
 function fundOf(request: Request, { requests }: SigningFile): number | null {
-  if (request.kind !== 'token') return null;
+  if (request.kind !== 'token' && request.kind !== 'native') return null;
   const at = lastFundOf(requests, request.from);
   return at === -1 ? null : at;
 }

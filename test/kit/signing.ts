@@ -7,7 +7,7 @@ import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type BitcoinFamily, type Coin, chainOf, contractOf, type Network } from '../../src/core/coin.ts';
-import type { BatchRequest, PsbtRequest, SigningFile } from '../../src/core/signing-file.ts';
+import type { BatchRequest, FundRequest, NativeRequest, PsbtRequest, SigningFile, TokenRequest } from '../../src/core/signing-file.ts';
 import { batchOf } from '../../src/money-out/make-accounts.ts';
 import { refundNonce } from '../../src/money-out/refund-accounts.ts';
 import { buildPayment, buildPsbt, type Output } from '../../src/money-out/utxo.ts';
@@ -104,6 +104,31 @@ export function accountFile(coin: Coin, network: Network): { file: SigningFile; 
     requests: [contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line }],
   };
   return { file, destination };
+}
+
+/** A file of one refund that its deposit address sends, after the gas address has paid for its gas. */
+export function sentRefundFile(coin: 'ETH' | 'USDT@ethereum') {
+  const account = masterKey().derive("m/44'/60'/0'");
+  const addressAt = (chain: 0 | 1, index: number) => checksumAddress(accountOf(account.deriveChild(chain).deriveChild(index).publicKey!));
+  const customer = addressAt(0, 3_000_000);
+  const contract = contractOf(coin, 'mainnet');
+  const gasPrice = { max: 10n ** 9n, tip: 1n };
+  const gas = contract === null ? 21_000n : 60_000n;
+  const line = { purpose: 'refund', to: customer, units: contract === null ? 5n * 10n ** 15n : 5_000_000n, reference: 'pay_0' } as const;
+  const sender = { from: addressAt(0, 4), path: { chain: 0, index: 4 } as const, nonce: 5, gas };
+  const fund: FundRequest = {
+    ...{ kind: 'fund', from: addressAt(1, 0), path: { chain: 1, index: 0 }, nonce: 3, gas: 21_000n, to: sender.from },
+    units: gas * gasPrice.max,
+  };
+  const request: NativeRequest | TokenRequest =
+    contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line };
+  const chain = account.deriveChild(0);
+  const file: SigningFile = {
+    ...{ id: 'swp_000000000000000000000004', round: 0, coin, network: 'mainnet', chainId: 1, gasPrice, requests: [fund, request] },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    ...{ totalUnits: line.units, feeUnits: (fund.gas + gas) * gasPrice.max },
+  };
+  return { file, fund, request, customer };
 }
 
 /** A file of so many refunds in USDC, which the gas address sends in one transaction. */

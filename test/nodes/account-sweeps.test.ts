@@ -8,8 +8,10 @@ import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned as readTransaction } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
-import { readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
+import { parseDecimal } from '../../src/core/money.ts';
+import { type AccountRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
+import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { followRefunds } from '../../src/money-out/follow-refunds.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
@@ -290,6 +292,210 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   assert.equal(await held(USDC, payment.address), 0n);
   await request('7');
   await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /was moved.*mark it as sent/.test(error.message));
+});
+
+const refundOf = (id: string) => getRefund(app.app.ctx, { ...owner(), mode: 'live', id });
+const refundReaches = (id: string, wanted: string) =>
+  eventually(
+    () => refundOf(id),
+    ({ state }) => state === wanted,
+  );
+/** A refund that is approved. */
+async function approved(payment: { id: string }, amount: string, address: string): Promise<string> {
+  const made = await app.live.post('/v1/refunds', { payment_id: payment.id, amount, address });
+  assert.equal(made.status, 201, made.text);
+  await approveRefund(app.app.ctx, { ...owner(), mode: 'live', id: made.json.id, actor });
+  return made.json.id;
+}
+/** A payment that was completed, with what its address received. */
+async function completed(crypto: string, pay: (address: string, amount: string) => Promise<unknown>) {
+  const payment = await create(crypto);
+  await pay(payment.address, payment.amount);
+  await node.mine(2);
+  await reach(app, payment.id, ({ status }) => status === 'completed');
+  return payment;
+}
+const payEther = (to: string, amount: string) => node.send({ to, value: parseDecimal(amount, 18)! });
+/** Empty blocks lower the price of gas, down to less than the unit in which sources report fees. */
+async function resetPrice(): Promise<void> {
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+  await node.mine(1);
+}
+async function refundFile(coin: Coin, customer: string) {
+  await resetPrice();
+  const { sweep, refunds } = await makeRefundFile(app.app.ctx, { ...owner(), coin, speed: 'normal', actor });
+  const requests = async () => (await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id })).requests as AccountRequest[];
+  return {
+    ...{ id: sweep.id, refunds, requests },
+    signed: async () => signFile({ content: await contentOf(sweep.id), secret, destination: customer }).text,
+    cancel: async () => {
+      await cancelSweep(app.app.ctx, { ...owner(), id: sweep.id, actor });
+      for (const id of refunds)
+        await eventually(
+          () => refundOf(id),
+          ({ sweepId }) => sweepId === null,
+        );
+    },
+  };
+}
+const balanceOf = async (address: string) => BigInt(await node.rpc('eth_getBalance', address, 'latest'));
+const customerAt = (number: number) => checksumAddress(`0000000000000000000000000000000000cafe${number}0`);
+const cancelOne = (id: string) =>
+  cancelRefund(app.app.ctx, { ...owner(), mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+const isEmptyWith = (reason: RegExp) => (error: any) => error.code === 'refund_file_empty' && reason.test(error.message);
+/** Sends any transaction from an account, which uses its nonce. */
+async function useNonce(from: string): Promise<void> {
+  await node.rpc('anvil_impersonateAccount', from);
+  await node.rpc('eth_sendTransaction', {
+    from,
+    to: from,
+    value: '0x0',
+    gas: '0x5208',
+    maxFeePerGas: '0x77359400',
+    maxPriorityFeePerGas: '0x0',
+  });
+  await node.rpc('anvil_stopImpersonatingAccount', from);
+  await node.mine(1);
+}
+
+test('ETH: a refund in several files is paid once and in full, also when all of the money goes back', async () => {
+  const { ctx } = app.app;
+  const networkFees = async () => {
+    const books = await trialBalance(ctx, { ...owner(), mode: 'live', until: new Date(Date.now() + 3_600_000) });
+    return books.find(({ coin, account }) => coin === 'ETH' && account === 'network_fees')?.units ?? 0n;
+  };
+  const feesBefore = await networkFees();
+  const payment = await completed('ETH', payEther);
+  const customer = customerAt(1);
+  const first = await approved(payment, '0.004', customer);
+  const kept = await refundFile('ETH', customer);
+  const published = readSignedFile(await kept.signed()).transactions[0]!;
+  await kept.cancel();
+  const file = await refundFile('ETH', customer);
+  const [asked] = await file.requests();
+  assert.ok(asked?.kind === 'native');
+  assert.deepEqual([asked.from, asked.nonce, asked.line.units], [payment.address, 0, 4n * 10n ** 15n]);
+
+  const text = await file.signed();
+  const uploads = await Promise.all([upload(text), upload(text)]);
+  assert.deepEqual(uploads.map(({ isKnown }) => isKnown).toSorted(), [false, true]);
+  await refundReaches(first, 'sent');
+  await replaceSweep(ctx, { ...owner(), id: file.id, speed: 'fast', actor });
+  const [dearer] = await file.requests();
+  assert.ok(dearer?.kind === 'native');
+  assert.deepEqual([dearer.nonce, dearer.line], [asked.nonce, asked.line], 'a higher fee keeps nonce and amount');
+  await upload(await file.signed());
+  await finish(file.id);
+  await refundReaches(first, 'confirmed');
+  // The copy of the canceled file, and the transaction with the lower fee.
+  for (const raw of [published, readSignedFile(text).transactions[0]!])
+    await assert.rejects(node.rpc('eth_sendRawTransaction', `0x${raw}`), /nonce too low/i);
+  assert.equal(await balanceOf(customer), 4n * 10n ** 15n);
+
+  // All of the money goes back: the gas address pays for the gas.
+  const whole = await completed('ETH', payEther);
+  const second = await approved(whole, whole.amount, customer);
+  const last = await refundFile('ETH', customer);
+  assert.deepEqual(
+    (await last.requests()).map(({ kind, nonce }) => (kind === 'fund' ? kind : `${kind} ${nonce}`)),
+    ['fund', 'native 0'],
+  );
+  await upload(await last.signed());
+  await finish(last.id);
+  await refundReaches(second, 'confirmed');
+  assert.equal(await balanceOf(customer), 4n * 10n ** 15n + parseDecimal(whole.amount, 18)!);
+  const { json } = await app.live.get(`/api/payment/${whole.id}`);
+  assert.deepEqual([json.status, json.amount_refunded, json.transfers.length], ['completed', json.amount_received, 1]);
+  assert.deepEqual(json.exceptions ?? [], [], 'what pays for gas is not money of a customer');
+  // The fee of a refund is paid by what is left of its payment, or else by the gas address.
+  const [{ fees } = { fees: 0n }] = await ctx.db.sql<{ fees: bigint }[]>`
+    select sum(fee_units)::numeric(38, 0) as fees from sweep_transactions where sweep_id = any(${[file.id, last.id]}) and block_height is not null`;
+  assert.equal((await networkFees()) - feesBefore, BigInt(fees), 'all of them are in the books');
+});
+
+test('ETH: a refund whose nonce was used otherwise fails with its reason, and its amount stays reserved until a member decides', async () => {
+  const payment = await completed('ETH', payEther);
+  const customer = customerAt(2);
+  const id = await approved(payment, '0.006', customer);
+  const file = await refundFile('ETH', customer);
+  await useNonce(payment.address);
+  await upload(await file.signed());
+  const { state, failure } = await finish(file.id);
+  assert.equal(state, 'failed');
+  assert.match(failure ?? '', /^conflict: /);
+  const failed = await refundReaches(id, 'failed');
+  assert.match(failed.failure ?? '', new RegExp(`uses the nonce 0 of the account ${payment.address}\\. Check in a block explorer`));
+  const again = () => app.live.post('/v1/refunds', { payment_id: payment.id, amount: '0.006', address: customer });
+  assert.equal((await again()).json.error?.code, 'refund_exceeds');
+  await cancelOne(id);
+  const next = await approved(payment, '0.006', customer);
+  const kept = await refundFile('ETH', customer);
+  assert.equal((await kept.requests())[0]!.nonce, 1);
+  // Its next file would have to use the same nonce, which is gone.
+  await kept.cancel();
+  await useNonce(payment.address);
+  await assert.rejects(refundFile('ETH', customer), isEmptyWith(/sent another transaction.*mark it as sent or cancel it/));
+  await cancelOne(next);
+  assert.equal(await balanceOf(customer), 0n);
+});
+
+test('ETH: a refund whose block is replaced is sent again, and paid once', async () => {
+  const payment = await completed('ETH', payEther);
+  const customer = customerAt(3);
+  const id = await approved(payment, '0.005', customer);
+  const file = await refundFile('ETH', customer);
+  await upload(await file.signed());
+  await refundReaches(id, 'sent');
+  await node.mine(1);
+  const transaction = async () => (await getSweep(app.app.ctx, { ...owner(), id: file.id })).transactions[0]!;
+  await eventually(transaction, ({ blockHeight }) => blockHeight !== null);
+  assert.equal(await balanceOf(customer), 5n * 10n ** 15n);
+  await node.rpc('anvil_reorg', 1, []);
+  await node.rpc('anvil_dropTransaction', (await transaction()).txid).catch(() => null);
+  await node.mine(1);
+  assert.equal(await balanceOf(customer), 0n);
+  await eventually(transaction, ({ blockHeight }) => blockHeight === null);
+  assert.equal((await refundOf(id)).state, 'sent');
+  await app.app.ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${file.id}`;
+  await finish(file.id);
+  await refundReaches(id, 'confirmed');
+  assert.equal(await balanceOf(customer), 5n * 10n ** 15n);
+});
+
+test('USDT: a refund is sent by its address after that was paid for its gas, once, and what is left is swept', async () => {
+  const payment = await completed('USDT', mint(USDT));
+  const customer = customerAt(4);
+  const id = await approved(payment, '10', customer);
+  const kept = await refundFile(USDT, customer);
+  const nonces = async ({ requests }: typeof kept) => (await requests()).flatMap((one) => (one.kind === 'token' ? [one.nonce] : []));
+  const before = await nonces(kept);
+  await kept.cancel();
+  const file = await refundFile(USDT, customer);
+  assert.deepEqual([(await file.requests()).map(({ kind }) => kind), await nonces(file)], [['fund', 'token'], before]);
+  const text = await file.signed();
+  await Promise.all([upload(text), upload(text)]);
+  await finish(file.id);
+  await refundReaches(id, 'confirmed');
+  assert.deepEqual([await held(USDT, customer), await held(USDT, payment.address)], [10_000_000n, 15_000_000n]);
+  const [, paying] = (await getSweep(app.app.ctx, { ...owner(), id: file.id })).transactions;
+  assert.equal((await refundOf(id)).txid, paying!.txid);
+  const { json } = await app.live.get(`/api/payment/${payment.id}`);
+  assert.deepEqual([json.transfers.length, json.exceptions ?? []], [1, []], 'what pays for gas is not money of a customer');
+
+  // Another transaction of the address uses the nonce.
+  const lost = await approved(payment, '5', customer);
+  const second = await refundFile(USDT, customer);
+  const signed = await second.signed();
+  await node.send({ to: payment.address, value: 10n ** 16n });
+  await useNonce(payment.address);
+  await upload(signed);
+  await finish(second.id);
+  assert.match((await refundReaches(lost, 'failed')).failure ?? '', /uses the nonce 1 of the account/);
+  await cancelOne(lost);
+  const rest = await make(USDT);
+  await upload(await sign(rest.sweep.id));
+  await finish(rest.sweep.id);
+  assert.deepEqual([await held(USDT, customer), await held(USDT, payment.address)], [10_000_000n, 0n]);
 });
 
 test('USDT: the gas address pays each address for its gas, and the transfers follow', async () => {

@@ -8,6 +8,8 @@ import { SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
 import {
   type BatchRequest,
+  type FundRequest,
+  type Line,
   type PsbtRequest,
   readSignedFile,
   type SigningFile,
@@ -19,7 +21,7 @@ import { refundNonce, sharesOf } from '../../src/money-out/refund-accounts.ts';
 import { chooseLots, type Lot } from '../../src/money-out/refund-outputs.ts';
 import { replacePsbts } from '../../src/money-out/replace.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
-import { addressesOf, PHRASE, refundFile, tokenRefundFile } from '../kit/signing.ts';
+import { addressesOf, PHRASE, refundFile, sentRefundFile, tokenRefundFile } from '../kit/signing.ts';
 
 const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
 const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
@@ -314,3 +316,91 @@ test('a refund takes the oldest transfers of its address, and all of them when n
   assert.deepEqual(shares(75n, 75n), [25n, 25n, 25n]);
   assert.deepEqual(shares(30n, 30n), [25n, 25n, 25n], 'an earlier refund took the rest');
 });
+
+/** A refund that its deposit address sends: in native coin, and in a token without authorizations. */
+for (const coin of ['ETH', 'USDT@ethereum'] as const) {
+  const sent = sentRefundFile(coin);
+  const { line } = sent.request;
+  type Sender = Pick<FundRequest, 'from' | 'path' | 'nonce' | 'gas'>;
+  type Edit = { fund?: Partial<FundRequest>; request?: Partial<Sender> & { contract?: string }; line?: Partial<Line> };
+  /** The file with other requests, whose sums are right. */
+  const edited = ({ fund = {}, request = {}, line: more = {} }: Edit, file: Partial<SigningFile> = {}): SigningFile => {
+    const requests = [
+      { ...sent.fund, ...fund },
+      { ...sent.request, ...request, line: { ...line, ...more } },
+    ] as const satisfies SigningFile['requests'];
+    const price = (file.gasPrice ?? sent.file.gasPrice)!.max;
+    const feeUnits = requests.reduce((sum, { gas }) => sum + gas * price, 0n);
+    return { ...sent.file, requests, totalUnits: requests[1].line.units, feeUnits, ...file };
+  };
+  const signSent = (file: SigningFile, destination = `${sent.customer} ${stranger}`) =>
+    signFile({ content: signingFileText(file), secret: PHRASE, destination });
+
+  test(`a refund in ${coin} is shown with its address, amount, network and fee, and the signer refuses what a malicious server may ask`, () => {
+    const review = describeFile(sent.file);
+    assert.deepEqual(
+      [review.title, review.network, review.isReal, review.destinations.map(({ what, to }) => [what, to])],
+      [coin === 'ETH' ? 'Refunds in ETH' : 'Refunds in USDT on Ethereum', 'mainnet', true, [['Refund for payment pay_0', sent.customer]]],
+    );
+    assert.deepEqual(
+      [review.destinations[0]!.amount, review.fee],
+      coin === 'ETH' ? ['0.00500000 ETH', '0.00004200 ETH'] : ['5.00 USDT', '0.00008100 ETH'],
+    );
+    assert.equal(readSigned(signSent(sent.file, sent.customer).text, readSignedFile).check(sent.file).length, 2);
+    const rows: [what: string, file: SigningFile, reason: RegExp][] = [
+      ['another customer', edited({ line: { to: '0x00000000000000000000000000000000000fa15e' } }), /not the address that you entered/],
+      ['a larger refund than the total', edited({ line: { units: line.units + 1n } }, { totalUnits: line.units }), /not the sum/],
+      ['an address of somebody else', edited({ request: { from: stranger }, fund: { to: stranger } }), /does not belong to path/],
+      ['a gas address of somebody else', edited({ fund: { from: stranger } }), /does not belong to path/],
+      ['gas for somebody else', edited({ fund: { to: stranger } }), /does not need it/],
+      ['more for gas than it costs', edited({ fund: { units: sent.fund.units + 1n } }), /does not need it/],
+      ['much gas', edited({ request: { gas: 300_001n } }), /more gas/],
+      ['a high price of gas', edited({}, { gasPrice: { max: 6n * 10n ** 12n, tip: 1n } }), /price of gas/],
+      ['a hidden fee', edited({}, { feeUnits: 1n }), /not the sum of its fees/],
+      ['another network', edited({}, { chainId: 10 }), /another network/],
+      ['the same nonce twice', edited({ fund: { from: sent.request.from, path: sent.request.path, nonce: 5 } }), /same nonce/],
+      ...(coin === 'ETH'
+        ? ([
+            ['a fee above 25 percent', edited({ line: { units: 10n ** 14n } }), /more than 25 percent/],
+            ['gas for a sweep, which pays for its own', edited({ line: { purpose: 'sweep' } }), /does not need it/],
+          ] as [string, SigningFile, RegExp][])
+        : ([['another contract', edited({ request: { contract: stranger } }), /another contract/]] as [string, SigningFile, RegExp][])),
+    ];
+    for (const [what, file, reason] of rows)
+      assert.throws(
+        () => signSent(file),
+        (error: unknown) => error instanceof SignerError && reason.test(error.message),
+        what,
+      );
+  });
+
+  test(`the service refuses every signed refund in ${coin} that is not exactly what was asked`, () => {
+    // Each is signed by the holder of the keys, so that all signatures are valid.
+    const signed = (file: SigningFile) => readSignedFile(signSent(file).text).transactions;
+    const check = (transactions: readonly string[]) =>
+      readSigned(signedFileText({ id: sent.file.id, round: 0, transactions }), readSignedFile).check(sent.file);
+    const [fund, own] = signed(sent.file);
+    assert.equal(check([fund!, own!]).length, 2);
+    const rows: [what: string, transactions: readonly string[]][] = [
+      ['another customer', signed(edited({ line: { to: stranger } }))],
+      ['a larger refund', signed(edited({ line: { units: line.units + 1n } }))],
+      ['a smaller refund', signed(edited({ line: { units: line.units - 1n } }))],
+      ['another nonce, so that it could be paid again', signed(edited({ request: { nonce: 6 } }))],
+      ['more gas', signed(edited({ request: { gas: sent.request.gas + 1n } }))],
+      ['a higher fee', signed(edited({}, { gasPrice: { max: 10n ** 9n + 1n, tip: 1n } }))],
+      ['less for gas', signed(edited({ fund: { units: 1n } }))],
+      [
+        'another address that sends it',
+        signed(edited({ request: { from: sent.fund.from, path: sent.fund.path }, fund: { to: sent.fund.from } })),
+      ],
+      ['the requests in another order', [own!, fund!]],
+      ['the refund twice', [own!, own!]],
+      ['only the refund', [own!]],
+      ['none', []],
+      ...(coin === 'ETH'
+        ? [['another network', signed(edited({}, { network: 'testnet', chainId: 11_155_111 }))] as [string, readonly string[]]]
+        : []),
+    ];
+    for (const [what, transactions] of rows) assert.throws(() => check(transactions), { code: 'signed_file_refused' }, what);
+  });
+}

@@ -17,7 +17,7 @@ const KINDS = {
     make: 'POST /:mode/refund-files',
     refreshes: REFUND_READS,
     words:
-      'The file pays up to 20 approved refunds from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination for sweeps; what is left of a token stays on the deposit address.',
+      'The file pays up to 20 approved refunds from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination for sweeps; what is left of ETH or a token stays on the deposit address.',
   },
   payout: {
     ready: 'GET /:mode/payout-files/coins',
