@@ -272,6 +272,7 @@ const chainOf = (coin: Coin): Chain =>
     coin,
     txState: async () => ({ state: 'mined', blockHash: 'b900' }),
     block: async () => ({ hash: 'b900', height: 900 }),
+    blockAt: async () => ({ hash: 'b900', height: 900 }),
     tip: async () => ({ height: 100_000, hash: 'tip' }),
     health: async () => ({ txindex: true }),
   }) as unknown as Chain;
