@@ -107,14 +107,20 @@ export class NothingHeld extends Error {
 }
 
 /**
- * Releases the holds that require an operator: a deep reorganization, and blocks that cannot be read, now or back. Problems that the
+ * Releases the holds that require an operator: a deep reorganization, blocks that cannot be read, now or back, and
+ * balances that nothing explains. Problems that the
  * sources still show are not released. Records the reason here and in the audit log of every merchant with a wallet in the coin.
  * Errors: NothingHeld.
  */
 export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin; reason: string }): Promise<{ lifted: string[] }> {
   const unwatched = (await readUnwatched(ctx)).find((one) => one.coin === coin);
   const lifted = await ctx.db.begin(async (tx) => {
-    const found = [...(await liftHold(tx, coin)), ...(await liftReorg(tx, coin)), ...(await acceptContracts(tx, coin))];
+    const found = [
+      ...(await liftHold(tx, coin)),
+      ...(await liftReorg(tx, coin)),
+      ...(await acceptContracts(tx, coin)),
+      ...(await acceptBalances(tx, coin)),
+    ];
     if (unwatched && unwatched.from !== null) {
       // Stop waiting for these blocks: the operator has looked for payments to the addresses.
       await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${chainCode(coin)}`;
@@ -151,4 +157,12 @@ async function liftReorg(tx: Tx, coin: Coin): Promise<string[]> {
       update chain_guard set reorg_depth = null, reorg_height = null, reasons = ${kept.map(({ text }) => text)}, codes = ${kept.map(({ code }) => code)}
       where coin = ${chainCode(coin)}`;
   return rows.flatMap(({ reasons, codes }) => reasons.filter((_, i) => codes[i] === 'deep_reorg'));
+}
+
+/** The operator has looked for what an address holds beyond what was recorded. */
+async function acceptBalances(tx: Tx, coin: Coin): Promise<string[]> {
+  const rows = await tx<{ unexplained: string }[]>`
+    update followers f set unexplained = null from (select unexplained from followers where coin = ${chainCode(coin)} for update) as before
+    where f.coin = ${chainCode(coin)} and before.unexplained is not null returning before.unexplained`;
+  return rows.map(({ unexplained }) => unexplained);
 }

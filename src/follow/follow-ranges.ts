@@ -4,9 +4,10 @@
  * is still on the chain.
  */
 import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
+import { checksumAddress } from '../chains/ethereum/address.ts';
 import type { Context } from '../context.ts';
 import { doubtOf } from '../core/certainty.ts';
-import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, coinText } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { startLoop } from '../db/loop.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
@@ -21,7 +22,7 @@ import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
 import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchThrough, tryBack, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
-import { createSentinel, type Missing, type Sentinel } from './range-sentinel.ts';
+import { createSentinel, type Holder, type Looked, type Sentinel } from './range-sentinel.ts';
 import { createLook, type Look, readableSources } from './range-sources.ts';
 import {
   agreedAt,
@@ -371,26 +372,39 @@ async function endRound(
 
 /** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */
 async function lookForMissing(
-  { ctx, chain, reads, sentinels }: Follower,
+  { ctx, chain, reads, sentinels, notes }: Follower,
   { voting, keys, cursor }: { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor },
 ): Promise<boolean> {
   const voters = voting.map(({ one }) => reads.get(one)!);
   if (voters.some(({ back }) => back !== null)) return true;
-  const looks = voters.map(({ one }) =>
-    sentinels.get(one)!(keys).catch((error): Missing | null => {
-      // It is a second look: a source that cannot show balances still shows what was paid.
-      if (!(error instanceof ChainError)) throw error;
-      ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
-      return null;
-    }),
+  const looks = await Promise.all(
+    voters.map(({ one }) =>
+      sentinels.get(one)!(keys).catch((error): Looked | null => {
+        // It is a second look: a source that cannot show balances still shows what was paid.
+        if (!(error instanceof ChainError)) throw error;
+        ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
+        return null;
+      }),
+    ),
   );
-  const missing = (await Promise.all(looks)).filter((one) => one !== null);
+  for (const [i, look] of looks.entries()) {
+    const [first] = look?.unexplained ?? [];
+    if (first) await notes.cannotExplain(explainHolding(first, voters[i]!));
+  }
+  const missing = looks.flatMap((look) => look?.missing ?? []);
   if (missing.length === 0) return false;
   const accounts = [...new Set(missing.flatMap((one) => one.accounts))];
   const from = Math.max(0, cursor.height - Math.max(...missing.map(({ blocks }) => blocks)));
-  for (const read of voters) lookedBack(read, { from, to: cursor.height, accounts });
+  for (const read of voters) {
+    read.gaveUp = null;
+    lookedBack(read, { from, to: cursor.height, accounts });
+  }
   return true;
 }
+
+const explainHolding = ({ coin, account }: Holder, { one, gaveUp }: Reads): string =>
+  `address ${checksumAddress(account)} holds more ${coinText(coin)} than was recorded, and searching blocks again at ${one.name} did not show where it came from${gaveUp === null ? '' : `: ${gaveUp}`}`;
+
 
 /** Settles what waits for confirmations, if that was put off. */
 async function queueOwed(follower: Follower): Promise<void> {

@@ -54,6 +54,12 @@ export function createFollowState(ctx: Context, coin: Coin) {
         ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
       });
     },
+    /** An address holds more than was recorded. Stays until an operator releases it. */
+    cannotExplain: async (text: string): Promise<void> => {
+      await ctx.db.sql`
+        insert into followers (coin, unexplained) values (${chainCode(coin)}, ${text})
+        on conflict (coin) do update set unexplained = excluded.unexplained`;
+    },
     /** A round finished. */
     worked: async (): Promise<void> => {
       if (!failing) return;

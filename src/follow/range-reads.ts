@@ -36,6 +36,8 @@ export type Reads = Pace & {
   readonly backPace: Pace;
   /** How often in a row it failed to search them. */
   backFailures: number;
+  /** Why the last such search was given up; null when it was not. */
+  gaveUp: string | null;
 };
 /** Blocks to search once more, for accounts that hold more than was recorded. */
 export type Back = Range & { accounts: readonly string[] };
@@ -43,6 +45,7 @@ export const createReads = (one: Reads['one'], most: number): Reads => ({
   ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0, back: null },
   backPace: { one, most, span: most, successes: 0 },
   backFailures: 0,
+  gaveUp: null,
 });
 
 const lengthOf = ({ from, to }: Range): number => to - from + 1;
@@ -126,6 +129,7 @@ export async function tryBack(reads: Reads): Promise<Awaited<ReturnType<typeof s
     if (++reads.backFailures < BACK_TRIES) return { found: new Map(), left: reads.back, failure: null };
     reads.backFailures = 0;
     Object.assign(reads.backPace, { span: reads.most, successes: 0 });
+    reads.gaveUp = error.message;
     return { found: new Map(), left: null, failure: error };
   }
 }

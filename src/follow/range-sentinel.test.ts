@@ -1,6 +1,12 @@
 /** When a balance shows that a transfer was left out. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pay } from '../../test/kit/hostile-cases.ts';
+import { openRangeShop } from '../../test/kit/range-world.ts';
+import { readReadiness } from '../http/health.ts';
+import { diagnose } from '../operate/doctor.ts';
+import { readTroubles } from '../payments/chain-state.ts';
+import { readChainStatus, releaseChain } from './chain-acts.ts';
 import { judgeHolding, type Verdict } from './range-sentinel.ts';
 
 const STORIES = `
@@ -27,3 +33,34 @@ for (const row of STORIES.trim().split('\n').slice(1)) {
     assert.equal(found.join(' '), verdicts);
   });
 }
+
+test('a balance that no search explains is shown to operators until one of them releases it', async () => {
+  const own = await openRangeShop(['claimed', 'claimed']);
+  const { ctx } = own.app.app;
+  try {
+    const { address } = await own.create();
+    await own.poll(2);
+    const { height } = own.world.mine(pay(address));
+    own.world.mineEmpty(200);
+    // Both leave the transfer out, and refuse to search old blocks.
+    for (const { faults } of own.providers) Object.assign(faults, { omits: (at: number) => at === height, holds: (units: bigint) => units });
+    const text = async () => (await readTroubles(ctx)).find(({ coin }) => coin === 'USDC@base')?.unexplained ?? null;
+    for (let i = 0; i < 20 && (await text()) === null; i++) {
+      await own.poll(1, 60);
+      for (const { faults } of own.providers) faults.recent = 100;
+    }
+    const shown = new RegExp(`address ${address} holds more USDC on Base than was recorded, and searching blocks again at provider\\d.example did`);
+    assert.match((await text()) ?? '', shown);
+    assert.match((await readReadiness(ctx)).warnings.join('\n'), shown);
+    const [status] = await readChainStatus(ctx, { coin: 'USDC@base' });
+    assert.ok(status!.troubles.some((trouble) => shown.test(trouble)));
+    const [finding] = (await diagnose(ctx)).findings.filter(({ check }) => check === 'base balances');
+    assert.deepEqual([finding?.ok, shown.test(finding?.detail ?? ''), /florin chain release --coin base/.test(finding?.fix ?? '')], [false, true, true]);
+    const { lifted } = await releaseChain(ctx, { coin: 'USDC@base', reason: 'found in the explorer' });
+    assert.match(lifted.join(), shown);
+    await own.poll(5, 60);
+    assert.equal(await text(), null);
+  } finally {
+    await own.stop();
+  }
+});

@@ -21,7 +21,7 @@ const MOST_SEARCHES = 3;
 const BACK_SECONDS = 6 * 3_600;
 const BEFORE_SECONDS = 600;
 
-type Holder = { coin: Coin; account: string };
+export type Holder = { coin: Coin; account: string };
 type Known = {
   balance: bigint;
   /** Of everything recorded by then. */
@@ -59,6 +59,9 @@ export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balan
 
 /** Blocks to search once more, down from the newest one, and for which accounts. */
 export type Missing = { blocks: number; accounts: string[] };
+/** `unexplained`: what no search explained; it counts as explained from now on. */
+export type Looked = { missing: Missing | null; unexplained: readonly Holder[] };
+const NOTHING: Looked = { missing: null, unexplained: [] };
 
 export type Sentinel = ReturnType<typeof createSentinel>;
 /** For one source: each of them tells balances on its own, so that one that hides a payment keeps no other from showing it. */
@@ -92,11 +95,11 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: 
     return { verdict: judgeHolding(known, { balance, recorded, nowMs }), known };
   };
 
-  /** Null: everything is explained. Errors: ChainError. */
-  return async (accounts: readonly string[]): Promise<Missing | null> => {
+  /** Errors: ChainError. */
+  return async (accounts: readonly string[]): Promise<Looked> => {
     const nowMs = ctx.clock.monotonicMs();
     if (accounts.length === 0 || reader.coins.length === 0 || nowMs - lookedAtMs < (isRegtest ? REGTEST_MS : BALANCES_SECONDS * 1000))
-      return null;
+      return NOTHING;
     lookedAtMs = nowMs;
     const tokens = reader.coins;
     const part = nextOf(accounts, Math.max(1, Math.floor(MOST_HOLDINGS / Math.max(1, tokens.length))));
@@ -105,17 +108,21 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: 
     const recorded = await recordedOf(part);
     let seconds = 0;
     const missing = new Set<string>();
+    const unexplained: Holder[] = [];
     for (const [i, holder] of asked.entries()) {
       const { verdict, known } = judge(holder, balances[i]!, recorded.get(`${holder.coin} ${holder.account}`) ?? 0n);
       const named = { coin: holder.coin, account: holder.account, source: source.name };
-      if (verdict === 'given_up') ctx.log.error(named, 'An address holds more than was recorded, and no source shows where it came from');
+      if (verdict === 'given_up') {
+        unexplained.push(holder);
+        ctx.log.error(named, 'An address holds more than was recorded, and no source shows where it came from');
+      }
       if (verdict !== 'search') continue;
       ctx.log.warn(named, 'An address holds more than was recorded; searching again for where it came from');
       seconds = Math.max(seconds, Math.min(BACK_SECONDS, (nowMs - known.atMs) / 1000 + BEFORE_SECONDS));
       missing.add(holder.account);
     }
     forget(new Set(accounts));
-    return missing.size === 0 ? null : { blocks: Math.ceil(seconds / blockSeconds), accounts: [...missing] };
+    return { missing: missing.size === 0 ? null : { blocks: Math.ceil(seconds / blockSeconds), accounts: [...missing] }, unexplained };
   };
 
   /** Payments of more than a week ago are not looked at any more. */

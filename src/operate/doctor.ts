@@ -226,15 +226,18 @@ async function checkCompletion(ctx: Context): Promise<Finding[]> {
 function checkFollower(trouble: Trouble | undefined): Finding[] {
   if (!trouble) return [];
   const check = `${trouble.coin} follower`;
-  const { failingBlock, failure, doubt } = trouble;
+  const { failingBlock, failure, doubt, unexplained } = trouble;
+  const release = `look for the transfer in a block explorer; once you have handled it: florin chain release --coin ${chainCode(trouble.coin)} --reason "..."`;
+  const balances = unexplained === null ? [] : [bad(`${chainCode(trouble.coin)} balances`, unexplained, release)];
   if (failingBlock) {
     const { height, hash, failures } = failingBlock;
     const detail = `block ${height}${hash ? ` (${hash})` : ''} could not be read ${failures} times: ${failure}`;
-    return [bad(check, detail, 'check the log; payments from this block on are not detected until it can be read')];
+    return [...balances, bad(check, detail, 'check the log; payments from this block on are not detected until it can be read')];
   }
-  return doubt
+  const doubts = doubt
     ? [good(check, `${doubt.reason}, so ${trouble.coin} payments do not expire for now`, 'run florin chain status for details')]
     : [];
+  return [...balances, ...doubts];
 }
 
 /** The peers that bring headers beside other sources, while they are connected. */

@@ -20,6 +20,8 @@ export type Trouble = {
   failingBlock: { height: number; hash: string | null; failures: number } | null;
   doubt: (Doubt & { seconds: number }) | null;
   readBackFailure: string | null;
+  /** An address that holds more than was recorded. */
+  unexplained: string | null;
   /** While it reads many blocks that it missed. */
   catchUp: { percent: number; left: number } | null;
 };
@@ -39,6 +41,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       reason: string | null;
       seconds: number;
       readBackFailure: string | null;
+      unexplained: string | null;
       from: number | null;
       to: number | null;
       read: number | null;
@@ -46,7 +49,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
   >`
     select f.coin as chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
       failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
-      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure",
+      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure", unexplained,
       catch_up_from::int as "from", catch_up_to::int as "to", t.height::int as read
     from followers f left join tips t on t.coin = f.coin`;
   return leadingCoins()
@@ -64,6 +67,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
         reason,
         seconds,
         readBackFailure,
+        unexplained,
         from,
         to,
         read,
@@ -75,6 +79,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
         failingBlock: height !== null && blockFailures >= BLOCK_FAILURES ? { height, hash, failures: blockFailures } : null,
         doubt: code === null ? null : { code, reason: reason ?? '', seconds },
         readBackFailure,
+        unexplained,
         catchUp: from === null || to === null || read === null ? null : catchUpOf({ from, to, read }),
       }),
     );
@@ -89,7 +94,7 @@ export const explainCatchUp = ({ percent, left }: { percent: number; left: numbe
   `reading missed blocks ${percent}%, ${left.toLocaleString('en-US')} left`;
 
 /** As sentences, and whether each one blocks the coin or is only informational. */
-export function explainTrouble({ failures, failure, failingBlock, doubt, catchUp }: Trouble): { text: string; grave: boolean }[] {
+export function explainTrouble({ failures, failure, failingBlock, doubt, unexplained, catchUp }: Trouble): { text: string; grave: boolean }[] {
   const found: { text: string; grave: boolean }[] = [];
   if (failingBlock) {
     const { height, hash, failures: times } = failingBlock;
@@ -98,6 +103,7 @@ export function explainTrouble({ failures, failure, failingBlock, doubt, catchUp
   if (catchUp && catchUp.left > 0) found.push({ text: explainCatchUp(catchUp), grave: true });
   if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
     found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
+  if (unexplained !== null) found.push({ text: unexplained, grave: false });
   return found;
 }
 
