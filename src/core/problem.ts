@@ -280,7 +280,7 @@ export const PROBLEMS = {
   history_pruned: entry(
     501,
     'service_unavailable',
-    'The {coin} node has pruned this part of the chain. Use a node that keeps it, or a Blockbook server.',
+    'The {coin} source has pruned this part of the chain. Use a node that keeps it, or a Blockbook server.',
   ),
   chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}. Retry later.'),
   price_unavailable: entry(503, 'service_unavailable', 'There is no reliable {coin} price right now: {reason}. Retry later.'),

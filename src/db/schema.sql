@@ -999,6 +999,7 @@ create table followers (
   read_back_failure text,
   catch_up_from bigint,
   catch_up_to bigint,
+  unexplained text,
   PRIMARY KEY (coin)
 );
 

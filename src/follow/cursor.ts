@@ -17,11 +17,11 @@ export async function checkNetwork(ctx: Context, source: ChainSource): Promise<v
   await ctx.db.sql`insert into chains (coin, genesis) values (${chainCode(coin)}, ${genesis}) on conflict do nothing`;
   const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where coin = ${chainCode(coin)}`;
   if (pinned!.genesis !== genesis) {
-    throw new ChainError('wrong_network', `the ${coin} node is on another network (genesis ${genesis.slice(0, 16)}…) than this install`);
+    throw new ChainError('wrong_network', `the ${coin} source is on another network (genesis ${genesis.slice(0, 16)}…) than this install`);
   }
   const health = await source.health();
   if (health.network !== source.network)
-    throw new ChainError('wrong_network', `the ${coin} node is on ${health.network}, ${coin}_NETWORK says ${source.network}`);
+    throw new ChainError('wrong_network', `the ${coin} source is on ${health.network}, ${coin}_NETWORK says ${source.network}`);
 }
 
 /** The cursor; on the first call of an install, the tip of the source. */

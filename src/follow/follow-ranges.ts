@@ -405,7 +405,6 @@ async function lookForMissing(
 const explainHolding = ({ coin, account }: Holder, { one, gaveUp }: Reads): string =>
   `address ${checksumAddress(account)} holds more ${coinText(coin)} than was recorded, and searching blocks again at ${one.name} did not show where it came from${gaveUp === null ? '' : `: ${gaveUp}`}`;
 
-
 /** Settles what waits for confirmations, if that was put off. */
 async function queueOwed(follower: Follower): Promise<void> {
   const { ctx, chain } = follower;

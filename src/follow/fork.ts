@@ -18,7 +18,7 @@ export async function findCommon(source: Source, stored: readonly Stored[], tip:
     if (row.height > tip.height) continue;
     const there = await source.blockAt(row.height);
     // Several machines behind one address may be at different heights: a block that one of them lacks is not gone.
-    if (!there) throw new ChainError('outage', `the ${source.coin} node has a tip above ${row.height} but not that block`);
+    if (!there) throw new ChainError('outage', `the ${source.coin} source has a tip above ${row.height} but not that block`);
     if (there.hash === row.hash) return row;
   }
   return null;

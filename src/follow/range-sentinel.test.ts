@@ -43,19 +43,25 @@ test('a balance that no search explains is shown to operators until one of them 
     const { height } = own.world.mine(pay(address));
     own.world.mineEmpty(200);
     // Both leave the transfer out, and refuse to search old blocks.
-    for (const { faults } of own.providers) Object.assign(faults, { omits: (at: number) => at === height, holds: (units: bigint) => units });
+    for (const { faults } of own.providers)
+      Object.assign(faults, { omits: (at: number) => at === height, holds: (units: bigint) => units });
     const text = async () => (await readTroubles(ctx)).find(({ coin }) => coin === 'USDC@base')?.unexplained ?? null;
     for (let i = 0; i < 20 && (await text()) === null; i++) {
       await own.poll(1, 60);
       for (const { faults } of own.providers) faults.recent = 100;
     }
-    const shown = new RegExp(`address ${address} holds more USDC on Base than was recorded, and searching blocks again at provider\\d.example did`);
+    const shown = new RegExp(
+      `address ${address} holds more USDC on Base than was recorded, and searching blocks again at provider\\d.example did`,
+    );
     assert.match((await text()) ?? '', shown);
     assert.match((await readReadiness(ctx)).warnings.join('\n'), shown);
     const [status] = await readChainStatus(ctx, { coin: 'USDC@base' });
     assert.ok(status!.troubles.some((trouble) => shown.test(trouble)));
     const [finding] = (await diagnose(ctx)).findings.filter(({ check }) => check === 'base balances');
-    assert.deepEqual([finding?.ok, shown.test(finding?.detail ?? ''), /florin chain release --coin base/.test(finding?.fix ?? '')], [false, true, true]);
+    assert.deepEqual(
+      [finding?.ok, shown.test(finding?.detail ?? ''), /florin chain release --coin base/.test(finding?.fix ?? '')],
+      [false, true, true],
+    );
     const { lifted } = await releaseChain(ctx, { coin: 'USDC@base', reason: 'found in the explorer' });
     assert.match(lifted.join(), shown);
     await own.poll(5, 60);

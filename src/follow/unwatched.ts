@@ -36,12 +36,12 @@ const plural = (count: number, one: string): string => `${count} ${count === 1 ?
 export function explainUnwatched({ coin, addresses, earliest, from, to, failure }: Unwatched): { detail: string; fix: string } {
   const given = `${plural(addresses, 'address')} given since ${earliest.toISOString()}`;
   if (from === null)
-    return { detail: `${given}: no block of ${coin} has been read yet`, fix: `start the service with a ${coin} node that answers` };
+    return { detail: `${given}: no block of ${coin} has been read yet`, fix: `start the service with a ${coin} source that answers` };
   const before = `${given}, before block ${from}, from which on all blocks are read`;
   const accept = `once you have looked for payments to them in the merchant's wallet: florin chain release --coin ${coin} --reason "..."`;
   if (to === null) return { detail: `${before}; blocks further back are not read`, fix: accept };
   const rest = `blocks ${Math.max(1, to)} to ${from - 1} are still to be read`;
   return failure === null
     ? { detail: `${before}; ${rest}`, fix: 'keep the service running until they are' }
-    : { detail: `${before}; ${rest}: ${failure}`, fix: `use a node that has these blocks, or ${accept}` };
+    : { detail: `${before}; ${rest}: ${failure}`, fix: `use a source that has these blocks, or ${accept}` };
 }

@@ -16,7 +16,7 @@ export async function usedAmong<T extends Published>(chain: Chain, contract: str
   const isUsed = (_: T, i: number): boolean => {
     const { result, error } = replies[i] ?? { result: null, error: null };
     if (error || typeof result !== 'string' || !/^0x0{63}[01]$/.test(result))
-      throw new ChainError('outage', 'the node did not say whether an authorization was used');
+      throw new ChainError('outage', 'the source did not say whether an authorization was used');
     return result.endsWith('1');
   };
   return new Set(published.filter(isUsed));

@@ -93,7 +93,7 @@ async function accountLoss(ctx: Context, chain: Chain, { sweepId, number }: Refu
   if (!request) return null;
   const [reply] = await chain.ask([['eth_getTransactionCount', request.from, 'latest']]);
   if (!reply || reply.error || typeof reply.result !== 'string' || !/^0x[0-9a-f]{1,16}$/i.test(reply.result))
-    throw new ChainError('outage', `the node did not return the nonce of ${request.from}`);
+    throw new ChainError('outage', `the source did not return the nonce of ${request.from}`);
   return BigInt(reply.result) > BigInt(request.nonce) ? { unspent: [], proven: false } : null;
 }
 

@@ -159,7 +159,7 @@ async function readUnmoved(ctx: Context, chain: Chain, { sweepId, number, txid }
     ctx.db.sql<{ file: unknown }[]>`select file from sweeps where id = ${sweepId}`,
     chain.ask([['eth_getTransactionReceipt', txid]]),
   ]);
-  if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the node has no receipt of ${txid} yet`);
+  if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the source has no receipt of ${txid} yet`);
   const request = signingFileOf(row!.file).requests[number];
   if (!request || request.kind === 'psbt') return [];
   const unmoved = new Set(unmovedBy(request, reply.result));

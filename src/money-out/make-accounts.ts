@@ -51,7 +51,7 @@ export type Lot = { address: string; index: number; units: bigint; holdings: Hol
 type Reply = { result: unknown; error: { message: string } | null };
 const hexOf = ({ result, error }: Reply): string => {
   if (error || typeof result !== 'string' || !/^0x[0-9a-fA-F]*$/.test(result))
-    throw new ChainError('outage', error?.message ?? 'the node returned an invalid value');
+    throw new ChainError('outage', error?.message ?? 'the source returned an invalid value');
   return result;
 };
 const numberOf = (reply: Reply): bigint => BigInt(hexOf(reply) === '0x' ? '0x0' : hexOf(reply).slice(0, 66));

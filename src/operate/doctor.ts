@@ -138,8 +138,10 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
     const chain = ctx.chains.get(COIN[coin].chain);
     // Its own network is read once there is a wallet.
     const sources = (chain && !(chain.onDemand && own.length === 0) ? chain.sources : []).filter((one) => !one.onlyLookUps);
-    for (const one of sources)
-      findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} node` : `${name} source ${one.name}`, one)));
+    for (const one of sources) {
+      const single = kindOf(coin) === 'ethereum' && one.trust !== 'own' ? 'provider' : 'node';
+      findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} ${single}` : `${name} source ${one.name}`, one)));
+    }
     findings.push(...(await checkRanges(ctx, coin, sources)));
     for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
     if (chain?.witnesses) findings.push(...(await checkWitnesses(name, chain.witnesses)));

@@ -94,7 +94,14 @@ export const explainCatchUp = ({ percent, left }: { percent: number; left: numbe
   `reading missed blocks ${percent}%, ${left.toLocaleString('en-US')} left`;
 
 /** As sentences, and whether each one blocks the coin or is only informational. */
-export function explainTrouble({ failures, failure, failingBlock, doubt, unexplained, catchUp }: Trouble): { text: string; grave: boolean }[] {
+export function explainTrouble({
+  failures,
+  failure,
+  failingBlock,
+  doubt,
+  unexplained,
+  catchUp,
+}: Trouble): { text: string; grave: boolean }[] {
   const found: { text: string; grave: boolean }[] = [];
   if (failingBlock) {
     const { height, hash, failures: times } = failingBlock;

@@ -119,15 +119,15 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
   return new Map(
     COINS.flatMap((coin): [Coin, Unreachable][] => {
       const away = (code: Unreachable['code'], reason: string): [Coin, Unreachable][] => [[coin, { code, reason }]];
-      if (!ctx.chains.get(COIN[coin].chain)?.follows) return away('source_missing', 'no node is configured');
+      if (!ctx.chains.get(COIN[coin].chain)?.follows) return away('source_missing', 'no source is configured');
       const row = found.get(chainCode(coin));
       const hold = held.find((one) => one.coin === coin)?.hold;
       if (hold !== undefined) return away('token_held', hold);
       if (row?.unread === false) return row.doubt === null ? [] : away('source_behind', row.doubt);
       const working = row ? whyNotYet(row) : null;
       if (working !== null) return away('source_behind', working);
-      if (!row || row.unread === null) return away('source_starting', 'its node has not been reached yet');
-      return away('source_silent', 'its node has not answered for a minute');
+      if (!row || row.unread === null) return away('source_starting', 'its source has not been reached yet');
+      return away('source_silent', 'its source has not answered for a minute');
     }),
   );
 }

@@ -209,7 +209,7 @@ async function proveNow({ ref, header }: ProvenBlock, due: readonly Due[], { bat
     ...fresh.map(({ key }) => proofCall(key, ref.parent)),
   ]);
   if (parent?.error) throw failure(parent.error, 'eth_getBlockByHash');
-  if (!parent || parent.result === null) throw new ChainError('outage', `the node does not have block ${ref.parent}`);
+  if (!parent || parent.result === null) throw new ChainError('outage', `the source does not have block ${ref.parent}`);
   const { stateRoot } = provenHeader(parent.result, header.parentHash);
   const proven: Proven[] = [];
   for (const [i, one] of due.entries()) {

@@ -55,15 +55,15 @@ async function askForBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<An
   ]);
   if (block?.error) throw failure(block.error, 'eth_getBlockByHash');
   // Another machine behind the same address may be a block ahead.
-  if (!block || !receipts || block.result === null) throw new ChainError('outage', `the node does not have block ${hash} yet`);
-  if (headerOf(block.result).hash !== hash) throw new ProofError(`the node answered another block than ${hash}`);
+  if (!block || !receipts || block.result === null) throw new ChainError('outage', `the source does not have block ${hash} yet`);
+  if (headerOf(block.result).hash !== hash) throw new ProofError(`the source answered another block than ${hash}`);
   const transactions = rows(fields(block.result).transactions).map(readTransaction);
   if (receipts.error && isPruned(receipts.error)) throw failure(receipts.error, 'eth_getBlockReceipts');
   // A provider may lack the method, or reject a reply of this size.
   const found = receipts.error ? await readReceipts(transactions, rpc) : receipts.result;
   const list = found === null ? [] : rows(found);
   // Some machines have a block a moment before its receipts.
-  if (list.length === 0 && transactions.length > 0) throw new ChainError('outage', `the node has no receipts of block ${hash} yet`);
+  if (list.length === 0 && transactions.length > 0) throw new ChainError('outage', `the source has no receipts of block ${hash} yet`);
   const isOwn = (value: unknown, i: number) => {
     const receipt = fields(value);
     return hash32(receipt.blockHash) === hash && hash32(receipt.transactionHash) === transactions[i]?.txid;

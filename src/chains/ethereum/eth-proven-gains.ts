@@ -50,7 +50,7 @@ export async function proveGains(
     const proofs = part.flatMap((key) => [proofCall(key, ref.parent), proofCall(key, ref.hash)]);
     const [parent, ...replies] = await batch([['eth_getBlockByHash', ref.parent, false], ...proofs]);
     if (parent?.error) throw failure(parent.error, 'eth_getBlockByHash');
-    if (!parent || parent.result === null) throw new ChainError('outage', `the node does not have block ${ref.parent}`);
+    if (!parent || parent.result === null) throw new ChainError('outage', `the source does not have block ${ref.parent}`);
     const { stateRoot } = provenHeader(parent.result, header.parentHash);
     for (const [n, key] of part.entries()) {
       const before = accountIn(replies[2 * n], key, stateRoot);
@@ -61,7 +61,7 @@ export async function proveGains(
         continue;
       }
       const units = after.balance - before.balance - (received.get(key) ?? 0n);
-      if (units < told.get(key)!) throw new ProofError(`the node said that 0x${key} gained more in block ${ref.height} than it proves`);
+      if (units < told.get(key)!) throw new ProofError(`the source said that 0x${key} gained more in block ${ref.height} than it proves`);
       gained.set(key, units);
     }
   }

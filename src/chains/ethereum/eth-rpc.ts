@@ -54,7 +54,7 @@ export const rows = (value: unknown): unknown[] => {
   if (!Array.isArray(value)) throw malformed('a list');
   return value;
 };
-const malformed = (what: string) => new ChainError('outage', `the node returned an invalid value: expected ${what}`);
+const malformed = (what: string) => new ChainError('outage', `the source returned an invalid value: expected ${what}`);
 
 /** A QUANTITY: hex digits of any length. Anything else makes the reply unusable. */
 export function quantity(value: unknown): bigint {
@@ -137,7 +137,7 @@ function createExchange({
 type Read = { replies: (EthReply | null)[]; waitMs: number | null } | 'smaller';
 
 /** What the reply to these calls means. Errors: ChainError outage. */
-export function readExchange(calls: readonly EthCall[], { status, retryAfter, parsed, first }: Exchanged, who = 'the ETH node'): Read {
+export function readExchange(calls: readonly EthCall[], { status, retryAfter, parsed, first }: Exchanged, who = 'the ETH source'): Read {
   const again = (): Read => ({ replies: calls.map(() => null), waitMs: waitOf(retryAfter) });
   if (status === 429 || (status === 503 && retryAfter !== undefined)) return again();
   const whole = Array.isArray(parsed) ? null : errorOf(parsed);
@@ -190,7 +190,7 @@ function createBatches({
     const size = Math.max(1, Math.floor(calls.length / 2));
     batchSize = size;
     smallerSince = performance.now();
-    log.debug({ coin, calls: calls.length, now: size }, 'The node did not answer a batch; sending smaller batches');
+    log.debug({ coin, calls: calls.length, now: size }, 'The source did not answer a batch; sending smaller batches');
     const replies: EthReply[] = [];
     for (let i = 0; i < calls.length; i += size) replies.push(...(await batch(calls.slice(i, i + size), limits)));
     return replies;
@@ -265,7 +265,7 @@ export function createEthRpc({
   const missing = new Map<string, number>();
   const unusable = new Map<string, number>();
   const counter = { next: 1 };
-  const who = `the ${isToken(coin) ? chainOf(coin).networkName : coin} node`;
+  const who = `the ${isToken(coin) ? chainOf(coin).networkName : coin} source`;
   const exchange = createExchange({ who, url, outgoing, counter });
   const batch = createBatches({ coin, who, exchange, log, retryMs, signal: closing.signal });
   const single = async (call: EthCall, limits?: EthLimits): Promise<EthReply> => {
@@ -284,11 +284,11 @@ export function createEthRpc({
         return result ?? undefined;
       }
       if (lacks(error)) missing.set(as, performance.now());
-      else log.debug({ coin, method, reason: error.message }, 'The node does not support this call');
+      else log.debug({ coin, method, reason: error.message }, 'The source does not support this call');
     } catch (error) {
       if (!(error instanceof ChainError) || error.kind !== 'outage' || isAway(error)) throw error;
       unusable.set(method, (unusable.get(method) ?? 0) + 1);
-      log.warn({ coin, method, reason: error.message }, 'Cannot use a response from the node; trying a different method');
+      log.warn({ coin, method, reason: error.message }, 'Cannot use a response from the source; trying a different method');
     }
     return undefined;
   };
@@ -310,9 +310,9 @@ export function createEthRpc({
 /** The ChainError for an error of a single call. */
 export const failure = (error: EthError, method: string): ChainError =>
   isPruned(error)
-    ? new ChainError('pruned', `the node has dropped that part of the history: ${error.message}`)
+    ? new ChainError('pruned', `the source has dropped that part of the history: ${error.message}`)
     : isMissing(error)
-      ? new ChainError('unsupported', `the node has no ${method}`)
+      ? new ChainError('unsupported', `the source has no ${method}`)
       : new ChainError('outage', `${method}: ${error.message}`);
 
 const isTooLarge = (error: unknown): boolean =>

@@ -78,7 +78,7 @@ export function createEthereumSource({
     network,
     genesis: async () => {
       const id = quantity(await call('eth_chainId'));
-      if (id !== BigInt(chainId)) throw new ChainError('wrong_network', `the ETH node is on chain ${id}, ETH_CHAIN_ID says ${chainId}`);
+      if (id !== BigInt(chainId)) throw new ChainError('wrong_network', `the ETH source is on chain ${id}, ETH_CHAIN_ID says ${chainId}`);
       return String(chainId);
     },
     health: async () => {
@@ -113,7 +113,7 @@ export function createEthereumSource({
     addressSummary: async () => {
       throw new ChainError(
         'unsupported',
-        'an ETH node knows the balance of an address but not what it received and sent in total; that needs an index',
+        'a node or provider knows the balance of an address but not what it received and sent in total; that needs an index',
       );
     },
     fees: () => readFees(rpc),

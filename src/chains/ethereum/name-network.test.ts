@@ -50,7 +50,7 @@ test('every error of a network that shares its code with others names it', async
         if (!(error instanceof ChainError)) continue;
         failed.add(name);
         assert.ok(error.message.includes(networkName), `${name} of ${coin}: ${error.message}`);
-        assert.doesNotMatch(error.message, /\bthe node\b|ETH node/);
+        assert.doesNotMatch(error.message, /\bthe (node|source)\b|ETH (node|source)/);
       }
       source.close();
     }

@@ -3,8 +3,8 @@ import { ChainError } from '../chain.ts';
 
 function named(name: string, error: unknown): unknown {
   if (!(error instanceof ChainError) || error.message.includes(name)) return error;
-  error.message = /\bthe node\b/.test(error.message)
-    ? error.message.replace(/\bthe node\b/, `the ${name} node`)
+  error.message = /\bthe source\b/.test(error.message)
+    ? error.message.replace(/\bthe source\b/, `the ${name} source`)
     : `${name}: ${error.message}`;
   return error;
 }

@@ -28,7 +28,7 @@ async function balancesIn(rpc: Pick<EthRpc, 'one'>, accounts: readonly string[],
     // Nodes say in many words that they dropped the state of a block.
     if (error) return null;
     if (typeof result !== 'string' || !/^0x[0-9a-f]*$/i.test(result) || result.length !== 2 + 64 * part.length)
-      throw new ChainError('outage', 'the node answered something else than balances');
+      throw new ChainError('outage', 'the source answered something else than balances');
     for (let n = 0; n < part.length; n++) found.push(BigInt(`0x${result.slice(2 + 64 * n, 66 + 64 * n)}`));
   }
   return found;

@@ -40,7 +40,7 @@ export async function holdingsOf(rpc: Pick<EthRpc, 'one'>, holdings: readonly Ho
     const { result, error } = await rpc.one(['eth_call', { data }, 'latest'], LIMITS);
     if (error) throw failure(error, 'eth_call');
     if (typeof result !== 'string' || !/^0x[0-9a-f]*$/i.test(result) || result.length !== 2 + 64 * part.length)
-      throw new ChainError('outage', 'the node answered something else than balances');
+      throw new ChainError('outage', 'the source answered something else than balances');
     for (let n = 0; n < part.length; n++) found.push(BigInt(`0x${result.slice(2 + 64 * n, 66 + 64 * n)}`));
   }
   return found;

@@ -50,7 +50,7 @@ export function createTokenNetworkSource({
       if (id !== BigInt(chainId))
         throw new ChainError(
           'wrong_network',
-          `the ${name} node is on chain ${id}, but ${name} is chain ${chainId} (${settingOf(coin)}_NETWORK)`,
+          `the ${name} source is on chain ${id}, but ${name} is chain ${chainId} (${settingOf(coin)}_NETWORK)`,
         );
       return String(chainId);
     },
@@ -70,7 +70,10 @@ export function createTokenNetworkSource({
     finality: () => readTaggedFinality(rpc),
     transaction: (txid) => findTransaction(txid, rpc),
     addressSummary: async () => {
-      throw new ChainError('unsupported', `a ${name} node does not know what an address received and sent in total; that needs an index`);
+      throw new ChainError(
+        'unsupported',
+        'a node or provider does not know what an address received and sent in total; that needs an index',
+      );
     },
     fees: () => readFees(rpc),
     gasFee: () => readGasFee(rpc, { coin, network }),

@@ -60,8 +60,8 @@ const identityOf = (header: Record<string, unknown>): string => {
 
 async function readHeader(rpc: Pick<EthRpc, 'call'>, hash: string): Promise<Record<string, unknown>> {
   const header = await rpc.call('eth_getBlockByHash', hash, false);
-  if (header === null) throw new ChainError('outage', `the node does not have block ${hash}`);
-  if (headerOf(header).hash !== hash) throw new ChainError('outage', `the node answered another block than ${hash}`);
+  if (header === null) throw new ChainError('outage', `the source does not have block ${hash}`);
+  if (headerOf(header).hash !== hash) throw new ChainError('outage', `the source answered another block than ${hash}`);
   return fields(header);
 }
 
