@@ -64,6 +64,8 @@ export function createCoreSource({
       const found = fields(await orNull(call('getrawtransaction', txid, 1)));
       if (!found.txid) return { state: 'unknown', blockHash: null, lock: null };
       const blockHash = found.blockhash ? text(found.blockhash) : null;
+      // An index of transactions also contains those of blocks that were replaced.
+      if (blockHash !== null && text(found.confirmations) === '0') return { state: 'unknown', blockHash: null, lock: null };
       return { state: blockHash ? 'mined' : 'mempool', blockHash, lock: locks ? lockOf(found) : null };
     },
     finality: async () => ({
