@@ -7,7 +7,7 @@ import { type Account, type BooksOwner, readEntries, readStatement, trialBalance
 import { readHoldings } from '../../src/money-out/holdings.ts';
 import { readRecords, tipsOf } from '../../src/payments/facts.ts';
 
-const EVER = new Date('2999-01-01T00:00:00Z');
+export const EVER = new Date('2999-01-01T00:00:00Z');
 type Sums = Partial<Record<string, bigint>>;
 
 /** What every account must have, by coin, from the roles that settling gives to each transfer. */

@@ -1,0 +1,14 @@
+/**
+ * Random schedules of refunds, payouts and sweeps on a real node, with processes that are killed. The long version is
+ * money-histories.long.test.ts; FLORIN_SEED chooses other schedules.
+ */
+import { test } from 'node:test';
+import { openAndPlay, reportText } from '../kit/money-histories.ts';
+
+const SCHEDULES = 100;
+
+test(`${SCHEDULES} random schedules: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
+  const seed = Number(process.env.FLORIN_SEED ?? 1);
+  const report = await openAndPlay({ seed, schedules: SCHEDULES, indexed: true });
+  t.diagnostic(`seed ${seed}: ${reportText(report)}`);
+});
