@@ -358,7 +358,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Wait until the file is sent and confirmed, or cancel it under Sweeps while it is not signed.',
   },
   refund_file_empty: {
-    why: 'A signing file contains approved refunds of Bitcoin-like coins whose money is confirmed and still on deposit addresses.',
+    why: 'A signing file contains approved refunds whose money is confirmed and still on deposit addresses.',
     fix: 'Approve refunds first. If their money was already moved, send them from your own wallet and mark them as sent.',
   },
   refund_address_missing: {
