@@ -45,13 +45,22 @@ export const accountNetworks = (): string[] => [
 /** Whether a coin can have a price; without one it cannot count toward a payment. */
 export const canBePriced = (coin: string): boolean => !UNPRICED_COINS.some((one) => one === coin);
 
+const tokenAssets = (): string[] => [...new Set(TOKENS.map((coin) => partsOf(coin).asset))];
+const tokensOf = (asset: string) => TOKENS.filter((coin) => partsOf(coin).asset === asset);
+
+/** What can be asked for: the native coins, then each token without its network if there are several. */
+export const assetOptions = (): { value: string; label: string }[] => [
+  ...coinOptions(COINS),
+  ...tokenAssets().flatMap((asset) => (tokensOf(asset).length > 1 ? [{ value: asset, label: asset }] : coinOptions(tokensOf(asset)))),
+];
+/** The networks of such a token, by the codes of its coins; empty for all others. */
+export const networkOptions = (asset: string): { value: string; label: string }[] =>
+  tokensOf(asset).map((value) => ({ value, label: partsOf(value).network ?? value }));
+
 /** Options of a filter: the native coins, then each token on all its networks and on one of them. */
 export const coinFilters = (): { value: string; label: string }[] => [
   ...coinOptions(COINS),
-  ...[...new Set(TOKENS.map((coin) => partsOf(coin).asset))].flatMap((asset) => [
-    { value: asset, label: `${asset} on all networks` },
-    ...coinOptions(TOKENS.filter((coin) => partsOf(coin).asset === asset)),
-  ]),
+  ...tokenAssets().flatMap((asset) => [{ value: asset, label: `${asset} on all networks` }, ...coinOptions(tokensOf(asset))]),
 ];
 
 /** Options of a menu. */

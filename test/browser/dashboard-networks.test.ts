@@ -6,6 +6,7 @@ import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
+import { CHAIN, COIN, coinsOf } from '../../src/core/coin.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { getMerchant } from '../../src/merchants/merchants.ts';
 import { eventually } from '../kit/app.ts';
@@ -77,6 +78,48 @@ test('money on the wrong network needs attention at once, is named with its netw
     async () => (await app.test.get(`/api/payment/${json.id}`)).json,
     ({ status, network }) => status === 'completed' && network === SECOND,
   );
+  noFaults();
+});
+
+test('a payment is created in a coin on several networks: the customer chooses the network, or it is fixed', async () => {
+  const create = async (choose: () => Promise<unknown>) => {
+    await open('test/payments');
+    await page.getByRole('button', { name: 'Create payment' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox', { name: 'Amount', exact: true }).fill('25.50');
+    await dialog.getByText('More options').click();
+    await choose();
+    await audit('creating a payment in a stablecoin');
+    await dialog.getByRole('button', { name: 'Create payment' }).click();
+    const href = await page.getByRole('link', { name: 'Open payment page' }).getAttribute('href');
+    const id = new URL(href!).searchParams.get('id');
+    return { ...(await app.test.get(`/api/payment/${id}`)).json, page: await (await fetch(`${app.url}/pay?id=${id}`)).text() };
+  };
+  const labeled = (label: string) => page.getByRole('dialog').getByLabel(label, { exact: true });
+  const [coin, network] = [labeled('Coin'), labeled('Network')];
+  const chosenLater = await create(async () => {
+    await coin.selectOption('BTC');
+    assert.equal(await network.count(), 0, 'a coin with its own network');
+    await coin.selectOption('USDC');
+    assert.deepEqual(await network.locator('option').allInnerTexts(), [
+      'Customer chooses',
+      ...coinsOf('USDC').map((one) => CHAIN[COIN[one].chain].name),
+    ]);
+  });
+  assert.deepEqual([chosenLater.currency, chosenLater.network, chosenLater.payment_address], ['USDC', null, null]);
+  assert.ok(chosenLater.page.includes('name="network-USDC"') && !chosenLater.page.includes('value="BTC"'));
+  const fixed = await create(async () => {
+    await coin.selectOption('USDC');
+    await network.selectOption({ label: 'Base' });
+    // The network belongs to the coin.
+    await coin.selectOption('USDT');
+    assert.equal(await network.inputValue(), '');
+    await coin.selectOption('USDC');
+    await network.selectOption({ label: 'Base' });
+  });
+  assert.deepEqual([fixed.currency, fixed.network], ['USDC', 'base']);
+  const single = await create(() => coin.selectOption({ label: 'DAI on Ethereum' }));
+  assert.deepEqual([single.currency, single.network], ['DAI', 'ethereum']);
   noFaults();
 });
 

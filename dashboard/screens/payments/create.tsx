@@ -1,8 +1,7 @@
 /** Creates a payment by hand: an amount or items; then shows its link and QR code. */
 import { type FormEvent, useState } from 'react';
-import { COINS, type Coin } from '../../generated/api.ts';
-import { ApiError } from '../../lib/api.ts';
-import { coinOptions } from '../../lib/coin.ts';
+import { type Api, ApiError } from '../../lib/api.ts';
+import { assetOptions, networkOptions } from '../../lib/coin.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
 import { AmountField } from '../../ui/amount.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -20,7 +19,7 @@ const WINDOWS = [
   { value: '21600', label: '6 hours' },
   { value: '86400', label: '24 hours' },
 ];
-const CHOICES = [{ value: '', label: 'Customer chooses' }, ...coinOptions(COINS)];
+const CUSTOMER = { value: '', label: 'Customer chooses' };
 /** Parameters whose faults are shown at their fields. */
 const FIELDS = ['amount_usd', 'amount', 'currency_fiat', 'items', 'tax', 'description', 'invoice_id', 'return_url'];
 
@@ -30,6 +29,8 @@ type Price = { kind: 'amount' | 'items'; amount: string; fiat: string; items: re
 function bodyOf(form: FormData, { kind, amount, fiat, items }: Price, pairs: readonly Pair[]) {
   const text = (name: string) => String(form.get(name) ?? '').trim();
   const metadata = Object.fromEntries(pairs.filter((pair) => pair.name.trim() !== '').map((pair) => [pair.name.trim(), pair.value]));
+  // The code of a coin contains its network; a stablecoin without one leaves the network to the customer.
+  const coin = text('network') || text('currency');
   const priced =
     kind === 'amount'
       ? { amount: amount.trim() }
@@ -49,7 +50,7 @@ function bodyOf(form: FormData, { kind, amount, fiat, items }: Price, pairs: rea
     ...(text('invoice_id') && { invoice_id: text('invoice_id') }),
     ...(text('return_url') && { return_url: text('return_url') }),
     ...(text('expires_in') && { expires_in: Number(text('expires_in')) }),
-    ...(text('currency') && { currency: text('currency') as Coin }),
+    ...(coin && { currency: coin as Api['POST /:mode/payments']['body']['currency'] }),
     ...(Object.keys(metadata).length > 0 && { metadata }),
   };
 }
@@ -128,14 +129,32 @@ function PriceFields({ price, change, fault }: { price: Price; change: (values: 
   );
 }
 
+/** The coin, and for a stablecoin its network. */
+function CoinFields() {
+  const [asset, setAsset] = useState('');
+  const networks = networkOptions(asset);
+  return (
+    <>
+      <Choice
+        label="Coin"
+        name="currency"
+        options={[CUSTOMER, ...assetOptions()]}
+        value={asset}
+        onChange={({ currentTarget }) => setAsset(currentTarget.value)}
+      />
+      {networks.length > 0 && <Choice key={asset} label="Network" name="network" options={[CUSTOMER, ...networks]} />}
+    </>
+  );
+}
+
 /** What few payments need. */
 const More = ({ pairs, setPairs, fault }: { pairs: readonly Pair[]; setPairs: (pairs: readonly Pair[]) => void; fault: FaultOf }) => (
   <details className="grid gap-4">
     <summary className="cursor-pointer text-sm font-medium">More options</summary>
     <div className="grid gap-4 pt-4">
       <div className="grid gap-4 sm:grid-cols-2">
+        <CoinFields />
         <Choice label="Time to pay" name="expires_in" options={WINDOWS} />
-        <Choice label="Coin" name="currency" options={CHOICES} />
       </div>
       <Field label="Return URL" name="return_url" type="url" placeholder="https://" fault={fault('return_url')} autoComplete="off" />
       <fieldset className="grid gap-2">

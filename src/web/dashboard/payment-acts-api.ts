@@ -1,5 +1,6 @@
 /** What members do with payments other than resolving them: create one, start a test scenario, change metadata. */
 import Type from 'typebox';
+import { COINS, isAsset, isCoin, TOKEN_ASSETS } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { draftOf } from '../../http/payment-routes.ts';
 import { checkMetadataKeys, readMetadata, readReturnUrl } from '../../http/read.ts';
@@ -32,7 +33,8 @@ export const PAYMENT_ACTS: readonly Route[] = [
       currency_fiat: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
       items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
       tax: Type.Optional(Amount),
-      currency: Type.Optional(CoinName),
+      /** A token without its network: the customer chooses it. */
+      currency: Type.Optional(literals([...COINS, ...TOKEN_ASSETS])),
       expires_in: Type.Optional(Type.Integer({ minimum: 600, maximum: 86_400 })),
       description: Type.Optional(Type.String({ maxLength: 1000 })),
       invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
@@ -65,17 +67,20 @@ export const PAYMENT_ACTS: readonly Route[] = [
         minor === undefined
           ? readPrice(ctx, { mode: call.mode, body: parsed, given })
           : priceAt(ctx, { mode: call.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
+      const coin = isCoin(given.currency) ? given.currency : null;
+      const asset = coin === null && isAsset(given.currency) ? given.currency : undefined;
       const read = { common: given as never, metadata: readMetadata(given.metadata, 'secret'), scenario: null };
       const draft = draftOf(read, {
         ...price,
         returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),
         ...(items && { items, taxMinor: taxMinor! }),
+        ...(asset !== undefined && { asset }),
       });
       const warnings = given.currency ? [] : await warningsFor(ctx, { ...ownerOf(call), amountUsdCents: price.amountUsdCents });
       return createPayment(ctx, {
         ...ownerOf(call),
         createdWith: 'secret',
-        draft: { ...draft, coin: given.currency ?? null },
+        draft: { ...draft, coin },
         idempotency: null,
         render: (view) => {
           const url = paymentUrl(ctx.settings.paymentPageUrl, view.facts.id);
