@@ -28,6 +28,8 @@ type Of = { merchantId: string; id: string };
 const owned = ({ merchantId, id }: Of) => ({ merchantId, id, mode: 'live', actor }) as const;
 const unread = { idempotency: null, render: () => ({ status: 200, body: '' }) };
 const nothing = (): null => null;
+/** SQLSTATE of a lock that was not free in time. */
+const LOCK_TIMEOUT = '55P03';
 
 const actsOf = (ctx: Context) => ({
   openMerchant: async ({ secret, destination }: { secret: string; destination: string }) => {
@@ -89,7 +91,10 @@ process.on('message', async ({ id, act, given }: Asked) => {
   try {
     answer({ done: await (acts[act] as (given: unknown) => Promise<unknown>)(given) });
   } catch (error) {
-    answer(error instanceof Problem ? { refused: error.code } : { failed: inspect(error) });
+    // A request that waits too long for a lock gets 503 over HTTP, and nothing was written.
+    const isBusy = (error as { code?: unknown }).code === LOCK_TIMEOUT;
+    if (error instanceof Problem || isBusy) answer({ refused: isBusy ? 'unavailable' : (error as Problem).code });
+    else answer({ failed: inspect(error) });
   }
 });
 process.on('disconnect', () => process.exit());

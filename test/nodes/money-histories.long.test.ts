@@ -1,12 +1,12 @@
 /**
  * The same as money-histories.test.ts, 10,000 times, also on nodes without an index of transactions. FLORIN_SCHEDULES is how many, FLORIN_SEED
- * where they begin: each seed plays some hundred schedules at a time.
+ * where they begin: each seed plays a hundred schedules at a time.
  */
 import { test } from 'node:test';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 
 const SCHEDULES = Number(process.env.FLORIN_SCHEDULES ?? 10_000);
-const AT_ONCE = 200;
+const AT_ONCE = 100;
 
 test(`${SCHEDULES} random schedules: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
   let seed = Number(process.env.FLORIN_SEED ?? 1_000);
