@@ -24,7 +24,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['shop.connected', 'shp_1', 'shops'],
   ['shop.refund_sent', 'ref_1', 'shops'],
   ['refund.approved', 'ref_1', 'refunds'],
-  ['payout.approved', 'po_1', 'sweeps'],
+  ['payout.approved', 'po_1', 'payouts'],
   ['link.created', 'lnk_1', 'links'],
   ['link.changed', 'lnk_1', 'links'],
   ['wallet.set', 'BTC', 'wallets'],
