@@ -1,6 +1,6 @@
 /**
- * Reads an account key from a single-part Uniform Resource: CBOR (RFC 8949) of an `hdkey` (BCR-2020-007), encoded as the first and
- * last letters of words (BCR-2020-012).
+ * Uniform Resources: CBOR (RFC 8949), encoded as the first and last letters of words (BCR-2020-012), and the account key in a single-part
+ * `hdkey` (BCR-2020-007).
  */
 
 /** Two letters for each byte. */
@@ -10,24 +10,44 @@ export const PAIRS =
   'lalylflslrlplnltloldlelulklgmnmymhmemomumwmdmtmsmknlnyndnsntnnnenboyoeotoxonolospdptpkpypspmplpepfpaprqdqzrerprlrorhrdrkrfryrnrs' +
   'rtsesasrssskswstspsosgsbsfsntotktitttdtetytltbtstptatnuyuoutueurvtvyvovlvevwvavdvswlwdwmwpwewywswtwnwzwfwkykynylyaytzszoztzczezm';
 
-/** The decoded bytes, or null when the checksum (CRC-32) is wrong. */
-function bytesOf(text: string): Uint8Array | null {
-  const bytes = Uint8Array.from(text.toLowerCase().match(/../g) ?? [], (pair) => {
-    for (let at = PAIRS.indexOf(pair); at >= 0; at = PAIRS.indexOf(pair, at + 1)) if (at % 2 === 0) return at / 2;
-    return 0;
-  });
+/** CRC-32 (ISO 3309), which ends every resource and names every series. */
+export function checksumOf(bytes: Uint8Array): number {
   let crc = 0xffffffff;
-  for (const byte of bytes.subarray(0, -4)) {
+  for (const byte of bytes) {
     crc ^= byte;
     for (let i = 0; i < 8; i++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
   }
-  const isRight = bytes.length > 4 && new DataView(bytes.buffer).getUint32(bytes.length - 4) === ~crc >>> 0;
-  return isRight ? bytes.subarray(0, -4) : null;
+  return ~crc >>> 0;
 }
 
+const VALUES: ReadonlyMap<string, number> = new Map(Array.from({ length: 256 }, (_, i) => [PAIRS.slice(2 * i, 2 * i + 2), i]));
+/** The decoded bytes, or null when a pair is unknown or the checksum is wrong. */
+export function readWords(text: string): Uint8Array | null {
+  const values = (text.toLowerCase().match(/../g) ?? []).map((pair) => VALUES.get(pair));
+  if (text.length % 2 !== 0 || values.length <= 4 || values.includes(undefined)) return null;
+  const bytes = Uint8Array.from(values as number[]);
+  const body = bytes.subarray(0, -4);
+  return new DataView(bytes.buffer).getUint32(body.length) === checksumOf(body) ? body : null;
+}
+/** Bytes and their checksum in pairs of letters. */
+export function wordsOf(bytes: Uint8Array): string {
+  const checksum = checksumOf(bytes);
+  return [...bytes, ...[24, 16, 8, 0].map((by) => (checksum >>> by) & 255)].map((byte) => PAIRS.slice(2 * byte, 2 * byte + 2)).join('');
+}
+
+/** The head of a CBOR value: its kind, and its value or length up to 32 bits. */
+export const cborHead = (kind: number, count: number): number[] =>
+  count < 24
+    ? [(kind << 5) | count]
+    : count < 0x100
+      ? [(kind << 5) | 24, count]
+      : count < 0x10000
+        ? [(kind << 5) | 25, count >> 8, count & 255]
+        : [(kind << 5) | 26, count >>> 24, (count >>> 16) & 255, (count >>> 8) & 255, count & 255];
+
 type Value = number | boolean | null | string | Uint8Array | Value[] | Map<Value, Value>;
-/** The subset of CBOR that these keys use. Tags are skipped: the position of a value says what it is. */
-function readCbor(bytes: Uint8Array): Value {
+/** The subset of CBOR that keys and PSBTs use. Tags are skipped: the position of a value says what it is. Throws RangeError. */
+export function readCbor(bytes: Uint8Array): Value {
   let at = 0;
   const next = (): number => {
     if (at >= bytes.length) throw new RangeError('it ends too early');
@@ -85,7 +105,7 @@ const wordOf = (value: Value | undefined): number => (typeof value === 'number' 
 /** The extended public key in `ur:crypto-hdkey/…` or `ur:hdkey/…`. Null when the code has no key with a path. */
 export async function readHdKey(code: string): Promise<string | 'private' | null> {
   const body = /^ur:(?:crypto-)?hdkey\/([a-z]+)$/i.exec(code)?.[1];
-  const bytes = body === undefined ? null : bytesOf(body);
+  const bytes = body === undefined ? null : readWords(body);
   if (!bytes) return null;
   let fields: Map<Value, Value>;
   try {

@@ -1,11 +1,12 @@
-/** Signing by camera: the PSBT of a sweep as animated QR codes (BBQr), and the signed transaction read back from the wallet. */
+/** Signing by camera: the PSBT of a sweep as animated QR codes (BBQr or UR), and the signed transaction read back from the wallet. */
 import { useEffect, useRef, useState } from 'react';
+import { createUrReader, splitUr } from '../../lib/animated-ur.ts';
 import { base64Of } from '../../lib/base64.ts';
 import { type BbqrFile, createBbqrReader, splitBbqr } from '../../lib/bbqr.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Note } from '../../ui/form.tsx';
+import { Choice, Note } from '../../ui/form.tsx';
 import { type Look, Scanner } from '../../ui/scanner.tsx';
 
 /** The pace that hardware wallets are made for. */
@@ -14,15 +15,21 @@ const QUIET = 4;
 
 const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 
+/** The two forms of animated codes that hardware wallets read. */
+const FORMS = {
+  bbqr: { name: 'BBQr', wallets: 'Coldcard Q', split: (psbt: Uint8Array<ArrayBuffer>) => splitBbqr({ type: 'P', bytes: psbt }) },
+  ur: { name: 'UR', wallets: 'Keystone, Passport, Jade, SeedSigner', split: splitUr },
+} as const;
+type Form = keyof typeof FORMS;
+
 /** The texts of the codes for a signing file, or why there are none. */
-function codesOf(file: string): string[] | string {
+function codesOf(file: string, form: Form): string[] | string {
   const { requests } = JSON.parse(file) as { requests: { kind: string; psbt?: string }[] };
   const [request] = requests;
   if (requests.length !== 1 || request?.psbt === undefined)
     return 'QR codes can carry one Bitcoin transaction (PSBT), and this file is of another kind or has several. Download the file and sign it with the offline signer.';
   return (
-    splitBbqr({ type: 'P', bytes: bytesOf(request.psbt) }) ??
-    'This file is too large for QR codes. Download it and sign it with the offline signer.'
+    FORMS[form].split(bytesOf(request.psbt)) ?? 'This file is too large for QR codes. Download it and sign it with the offline signer.'
   );
 }
 
@@ -36,10 +43,11 @@ async function draw(codes: readonly string[]): Promise<Picture[]> {
   });
 }
 
-/** The pictures of the codes, read from the server when the dialog opens. */
-function usePictures(id: string): { pictures: Picture[] | null; fault: string | null } {
+const UNREAD = 'The signing file could not be read. Close this window and try again.';
+/** The signing file, read from the server when the dialog opens. */
+function useFile(id: string): { file: string | null; fault: string | null } {
   const mode = useMode();
-  const [pictures, setPictures] = useState<Picture[] | null>(null);
+  const [file, setFile] = useState<string | null>(null);
   const [fault, setFault] = useState<string | null>(null);
   const { mutateAsync: confirm } = useAct('POST /:mode/exports/confirm', { quiet: true });
   // biome-ignore lint/correctness/useExhaustiveDependencies: read once for each sweep
@@ -49,22 +57,41 @@ function usePictures(id: string): { pictures: Picture[] | null; fault: string | 
       await confirm({ body: {} });
       const reply = await fetch(`/dashboard/api/${mode}/sweeps/${id}/file`, { credentials: 'same-origin' });
       if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
-      const codes = codesOf(await reply.text());
-      const drawn = typeof codes === 'string' ? null : await draw(codes);
-      if (gone) return;
-      setPictures(drawn);
-      if (typeof codes === 'string') setFault(codes);
+      const text = await reply.text();
+      if (!gone) setFile(text);
     };
-    load().catch(() => !gone && setFault('The signing file could not be read. Close this window and try again.'));
+    load().catch(() => !gone && setFault(UNREAD));
     return () => {
       gone = true;
     };
   }, [id, mode]);
-  return { pictures, fault };
+  return { file, fault };
+}
+
+/** The pictures of the codes in a form. */
+function usePictures(id: string, form: Form): { pictures: Picture[] | null; fault: string | null } {
+  const { file, fault: unread } = useFile(id);
+  const [drawn, setDrawn] = useState<{ form: Form; pictures: Picture[] | null; fault: string | null } | null>(null);
+  useEffect(() => {
+    if (file === null) return;
+    let gone = false;
+    const show = async () => {
+      const codes = codesOf(file, form);
+      const pictures = typeof codes === 'string' ? null : await draw(codes);
+      if (!gone) setDrawn({ form, pictures, fault: typeof codes === 'string' ? codes : null });
+    };
+    show().catch(() => !gone && setDrawn({ form, pictures: null, fault: UNREAD }));
+    return () => {
+      gone = true;
+    };
+  }, [file, form]);
+  const current = drawn?.form === form ? drawn : null;
+  return { pictures: current?.pictures ?? null, fault: unread ?? current?.fault ?? null };
 }
 
 export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) {
-  const { pictures, fault } = usePictures(id);
+  const [form, setForm] = useState<Form>('bbqr');
+  const { pictures, fault } = usePictures(id, form);
   const [at, setAt] = useState(0);
   const [isPaused, setPaused] = useState(false);
   const count = pictures?.length ?? 0;
@@ -73,7 +100,7 @@ export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) 
     const timer = setInterval(() => setAt((shown) => (shown + 1) % count), FRAME_MS);
     return () => clearInterval(timer);
   }, [count, isPaused]);
-  const picture = pictures?.[at];
+  const picture = pictures?.[at % Math.max(1, count)];
   return (
     <Dialog open onClose={onClose} title="Scan with your wallet">
       {fault !== null ? (
@@ -83,13 +110,19 @@ export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) 
       ) : (
         <>
           <p className="text-sm text-soft">
-            Scan this with a hardware wallet that reads BBQr codes. Check the amount and the address on its screen, and sign. Then choose{' '}
-            <b className="text-ink">Scan signed transaction</b>.
+            Choose the kind of codes that your hardware wallet reads, and scan them with it. Check the amount and the address on its screen,
+            and sign. Then choose <b className="text-ink">Scan signed transaction</b>.
           </p>
+          <Choice
+            label="Kind of codes"
+            value={form}
+            options={Object.entries(FORMS).map(([value, { name, wallets }]) => ({ value, label: `${name} (${wallets})` }))}
+            onChange={(event) => setForm(event.target.value as Form)}
+          />
           {picture ? (
             <svg
               role="img"
-              aria-label={count === 1 ? 'QR code of the transaction' : `QR code ${at + 1} of ${count} of the transaction`}
+              aria-label={count === 1 ? 'QR code of the transaction' : `QR code ${(at % count) + 1} of ${count} of the transaction`}
               viewBox={`0 0 ${picture.side} ${picture.side}`}
               shapeRendering="crispEdges"
               className="w-full rounded-lg"
@@ -106,7 +139,7 @@ export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) 
         {count > 1 && (
           <>
             <span aria-hidden="true" className="mr-auto text-sm text-soft tabular-nums">
-              {at + 1} of {count}
+              {(at % count) + 1} of {count}
             </span>
             <Button onClick={() => setPaused(!isPaused)}>{isPaused ? 'Play' : 'Pause'}</Button>
           </>
@@ -129,26 +162,27 @@ const isPlain = (code: string): boolean => /^(?:[0-9a-f]{2}){60,}$/i.test(code) 
 export function ScanSigned({ onContent, onClose }: { onContent: (content: string) => void; onClose: () => void }) {
   const [progress, setProgress] = useState<{ have: number; total: number } | null>(null);
   const [reader] = useState(() => createBbqrReader());
+  const [urReader] = useState(() => createUrReader());
   const isDone = useRef(false);
   const take = async (code: string): Promise<Look> => {
     if (isDone.current) return { done: true };
-    if (isPlain(code)) {
-      isDone.current = true;
-      onContent(code);
-      return { done: true };
-    }
-    try {
-      const read = reader.add(code);
-      if (read === null) {
-        if (/^ur:/i.test(code)) return { why: 'UR codes aren’t supported. Choose BBQr in your wallet, or upload the signed file.' };
-        return { why: 'This code is not a signed transaction.' };
-      }
-      setProgress(read);
-      if (read.have < read.total) return {};
-      const content = contentOf(await reader.file());
+    const finish = (content: string): Look => {
       isDone.current = true;
       onContent(content);
       return { done: true };
+    };
+    if (isPlain(code)) return finish(code);
+    try {
+      const resource = urReader.add(code);
+      if (resource !== null) {
+        setProgress(resource);
+        return resource.psbt === null ? {} : finish(base64Of(resource.psbt));
+      }
+      const read = reader.add(code);
+      if (read === null) return { why: 'This code is not a signed transaction.' };
+      setProgress(read);
+      if (read.have < read.total) return {};
+      return finish(contentOf(await reader.file()));
     } catch (error) {
       return { why: error instanceof Error ? error.message : 'The codes could not be read.' };
     }
