@@ -37,7 +37,7 @@ import { MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 export type AskedRefund = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
 const OWN_WALLET = 'send it from your own wallet and mark it as sent';
 const REASONS = {
-  moved: `its deposit address does not hold the amount any more, because the money was moved or paid for gas; ${OWN_WALLET}`,
+  moved: `its deposit address does not hold enough: the money was moved, paid for gas, or is in another signing file; wait for that file, or ${OWN_WALLET}`,
   frozen: 'the issuer of the token froze its deposit address or the address of the customer',
   paid: 'it was already paid, because somebody sent an earlier file of it; find the transaction, then mark it as sent',
   used: 'its deposit address sent another transaction since an earlier file of it was made; look where the money went, then mark it as sent or cancel it',
