@@ -87,13 +87,13 @@ const ok = (reply: Reply, status = 200): any => {
 test('a stale head, an unknown fork and two signed finalized blocks hold, and a payment says why', async () => {
   const chain = at(started - SECONDS_BEFORE, 1);
   const slotNow = () => Math.floor(Date.now() / 1000) - (started - SECONDS_BEFORE);
-  const checkpoint = chain.header(SECONDS_BEFORE - 100, await tipOf());
+  const checkpoint = chain.header(SECONDS_BEFORE - 600, await tipOf());
   const sign = async (slot: number): Promise<BeaconAnswers> => {
     const update = chain.update(chain.header(slot, await tipOf(), { finalized: checkpoint }), { finalized: checkpoint });
     const { finalized_header: _, finality_branch: __, ...optimistic } = update;
     return { bootstrap: chain.bootstrap(checkpoint), finality: update, optimistic };
   };
-  server.serve(await sign(SECONDS_BEFORE - 90));
+  server.serve(await sign(SECONDS_BEFORE - 590));
   const app = await follow(chain, checkpoint);
   await eventually(
     () => readiness(app),
@@ -106,7 +106,7 @@ test('a stale head, an unknown fork and two signed finalized blocks hold, and a 
   );
   await node.send({ to, value: 10n ** 16n });
   await node.mine(2);
-  const old = await sign(SECONDS_BEFORE - 80);
+  const old = await sign(SECONDS_BEFORE - 580);
   server.serve(old);
   await shows(app, /the newest block that the sync committee signed is \d+ min old$/);
   const detail = async () => ok(await app.live.get(`/api/payment/${id}`));

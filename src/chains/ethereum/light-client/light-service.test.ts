@@ -193,25 +193,25 @@ test('a stale head, a clock that is behind and an unknown fork hold, each with i
     (slot) => slot === SLOT - 2,
   );
   assert.deepEqual(service.holds(), []);
-  slots += 120;
-  assert.deepEqual(service.holds(), ['the newest block that the sync committee signed is 3 min old']);
+  slots += 300;
+  assert.deepEqual(service.holds(), ['the newest block that the sync committee signed is 6 min old']);
 
   for (const server of servers) server.serve({ ...answers, version: 'heze' });
   await eventually(
     async () => service.holds(),
     ([hold]) =>
       hold ===
-      'the newest block that the sync committee signed is 3 min old: beacon servers serve a fork that this version of Florin does not know; upgrade Florin',
+      'the newest block that the sync committee signed is 6 min old: beacon servers serve a fork that this version of Florin does not know; upgrade Florin',
   );
   assert.match((await service.check()).servers[0]!.reason!, /: it serves the fork heze, which this version of Florin does not know$/);
 
-  const ahead = chain.update(chain.header(SLOT + 200, hash(4)));
+  const ahead = chain.update(chain.header(SLOT + 400, hash(4)));
   for (const server of servers) server.serve({ ...answers, optimistic: ahead });
   await eventually(
     async () => service.holds(),
     ([hold]) =>
       hold ===
-      'the newest block that the sync committee signed is 3 min old: beacon servers show newer ones, which are ahead of the clock of this machine',
+      'the newest block that the sync committee signed is 6 min old: beacon servers show newer ones, which are ahead of the clock of this machine',
   );
 
   slots = SLOT - 62;

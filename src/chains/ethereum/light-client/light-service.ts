@@ -15,8 +15,8 @@ import { loadLight, saveLight } from './light-store.ts';
 
 /** Finality comes after about 70 slots; without it for this long, nothing completes. */
 const UNFINAL_SLOTS = 1_200;
-/** A head comes with nearly every slot; older than five minutes, it is not the head of the chain. */
-const STALE_SLOTS = 25;
+/** A head comes with nearly every slot; older than this, it is not the head of the chain. */
+const STALE_SECONDS = 300;
 /** A head this many slots from now is a clock that is behind, and what is signed now would be refused. */
 const AHEAD_SLOTS = 2;
 
@@ -91,7 +91,7 @@ export function createLightService({ network, name, checkpoint, servers, db, clo
         ...(age < -AHEAD_SLOTS
           ? [`the clock of this machine is ${inMinutes(-age)} behind the newest block that the sync committee signed`]
           : []),
-        ...(age > STALE_SLOTS
+        ...(age * network.secondsPerSlot > STALE_SECONDS
           ? [`the newest block that the sync committee signed is ${inMinutes(age)} old${cause === null ? '' : `: ${cause}`}`]
           : []),
         ...(unfinal > UNFINAL_SLOTS
