@@ -12,8 +12,9 @@ import { type Account, refuse, SignerError } from './secret.ts';
 /** The most gas that one transfer may use, and the highest price of gas, in wei. */
 const MOST_GAS = 300_000n;
 const MOST_PRICE = 5_000_000_000_000n;
-/** An address gets at most so many times its highest fee for gas: some chains also charge for publishing on Ethereum. */
-const MOST_FUNDED = 2n;
+/** An address gets at most its highest fee for gas, and as much again where publishing on Ethereum is charged besides. */
+const mostFunded = (paid: AccountRequest, file: SigningFile): bigint =>
+  feeOf(paid, file) * (chainOf(file.coin).dataFee === 'gas_price_oracle' ? 2n : 1n);
 
 const keyOf = ({ account, addresses }: Account, { chain, index }: AccountPath): HDKey =>
   (chain === 0 ? addresses : account.deriveChild(1)).deriveChild(index);
@@ -54,8 +55,7 @@ function checkRequest(request: AccountRequest, file: SigningFile, account: Accou
     refuse(`The file calls another contract than that of ${file.coin}.`);
   if (request.kind === 'fund') {
     const paid = file.requests.filter(needsGas).find(({ from }) => from.toLowerCase() === request.to.toLowerCase());
-    if (!paid || request.units > MOST_FUNDED * feeOf(paid, file))
-      refuse('The file sends money for gas to an address that does not need it.');
+    if (!paid || request.units > mostFunded(paid, file)) refuse('The file sends money for gas to an address that does not need it.');
   }
   if (request.kind === 'batch') for (const { from, path } of request.authorizations) checkOwn(account, from, path);
 }

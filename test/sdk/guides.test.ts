@@ -205,8 +205,6 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/exceptions/, './florin sweep send', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
   [/exceptions/, './florin refund', 'test/contract/refunds.test.ts: they need a refund whose customer entered an address'],
   [/payouts/, './florin payout', 'test/contract/payouts.test.ts, test/nodes/payouts.test.ts: they need payouts and money that arrived'],
-  [/payouts/, './florin payout import', 'test/contract/payouts.test.ts: it needs a file of payouts'],
-  [/payouts/, './florin payout', 'test/nodes/payouts.test.ts: they need a node and money that arrived'],
   [/medusa/, 'npm install', 'test/browser/shops.test.ts downloads it, test/shops/medusa.long.test.ts installs it in a Medusa project'],
   [/stablecoins/, 'chain release', 'test/nodes/token-networks.test.ts: it needs a contract that was upgraded'],
   [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these run until they are stopped'],
