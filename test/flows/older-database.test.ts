@@ -133,6 +133,11 @@ function chainOfFixture(code: string): AdversaryChain {
 }
 
 test('followers continue from the stored cursors, and payments of then and now complete', async () => {
+  // The copy was made long ago: what was open then is as old now as it was in the copy, so that the test passes on any day.
+  await app.ctx.db.sql`
+    with open as (select id, clock_timestamp() - created_at - interval '1 minute' as passed from payments where mode = 'live' and completed_at is null),
+      moved as (update transfers t set first_seen_at = first_seen_at + passed from open where t.payment_id = open.id returning 1)
+    update payments p set created_at = created_at + passed, expires_at = expires_at + passed from open where p.id = open.id`;
   await app.stop();
   await start(['api', 'worker']);
   const { sql } = app.ctx.db;
