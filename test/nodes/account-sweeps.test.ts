@@ -90,7 +90,15 @@ const mint = (coin: Coin) => (address: string) =>
   node.send({ to: contract(coin), data: `0x${selector('mint(address,uint256)')}${word(address)}${word(25_000_000n)}`, gas: 200_000 });
 const held = async (coin: Coin, address: string): Promise<bigint> =>
   BigInt(await node.rpc('eth_call', { to: contract(coin), data: `0x${selector('balanceOf(address)')}${word(address)}` }, 'latest'));
-const make = (coin: Coin) => makeSweep(app.app.ctx, { ...owner(), coin, walletId: null, wish: DEFAULT_WISH, actor });
+/** Empty blocks lower the price of gas, down to less than the unit in which sources report fees. */
+async function resetPrice(): Promise<void> {
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+  await node.mine(1);
+}
+async function make(coin: Coin) {
+  await resetPrice();
+  return makeSweep(app.app.ctx, { ...owner(), coin, walletId: null, wish: DEFAULT_WISH, actor });
+}
 const contentOf = async (id: string) => signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id }));
 const sign = async (id: string) => signFile({ content: await contentOf(id), secret, destination: DESTINATION }).text;
 const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
@@ -176,9 +184,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   const customer = checksumAddress('00000000000000000000000000000000000cafe1');
   const signed = async (id: string, to = customer) => signFile({ content: await contentOf(id), secret, destination: to }).text;
   const makeFile = async () => {
-    // Each empty block lowers it, down to less than the unit in which sources report fees.
-    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
-    await node.mine(1);
+    await resetPrice();
     return makeRefundFile(ctx, { ...owner(), coin: USDC, speed: 'normal', actor });
   };
   const refundOf = (id: string) => getRefund(ctx, { ...owner(), mode: 'live', id });
@@ -284,8 +290,6 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   assert.equal(await held(USDC, customer), 18_000_000n);
 
   // The money moves before the last refund is in a file.
-  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
-  await node.mine(1);
   const rest = await make(USDC);
   await upload(await sign(rest.sweep.id));
   await finish(rest.sweep.id);
@@ -316,11 +320,6 @@ async function completed(crypto: string, pay: (address: string, amount: string) 
   return payment;
 }
 const payEther = (to: string, amount: string) => node.send({ to, value: parseDecimal(amount, 18)! });
-/** Empty blocks lower the price of gas, down to less than the unit in which sources report fees. */
-async function resetPrice(): Promise<void> {
-  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
-  await node.mine(1);
-}
 async function refundFile(coin: Coin, customer: string) {
   await resetPrice();
   const { sweep, refunds } = await makeRefundFile(app.app.ctx, { ...owner(), coin, speed: 'normal', actor });
@@ -695,9 +694,6 @@ test('a signed file for accounts that is not what was asked is refused', async (
 test('a sweep ends once the nonce of the gas address was used elsewhere, and the money is swept again', async () => {
   for (const coin of [USDC, USDT]) {
     await paid(coin.slice(0, 4), 1, mint(coin));
-    // Each empty block of this test lowers it, down to less than the unit in which sources report fees.
-    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
-    await node.mine(1);
     const { sweep } = await make(coin);
     const { requests } = await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id });
     const [request] = requests;
@@ -712,8 +708,6 @@ test('a sweep ends once the nonce of the gas address was used elsewhere, and the
     assert.match(done.failure ?? '', /^conflict: /);
     const kept = await app.app.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
     assert.deepEqual([...kept], [], 'nothing that it reserved was spent');
-    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
-    await node.mine(1);
     const again = await make(coin);
     assert.equal(again.sweep.totalUnits, sweep.totalUnits);
     await upload(await sign(again.sweep.id));
