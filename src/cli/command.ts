@@ -46,6 +46,8 @@ const SHORT: ReadonlyMap<string, string> = new Map([
 
 export const MERCHANT: Option = { value: 'ID', about: 'Merchant, such as mer_... ("merchant list" shows them)', required: true };
 export const MODE: Option = { value: MODES.join('|'), about: 'Live or test mode', required: true };
+/** For commands about money that goes out, which is mostly live. */
+export const LIVE_MODE: Option = { value: MODES.join('|'), about: 'Mode (default live)' };
 export const COIN_OPTION: Option = { value: 'COIN', about: `One of ${COINS.join(', ')}`, required: true };
 /** For commands about money that arrived, also in a coin that is never offered. */
 export const ARRIVED_COIN_OPTION: Option = { value: 'COIN', about: `One of ${ALL_COINS.join(', ')}`, required: true };
@@ -86,6 +88,10 @@ export const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
   merchantId: need(flags, 'merchant'),
   mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
 });
+/** The same with LIVE_MODE. */
+export const liveOwnerOf = (flags: Flags): { merchantId: string; mode: Mode } => ownerOf({ ...flags, mode: flags.mode ?? 'live' });
+/** Who acts in the audit log. */
+export const OPERATOR = { userId: '', name: 'operator command', ip: '' } as const;
 export const limitOf = (flags: Flags): number => {
   const limit = flags.limit ?? '25';
   if (!/^([1-9]\d?|100)$/.test(limit)) throw new UsageError('--limit must be a number from 1 to 100');

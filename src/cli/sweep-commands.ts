@@ -27,12 +27,12 @@ import {
   limitOf,
   MERCHANT,
   need,
+  OPERATOR,
   type Option,
   oneOf,
   UsageError,
 } from './command.ts';
 
-const ACTOR = { userId: '', name: 'operator command', ip: '' };
 const SWEEP: Option = { value: 'ID', about: 'Sweep, such as swp_... ("sweep history" shows them)', required: true };
 const whole = (flags: Flags, name: string, fallback: number, most: number): number => {
   const text = flags[name];
@@ -41,6 +41,15 @@ const whole = (flags: Flags, name: string, fallback: number, most: number): numb
   return Number(text);
 };
 
+/** For commands that make a signing file. */
+export const FILE_OPTIONS = {
+  out: { value: 'FILE', about: 'Where to write the file', required: true },
+  speed: { value: SWEEP_SPEEDS.join('|'), about: 'Fee (default normal)' },
+  psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
+} as const satisfies Record<string, Option>;
+export const speedOf = ({ speed }: Flags): SweepWish['speed'] =>
+  speed === undefined ? DEFAULT_WISH.speed : oneOf(speed, SWEEP_SPEEDS, 'speed');
+
 function wishOf(flags: Flags, coin: Coin): SweepWish {
   const minUnits = parseDecimal(flags['min-amount'] ?? '0', COIN[coin].decimals);
   if (minUnits === null) throw new UsageError('--min-amount must be an amount such as 0.01');
@@ -48,7 +57,7 @@ function wishOf(flags: Flags, coin: Coin): SweepWish {
     minUnits,
     minAgeHours: whole(flags, 'min-age-hours', DEFAULT_WISH.minAgeHours, 87_600),
     maxFeePercent: whole(flags, 'max-fee-percent', DEFAULT_WISH.maxFeePercent, 100),
-    speed: flags.speed === undefined ? DEFAULT_WISH.speed : oneOf(flags.speed, SWEEP_SPEEDS, 'speed'),
+    speed: speedOf(flags),
   };
 }
 
@@ -102,7 +111,7 @@ export const SWEEP_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const wanted = { coin, walletId: flags.wallet ?? null, wish: wishOf(flags, coin) };
-      const { sweep, remains } = await makeSweep(ctx, { merchantId, ...wanted, actor: ACTOR });
+      const { sweep, remains } = await makeSweep(ctx, { merchantId, ...wanted, actor: OPERATOR });
       await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, remains: remainsBody(coin, remains) };
     },
@@ -134,7 +143,7 @@ export const SWEEP_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [merchantId, id] = [need(flags, 'merchant'), need(flags, 'sweep')];
       const speed = flags.speed === undefined ? 'fast' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');
-      const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: ACTOR });
+      const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: OPERATOR });
       await writeSweep(await readSigningFileOf(ctx, { merchantId, id }), flags);
       return { ...sweepBody(sweep), file: flags.out };
     },
@@ -148,7 +157,7 @@ export const SWEEP_COMMANDS: Commands = {
       if (bytes.length > MAX_SIGNED_BYTES) throw new UsageError(`The file has more than ${MAX_SIGNED_BYTES} bytes`);
       // Wallets save PSBTs as bytes or as text.
       const content = bytes.subarray(0, 5).toString('latin1') === 'psbt\xff' ? bytes.toString('base64') : bytes.toString('utf8');
-      const { sweep, isKnown } = await acceptSigned(ctx, { merchantId: need(flags, 'merchant'), content, actor: ACTOR });
+      const { sweep, isKnown } = await acceptSigned(ctx, { merchantId: need(flags, 'merchant'), content, actor: OPERATOR });
       return { ...sweepBody(sweep), known: isKnown };
     },
   },
@@ -180,7 +189,7 @@ export const SWEEP_COMMANDS: Commands = {
     options: { merchant: MERCHANT, sweep: SWEEP },
     run: async (ctx, flags) => {
       const id = need(flags, 'sweep');
-      await cancelSweep(ctx, { merchantId: need(flags, 'merchant'), id, actor: ACTOR });
+      await cancelSweep(ctx, { merchantId: need(flags, 'merchant'), id, actor: OPERATOR });
       return { id, state: 'canceled' };
     },
   },

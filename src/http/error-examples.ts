@@ -95,7 +95,7 @@ const REASONS: Readonly<Partial<Record<ProblemCode, string>>> = {
 };
 /** The body of an error with this code. */
 export function errorExample(code: ProblemCode, url: string): { error: object } {
-  const details = { ...DETAILS, ...OWN_DETAILS[code], reason: REASONS[code] ?? DETAILS.reason! };
+  const details = { ...DETAILS, reason: REASONS[code] ?? DETAILS.reason!, ...OWN_DETAILS[code] };
   const { type, message, param } = new Problem(code, details, { param: PARAMS[code] ?? null });
   return { error: { type, message, param, code, doc_url: `${url}/docs/errors#${code}`, request_id: 'req_Yt3mB8qKx0ZsVn5LrW2dFh7c' } };
 }

@@ -17,7 +17,7 @@ import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
-import { readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
   id: string;
@@ -254,13 +254,6 @@ export async function writeStep(
 
 const refuse = ({ id, state }: Payout, action: string) => new Problem('payout_state', { id, state, action });
 
-/** What a signing file sends is neither sent by hand nor canceled. Errors: payout_in_file. */
-async function checkNoFile(tx: Tx, { id, sweepId, state }: Payout): Promise<void> {
-  if (sweepId === null || state === 'failed') return;
-  const [open] = await tx`select 1 from sweeps where id = ${sweepId} and state <> 'canceled'`;
-  if (open) throw new Problem('payout_in_file', { id, file: sweepId });
-}
-
 /**
  * Cancels a payout. An approved one only by a member, who knows whether the money was sent. Errors: payout_not_found, payout_state,
  * payout_in_file.
@@ -279,7 +272,7 @@ export function cancelPayout(
     const payout = await changePayout(tx, { ...owner, id }, async (before, now) => {
       if (before.state === 'canceled') return before;
       if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
-      await checkNoFile(tx, before);
+      await checkNoFile(tx, before, 'payout_in_file');
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'payout.canceled', object: id });
       return writeStep(ctx, tx, { id, state: 'canceled', txid: before.txid, failure: before.failure, now });
     });
@@ -375,7 +368,7 @@ export function markPayoutSent(
     changePayout(tx, { ...owner, id }, async (before, now) => {
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return before;
-      await checkNoFile(tx, before);
+      await checkNoFile(tx, before, 'payout_in_file');
       if (!mayBecome(before.state, 'sent')) throw refuse(before, 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, after: { txid: hash } });
       if (before.state === 'failed') await tx`update payouts set sweep_id = null, sweep_number = null where id = ${id}`;

@@ -300,11 +300,15 @@ function check(refund: Refund, to: RefundState, action: string): void {
   if (!mayBecome(refund.state, to)) throw refuse(refund, action);
 }
 
-/** What a signing file sends is neither sent by hand nor canceled. Errors: refund_in_file. */
-async function checkNoFile(tx: Tx, { id, sweepId, state }: Refund): Promise<void> {
+/** What a signing file sends is neither sent by hand nor canceled: a refund or a payout. Errors: `code`. */
+export async function checkNoFile(
+  tx: Tx,
+  { id, sweepId, state }: Pick<Refund, 'id' | 'sweepId' | 'state'>,
+  code: 'refund_in_file' | 'payout_in_file',
+): Promise<void> {
   if (sweepId === null || state === 'failed') return;
   const [open] = await tx`select 1 from sweeps where id = ${sweepId} and state <> 'canceled'`;
-  if (open) throw new Problem('refund_in_file', { id, file: sweepId });
+  if (open) throw new Problem(code, { id, file: sweepId });
 }
 
 /**
@@ -325,7 +329,7 @@ export async function cancelRefund(
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       if (before.state === 'canceled') return { refund: before, events: [] };
       if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
-      await checkNoFile(tx, before);
+      await checkNoFile(tx, before, 'refund_in_file');
       const [after] = await tx<Refund[]>`
         update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
@@ -413,7 +417,7 @@ export async function markRefundSent(
     changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
-      await checkNoFile(tx, before);
+      await checkNoFile(tx, before, 'refund_in_file');
       check(before, 'sent', 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
       const [after] = await tx<Refund[]>`
