@@ -5,9 +5,18 @@ import { mnemonicToSeedSync } from '@scure/bip39';
 import { RawTx, Transaction } from '@scure/btc-signer';
 import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.ts';
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
+import { feeOf } from '../../src/chains/ethereum/account-requests.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { type BitcoinFamily, type Coin, chainOf, contractOf, type Network } from '../../src/core/coin.ts';
-import type { BatchRequest, FundRequest, NativeRequest, PsbtRequest, SigningFile, TokenRequest } from '../../src/core/signing-file.ts';
+import { ALL_COINS, type BitcoinFamily, type Coin, chainOf, contractOf, kindOf, type Network } from '../../src/core/coin.ts';
+import type {
+  AccountRequest,
+  BatchRequest,
+  FundRequest,
+  NativeRequest,
+  PsbtRequest,
+  SigningFile,
+  TokenRequest,
+} from '../../src/core/signing-file.ts';
 import { batchOf } from '../../src/money-out/make-accounts.ts';
 import { refundNonce } from '../../src/money-out/refund-accounts.ts';
 import { buildPayment, buildPsbt, type Output } from '../../src/money-out/utxo.ts';
@@ -152,4 +161,54 @@ export function tokenRefundFile(count: number): { file: SigningFile; request: Ba
     ...{ totalUnits: 5_000_000n * BigInt(count), feeUnits: request.gas * 10n ** 9n, gasPrice: { max: 10n ** 9n, tip: 1n } },
   };
   return { file, request, customers };
+}
+
+const ACCOUNT_COINS = ALL_COINS.filter((coin) => kindOf(coin) === 'ethereum');
+/** A file of up to six random transfers of a coin, on each network in turn: from each address, after it got gas, or by authorization. */
+export function randomAccountFile(number: (below: number) => number, i: number): SigningFile {
+  const account = masterKey().derive("m/44'/60'/0'");
+  const chain = account.deriveChild(0);
+  const addressAt = (from: 0 | 1, index: number) => checksumAddress(accountOf(account.deriveChild(from).deriveChild(index).publicKey!));
+  const coin = ACCOUNT_COINS[i % ACCOUNT_COINS.length]!;
+  const contract = contractOf(coin, 'mainnet');
+  const purpose = (['sweep', 'refund', 'payout'] as const)[number(3)]!;
+  const count = 1 + number(6);
+  const gasPrice = { max: 1_000_000n + BigInt(number(2 ** 31)), tip: BigInt(number(1_000_000)) };
+  const first = number(1_000_000);
+  const gasAddress = { from: addressAt(1, 0), path: { chain: 1, index: 0 } as const };
+  const own = addressAt(0, 2_000_000);
+  const transfers = Array.from({ length: count }, (_, at) => ({
+    ...{ from: addressAt(0, first + at), path: { chain: 0, index: first + at } as const },
+    line: {
+      ...{ purpose, to: purpose === 'sweep' ? own : addressAt(0, 3_000_000 + number(100)), reference: `of_${i}_${at}` },
+      units: (contract === null ? 10n ** 18n : 1n) + BigInt(number(2 ** 31)) ** 2n,
+    },
+  }));
+  const nonces = transfers.map(() => number(300));
+  const gases = transfers.map(() => 21_000n + BigInt(number(100_000)));
+  const requests = ((): AccountRequest[] => {
+    if (contract !== null && number(2) === 0) {
+      const name = number(2) === 0 ? 'USD Coin' : 'Tether ₮';
+      const on = { contract, domain: { name, version: String(1 + number(2)) }, nowSeconds: 1_700_000_000 + number(1e8) };
+      const authorizations = transfers.map((one, at) => ({ ...one, nonce: refundNonce(`${i} ${at}`) }));
+      return [batchOf(authorizations, { ...on, from: gasAddress.from, nonce: number(300) })];
+    }
+    const sent = transfers.map((one, at): NativeRequest | TokenRequest => {
+      const sender = { ...one, nonce: nonces[at]!, gas: gases[at]! };
+      return contract === null ? { kind: 'native', ...sender } : { kind: 'token', ...sender, contract };
+    });
+    // What is swept in native coin pays for itself.
+    if (contract === null && purpose === 'sweep') return sent;
+    const start = number(300);
+    const funds = sent.map(({ from, gas }, at): FundRequest => {
+      return { kind: 'fund', ...gasAddress, nonce: start + at, gas: 21_000n, to: from, units: gas * gasPrice.max };
+    });
+    return [...funds, ...sent];
+  })();
+  return {
+    ...{ id: 'swp_000000000000000000000005', round: number(3), coin, network: 'mainnet', chainId: chainOf(coin).chainIds!.mainnet },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    ...{ totalUnits: transfers.reduce((sum, { line }) => sum + line.units, 0n), gasPrice, requests },
+    feeUnits: requests.reduce((sum, request) => sum + feeOf(request, { chainId: 1, gasPrice }), 0n),
+  };
 }

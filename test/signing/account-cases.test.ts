@@ -1,18 +1,32 @@
-/** Transactions and authorizations of accounts: another library encodes and signs the same bytes. */
+/** Files of accounts: another library encodes and signs the same bytes; what the signer refuses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
-import { addr, Transaction as Elsewhere, signTyped } from 'micro-eth-signer';
+import { encodeFunctionData, type Hex, keccak256, parseAbi, parseSignature } from 'viem';
+import { privateKeyToAccount } from 'viem/accounts';
 import { SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
-import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { authorizationHash, domainSeparator, selector, word } from '../../src/chains/ethereum/token-calls.ts';
+import { accountOf } from '../../src/chains/ethereum/address.ts';
+import { domainSeparator, MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned, signedBytes, signerOf, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin, Network } from '../../src/core/coin.ts';
-import { FileError, signingFileText } from '../../src/core/signing-file.ts';
-import { accountFile, masterKey, numbersFrom, PHRASE } from '../kit/signing.ts';
+import {
+  type AccountPath,
+  type AccountRequest,
+  type BatchRequest,
+  FileError,
+  linesOf,
+  readSignedFile,
+  type SigningFile,
+  signingFileText,
+} from '../../src/core/signing-file.ts';
+import { accountFile, masterKey, numbersFrom, PHRASE, randomAccountFile } from '../kit/signing.ts';
 
-const CHAIN_IDS = [1, 10, 137, 8453, 42161, 31337];
+const ABI = parseAbi([
+  'function transfer(address to, uint256 value)',
+  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
+  'function aggregate3((address target, bool allowFailure, bytes callData)[] calls)',
+]);
 const TYPES = {
   TransferWithAuthorization: [
     { name: 'from', type: 'address' },
@@ -23,79 +37,72 @@ const TYPES = {
     { name: 'nonce', type: 'bytes32' },
   ],
 } as const;
+const ACCOUNT = masterKey().derive("m/44'/60'/0'");
+const keyAt = ({ chain, index }: AccountPath): Hex => `0x${bytesToHex(ACCOUNT.deriveChild(chain).deriveChild(index).privateKey!)}`;
 
-export function checkAccountAgreement(files: number): void {
-  const number = numbersFrom(11);
-  const root = masterKey().derive("m/44'/60'/0'/0");
-  const hex = (bytes: number) => Array.from({ length: bytes }, () => number(256).toString(16).padStart(2, '0')).join('');
-  for (let i = 0; i < files; i++) {
-    const { privateKey, publicKey } = root.deriveChild(i);
-    const tx = {
-      ...{ chainId: CHAIN_IDS[i % CHAIN_IDS.length]!, nonce: number(300), gas: BigInt(21_000 + number(1_000_000)), to: hex(20) },
-      ...{
-        units: i % 3 === 0 ? 0n : BigInt(`0x${hex(1 + number(9))}`),
-        data: i % 2 === 0 ? '' : hex(number(500)),
-        max: BigInt(number(1e9)) * 7n + 1n,
-      },
-      tip: BigInt(number(1_000)),
+/** The calls of a batch, encoded and signed by another library. */
+async function batchElsewhere(request: BatchRequest, chainId: number): Promise<Hex> {
+  const verifyingContract = request.contract as Hex;
+  const calls = request.authorizations.map(async ({ from, path, nonce, line }) => {
+    const message = {
+      ...{ from: from as Hex, to: line.to as Hex, value: line.units, validAfter: 0n },
+      ...{ validBefore: BigInt(request.validBefore), nonce: nonce as Hex },
     };
-    const max = tx.max > tx.tip ? tx.max : tx.tip;
-    const mine = { ...tx, max };
-    const signature = signHash(signingHash(mine), privateKey!);
-    const raw = signedBytes(mine, signature);
-    const theirs = Elsewhere.prepare(
-      {
-        ...{ type: 'eip1559', chainId: BigInt(tx.chainId), nonce: BigInt(tx.nonce), gasLimit: tx.gas, maxFeePerGas: max },
-        ...{ maxPriorityFeePerGas: tx.tip, to: addr.addChecksum(`0x${tx.to}`), value: tx.units, data: `0x${tx.data}` },
-      },
-      false,
-    ).signBy(privateKey!, false);
-    assert.equal(`0x${bytesToHex(raw)}`, theirs.toHex(), `transaction ${i}`);
-    assert.equal(transactionId(raw), theirs.hash);
-    assert.equal(signerOf(signingHash(mine), readSigned(raw)!.signature), accountOf(publicKey!));
-    const from = checksumAddress(accountOf(publicKey!));
-    const domain = {
-      name: i % 2 === 0 ? 'USD Coin' : 'PayPal USD',
-      version: String(1 + (i % 2)),
-      chainId: tx.chainId,
-      contract: `0x${hex(20)}`,
-    };
-    const transfer = {
-      from,
-      to: checksumAddress(hex(20)),
-      units: BigInt(number(1e9)),
-      validBefore: 1_800_000_000 + i,
-      nonce: `0x${hex(32)}`,
-    };
-    const typed = signTyped(
-      {
-        types: TYPES,
-        primaryType: 'TransferWithAuthorization',
-        domain: {
-          name: domain.name,
-          version: domain.version,
-          chainId: BigInt(domain.chainId),
-          verifyingContract: checksumAddress(domain.contract.slice(2)),
-        },
-        message: {
-          from,
-          to: transfer.to,
-          value: transfer.units,
-          validAfter: 0n,
-          validBefore: BigInt(transfer.validBefore),
-          nonce: hexToBytes(transfer.nonce.slice(2)),
-        },
-      },
-      privateKey!,
-      false,
-    );
-    const own = signHash(authorizationHash(transfer, domain), privateKey!);
-    const text = [own.r, own.s].map((value) => value.toString(16).padStart(64, '0')).join('') + (27 + own.parity).toString(16);
-    assert.equal(`0x${text}`, typed, `authorization ${i}`);
+    const domain = { ...request.domain, chainId, verifyingContract };
+    const signature = await privateKeyToAccount(keyAt(path)).signTypedData({
+      ...{ domain, types: TYPES, primaryType: 'TransferWithAuthorization', message },
+    });
+    const { r, s, v } = parseSignature(signature);
+    const args = [message.from, message.to, message.value, 0n, message.validBefore, message.nonce, Number(v), r, s] as const;
+    const callData = encodeFunctionData({ abi: ABI, functionName: 'transferWithAuthorization', args });
+    return { target: verifyingContract, allowFailure: true, callData };
+  });
+  return encodeFunctionData({ abi: ABI, functionName: 'aggregate3', args: [await Promise.all(calls)] });
+}
+
+/** The transaction that a request asks for, encoded and signed by another library. */
+async function signElsewhere(request: AccountRequest, { chainId, gasPrice }: SigningFile): Promise<Hex> {
+  const own = {
+    ...({ type: 'eip1559', chainId: chainId!, nonce: request.nonce, gas: request.gas } as const),
+    ...{ maxFeePerGas: gasPrice!.max, maxPriorityFeePerGas: gasPrice!.tip },
+  };
+  const { signTransaction } = privateKeyToAccount(keyAt(request.path));
+  switch (request.kind) {
+    case 'native':
+      return signTransaction({ ...own, to: request.line.to as Hex, value: request.line.units });
+    case 'fund':
+      return signTransaction({ ...own, to: request.to as Hex, value: request.units });
+    case 'token': {
+      const data = encodeFunctionData({ abi: ABI, functionName: 'transfer', args: [request.line.to as Hex, request.line.units] });
+      return signTransaction({ ...own, to: request.contract as Hex, data });
+    }
+    case 'batch':
+      return signTransaction({ ...own, to: MULTICALL3, data: await batchElsewhere(request, chainId!) });
   }
 }
 
-test('another library signs the same transactions and authorizations, for 50 random ones', () => checkAccountAgreement(50));
+/** Random files of all kinds, on all networks: sweeps, refunds and payouts of native coin, by authorization, and with gas paid before. */
+export async function checkAccountAgreement(files: number): Promise<void> {
+  const number = numbersFrom(11);
+  const secret = masterKey().privateExtendedKey;
+  for (let i = 0; i < files; i++) {
+    const file = randomAccountFile(number, i);
+    const destination = linesOf(file)
+      .map(({ to }) => to)
+      .join('\n');
+    const { text } = signFile({ content: signingFileText(file), secret, destination });
+    const { transactions } = readSignedFile(text);
+    const theirs = await Promise.all((file.requests as AccountRequest[]).map((request) => signElsewhere(request, file)));
+    assert.deepEqual(
+      transactions.map((raw) => `0x${raw}`),
+      theirs,
+      `file ${i}: ${file.coin}`,
+    );
+    for (const raw of theirs) assert.equal(transactionId(hexToBytes(raw.slice(2))), keccak256(raw));
+  }
+}
+
+test('another library encodes and signs the same transactions and authorizations, for 50 random files', () => checkAccountAgreement(50));
 
 test('selectors and the domain of USDC are those on mainnet', () => {
   assert.equal(selector('transfer(address,uint256)'), 'a9059cbb');
