@@ -183,7 +183,8 @@ async function refundedOf(tx: Tx, paymentId: string): Promise<{ refunded: Paymen
 
 function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund; type: RefundEventType; sequence: bigint; now: Date }) {
   const { merchantId, mode, paymentId } = refund;
-  const id = eventId(ctx.installKey, [refund.id, type]);
+  // A refund that failed can be sent again.
+  const id = eventId(ctx.installKey, [refund.id, type, sequence.toString()]);
   const data = { ...refundDetail(ctx, refund), sequence: Number(sequence) };
   const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
   return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };

@@ -227,6 +227,27 @@ test('an approved refund is sent once: another transaction is refused, and the A
   assert.equal((await app.test.get(`/api/payment/${id}`)).json.amount_refunded, refund.amount);
 });
 
+test('a refund that was sent and failed can be marked as sent with the transaction that paid the customer, and is final then', async () => {
+  const { ctx } = app.app;
+  const id = await paid();
+  const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));
+  await ctx.db.sql`update refunds set state = 'approved' where id = ${refund.id}`;
+  const send = (txid: string) => markRefundSent(ctx, { ...owner(), id: refund.id, txid, actor: ACTOR });
+  await send('a'.repeat(64));
+  // As when another transaction spent the money of its file.
+  await ctx.db.sql`update refunds set state = 'failed', ended_at = clock_timestamp(), failure = 'lost' where id = ${refund.id}`;
+  const sent = await send('b'.repeat(64));
+  assert.deepEqual([sent.state, sent.txid, sent.failure, sent.endedAt], ['sent', 'b'.repeat(64), null, null]);
+  await assert.rejects(send('c'.repeat(64)), { code: 'refund_state' });
+  const { data } = (await app.test.get(`/v1/events?payment_id=${id}&limit=100`)).json;
+  const told = data.filter(({ type }: any) => type === 'refund.sent');
+  assert.deepEqual(
+    told.map((event: any) => event.data.transaction_hash),
+    ['b'.repeat(64), 'a'.repeat(64)],
+  );
+  assert.notEqual(told[0].id, told[1].id);
+});
+
 test('concurrent requests, approvals and cancels never return more than arrived', async (t) => {
   const { ctx } = app.app;
   let requests = 0;

@@ -52,6 +52,9 @@ test('a payout is requested, refused when it is wrong, and approved; a second on
     [{ amount: '1.001' }, 'parameter_invalid', 'amount'],
     [{ unit: 'coin', amount: '0.00000001' }, 'amount_too_small', 'amount'],
     [{ reference: ' ' }, 'parameter_invalid', 'reference'],
+    [{ amount: '1000000.01' }, 'amount_too_large', 'amount'],
+    [{ amount: `1${'0'.repeat(20)}` }, 'amount_too_large', 'amount'],
+    [{ unit: 'coin', amount: '1000' }, 'amount_too_large', 'amount'],
   ];
   for (const [more, code, param] of rows) {
     const { status, json } = await ask(more);
@@ -132,7 +135,14 @@ test('a file is imported once, approved as one amount, and canceled as a whole',
       ['nov-1', 'confirmed'],
     ],
   );
+  const huge = await upload(`reference,currency,amount_usd,address\nbig-1,BTC,50000000000000000,${ADDRESS}\n`);
+  assert.deepEqual([huge.status, huge.json.error.code], [400, 'payout_import_invalid']);
+  assert.match(huge.json.error.message, /Line 2: .*1000000\.00/);
   const next = (await upload(rows('dec'))).json.batch;
+  // Amounts of an earlier version had no maximum.
+  await app.app.ctx.db.sql`update payouts set usd_cents = 5000000000000000000 where batch_id = ${next.id}`;
+  const [large] = (await owner.get('/test/payout-batches')).json.data;
+  assert.deepEqual([large.id, large.amount_usd], [next.id, '100000000000000000.00']);
   const canceled = (await owner.post(`/test/payout-batches/${next.id}/cancel`)).json.batch;
   assert.deepEqual([canceled.payouts, canceled.open.payouts, canceled.states], [0, 0, { canceled: 2 }]);
   assert.equal((await upload(rows('dec'))).json.is_known, false, 'after all of it was canceled');
