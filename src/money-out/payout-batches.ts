@@ -168,7 +168,7 @@ export async function importPayouts(
 
 async function withParts(sql: Sql, batches: readonly Omit<PayoutBatch, 'parts'>[]): Promise<PayoutBatch[]> {
   const parts = await sql<(BatchPart & { batchId: string })[]>`
-    select batch_id as "batchId", coin, state, count(*)::int as payouts, sum(units) as units, sum(usd_cents)::bigint as "usdCents"
+    select batch_id as "batchId", coin, state, count(*)::int as payouts, sum(units) as units, sum(usd_cents) as "usdCents"
     from payouts where batch_id = any(${batches.map(({ id }) => id)}::text[]) group by batch_id, coin, state order by coin, state`;
   const byBatch = Map.groupBy(parts, ({ batchId }) => batchId);
   return batches.map((batch) => ({ ...batch, parts: byBatch.get(batch.id) ?? [] }));

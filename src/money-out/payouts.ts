@@ -108,10 +108,11 @@ export function draftPayout(ctx: Context, { mode, asked, ...payout }: AskedPayou
     if (units < least) throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(least) }, { param: 'amount' });
     return { ...payout, units, usdCents };
   };
-  if (asked.kind === 'usd') return sized(unitsFor(coin, asked.cents, priceE8), asked.cents);
-  const usdCents = e8ToCents(worthUsdE8(coin, asked.units, priceE8));
-  if (usdCents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
-  return sized(asked.units, usdCents);
+  const isUsd = asked.kind === 'usd';
+  const usdCents = isUsd ? asked.cents : e8ToCents(worthUsdE8(coin, asked.units, priceE8));
+  if (usdCents > MAX_USD_CENTS)
+    throw new Problem('amount_too_large', { maximum: `${isUsd ? '' : 'the worth of '}1000000.00 USD` }, { param: 'amount' });
+  return sized(isUsd ? unitsFor(coin, usdCents, priceE8) : asked.units, usdCents);
 }
 
 /** Errors: payout_exists. */
