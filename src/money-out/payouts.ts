@@ -17,7 +17,7 @@ import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
-import { checkNoFile, readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, fileOf, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
   id: string;
@@ -46,12 +46,15 @@ export type Payout = {
   endedAt: Date | null;
   /** The signing file that it is part of. */
   sweepId: string | null;
+  /** The same; null once that file was canceled. */
+  fileId: string | null;
   eventCount: bigint;
 };
 const COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
   txid, failure, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
-  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", event_count as "eventCount"`;
+  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", ${fileOf(sql)} as "fileId",
+  event_count as "eventCount"`;
 
 export type Owner = { merchantId: string; mode: Mode };
 /** One payout, or all of a batch. */
@@ -273,7 +276,7 @@ export function cancelPayout(
     const payout = await changePayout(tx, { ...owner, id }, async (before, now) => {
       if (before.state === 'canceled') return before;
       if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
-      await checkNoFile(tx, before, 'payout_in_file');
+      checkNoFile(before, 'payout_in_file');
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'payout.canceled', object: id });
       return writeStep(ctx, tx, { id, state: 'canceled', txid: before.txid, failure: before.failure, now });
     });
@@ -369,10 +372,11 @@ export function markPayoutSent(
     changePayout(tx, { ...owner, id }, async (before, now) => {
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return before;
-      await checkNoFile(tx, before, 'payout_in_file');
+      checkNoFile(before, 'payout_in_file');
       if (!mayBecome(before.state, 'sent')) throw refuse(before, 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, after: { txid: hash } });
-      if (before.state === 'failed') await tx`update payouts set sweep_id = null, sweep_number = null where id = ${id}`;
+      // Its file failed, or was canceled a moment ago.
+      await tx`update payouts set sweep_id = null, sweep_number = null where id = ${id}`;
       return writeStep(ctx, tx, { id, state: 'sent', txid: hash, failure: null, now });
     }),
   );

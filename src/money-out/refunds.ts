@@ -49,11 +49,16 @@ export type Refund = {
   failure: string | null;
   /** The signing file that it is part of. */
   sweepId: string | null;
+  /** The same; null once that file was canceled. */
+  fileId: string | null;
 };
+/** The signing file of a refund or payout, unless it was canceled: it sends nothing then. */
+export const fileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s where s.id = sweep_id and s.state <> 'canceled')`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
   claim_until as "claimUntil", reason, txid, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
-  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, sweep_id as "sweepId"`;
+  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, sweep_id as "sweepId",
+  ${fileOf(sql)} as "fileId"`;
 
 type Owner = { merchantId: string; mode: Mode };
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
@@ -302,14 +307,8 @@ function check(refund: Refund, to: RefundState, action: string): void {
 }
 
 /** What a signing file sends is neither sent by hand nor canceled: a refund or a payout. Errors: `code`. */
-export async function checkNoFile(
-  tx: Tx,
-  { id, sweepId, state }: Pick<Refund, 'id' | 'sweepId' | 'state'>,
-  code: 'refund_in_file' | 'payout_in_file',
-): Promise<void> {
-  if (sweepId === null || state === 'failed') return;
-  const [open] = await tx`select 1 from sweeps where id = ${sweepId} and state <> 'canceled'`;
-  if (open) throw new Problem(code, { id, file: sweepId });
+export function checkNoFile({ id, fileId, state }: Pick<Refund, 'id' | 'fileId' | 'state'>, code: 'refund_in_file' | 'payout_in_file'): void {
+  if (fileId !== null && state !== 'failed') throw new Problem(code, { id, file: fileId });
 }
 
 /**
@@ -330,7 +329,7 @@ export async function cancelRefund(
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       if (before.state === 'canceled') return { refund: before, events: [] };
       if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
-      await checkNoFile(tx, before, 'refund_in_file');
+      checkNoFile(before, 'refund_in_file');
       const [after] = await tx<Refund[]>`
         update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
@@ -418,13 +417,12 @@ export async function markRefundSent(
     changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
-      await checkNoFile(tx, before, 'refund_in_file');
+      checkNoFile(before, 'refund_in_file');
       check(before, 'sent', 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
       const [after] = await tx<Refund[]>`
         update refunds set state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null,
-          sweep_id = case when state = 'failed' then null else sweep_id end,
-          sweep_number = case when state = 'failed' then null else sweep_number end
+          sweep_id = null, sweep_number = null
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [['refund.sent', after!]] };
     }),

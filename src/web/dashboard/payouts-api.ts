@@ -30,7 +30,7 @@ const PayoutBody = Type.Object({
   /** While it is requested: who approved it first. */
   approved_by: Nullable(PlainText),
   ...{ transaction: TransactionBody, failure: Nullable(PlainText) },
-  /** The signing file that it is part of. */
+  /** The signing file that it is part of, unless that was canceled. */
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
@@ -38,7 +38,7 @@ const payoutBody = (call: Pick<Call, 'ctx' | 'mode'>, payout: Payout) => ({
   ...{ id: payout.id, reference: payout.reference, state: payout.state, currency: payout.coin },
   ...{ amount: formatUnits(payout.coin, payout.units), amount_usd: formatUsd(payout.usdCents), address: payout.address },
   ...{ description: payout.description, requested_by: payout.requestedBy, batch: payout.batchId, approved_by: payout.approvedBy },
-  ...{ transaction: transactionBody(call, payout), failure: payout.failure, file: payout.sweepId },
+  ...{ transaction: transactionBody(call, payout), failure: payout.failure, file: payout.fileId },
   ...{ created_at: payout.createdAt.toISOString(), approved_at: at(payout.approvedAt), sent_at: at(payout.sentAt) },
   ended_at: at(payout.endedAt),
 });

@@ -50,7 +50,7 @@ const RefundBody = Type.Object({
   approved_by: Nullable(PlainText),
   transaction: TransactionBody,
   failure: Nullable(PlainText),
-  /** The signing file that it is part of. */
+  /** The signing file that it is part of, unless that was canceled. */
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
@@ -69,7 +69,7 @@ function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>
     approved_by: refund.approvedBy,
     transaction: transactionBody({ ctx, mode }, refund),
     failure: refund.failure,
-    file: refund.sweepId,
+    file: refund.fileId,
     ...{ created_at: refund.createdAt.toISOString(), approved_at: at(refund.approvedAt), sent_at: at(refund.sentAt) },
     ended_at: at(refund.endedAt),
   };

@@ -1,0 +1,63 @@
+/** Refunds and payouts whose signing file was canceled a moment ago, before anything has freed them: no process follows files here. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { followPayouts } from '../../src/money-out/follow-payouts.ts';
+import { followRefunds } from '../../src/money-out/follow-refunds.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+import { giveWallet } from '../kit/shop.ts';
+
+let app: TestApp;
+let owner: Person;
+before(async () => {
+  // The node is never reached: it only makes the coin a configured one.
+  app = await startTestApp({ BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', LOG_LEVEL: 'silent' }, { roles: ['api'] });
+  owner = await setUpPerson(app);
+  await giveWallet(app, 'BTC');
+  const { sql } = app.app.ctx.db;
+  for (const state of ['made', 'canceled'])
+    await sql`
+      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+      select ${`swp_${state}`}, merchant_id, id, 'BTC', ${state}, '{"requests":[]}', 'x', 1000, 10, 1, 'Test' from wallets`;
+});
+after(() => app?.stop());
+
+/** An approved refund and an approved payout in a file. */
+async function insertBoth(name: string, file: string): Promise<[refund: string, payout: string]> {
+  const { sql } = app.app.ctx.db;
+  const { merchantId } = app.merchant;
+  const [refund, payout] = [`ref_${name}`, `po_${name}`];
+  const [{ id: paymentId } = { id: '' }] = await sql<{ id: string }[]>`select id from payments limit 1`;
+  await sql`
+    insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, requested_by, created_at, sweep_id, sweep_number)
+    values (${refund}, ${merchantId}, 'test', ${paymentId}, 'BTC', 1000, 100, 'payment', 'approved', 'a', 'Ada', now(), ${file}, 0)`;
+  await sql`
+    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at, sweep_id, sweep_number)
+    values (${payout}, ${merchantId}, 'test', 'BTC', 1000, 100, 'a', 'approved', 'Ada', now(), ${file}, 1)`;
+  return [refund, payout];
+}
+
+test('what was in a canceled file is shown as free, marked as sent without that file, and not followed with it', async () => {
+  await app.test.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/' });
+  const { ctx } = app.app;
+  const txid = 'ab'.repeat(32);
+  const paths = (ids: readonly [string, string]) => [`/test/refunds/${ids[0]}`, `/test/payouts/${ids[1]}`];
+  const read = async (path: string) => {
+    const { json } = await owner.get(path);
+    return json.refund ?? json.payout;
+  };
+  for (const path of paths(await insertBoth('made', 'swp_made'))) {
+    assert.equal((await read(path)).file, 'swp_made');
+    const { status, json } = await owner.post(`${path}/sent`, { txid });
+    assert.deepEqual([status, /^(refund|payout)_in_file$/.test(json.error.code)], [409, true]);
+  }
+  for (const path of paths(await insertBoth('canceled', 'swp_canceled'))) {
+    assert.equal((await read(path)).file, null, 'its buttons are shown');
+    assert.equal((await owner.post(`${path}/sent`, { txid })).status, 200);
+    assert.equal((await read(path)).state, 'sent');
+  }
+  assert.deepEqual([await followRefunds(ctx), await followPayouts(ctx)], [0, 0]);
+  const kept = await ctx.db.sql`
+    select 1 from refunds where sweep_id = 'swp_canceled' union all select 1 from payouts where sweep_id = 'swp_canceled'`;
+  assert.equal(kept.length, 0);
+});
