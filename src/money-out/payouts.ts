@@ -301,8 +301,8 @@ export function cancelBatch(ctx: Context, { batchId, actor, ...owner }: Owner & 
 
 /**
  * Approves a payout, or all of a batch that are still requested. Above the limit of the merchant they stay requested until a second member
- * approves them; a batch counts as one amount. In test mode the money is sent and confirmed at once. Returns the payouts that were approved,
- * and those that wait for a second member. Errors: payout_not_found, payout_batch_not_found, payout_state, second_member_required.
+ * approves them; a batch counts as one amount, without what the member approved before. In test mode the money is sent and confirmed at
+ * once. Returns how many were approved, and how many wait for a second member. Errors: payout_not_found, payout_batch_not_found, payout_state, second_member_required.
  */
 export function approvePayouts(
   ctx: Context,
@@ -313,27 +313,45 @@ export function approvePayouts(
     const requested = payouts.filter(({ state }) => mayBecome(state, 'approved'));
     if (requested.length === 0) throw refuse(payouts[0]!, 'approved');
     const done = { approved: 0, waiting: 0 };
+    const refused: Problem[] = [];
     // A member may have approved one payout of a batch first: at most a few members did.
-    for (const [backedBy, group] of Map.groupBy(requested, (one) => one.backedBy)) {
-      const isKnown = group.every(({ usdCents }) => usdCents > 0n);
-      const usdCents = isKnown ? group.reduce((sum, one) => sum + one.usdCents, 0n) : 0n;
-      const weight = await weighApproval(tx, { ...owner, usdCents, backedBy }, actor);
-      const ids = group.map(({ id }) => id);
-      if (weight === 'first') {
+    const groups = Map.groupBy(requested, (one) => one.backedBy);
+    for (const [backedBy, group] of groups) {
+      const weight = await weighGroup(tx, { ...owner, backedBy, group }, actor);
+      if (weight instanceof Problem) refused.push(weight);
+      else if (weight === 'first') {
+        const ids = group.map(({ id }) => id);
         await tx`update payouts set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = any(${ids}::text[])`;
-        done.waiting += ids.length;
       } else {
         await writeApproved(ctx, tx, { mode: owner.mode, group, actor, now });
-        done.approved += ids.length;
+        done.approved += group.length;
       }
     }
+    if (refused.length === groups.size) throw refused[0]!;
+    done.waiting = requested.length - done.approved;
     await writeAudit(tx, {
       ...{ ...owner, actor, object: 'id' in which ? which.id : which.batchId },
       action: done.approved === 0 ? 'payout.approved_first' : 'payout.approved',
-      ...('batchId' in which && { after: { payouts: requested.length } }),
+      ...('batchId' in which && { after: { ...done } }),
     });
     return done;
   });
+}
+
+/** How much the approval of these payouts is worth; a Problem: this member approved them already, and a second one is required. */
+async function weighGroup(
+  tx: Tx,
+  { group, ...of }: Owner & { backedBy: string | null; group: readonly Payout[] },
+  actor: Actor,
+): Promise<Awaited<ReturnType<typeof weighApproval>> | Problem> {
+  const isKnown = group.every(({ usdCents }) => usdCents > 0n);
+  const usdCents = isKnown ? group.reduce((sum, one) => sum + one.usdCents, 0n) : 0n;
+  try {
+    return await weighApproval(tx, { ...of, usdCents }, actor);
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'second_member_required') return error;
+    throw error;
+  }
 }
 
 async function writeApproved(

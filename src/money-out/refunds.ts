@@ -307,7 +307,10 @@ function check(refund: Refund, to: RefundState, action: string): void {
 }
 
 /** What a signing file sends is neither sent by hand nor canceled: a refund or a payout. Errors: `code`. */
-export function checkNoFile({ id, fileId, state }: Pick<Refund, 'id' | 'fileId' | 'state'>, code: 'refund_in_file' | 'payout_in_file'): void {
+export function checkNoFile(
+  { id, fileId, state }: Pick<Refund, 'id' | 'fileId' | 'state'>,
+  code: 'refund_in_file' | 'payout_in_file',
+): void {
   if (fileId !== null && state !== 'failed') throw new Problem(code, { id, file: fileId });
 }
 

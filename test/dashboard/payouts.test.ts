@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { importPayouts } from '../../src/money-out/payout-batches.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 
@@ -146,6 +147,35 @@ test('a file is imported once, approved as one amount, and canceled as a whole',
   const canceled = (await owner.post(`/test/payout-batches/${next.id}/cancel`)).json.batch;
   assert.deepEqual([canceled.payouts, canceled.open.payouts, canceled.states], [0, 0, { canceled: 2 }]);
   assert.equal((await upload(rows('dec'))).json.is_known, false, 'after all of it was canceled');
+});
+
+test('of a batch, what one member may approve alone is approved, and the rest waits: the log says how many of each', async () => {
+  const { ctx } = app.app;
+  assert.equal((await owner.post('/live/settings/business', { refund_limit_usd: 200 })).status, 200);
+  const content = `reference,currency,amount,address\njan-1,BTC,0.003,${ADDRESS}\njan-2,BTC,0.0001,${ADDRESS}\n`;
+  const at = { merchantId: app.merchant.merchantId, mode: 'test' } as const;
+  const { id } = await importPayouts(ctx, {
+    ...at,
+    content,
+    name: 'january.csv',
+    by: 'Operator',
+    actor: { userId: '', name: 'Operator', ip: '' },
+  });
+  const [, large] = (await owner.get(`/test/payouts?batch=${id}`)).json.data;
+  assert.deepEqual(answer(await approve(large.id)), [200, 'requested'], 'the first of two');
+  const approveBatch = (person = owner) => person.post(`/test/payout-batches/${id}/approve`);
+  const { batch } = (await approveBatch()).json;
+  assert.deepEqual(batch.states, { confirmed: 1, requested: 1 });
+  assert.deepEqual(answer(await approveBatch()), [409, 'second_member_required'], 'nothing else is left');
+  assert.deepEqual((await approveBatch(partner)).json.batch.states, { confirmed: 2 });
+  const lines = await ctx.db.sql`select action, after from audit_log where object = ${id} order by id`;
+  assert.deepEqual(
+    lines.slice(1).map(({ action, after }) => [action, after.approved, after.waiting]),
+    [
+      ['payout.approved', 1, 1],
+      ['payout.approved', 1, 0],
+    ],
+  );
 });
 
 test('test mode makes no signing file; another merchant sees no payout and changes none', async () => {
