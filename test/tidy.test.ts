@@ -149,7 +149,8 @@ const SHARED: ReadonlySet<string> = new Set([
   'payments clock_advances', // an advance moves payments, deliveries and clock together
   'payments due_work',
   'payments refunds', // erasing customers' data covers their refunds
-  'payments sweeps', // and the signing files of these
+  'payments payouts', // and payouts
+  'payments sweeps', // and the signing files of both
   'payments sweep_transactions',
   'payments shop_refunds',
   'shops due_work', // the worker takes the payments that have news for shops

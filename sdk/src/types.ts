@@ -773,8 +773,8 @@ export type Payout = {
   network: PaymentNetwork;
   /** What it was worth in US dollars when it was requested. */
   amount_usd: string;
-  /** Where the money goes. */
-  address: string;
+  /** Where the money goes. Null once it was erased, as you set it. */
+  address: string | null;
   /** Your note about it. Null when you gave none. */
   description: string | null;
   /** The file that it was imported with. Null if it was requested alone. */
@@ -811,8 +811,8 @@ export type PayoutItem = {
   network: PaymentNetwork;
   /** What it was worth in US dollars when it was requested. */
   amount_usd: string;
-  /** Where the money goes. */
-  address: string;
+  /** Where the money goes. Null once it was erased, as you set it. */
+  address: string | null;
   /** Your note about it. Null when you gave none. */
   description: string | null;
   /** The file that it was imported with. Null if it was requested alone. */
@@ -875,8 +875,8 @@ export type PayoutEventData = {
   network: PaymentNetwork;
   /** What it was worth in US dollars when it was requested. */
   amount_usd: string;
-  /** Where the money goes. */
-  address: string;
+  /** Where the money goes. Null once it was erased, as you set it. */
+  address: string | null;
   /** Your note about it. Null when you gave none. */
   description: string | null;
   /** The file that it was imported with. Null if it was requested alone. */

@@ -1221,6 +1221,7 @@ create table sweeps (
   CHECK ((total_units > (0)::numeric))
 );
 CREATE INDEX sweeps_of ON sweeps USING btree (merchant_id, number DESC);
+CREATE INDEX sweeps_of_payouts ON sweeps USING btree (merchant_id, ended_at) WHERE ((purpose = 'payout'::text) AND (erased_at IS NULL));
 CREATE INDEX sweeps_of_refunds ON sweeps USING btree (merchant_id) WHERE ((purpose = 'refund'::text) AND (erased_at IS NULL));
 CREATE INDEX sweeps_open ON sweeps USING btree (coin) WHERE (state = ANY (ARRAY['signed'::text, 'sent'::text]));
 
@@ -1358,6 +1359,7 @@ create table refunds (
   anchor text collate "C",
   sweep_id text collate "C",
   sweep_number integer,
+  looked_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),
@@ -1375,6 +1377,7 @@ CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_u
 CREATE INDEX refunds_in_files ON refunds USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
+CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
 
 create table balance_proofs (
   chain text not null,
@@ -1429,7 +1432,7 @@ create table payouts (
   coin text not null,
   units numeric(38,0) not null,
   usd_cents bigint not null,
-  address text not null,
+  address text,
   description text,
   state text not null,
   txid text collate "C",
@@ -1447,12 +1450,15 @@ create table payouts (
   approved_at timestamp with time zone,
   sent_at timestamp with time zone,
   ended_at timestamp with time zone,
+  looked_at timestamp with time zone,
+  erased_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (batch_id) REFERENCES payout_batches(id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (sweep_id) REFERENCES sweeps(id),
   FOREIGN KEY (wallet_id) REFERENCES wallets(id),
+  CHECK (((address IS NOT NULL) OR (erased_at IS NOT NULL))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((state = ANY (ARRAY['requested'::text, 'approved'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
   CHECK ((units > (0)::numeric)),
@@ -1463,4 +1469,6 @@ CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mo
 CREATE INDEX payouts_in_files ON payouts USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
 CREATE INDEX payouts_of ON payouts USING btree (merchant_id, mode, number DESC);
 CREATE INDEX payouts_of_batch ON payouts USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
+CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
+CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));

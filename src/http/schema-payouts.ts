@@ -63,7 +63,7 @@ export const PayoutItem = Type.Object(
     currency: ArrivedCoin('Coin that is sent.'),
     network: NetworkId('Network that it is sent on.'),
     amount_usd: Decimal('What it was worth in US dollars when it was requested.', '100.00'),
-    address: Text('Where the money goes.', ADDRESS),
+    address: OrNull(Text('An address.', ADDRESS), 'Where the money goes. Null once it was erased, as you set it.'),
     description: OrNull(Text('A text.', 'November, Ada'), 'Your note about it. Null when you gave none.'),
     batch_id: OrNull(Text('A batch.', BATCH), 'The file that it was imported with. Null if it was requested alone.'),
     transaction_hash: OrNull(

@@ -30,7 +30,8 @@ export type Payout = {
   coin: Coin;
   units: bigint;
   usdCents: bigint;
-  address: string;
+  /** Null once it was erased. */
+  address: string | null;
   description: string | null;
   state: RefundState;
   txid: string | null;

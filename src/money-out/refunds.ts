@@ -15,6 +15,7 @@ import type { Sql, Tx } from '../db/db.ts';
 import { type PaymentRecord, readOwnedRecords, tipsOf } from '../payments/facts.ts';
 import { checkRefundAddress, writeRefunded } from '../payments/payments.ts';
 import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/price.ts';
+import { eraseAgain } from '../payments/retention.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
@@ -247,6 +248,7 @@ export async function requestRefund(
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
           'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${actor?.userId ?? null}, ${record.now})
         returning ${REFUND_COLUMNS(tx)}`;
+      await eraseAgain(tx, paymentId);
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
       return { refund: made!, events: [['refund.requested', made!]] };
     });

@@ -1,11 +1,12 @@
 /**
  * Erases customers' data for merchants that enabled it: description, items, language, return URL, metadata, the addresses and reasons of
- * refunds, and the signing files that contain these addresses, of payments that ended long enough ago. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are
- * erased after 30 days for all merchants, which is the shortest time that can be set here.
+ * refunds, and the signing files that contain these addresses, of payments that ended long enough ago; and the addresses, descriptions and
+ * signing files of payouts. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are erased after 30 days for all
+ * merchants, which is the shortest time that can be set here.
  */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import type { Tx } from '../db/db.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { dropMetadataPairs } from './lists.ts';
 import { queueShopErasure } from './shop-queue.ts';
 import { dropTexts } from './texts.ts';
@@ -17,6 +18,11 @@ const LANES = 20;
 const AGAIN_HOURS = 24;
 const DUE = 'erase';
 
+/** Merchants and the days of their setting; null: off. */
+const merchantDays = (sql: Sql | Tx) => sql`
+  (select id, case when jsonb_typeof(settings->'retentionDays') = 'number' and settings->>'retentionDays' ~ '^[1-9][0-9]{0,4}$'
+    then (settings->>'retentionDays')::int end as days from merchants)`;
+
 type Lane = { merchantId: string; mode: Mode; days: number };
 
 /** One round over merchants with erasure: one step per mode, so that its cost is bounded. Returns how many were erased. */
@@ -24,8 +30,7 @@ export async function erasePayerData(ctx: Context): Promise<number> {
   // A setting that is not a whole number of days erases nothing, and does not stop the other merchants.
   const lanes = await ctx.db.sql<Lane[]>`
     select m.id as "merchantId", l.mode, m.days
-    from (select id, case when jsonb_typeof(settings->'retentionDays') = 'number' and settings->>'retentionDays' ~ '^[1-9][0-9]{0,4}$'
-        then (settings->>'retentionDays')::int end as days from merchants) as m cross join unnest(array['live', 'test']) as l (mode) left join erasures e on e.merchant_id = m.id and e.mode = l.mode
+    from ${merchantDays(ctx.db.sql)} as m cross join unnest(array['live', 'test']) as l (mode) left join erasures e on e.merchant_id = m.id and e.mode = l.mode
     where m.days is not null
       and ((select p.created_at from payments p where p.merchant_id = m.id and p.mode = l.mode and p.sequence > coalesce(e.through_sequence, 0)
           order by p.sequence limit 1) < clock_timestamp() - make_interval(days => m.days)
@@ -34,36 +39,77 @@ export async function erasePayerData(ctx: Context): Promise<number> {
   let erased = 0;
   for (const lane of lanes) erased += await ctx.db.begin((tx) => eraseStep(tx, lane));
   await eraseShopRefunds(ctx);
+  await erasePayouts(ctx);
+  await erasePayoutFiles(ctx);
   return erased;
 }
+
+/**
+ * A refund that is requested, or an address that is left, after its payment was erased: that is erased too, after as many days. The payment
+ * is locked.
+ */
+export const eraseAgain = (tx: Tx, paymentId: string) => tx`
+  insert into due_work (kind, key, merchant_id, due_at)
+  select ${DUE}, p.id, p.merchant_id, clock_timestamp() + make_interval(days => coalesce(m.days, 0))
+  from payments p join erasures e on e.merchant_id = p.merchant_id and e.mode = p.mode join ${merchantDays(tx)} as m on m.id = p.merchant_id
+  where p.id = ${paymentId} and p.sequence <= e.through_sequence
+  on conflict (kind, key) do update set due_at = greatest(due_work.due_at, excluded.due_at)`;
 
 /** Refunds of shops that belong to no payment keep their address until the money was sent, and as long as set after that. */
 const eraseShopRefunds = ({ db: { sql } }: Context) => sql`
   update shop_refunds set address = null where id in (
     select due.id
-    from (select id, case when jsonb_typeof(settings->'retentionDays') = 'number' and settings->>'retentionDays' ~ '^[1-9][0-9]{0,4}$'
-        then (settings->>'retentionDays')::int end as days from merchants) as m
+    from ${merchantDays(sql)} as m
     cross join lateral (select r.id from shop_refunds r
       where r.merchant_id = m.id and r.sent_at < clock_timestamp() - make_interval(days => m.days) and r.address is not null
       order by r.sent_at limit ${STEP}) as due
     where m.days is not null limit ${STEP})`;
+
+/** Payouts that were paid or ended long enough ago, and that no signing file can still pay. */
+const erasePayouts = ({ db: { sql } }: Context) => sql`
+  update payouts set address = null, description = null, erased_at = clock_timestamp() where id in (
+    select due.id from ${merchantDays(sql)} as m
+    cross join lateral (select p.id from payouts p
+      where p.merchant_id = m.id and p.erased_at is null and p.state in ('sent', 'confirmed', 'failed', 'canceled')
+        and coalesce(p.ended_at, p.sent_at) < clock_timestamp() - make_interval(days => m.days)
+        and not exists (select 1 from sweeps s where s.id = p.sweep_id and s.state in ('made', 'signed', 'sent'))
+      order by coalesce(p.ended_at, p.sent_at) limit ${STEP}) as due
+    where m.days is not null limit ${STEP})`;
+
+/** The signing files of payouts, once they have ended and all of their payouts are erased. A canceled file has none. */
+const erasePayoutFiles = ({ db: { sql } }: Context) => sql`
+  with erased as (
+    update sweeps set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp() where id in (
+      select due.id from ${merchantDays(sql)} as m
+      cross join lateral (select s.id from sweeps s
+        where s.merchant_id = m.id and s.purpose = 'payout' and s.erased_at is null and s.state in ('confirmed', 'failed', 'canceled')
+          and s.ended_at < clock_timestamp() - make_interval(days => m.days)
+          and not exists (select 1 from payouts p where p.sweep_id = s.id and p.erased_at is null)
+        order by s.ended_at limit ${STEP}) as due
+      where m.days is not null limit ${STEP})
+    returning id)
+  update sweep_transactions set raw = '' where sweep_id in (select id from erased)`;
 
 async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<number> {
   await tx`insert into erasures (merchant_id, mode) values (${merchantId}, ${mode}) on conflict do nothing`;
   const [lane] = await tx<{ through: bigint }[]>`
     select through_sequence as through from erasures where merchant_id = ${merchantId} and mode = ${mode} for update skip locked`;
   if (!lane) return 0;
-  const next = await tx<{ id: string; sequence: bigint; ended: boolean }[]>`
-    select id, sequence, ${ended(tx, days)} as ended from payments p
+  const next = await tx<{ id: string; sequence: bigint }[]>`
+    select id, sequence from payments p
     where merchant_id = ${merchantId} and mode = ${mode} and sequence > ${lane.through.toString()}
       and created_at < clock_timestamp() - make_interval(days => ${days})
     order by sequence limit ${STEP}`;
-  const waiting = await tx<{ id: string; ended: boolean }[]>`
-    select p.id, ${ended(tx, days)} as ended from due_work d join payments p on p.id = d.key and p.mode = ${mode}
+  const waiting = await tx<{ id: string }[]>`
+    select p.id from due_work d join payments p on p.id = d.key and p.mode = ${mode}
     where d.kind = ${DUE} and d.merchant_id = ${merchantId} and d.due_at <= clock_timestamp() order by d.due_at limit ${STEP}`;
-  const ids = [...next, ...waiting].filter((row) => row.ended).map((row) => row.id);
-  const later = [...next, ...waiting].filter((row) => !row.ended).map((row) => row.id);
-  await tx`select 1 from payments where id = any(${ids}::text[]) order by id for update`;
+  const found = [...next, ...waiting].map(({ id }) => id);
+  await tx`select 1 from payments where id = any(${found}::text[]) order by id for update`;
+  // Only now, because a refund may have been requested a moment ago.
+  const rows = await tx<{ id: string; ended: boolean }[]>`
+    select id, ${ended(tx, days)} as ended from payments p where id = any(${found}::text[])`;
+  const ids = rows.filter((row) => row.ended).map((row) => row.id);
+  const later = rows.filter((row) => !row.ended).map((row) => row.id);
   await dropMetadataPairs(tx, ids);
   await tx`
     update payments set request = (request - array['returnUrl', 'description', 'items', 'locale']) #- '{shop,cancelUrl}', metadata = '{}', version = version + 1

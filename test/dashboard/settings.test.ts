@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createApiKey } from '../../src/keys/keys.ts';
 import { readSigningFileOf } from '../../src/money-out/sweeps.ts';
+import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { erasePayerData } from '../../src/payments/retention.ts';
 import { changeFromJson } from '../../src/people/audit-change.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -413,6 +414,97 @@ test('erasing: off by default; then customer data of payments that ended long ag
     (text) => text === null,
   );
   assert.equal((await sql`select 1 from due_work where kind = 'erase' and key = ${open.id}`).length, 0);
+});
+
+test('erasing: a refund that is requested, and an address that is left, after a payment was erased are erased too, after as many days', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
+  const { id } = await create();
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    () => app.test.get(`/api/payment/${id}`),
+    ({ json }) => json.status === 'completed',
+  );
+  await sql`
+    update payments set created_at = created_at - interval '100 days', completed_at = completed_at - interval '100 days',
+      expires_at = expires_at - interval '100 days' where id = ${id}`;
+  // They are erased in their order.
+  await sql`update payments set created_at = created_at - interval '200 days' where mode = 'test' and id <> ${id}`;
+  const isErased = async () => {
+    await erasePayerData(ctx);
+    const [row] = await sql<{ erased: boolean }[]>`
+      select p.sequence <= e.through_sequence and not exists (select 1 from due_work where kind = 'erase' and key = p.id) as erased
+      from payments p join erasures e on e.merchant_id = p.merchant_id and e.mode = p.mode where p.id = ${id}`;
+    return row?.erased;
+  };
+  await eventually(isErased, (erased) => erased === true);
+  const due = () => sql`select 1 from due_work where kind = 'erase' and key = ${id} and due_at > now() + interval '29 days'`;
+  const address = 'test_btc_payer';
+  const refund = (await app.test.post('/v1/refunds', { payment_id: id, address, reason: 'For Eve' })).json;
+  assert.equal(refund.address, address);
+  assert.equal((await due()).length, 1);
+  await app.test.post(`/v1/refunds/${refund.id}/cancel`);
+  const makeDue = () => sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${id}`;
+  await makeDue();
+  await eventually(isErased, (erased) => erased === true);
+  const { json } = await app.test.get(`/v1/refunds/${refund.id}`);
+  assert.deepEqual([json.status, json.address, json.reason], ['canceled', null, null]);
+
+  await leaveRefundAddress(ctx, { paymentId: id, coin: 'BTC', address, email: 'eve@mail.example' });
+  assert.equal((await due()).length, 1);
+  await makeDue();
+  await eventually(isErased, (erased) => erased === true);
+  assert.equal((await sql`select 1 from refund_addresses where payment_id = ${id}`).length, 0);
+});
+
+test('erasing: payouts and their signing files, once they ended long enough ago', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
+  await sql`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    values ('wal_payout', ${merchantId}, 'LTC', 'testnet', 'payout', 'payout', 'p2wpkh', '0')`;
+  const files = { swp_old: 'confirmed', swp_half: 'confirmed', swp_waits: 'sent' };
+  const file = { requests: [{ kind: 'psbt', lines: [{ purpose: 'payout', to: 'tb1qbob', units: '1000', reference: 'bob' }] }] };
+  for (const [id, state] of Object.entries(files)) {
+    await sql`
+      insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
+      values (${id}, ${merchantId}, 'wal_payout', 'LTC', 'payout', ${state}, ${sql.json(file)}, 'tb1q', 1000, 10, 1, 'Olga Owner', now() - interval '31 days')`;
+    await sql`insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units) values (${id}, 0, 0, ${id}, 'tb1qbob', 10)`;
+  }
+  const rows: [id: string, state: string, days: number, file: string | null, erased: boolean][] = [
+    ['po_old', 'confirmed', 31, 'swp_old', true],
+    ['po_old2', 'confirmed', 31, 'swp_half', true],
+    ['po_young', 'confirmed', 29, 'swp_half', false],
+    ['po_canceled', 'canceled', 31, null, true],
+    ['po_failed', 'failed', 31, null, true],
+    ['po_waits', 'sent', 31, 'swp_waits', false],
+    ['po_open', 'approved', 31, null, false],
+    ['po_asked', 'requested', 31, null, false],
+  ];
+  for (const [id, state, days, sweep] of rows)
+    await sql`
+      insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, description, reference, state, requested_by, created_at, sent_at, ended_at, sweep_id)
+      values (${id}, ${merchantId}, 'live', 'LTC', 1000, 97, 'tb1qbob', 'For Bob', ${id}, ${state}, 'API', now() - interval '99 days',
+        now() - make_interval(days => ${days}), ${state === 'sent' ? null : sql`now() - make_interval(days => ${days})`}, ${sweep})`;
+  const read = () => sql`select id, address is null and description is null and erased_at is not null as erased from payouts order by id`;
+  await erasePayerData(ctx);
+  const found = await eventually(read, (all) => all.filter(({ erased }) => erased).length >= 4);
+  assert.deepEqual(
+    found.map(({ id, erased }) => [id, erased]),
+    rows.map(([id, , , , erased]) => [id, erased]).toSorted(),
+  );
+  const { payout } = (await owner.get('/live/payouts/po_old')).json;
+  assert.deepEqual([payout.address, payout.description, payout.reference, payout.amount], [null, null, 'po_old', '0.00001000']);
+  const left = () => sql`
+    select s.id from sweeps s join sweep_transactions t on t.sweep_id = s.id
+    where s.wallet_id = 'wal_payout' and s.file::text like '%tb1qbob%' and length(t.raw) > 0 order by s.id`;
+  assert.deepEqual(
+    (await eventually(left, (kept) => kept.length < 3)).map(({ id }) => id),
+    ['swp_half', 'swp_waits'],
+  );
 });
 
 test('erasing: addresses of refunds that belong to no payment are erased once the money was sent long enough ago', async () => {

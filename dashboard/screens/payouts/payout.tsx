@@ -31,10 +31,12 @@ export function PayoutDrawer({ id, onClose }: { id: string; onClose: () => void 
           <div className="rounded-xl border border-line">
             <Facts rows={rowsOf(payout)} />
           </div>
-          <div className="grid gap-2">
-            <h3 className="font-medium">Address of the recipient</h3>
-            <Code text={payout.address} label="Copy the address" />
-          </div>
+          {payout.address !== null && (
+            <div className="grid gap-2">
+              <h3 className="font-medium">Address of the recipient</h3>
+              <Code text={payout.address} label="Copy the address" />
+            </div>
+          )}
           <Acts payout={payout} />
         </>
       )}

@@ -24,7 +24,7 @@ import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const PayoutBody = Type.Object({
   ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: ArrivedCoin, amount: PlainText },
-  ...{ amount_usd: PlainText, address: PlainText, description: Nullable(PlainText), requested_by: PlainText },
+  ...{ amount_usd: PlainText, address: Nullable(PlainText), description: Nullable(PlainText), requested_by: PlainText },
   /** The file that it was imported with. */
   batch: Nullable(PlainText),
   /** While it is requested: who approved it first. */
