@@ -732,7 +732,7 @@ export type RefundEventData = {
   rate: RefundRate;
   /** Where the money goes. Null until the customer enters an address. */
   address: string | null;
-  /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+  /** Always null: who has the link can enter the address. Retrieve the refund to read it. */
   claim_url: string | null;
   /** Until when the customer can enter the address. Null if you gave the address. */
   claim_expires_at: string | null;

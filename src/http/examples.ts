@@ -165,6 +165,8 @@ const refund = {
 };
 const approved = { ...refund, status: 'approved', address: REFUND_ADDRESS, approved_at: at(25) };
 const sent = { ...approved, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
+/** Events leave out the link of the claim page. */
+const inEvent = (of: typeof refund | typeof approved | typeof sent) => ({ ...of, claim_url: null });
 const payout = {
   id: PAYOUT_ID,
   payout_reference: 'salary-2026-11-ada',
@@ -196,17 +198,17 @@ export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.cancelled': event('payment.cancelled', 5, 2, { ...pending, status: 'cancelled' }),
   'payment.updated': event('payment.updated', 2, 2, underpaid),
   'payment.reversed': event('payment.reversed', 43, 4, reversed),
-  'refund.requested': event('refund.requested', 20, 4, refund),
-  'refund.approved': event('refund.approved', 25, 5, approved),
-  'refund.sent': event('refund.sent', 30, 6, sent),
-  'refund.confirmed': event('refund.confirmed', 45, 7, { ...sent, status: 'confirmed', ended_at: at(45) }),
+  'refund.requested': event('refund.requested', 20, 4, inEvent(refund)),
+  'refund.approved': event('refund.approved', 25, 5, inEvent(approved)),
+  'refund.sent': event('refund.sent', 30, 6, inEvent(sent)),
+  'refund.confirmed': event('refund.confirmed', 45, 7, { ...inEvent(sent), status: 'confirmed', ended_at: at(45) }),
   'refund.failed': event('refund.failed', 45, 7, {
-    ...sent,
+    ...inEvent(sent),
     status: 'failed',
     failure: 'replaced by another transaction',
     ended_at: at(45),
   }),
-  'refund.canceled': event('refund.canceled', 22, 5, { ...refund, status: 'canceled', ended_at: at(22) }),
+  'refund.canceled': event('refund.canceled', 22, 5, { ...inEvent(refund), status: 'canceled', ended_at: at(22) }),
   'payout.requested': event('payout.requested', 20, 1, payout),
   'payout.approved': event('payout.approved', 25, 2, approvedPayout),
   'payout.sent': event('payout.sent', 30, 3, sentPayout),

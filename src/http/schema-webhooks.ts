@@ -58,6 +58,10 @@ export const EventData = Type.Object(
 export const RefundEventData = Type.Object(
   {
     ...RefundItem.properties,
+    claim_url: OrNull(
+      Text('A URL.', 'https://pay.example/claim/...'),
+      'Always null: who has the link can enter the address. Retrieve the refund to read it.',
+    ),
     sequence: Count('Position among the events of the payment, from 1. Use it to order them.', 1),
   },
   { description: 'The refund as it was when the event happened.' },

@@ -10,6 +10,8 @@ const SECRET_SHAPE =
 /** `https://user:password@host` and `?token=…` of an address. */
 const IN_URL = /(\/\/)[^/\s"'@?#]+@/g;
 const IN_QUERY = /([?&](?:[^=&#"\s]*(?:secret|password|token|key|signature|sig|auth|code)[^=&#"\s]*)=)[^&#"\s]*/gi;
+/** The token of a claim page. */
+const IN_CLAIM = /(\/claim\/)\w+/g;
 /** A field with its value in text that may end in the middle of it. */
 const IN_TEXT =
   /("[^"\\]*(?:secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|seed|signature|credential)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\[\s\S])*"?|[^\s,}\]]+)/gi;
@@ -18,7 +20,8 @@ const MOST_BODY = 2_048;
 /** Longer JSON is not parsed; its beginning is searched as text. */
 const MOST_READ = 16_384;
 
-const redactText = (text: string): string => text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`).replace(IN_QUERY, `$1${GONE}`);
+const redactText = (text: string): string =>
+  text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`).replace(IN_QUERY, `$1${GONE}`).replace(IN_CLAIM, `$1${GONE}`);
 /** PostgreSQL stores neither NUL nor half of a surrogate pair. */
 const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed();
 const cut = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);

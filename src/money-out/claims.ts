@@ -1,4 +1,7 @@
-/** Links of claim pages. The token follows from the refund and the key of the install; the database has only its hash. */
+/**
+ * Links of claim pages. The token follows from the refund and the key of the install; the database has its hash, and replies that contain it
+ * only sealed. Events and the log of requests leave it out. The email that says that a refund was sent contains it while it waits.
+ */
 import { createHash, createHmac } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS } from '../core/clock.ts';

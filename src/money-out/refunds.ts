@@ -191,7 +191,8 @@ function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund
   const { merchantId, mode, paymentId } = refund;
   // A refund that failed can be sent again.
   const id = eventId(ctx.installKey, [refund.id, type, sequence.toString()]);
-  const data = { ...refundDetail(ctx, refund), sequence: Number(sequence) };
+  // Stored events do not contain the link of the claim page.
+  const data = { ...refundDetail(ctx, refund), claim_url: null, sequence: Number(sequence) };
   const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
   return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };
 }

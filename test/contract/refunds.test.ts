@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
 import { approveRefund, cancelRefund, markRefundSent } from '../../src/money-out/refunds.ts';
 import { simulateOnPage } from '../../src/payments/payments.ts';
@@ -201,6 +202,31 @@ test('a link of a claim page expires, and a canceled refund says so', async () =
   assert.equal((await page(refund.claim_url, { address: ADDRESS, checked: 'yes' })).status, 409);
   await app.test.post(`/v1/refunds/${refund.id}/cancel`);
   assert.equal(await stateOf(await page(refund.claim_url)), 'canceled');
+});
+
+test('the link of a claim page is stored nowhere: not in events, the log of requests or repeated replies', async () => {
+  const { sql } = app.app.ctx.db;
+  const id = await paid();
+  // Of a key with few requests, all are logged.
+  const { key } = await createApiKey(app.app.ctx, { ...owner(), kind: 'secret' });
+  const shop = app.as(key);
+  const refund = made(await shop.post('/v1/refunds', { payment_id: id, reason: 'Kept' }, { 'Idempotency-Key': 'claim' }));
+  assert.equal((await shop.get(`/v1/refunds/${refund.id}`)).json.claim_url, refund.claim_url);
+  await shop.get(`/v1/refunds?payment_id=${id}`);
+  await shop.post(`/v1/refunds/${refund.id}/cancel`);
+  const { data } = (await app.test.get(`/v1/events?payment_id=${id}`)).json;
+  const [canceled] = data.filter(({ type }: any) => type.startsWith('refund.'));
+  assert.deepEqual([canceled.data.claim_url, canceled.data.claim_expires_at], [null, refund.claim_expires_at]);
+  await eventually(
+    () => sql`select 1 from requests where response_body like ${`%${refund.id}%`} and path like '/v1/refunds%'`,
+    (rows) => rows.length === 4,
+  );
+  const token = refund.claim_url.split('/').at(-1)!;
+  const texts = [token, Buffer.from(token).toString('hex')].map((text) => `%${text}%`);
+  const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = current_schema()`;
+  assert.ok(tables.length > 50);
+  for (const { name } of tables)
+    assert.equal((await sql`select 1 from ${sql(name)} as t where t::text like any(${texts}) limit 1`).length, 0, name);
 });
 
 test('an approved refund is sent once: another transaction is refused, and the API cannot cancel it', async () => {
