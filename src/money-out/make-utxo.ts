@@ -7,7 +7,7 @@ import { COIN } from '../core/coin.ts';
 import type { PsbtRequest } from '../core/signing-file.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
-import { buildPsbt, inputFee, MAX_GROUPS, MAX_INPUTS, type Output, splitOutputs, type UtxoWallet } from './utxo.ts';
+import { buildPsbt, inputFee, isRepeatable, MAX_GROUPS, MAX_INPUTS, type Output, splitOutputs, type UtxoWallet } from './utxo.ts';
 
 export type Part = Output & { holding: Holding };
 /** The outputs of a transfer. LTC: a peg-out may be stored under the name that it had before it was mined. */
@@ -39,11 +39,18 @@ export async function spentAmong(chain: Chain, outpoints: readonly string[]): Pr
 }
 
 /** The transactions that made the outputs, by ID; none for Taproot, whose signatures cover all amounts. */
-export async function previousOf(chain: Chain, script: BitcoinScript, outputs: readonly Output[]): Promise<Map<string, Uint8Array>> {
-  if (script === 'p2tr') return new Map();
+export type Previous = ReadonlyMap<string, Uint8Array>;
+/** `unreadable`: the IDs of those that no PSBT can repeat. */
+export async function previousOf(
+  chain: Chain,
+  script: BitcoinScript,
+  outputs: readonly Output[],
+): Promise<{ previous: Previous; unreadable: ReadonlySet<string> }> {
+  if (script === 'p2tr' || outputs.length === 0) return { previous: new Map(), unreadable: new Set() };
   const wanted = [...new Map(outputs.map(({ txid, blockHash }) => [txid, { txid, blockHash }])).values()];
   const found = await chain.outlet.readTransactions(wanted);
-  return new Map(wanted.map(({ txid }, i) => [txid, found[i]!]));
+  const unreadable = new Set(wanted.flatMap(({ txid }, i) => (isRepeatable(found[i]!, txid) ? [] : [txid])));
+  return { previous: new Map(wanted.map(({ txid }, i) => [txid, found[i]!])), unreadable };
 }
 
 /** Where previous transactions are read from whole blocks: whether one more block would be too many. */
@@ -95,10 +102,12 @@ export async function makePsbts(
     parts.map(({ txid, n }) => `${txid}:${n}`),
   );
   for (const { txid, n, holding } of parts) if (spent.has(`${txid}:${n}`)) stay.set(holding, 'spent');
-  const chosen = parts.filter(({ holding }) => !stay.has(holding));
-  if (chosen.length === 0) return { requests: [], inputs: [], stay };
+  const unspent = parts.filter(({ holding }) => !stay.has(holding));
+  if (unspent.length === 0) return { requests: [], inputs: [], stay };
+  const { previous, unreadable } = await previousOf(chain, script, unspent);
+  for (const { txid, holding } of unspent) if (unreadable.has(txid)) stay.set(holding, 'unreadable');
+  const chosen = unspent.filter(({ holding }) => !stay.has(holding));
   const transfers = [...Map.groupBy(chosen, ({ holding }) => holding).values()];
-  const previous = await previousOf(chain, script, chosen);
   const utxoWallet: UtxoWallet = { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) };
   const { coin, network } = chain;
   const made: Made<PsbtRequest> = { requests: [], inputs: [], stay };

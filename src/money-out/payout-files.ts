@@ -16,7 +16,7 @@ import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
-import { buildRequests, lotsOf, MOST_TRIES, planUnspent } from './refund-files.ts';
+import { buildRequests, lotsOf, MOST_TRIES, planSpendable } from './refund-files.ts';
 import { anchorOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 
@@ -124,7 +124,8 @@ async function tryToMake(
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
   const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
-  const { chosen, left } = await planUnspent(chain, lotsOf(holdings), (lots) => plan(asked, lots, options));
+  const { script } = options;
+  const { chosen, left, previous } = await planSpendable(chain, { lots: lotsOf(holdings), script }, (lots) => plan(asked, lots, options));
   if (chosen.size === 0) return { sweep: null, left };
   const id = newId('swp', ctx.random);
   const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
@@ -134,7 +135,7 @@ async function tryToMake(
     reference: lineReference(reference, id),
   });
   const groups = [...chosen].map(([payouts, { lots }]) => ({ lots, lines: payouts.map(lineOf) }));
-  const made = await buildRequests(chain, groups, { wallet, destination, rateE8, id });
+  const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: null });
   const placed = [...chosen].flatMap(([payouts, { anchor }], number) => payouts.map((payout) => ({ payout, anchor, number })));
   const sweep = await store(ctx, {

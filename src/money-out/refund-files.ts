@@ -17,7 +17,7 @@ import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
-import { type Made, outputsOf, previousOf, spentAmong } from './make-utxo.ts';
+import { type Made, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
 import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
@@ -25,7 +25,7 @@ import { buildPayment } from './utxo.ts';
 
 /** Refunds in one file. */
 const MOST_REFUNDS = 20;
-/** How often outputs are chosen, when the chain says that some are spent, and how often the file is made, when refunds change meanwhile. */
+/** How often the file is made, when refunds change meanwhile. */
 export const MOST_TRIES = 3;
 
 type Owner = { merchantId: string };
@@ -107,45 +107,46 @@ function plan(
   return { chosen, left };
 }
 
-/** Plans with outputs that the chain still has. Errors: sweep_busy, ChainError. */
-export async function planUnspent<P extends { chosen: ReadonlyMap<unknown, Chosen> }>(
+/** How often outputs are chosen again, without those that turned out to be spent or unreadable. */
+const MOST_PLANS = 50;
+/**
+ * Plans with outputs that the chain still has and that a PSBT can spend. `previous`: the transactions that made them. Errors: sweep_busy,
+ * ChainError.
+ */
+export async function planSpendable<P extends { chosen: ReadonlyMap<unknown, Chosen> }>(
   chain: Chain,
-  all: readonly Lot[],
+  { lots: all, script }: { lots: readonly Lot[]; script: BitcoinScript },
   plan: (lots: readonly Lot[]) => P,
-): Promise<P> {
+): Promise<P & { previous: Previous }> {
   let lots = all;
-  for (let tries = 0; tries < MOST_TRIES; tries++) {
+  for (let tries = 0; tries < MOST_PLANS; tries++) {
     const made = plan(lots);
-    const outpoints = [...made.chosen.values()].flatMap(({ lots }) =>
-      lots.flatMap(({ parts }) => parts.map(({ txid, n }) => `${txid}:${n}`)),
+    const parts = [...made.chosen.values()].flatMap(({ lots }) => lots.flatMap(({ parts }) => parts));
+    const spent = await spentAmong(
+      chain,
+      parts.map(({ txid, n }) => `${txid}:${n}`),
     );
-    const spent = await spentAmong(chain, outpoints);
-    if (spent.size === 0) return made;
-    lots = lots.filter(({ parts }) => !parts.some(({ txid, n }) => spent.has(`${txid}:${n}`)));
+    const { previous, unreadable } = await previousOf(chain, script, spent.size > 0 ? [] : parts);
+    if (spent.size === 0 && unreadable.size === 0) return { ...made, previous };
+    lots = lots.filter(({ parts }) => !parts.some(({ txid, n }) => spent.has(`${txid}:${n}`) || unreadable.has(txid)));
   }
   throw new Problem('sweep_busy', {});
 }
 
-type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: string };
+type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: string; previous: Previous };
 /** One transaction: what it spends, and what it pays to others. */
 type Group = { lots: readonly Lot[]; lines: readonly Line[] };
-/** A PSBT for each group, whose rest goes to the destination. Errors: sweep_busy, ChainError. */
-export async function buildRequests(
-  chain: Chain,
+/** A PSBT for each group, whose rest goes to the destination. Errors: sweep_busy. */
+export function buildRequests(
+  { coin, network }: Pick<Chain, 'coin' | 'network'>,
   asked: readonly Group[],
-  { wallet, destination, rateE8, id }: Work,
-): Promise<Made<PsbtRequest>> {
+  { wallet, destination, rateE8, id, previous }: Work,
+): Made<PsbtRequest> {
   const script = wallet.script as BitcoinScript;
-  const { coin, network } = chain;
   const scriptOf = (address: string) => hexToBytes(decodeAddress(address, { coin, network }).key);
   const made: Made<PsbtRequest> = { requests: [], inputs: [], stay: new Map() };
-  const groups = asked.map(({ lots, lines }) => ({ lots, lines, group: lots.flatMap(({ parts }) => parts) }));
-  const previous = await previousOf(
-    chain,
-    script,
-    groups.flatMap(({ group }) => group),
-  );
-  for (const { lots, lines, group } of groups) {
+  for (const { lots, lines } of asked) {
+    const group = lots.flatMap(({ parts }) => parts);
     const request = buildPayment({
       ...{ group, previous, rateE8, leastUnits: COIN[coin].dustUnits },
       wallet: { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) },
@@ -194,11 +195,11 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
   const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
-  const planned = await planUnspent(chain, lotsOf(holdings), (lots) => plan(asked, lots, options));
+  const planned = await planSpendable(chain, { lots: lotsOf(holdings), script: options.script }, (lots) => plan(asked, lots, options));
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left: planned.left, gasPrice: null };
   const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });
   const groups = [...planned.chosen].map(([refund, { lots }]) => ({ lots, lines: [lineOf(refund)] }));
-  const made = await buildRequests(chain, groups, { wallet, destination, rateE8, id });
+  const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous: planned.previous });
   const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor, number }]));
   return { made, chosen, left: planned.left, gasPrice: null };
 }

@@ -51,6 +51,19 @@ function derivationOf(wallet: UtxoWallet, chain: HDKey, index: bigint): { finger
   return { fingerprint: chain.fingerprint, path: [Number(index)] };
 }
 
+/**
+ * Whether a PSBT can repeat a transaction, as it does for each input. Special transactions of DASH (DIP-2), such as coinbases and Platform
+ * withdrawals, carry an extra payload, and no program that signs reads them.
+ */
+export function isRepeatable(bytes: Uint8Array, txid: string): boolean {
+  try {
+    const options = { allowUnknownInputs: true, allowUnknownOutputs: true, disableScriptCheck: true, allowUnknownVersion: true };
+    return Transaction.fromRaw(bytes, options).id === txid;
+  } catch {
+    return false;
+  }
+}
+
 function addInput(tx: Transaction, output: Output, previous: Uint8Array | null, wallet: UtxoWallet, chain: HDKey): void {
   const { publicKey } = chain.deriveChild(Number(output.index));
   const script = outputScript(wallet.script, publicKey!);

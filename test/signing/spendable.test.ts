@@ -1,0 +1,47 @@
+/** Which deposits signing files of Bitcoin-like coins spend, and why others stay. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hexToBytes } from '@noble/hashes/utils.js';
+import type { PsbtRequest } from '../../src/core/signing-file.ts';
+import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
+import { makePsbts } from '../../src/money-out/make-utxo.ts';
+import { buildRequests, lotsOf, planSpendable } from '../../src/money-out/refund-files.ts';
+import { chooseLots } from '../../src/money-out/refund-outputs.ts';
+import { type Deposit, depositsOf } from '../kit/holdings.ts';
+import { sweepFile } from '../kit/signing.ts';
+
+/** Transactions of DASH with an extra payload (DIP-2): types 5, 8 and 9 (DIP-4, DIP-27). */
+const SPECIAL: readonly [what: string, deposit: Deposit][] = [
+  ['a coinbase', { units: [300_000_000n], version: 0x00050003, payload: '03'.repeat(70) }],
+  ['the change of an asset lock', { units: [200_000_000n], version: 0x00080003, payload: '01'.repeat(40) }],
+  ['a withdrawal from Platform', { units: [400_000_000n], version: 0x00090003, inputs: 0, payload: '02'.repeat(190) }],
+];
+const { destination } = sweepFile('DASH', 'p2pkh', 1);
+
+test('special transactions of DASH stay as unreadable and do not stop a sweep of the rest', async () => {
+  const { chain, wallet, holdings } = depositsOf('DASH', 'p2pkh', [{ units: [100_000_000n] }, ...SPECIAL.map(([, deposit]) => deposit)]);
+  const work = { wallet, destination, wish: DEFAULT_WISH, rateE8: 100_000_000n, reference: 'swp_0' };
+  const { requests, inputs, stay } = await makePsbts(chain, { ...work, holdings });
+  assert.deepEqual([requests.length, inputs.map(({ holding }) => holding)], [1, [holdings[0]]]);
+  for (const [i, [what]] of SPECIAL.entries()) assert.equal(stay.get(holdings[i + 1]!), 'unreadable', what);
+  assert.deepEqual((await makePsbts(chain, { ...work, holdings: holdings.slice(1) })).requests, []);
+});
+
+test('refunds and payouts in DASH are paid without special transactions, which are larger', async () => {
+  const { chain, wallet, holdings } = depositsOf('DASH', 'p2pkh', [...SPECIAL.map(([, deposit]) => deposit), { units: [100_000_000n] }]);
+  const script = hexToBytes(`76a914${'ab'.repeat(20)}88ac`);
+  const planned = await planSpendable(chain, { lots: lotsOf(holdings), script: 'p2pkh' }, (lots) => {
+    const options = { units: 50_000_000n, scripts: [script], anchor: null, own: [], inputScript: 'p2pkh', rateE8: 100_000_000n } as const;
+    const found = chooseLots({ ...options, others: lots });
+    return { chosen: typeof found === 'string' ? new Map() : new Map([['it', found]]) };
+  });
+  const lots = planned.chosen.get('it')!.lots;
+  assert.deepEqual(
+    lots.map(({ holding }: any) => holding),
+    [holdings[3]],
+  );
+  const line = { purpose: 'payout', to: destination, units: 50_000_000n, reference: 'po_0' } as const;
+  const work = { wallet, destination, rateE8: 100_000_000n, id: 'swp_0', previous: planned.previous };
+  const [request] = buildRequests(chain, [{ lots, lines: [line] }], work).requests as [PsbtRequest];
+  assert.deepEqual([request.inputs, request.lines[0]], [1, line]);
+});
