@@ -36,11 +36,30 @@ const readRaw = (hex: string): Transaction => {
 };
 const readPsbt = (base64: string): Transaction => Transaction.fromPSBT(Buffer.from(base64, 'base64'), OPTIONS);
 
-/** The finished transaction of a PSBT that another wallet signed, in hex. Errors: SignedError. */
-export function finishPsbt(bytes: Uint8Array): string {
+/** A PSBT that another wallet signed, version 0 or 2 (BIP-174, BIP-370). Errors: SignedError. */
+function readSignedPsbt(bytes: Uint8Array): Transaction {
   try {
-    const tx = Transaction.fromPSBT(bytes, { ...OPTIONS, unknown: 'strip' });
-    if (!tx.isFinal) tx.finalize();
+    return Transaction.fromPSBT(bytes, { ...OPTIONS, unknown: 'strip' });
+  } catch {
+    throw new SignedError('is a PSBT that cannot be read');
+  }
+}
+
+/**
+ * The finished transaction of a PSBT that another wallet signed, in hex. Some wallets return only their signatures, so the rest is taken
+ * from the PSBT that was asked for. Errors: SignedError.
+ */
+export function finishPsbt(request: PsbtRequest, bytes: Uint8Array): string {
+  const [tx, signed] = [readPsbt(request.psbt), readSignedPsbt(bytes)];
+  checkSame(tx, signed);
+  try {
+    for (let i = 0; i < tx.inputsLength; i++) {
+      const { partialSig, tapKeySig, finalScriptSig, finalScriptWitness } = signed.getInput(i);
+      const isFinal = finalScriptSig !== undefined || finalScriptWitness !== undefined;
+      const parts = isFinal ? { finalScriptSig, finalScriptWitness } : { partialSig, tapKeySig };
+      tx.updateInput(i, Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)), true);
+      if (!isFinal) tx.finalizeIdx(i);
+    }
     return bytesToHex(tx.extract());
   } catch {
     throw new SignedError('is a PSBT without all signatures; sign every input in your wallet first');
@@ -143,11 +162,12 @@ export function checkSignedPsbt(request: PsbtRequest, hex: string, script: Bitco
 /** Virtual bytes of a signed transaction. */
 export const sizeOfRaw = (raw: Uint8Array): number => Transaction.fromRaw(raw, OPTIONS).vsize;
 
-/** The inputs of a raw transaction in hex, as `txid:n`. Errors: SignedError. */
-export function inputsOfRaw(hex: string): string[] {
-  const tx = readRaw(hex);
-  return Array.from({ length: tx.inputsLength }, (_, i) => {
+const inputsOf = (tx: Transaction): string[] =>
+  Array.from({ length: tx.inputsLength }, (_, i) => {
     const { txid, index } = tx.getInput(i);
     return `${bytesToHex(txid!)}:${index}`;
   });
-}
+/** The inputs of a raw transaction in hex, as `txid:n`. Errors: SignedError. */
+export const inputsOfRaw = (hex: string): string[] => inputsOf(readRaw(hex));
+/** The inputs of a PSBT. Errors: SignedError. */
+export const inputsOfPsbt = (bytes: Uint8Array): string[] => inputsOf(readSignedPsbt(bytes));
