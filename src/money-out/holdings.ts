@@ -92,6 +92,8 @@ type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
   refundRequested: boolean;
   uncounted: unknown;
   now: Date;
+  /** Every transaction of an approved payout spends it. */
+  isAnchor: boolean;
 };
 
 function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason | null {
@@ -102,6 +104,7 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
   const maturity = kind === 'coinbase' ? chainOf(coin).coinbaseMaturity : kind === 'pegout' ? PEGOUT_MATURITY : 0;
   if (depth < maturity) return 'immature';
   if (row.disputedSince) return 'disputed';
+  if (row.isAnchor) return 'payout_approved';
   if (row.refundRequested) return 'refund_requested';
   if (!isFinal(row.status)) return 'undecided';
   // Money that does not count can be moved too once the merchant decided about it: to keep it, or to send it back.
@@ -123,7 +126,7 @@ export async function readHoldings(
       where merchant_id = ${merchantId} and coin = ${coin} and state = 'approved' and mode = 'live' and anchor is not null`,
     sql<{ height: bigint; now: Date }[]>`
       select (select height from tips where coin = ${chainCode(coin)}) as height, clock_timestamp() as now`,
-    sql<Row[]>`
+    sql<Omit<Row, 'isAnchor'>[]>`
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
@@ -144,7 +147,7 @@ export async function readHoldings(
       ...row,
       outputs: parts,
       blockHeight: blockHeight === null ? null : Number(blockHeight),
-      stays: reasonOf(ctx, { ...row, outputs, blockHeight }, tipHeight) ?? (isAnchor ? 'payout_approved' : null),
+      stays: reasonOf(ctx, { ...row, outputs, blockHeight, isAnchor }, tipHeight),
     };
   });
   return { holdings, now: tip!.now, tipHeight };

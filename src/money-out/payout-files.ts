@@ -11,11 +11,12 @@ import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, coinText } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { Line } from '../core/signing-file.ts';
+import type { Line, PsbtRequest } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
+import type { Made } from './make-utxo.ts';
 import { buildRequests, lotsOf, MOST_TRIES, planSpendable } from './refund-files.ts';
 import { anchorOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
@@ -33,7 +34,7 @@ const REASONS = {
   short: 'the confirmed money on deposit addresses is not enough for it and the fee',
   moved:
     'another transaction spent the deposit that an earlier file of it spends; look where the money went, then mark it as sent or cancel it',
-  waits: 'the deposit that an earlier file of it spends belongs to a payment that needs a decision or has an open refund',
+  waits: 'the deposit that an earlier file of it spends is not confirmed at the moment; try again later',
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of the amount; try again when fees are lower`,
   many: 'it needs more deposits than fit into one transaction; sweep first, and send it from your own wallet',
 } as const;
@@ -99,8 +100,9 @@ function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, sc
 const unitsOf = (payouts: readonly Asked[]): bigint => payouts.reduce((sum, { units }) => sum + units, 0n);
 
 /** Locks what a file pays and what it spends. False: something changed, or a refund of a payment whose money it spends was requested. */
-async function lockAll(tx: Tx, { merchantId, asked, paymentIds }: Owner & { asked: readonly Asked[]; paymentIds: readonly string[] }) {
-  if (!(await lockPayments(tx, { merchantId, ids: paymentIds }))) return false;
+async function lockAll(tx: Tx, { merchantId, asked, inputs }: Owner & { asked: readonly Asked[]; inputs: Made<PsbtRequest>['inputs'] }) {
+  const anchors = inputs.filter(({ holding }) => holding?.stays === 'payout_approved');
+  if (!(await lockPayments(tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
   const rows = await tx<Asked[]>`
     select id, units, address, anchor from payouts
     where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and sweep_id is null
@@ -140,7 +142,7 @@ async function tryToMake(
   const placed = [...chosen].flatMap(([payouts, { anchor }], number) => payouts.map((payout) => ({ payout, anchor, number })));
   const sweep = await store(ctx, {
     ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'payout' },
-    lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), paymentIds: paymentsIn(made.inputs) }),
+    lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), inputs: made.inputs }),
     also: async (tx) => {
       await tx`
         update payouts p set sweep_id = ${id}, wallet_id = ${wallet.id}, sweep_number = given.place, anchor = given.first

@@ -31,7 +31,7 @@ import {
   TRANSFER_GAS,
 } from './make-accounts.ts';
 import type { Made } from './make-utxo.ts';
-import { MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
+import { MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 
 /** `anchor`: what every transaction of the refund uses, once it was in a file. */
 export type AskedRefund = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
@@ -151,7 +151,8 @@ async function authorizeAll<T extends AskedRefund>(
 ): Promise<MadeRefunds<T>> {
   const published = candidates.map(({ refund: { id }, lot }) => ({ from: lot.address, nonce: refundNonce(id) }));
   const used = await usedAmong(chain, work.contract, published);
-  const { found, left } = sift(candidates, (_, i) => (used.has(published[i]!) ? 'paid' : null));
+  const { found: all, left } = sift(candidates, (_, i) => (used.has(published[i]!) ? 'paid' : null));
+  const found = all.slice(0, MOST_REFUNDS);
   if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
   const gasAccount = await readGasAccount(chain, work);
   const request = batchOf(
@@ -191,9 +192,10 @@ async function transferEach<T extends AskedRefund>(chain: Chain, candidates: rea
     const most = costs[i]! + (balances[i]! < units + costs[i]! ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
     return contract === null && most * 100n > units * MAX_REFUND_FEE_PERCENT;
   };
-  const { found, left } = sift(candidates, (one, i) =>
+  const { found: all, left } = sift(candidates, (one, i) =>
     nonces[i]! > nonceOf(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isDear(one, i) ? 'fee' : null,
   );
+  const found = all.slice(0, MOST_REFUNDS);
   if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
   const chosen = found.map((one) => {
     const i = candidates.indexOf(one);

@@ -19,12 +19,12 @@ import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, t
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
-import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
+import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 import { buildPayment } from './utxo.ts';
 
-/** Refunds in one file. */
-const MOST_REFUNDS = 20;
+/** Approved refunds that are looked at for one file: more than fit, because some may wait for money. */
+const MOST_LOOKED_AT = 200;
 /** How often the file is made, when refunds change meanwhile. */
 export const MOST_TRIES = 3;
 
@@ -39,6 +39,7 @@ const REASONS = {
   moved: 'another transaction spent the money of an earlier file of it; look where it went, then mark it as sent or cancel it',
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower, or send it from your own wallet and mark it as sent`,
   many: 'it needs more deposits than fit into one transaction; send it from your own wallet and mark it as sent',
+  payout: 'an approved payout has to spend its deposit; make the file of that payout first, or cancel the payout',
 } as const;
 
 const NONE = 'none is approved';
@@ -49,18 +50,18 @@ const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { co
     select r.id, r.payment_id as "paymentId", r.units, r.address, r.anchor
     from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
-    order by r.anchor is null, r.number limit ${MOST_REFUNDS}`;
+    order by r.anchor is null, r.number limit ${MOST_LOOKED_AT}`;
 
-/** The wallet whose approved refunds wait longest; null when none waits. */
-async function walletInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: Coin }): Promise<SweepWallet | null> {
+/** Wallets with approved refunds in no file: those first whose refunds wait longest. */
+async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: Coin }): Promise<SweepWallet[]> {
   const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
-  const [oldest] = await ctx.db.sql<{ walletId: string }[]>`
+  const rows = await ctx.db.sql<{ walletId: string }[]>`
     select a.wallet_id as "walletId"
     from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
       and a.wallet_id = any(${wallets.map(({ id }) => id)}::text[])
-    order by r.number limit 1`;
-  return wallets.find(({ id }) => id === oldest?.walletId) ?? null;
+    group by a.wallet_id order by min(r.number)`;
+  return rows.flatMap(({ walletId }) => wallets.find(({ id }) => id === walletId) ?? []);
 }
 
 /** Coins with approved refunds that are in no file, in the order of the catalog. */
@@ -91,6 +92,12 @@ function plan(
   // The money of a payment whose refund is in this file pays for no other refund before it.
   const refunding = new Set(asked.map(({ paymentId }) => paymentId));
   for (const refund of asked) {
+    if (chosen.size === MOST_REFUNDS) break;
+    // Only one transaction can spend the deposit, and another one pays the payout.
+    if (lots.some(({ holding }) => holding.paymentId === refund.paymentId && holding.stays === 'payout_approved')) {
+      left.push({ id: refund.id, reason: REASONS.payout });
+      continue;
+    }
     const free = lots.filter((lot) => !used.has(lot));
     const found = chooseLots({
       ...{ units: refund.units, anchor: refund.anchor, inputScript: script, rateE8 },
@@ -222,11 +229,12 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
   return { made, chosen: refunds, left, gasPrice };
 }
 
-/** Null: a refund changed meanwhile. */
+type Trying = Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor };
+/** Null: a refund changed meanwhile. Without a `sweep`: none of the refunds of the wallet can be paid. */
 async function tryToMake(
   ctx: Context,
-  { merchantId, coin, wallet, destination, speed, actor }: Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor },
-): Promise<MadeRefundFile | null> {
+  { merchantId, coin, wallet, destination, speed, actor }: Trying,
+): Promise<MadeRefundFile | { sweep: null; left: Left[] } | null> {
   // None, if another file has taken all of them since this one was asked for.
   const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
   const id = newId('swp', ctx.random);
@@ -236,7 +244,7 @@ async function tryToMake(
     kindOf(coin) === 'ethereum' ? planAccounts(ctx, work) : planOutputs(ctx, work),
   );
   const refunds = [...chosen];
-  if (refunds.length === 0) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: left[0]?.reason ?? NONE });
+  if (refunds.length === 0) return { sweep: null, left };
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice });
   const sweep = await store(ctx, {
     ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'refund' },
@@ -254,8 +262,8 @@ async function tryToMake(
 
 type RefundWish = { coin: Coin; speed: SweepWish['speed'] };
 /**
- * Makes a signing file of approved refunds, of the wallet whose refunds wait longest. Errors: refund_file_empty, sweep_destination_missing,
- * sweep_busy, not_supported, chain_unavailable.
+ * Makes a signing file of approved refunds, of one wallet: of those that can pay some, the one whose refunds wait longest. Errors:
+ * refund_file_empty, sweep_destination_missing, sweep_busy, not_supported, chain_unavailable.
  */
 export async function makeRefundFile(
   ctx: Context,
@@ -263,10 +271,17 @@ export async function makeRefundFile(
 ): Promise<MadeRefundFile> {
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
-  const wallet = await walletInTurn(ctx, { merchantId, coin });
-  if (!wallet) throw new Problem('refund_file_empty', { coin: coinText(coin), reason: NONE });
+  const left: Left[] = [];
+  for (const wallet of await walletsInTurn(ctx, { merchantId, coin })) {
+    const made = await makeFrom(ctx, { merchantId, coin, wallet, destination: current.address, speed, actor });
+    left.push(...made.left);
+    if (made.sweep) return { ...made, left };
+  }
+  throw new Problem('refund_file_empty', { coin: coinText(coin), reason: left[0]?.reason ?? NONE });
+}
+async function makeFrom(ctx: Context, trying: Trying): Promise<Exclude<Awaited<ReturnType<typeof tryToMake>>, null>> {
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const made = await tryToMake(ctx, { merchantId, coin, wallet, destination: current.address, speed, actor });
+    const made = await tryToMake(ctx, trying);
     if (made) return made;
   }
   throw new Problem('sweep_busy', {});

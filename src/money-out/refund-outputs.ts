@@ -7,6 +7,9 @@ import { inputFee, MAX_INPUTS, neededFor } from './utxo.ts';
 /** A refund stays out of a file if its fee would be above this part of its amount, in percent. The merchant pays the fee. */
 export const MAX_REFUND_FEE_PERCENT = 25n;
 
+/** Refunds in one file. */
+export const MOST_REFUNDS = 20;
+
 /** A transfer with its outputs, which are spent together. */
 export type Lot = { holding: Holding; parts: readonly Part[]; units: bigint };
 export const lotOf = (holding: Holding, parts: readonly Part[]): Lot => ({ holding, parts, units: holding.units });

@@ -237,12 +237,19 @@ function sumsOf(requests: readonly Request[], price: Pick<SigningFile, 'chainId'
 const stored = (tx: Tx, file: SigningFile) => tx.json(JSON.parse(signingFileText(file)) as never);
 const isTaken = (error: unknown): boolean => (error as { code?: unknown }).code === '23505';
 
-/** Locks the payments whose money a file spends. False: one of them has an open refund. */
-export async function lockPayments(tx: Tx, { merchantId, ids }: Owner & { ids: readonly string[] }): Promise<boolean> {
+/**
+ * Locks the payments whose money a file spends. False: one of them has an open refund. `despite`: those whose money only this file may
+ * spend, so that their refunds are paid from other deposits.
+ */
+export async function lockPayments(
+  tx: Tx,
+  { merchantId, ids, despite = [] }: Owner & { ids: readonly string[]; despite?: readonly string[] },
+): Promise<boolean> {
   const mine = tx`p.id = any(${ids as string[]}::text[]) and p.merchant_id = ${merchantId} and p.mode = 'live'`;
   await tx`select 1 from payments p where ${mine} order by p.id for share`;
   // A second statement also sees refunds that were committed while this one waited for the lock.
-  const [refunding] = await tx`select 1 from payments p where ${mine} and ${hasOpenRefund(tx)} limit 1`;
+  const [refunding] = await tx`
+    select 1 from payments p where ${mine} and p.id <> all(${despite as string[]}::text[]) and ${hasOpenRefund(tx)} limit 1`;
   return !refunding;
 }
 
