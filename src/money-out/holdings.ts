@@ -1,5 +1,6 @@
 /** What lies on deposit addresses, from the ledger of transfers, and why a part of it stays there. */
 import type { Script } from '../chains/address.ts';
+import { isBitcoinLike } from '../chains/bitcoin/params.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken, nativeOf } from '../core/coin.ts';
 import type { PaymentStatus, TransferKind } from '../core/payment.ts';
@@ -113,13 +114,24 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
   return isHeld || (row.status !== 'completed' && states.length === 0) ? 'undecided' : null;
 }
 
+/** `dust`: transfers below the least that an output may hold. Anybody can send thousands of them, so they are only counted. */
+export type Holdings = { holdings: Holding[]; dust: Remainder; now: Date; tipHeight: number | null };
 /** Transfers on the addresses of a wallet that no open file spends, oldest first, and when they were read. */
 export async function readHoldings(
   ctx: Context,
   { merchantId, walletId, coin }: { merchantId: string; walletId: string; coin: Coin },
-): Promise<{ holdings: Holding[]; now: Date; tipHeight: number | null }> {
+): Promise<Holdings> {
   const { sql } = ctx.db;
-  const [anchored, [tip], rows] = await Promise.all([
+  const free = sql`
+    from transfers t
+    join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
+    join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null
+      and not exists (select 1 from sweep_inputs i
+        where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)`;
+  // What a customer sent as dust counts when it is refunded.
+  const isDust = sql`t.units < ${isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n} and not ${hasOpenRefund(sql)}`;
+  const [anchored, [tip], rows, [dust]] = await Promise.all([
     // Every file of such a payout spends the same output, so a sweep must not.
     sql<{ anchor: string }[]>`
       select distinct anchor from payouts
@@ -130,13 +142,8 @@ export async function readHoldings(
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
-      from transfers t
-      join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
-      join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
-      where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null
-        and not exists (select 1 from sweep_inputs i
-          where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
-      order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS}`,
+      ${free} and not (${isDust}) order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS}`,
+    sql<{ count: number; units: bigint }[]>`select count(*)::int as count, coalesce(sum(t.units), 0) as units ${free} and ${isDust}`,
   ]);
   const tipHeight = tip!.height === null ? null : Number(tip!.height);
   const anchors = new Set(anchored.map(({ anchor }) => anchor));
@@ -150,7 +157,7 @@ export async function readHoldings(
       stays: reasonOf(ctx, { ...row, outputs, blockHeight, isAnchor }, tipHeight),
     };
   });
-  return { holdings, now: tip!.now, tipHeight };
+  return { holdings, dust: { reason: 'dust', ...dust! }, now: tip!.now, tipHeight };
 }
 
 export const SWEEP_SPEEDS = ['slow', 'normal', 'fast'] as const;
@@ -190,8 +197,8 @@ export function selectHoldings(
 
 /** What stays, by reason. */
 export type Remainder = { reason: StayReason; count: number; units: bigint };
-export function remainderOf(holdings: readonly Pick<Holding, 'stays' | 'units'>[]): Remainder[] {
-  const found = new Map<StayReason, Remainder>();
+export function remainderOf(holdings: readonly Pick<Holding, 'stays' | 'units'>[], dust: Remainder): Remainder[] {
+  const found = new Map<StayReason, Remainder>(dust.count === 0 ? [] : [['dust', dust]]);
   for (const { stays, units } of holdings) {
     if (stays === null) continue;
     const one = found.get(stays) ?? { reason: stays, count: 0, units: 0n };

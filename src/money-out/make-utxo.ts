@@ -91,9 +91,9 @@ export async function makePsbts(
   for (const holding of holdings) {
     const outputs = outputsOf(holding);
     if (outputs === 'unreadable') stay.set(holding, 'unreadable');
-    else if (outputs.every(({ units }) => units <= fee)) stay.set(holding, 'dust');
     // The whole transfer stays or goes, so that a file never spends a part of one.
-    else if (outputs.some(({ units }) => fee * 100n > units * BigInt(wish.maxFeePercent))) stay.set(holding, 'fee');
+    else if (holding.units <= fee * BigInt(outputs.length)) stay.set(holding, 'dust');
+    else if (fee * BigInt(outputs.length) * 100n > holding.units * BigInt(wish.maxFeePercent)) stay.set(holding, 'fee');
     else if (parts.length + outputs.length > MAX_INPUTS * MAX_GROUPS || isAnotherBlock(holding)) stay.set(holding, 'later');
     else parts.push(...outputs);
   }

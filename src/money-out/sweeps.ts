@@ -93,12 +93,12 @@ export async function listSweepable(ctx: Context, { merchantId }: Owner): Promis
   const found: Sweepable[] = [];
   for (const wallet of await readWallets(ctx, { merchantId }))
     for (const coin of await readCoinsIn(ctx, { merchantId, wallet })) {
-      const { holdings, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
-      if (holdings.length === 0) continue;
+      const { holdings, dust, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
+      if (holdings.length === 0 && dust.count === 0) continue;
       const chosen = selectHoldings(holdings, { wish: DEFAULT_WISH, now, wholeAddress: kindOf(coin) === 'ethereum' });
       const ready = chosen.filter(({ stays }) => stays === null);
       found.push({
-        ...{ wallet, coin, count: ready.length, remains: remainderOf(chosen) },
+        ...{ wallet, coin, count: ready.length, remains: remainderOf(chosen, dust) },
         units: ready.reduce((sum, { units }) => sum + units, 0n),
         addresses: new Set(ready.map(({ address }) => address)).size,
       });
@@ -149,13 +149,14 @@ async function tryToMake(
   const wallet = await walletFor(ctx, { merchantId, coin, walletId });
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
-  const { holdings, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
+  const { holdings, dust, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
   const chosen = selectHoldings(holdings, { wish, now, wholeAddress: kindOf(coin) === 'ethereum' });
   const ready = chosen.filter(({ stays }) => stays === null);
   const id = newId('swp', ctx.random);
   const work = { holdings: ready, wallet, destination: current.address, wish, reference: id };
   const made = await asking(coin, makeRequests(ctx, chain, { ...work, coin, now }));
-  const remains = remainderOf(chosen.map((holding) => ({ ...holding, stays: holding.stays ?? made.stay.get(holding) ?? null })));
+  const stayed = chosen.map((holding) => ({ ...holding, stays: holding.stays ?? made.stay.get(holding) ?? null }));
+  const remains = remainderOf(stayed, dust);
   if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: made.gasPrice });
   const lock = (tx: Tx) => lockPayments(tx, { merchantId, ids: paymentsIn(made.inputs) });

@@ -45,3 +45,22 @@ test('refunds and payouts in DASH are paid without special transactions, which a
   const [request] = buildRequests(chain, [{ lots, lines: [line] }], work).requests as [PsbtRequest];
   assert.deepEqual([request.inputs, request.lines[0]], [1, line]);
 });
+
+test('the share of the fee counts for a whole transfer, so one small output more does not freeze it', async () => {
+  const rows: [what: string, outputs: bigint[], stays: string | undefined][] = [
+    ['one output', [100_000n], undefined],
+    ['a small one beside it', [100_000n, 600n], undefined],
+    ['so many small ones that their fees are more than ten percent', [100_000n, ...Array.from({ length: 200 }, () => 100n)], 'fee'],
+    ['small ones alone', [600n, 600n], 'fee'],
+    ['less than the fee', [60n, 60n], 'dust'],
+    ['many that are worth less than their fees, and one that is worth little', [3_000n, ...Array.from({ length: 60 }, () => 10n)], 'dust'],
+  ];
+  for (const [what, units, stays] of rows) {
+    const { chain, wallet, holdings } = depositsOf('BTC', 'p2wpkh', [{ units: [1_000_000n] }, { units }]);
+    const { destination: to } = sweepFile('BTC', 'p2wpkh', 1);
+    const work = { wallet, destination: to, wish: DEFAULT_WISH, rateE8: 100_000_000n, reference: 'swp_0' };
+    const { stay, inputs } = await makePsbts(chain, { ...work, holdings });
+    assert.equal(stay.get(holdings[1]!), stays, what);
+    assert.equal(inputs.length, 1 + (stays === undefined ? units.length : 0), what);
+  }
+});
