@@ -5,10 +5,11 @@ import { SignerError } from './secret.ts';
 import { describeFile, type Review, signFile } from './sign.ts';
 
 const find = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
-const [file, text, destination, secret, passphrase, signed] = [
+const [file, text, destination, recipients, secret, passphrase, signed] = [
   find<HTMLInputElement>('file'),
   find<HTMLTextAreaElement>('text'),
   find<HTMLTextAreaElement>('destination'),
+  find<HTMLTextAreaElement>('recipients'),
   find<HTMLTextAreaElement>('secret'),
   find<HTMLInputElement>('passphrase'),
   find<HTMLTextAreaElement>('signed'),
@@ -77,8 +78,10 @@ function readContent(given: string): void {
     showFacts(review);
     show('review', true);
     show('sign', true);
-    destination.value = '';
-    destination.focus();
+    show('own', review.paysOwn);
+    show('others', review.paysOthers);
+    [destination.value, recipients.value] = ['', ''];
+    (review.paysOwn ? destination : recipients).focus();
   } catch (error) {
     show('review', false);
     show('sign', false);
@@ -97,7 +100,13 @@ find('sign').addEventListener('submit', (event) => {
   event.preventDefault();
   show('error', false);
   try {
-    const result = signFile({ content, secret: secret.value, passphrase: passphrase.value, destination: destination.value });
+    const result = signFile({
+      content,
+      secret: secret.value,
+      passphrase: passphrase.value,
+      destination: destination.value,
+      recipients: recipients.value,
+    });
     signed.value = result.text;
     URL.revokeObjectURL(saved);
     saved = URL.createObjectURL(new Blob([result.text], { type: 'application/json' }));

@@ -18,23 +18,28 @@ const PURPOSE: Readonly<Record<SigningScript, number>> = { p2pkh: 44, eoa: 44, '
 /** Accounts that are tried where the file does not name one. */
 const ACCOUNTS = 20;
 
+/** What a person can correct. Null: nothing, because the file itself is wrong. */
+export type Field = 'destination' | 'recipients' | 'secret' | null;
 /** Something to show to the person who signs. It never contains a part of the secret. */
 export class SignerError extends Error {
-  constructor(message: string) {
+  readonly field: Field;
+  constructor(message: string, field: Field = null) {
     super(message);
     this.name = 'SignerError';
+    this.field = field;
   }
 }
-export const refuse = (message: string): never => {
-  throw new SignerError(message);
+export const refuse = (message: string, field: Field = null): never => {
+  throw new SignerError(message, field);
 };
+const refuseSecret = (message: string): never => refuse(message, 'secret');
 
 /** Reads a seed phrase or an extended private key in any spelling. Errors: SignerError. */
 export function readSecret(text: string, passphrase = ''): HDKey {
   const words = text.trim().toLowerCase().split(/\s+/);
   if (words.length > 1) {
     const phrase = words.join(' ');
-    if (!validateMnemonic(phrase, wordlist)) refuse('This is not a valid seed phrase. Check the words and their order.');
+    if (!validateMnemonic(phrase, wordlist)) refuseSecret('This is not a valid seed phrase. Check the words and their order.');
     const seed = mnemonicToSeedSync(phrase, passphrase);
     const master = HDKey.fromMasterSeed(seed);
     seed.fill(0);
@@ -44,10 +49,10 @@ export function readSecret(text: string, passphrase = ''): HDKey {
   try {
     payload = base58check.decode(text.trim());
   } catch {
-    return refuse('This is neither a seed phrase nor an extended private key.');
+    return refuseSecret('This is neither a seed phrase nor an extended private key.');
   }
   if (payload.length !== 78 || payload[45] !== 0)
-    return refuse('This is a public key. Signing needs the seed phrase or the extended private key.');
+    return refuseSecret('This is a public key. Signing needs the seed phrase or the extended private key.');
   // Wallets spell the same key with different versions (SLIP-132).
   new DataView(payload.buffer, payload.byteOffset).setUint32(0, XPRV);
   return HDKey.fromExtendedKey(base58check.encode(payload));
@@ -70,10 +75,10 @@ function candidates(root: HDKey, file: SigningFile): HDKey[] {
   if (root.depth === 3) {
     // An account key does not contain its coin type, so it could hold real money.
     if (file.account.script !== 'eoa' && isTestAccount(file))
-      return refuse('Enter the seed phrase or the root key: an account key does not show that it is for a test network only.');
+      return refuseSecret('Enter the seed phrase or the root key: an account key does not show that it is for a test network only.');
     return [root];
   }
-  if (root.depth !== 0) return refuse('This extended private key is neither the root nor an account of a wallet.');
+  if (root.depth !== 0) return refuseSecret('This extended private key is neither the root nor an account of a wallet.');
   const types = typesOf(file);
   if (file.account.origin !== null) {
     const [, , type] = file.account.origin.split('/');
@@ -92,7 +97,7 @@ export function findAccount(root: HDKey, file: SigningFile): Account {
     const addresses = account.deriveChild(0);
     if (bytesToHex(addresses.publicKey!) + bytesToHex(addresses.chainCode!) === file.account.chainKey) return { account, addresses };
   }
-  return refuse(
+  return refuseSecret(
     'This secret belongs to another wallet: it does not control the addresses in this file. Check the words, the passphrase and the wallet.',
   );
 }

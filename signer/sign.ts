@@ -1,6 +1,7 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
+import { isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
-import { COIN, type Coin, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';
+import { COIN, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';
 import { formatUnits } from '../src/core/money.ts';
 import {
   type Line,
@@ -11,7 +12,7 @@ import {
   type SigningFile,
   signedFileText,
 } from '../src/core/signing-file.ts';
-import { type Account, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
+import { type Account, type Field, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
 import { checkAccounts, checkChain, isTestChain, signAccounts } from './sign-accounts.ts';
 import { checkPsbt, signPsbt } from './sign-psbt.ts';
 
@@ -29,6 +30,9 @@ export type Review = {
   isReal: boolean;
   /** `what`: why this address is paid. */
   destinations: { what: string; to: string; amount: string }[];
+  /** Whether it pays the merchant, and whether it pays others. */
+  paysOwn: boolean;
+  paysOthers: boolean;
   total: string;
   fee: string;
   transactions: number;
@@ -62,6 +66,8 @@ function whatIs({ purpose, reference }: Line, isSweep: boolean): string {
       return `Payout ${reference}`;
   }
 }
+/** Whether a payment goes to the merchant. What goes to others must never pass as that, nor the other way round. */
+const IS_OWN: Readonly<Record<Purpose, boolean>> = { sweep: true, refund: false, payout: false };
 const TITLES: Readonly<Record<Purpose, string>> = { sweep: 'Sweep', refund: 'Refunds in', payout: 'Payouts in' };
 
 /** What the file says about itself, before a secret is known. Errors: SignerError, FileError. */
@@ -87,6 +93,8 @@ export function describeFile(file: SigningFile): Review {
     network: file.network,
     isReal: !(isAccounts ? isTestChain(file) : isTestAccount(file)),
     destinations: [...byAddress.values()].map((line) => ({ what: whatIs(line, isSweep), to: line.to, amount: amount(line.units) })),
+    paysOwn: lines.some(({ purpose }) => IS_OWN[purpose]),
+    paysOthers: lines.some(({ purpose }) => !IS_OWN[purpose]),
     total: amount(file.totalUnits),
     fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,
     transactions: file.requests.length,
@@ -115,48 +123,67 @@ function signEthereum(file: SigningFile, account: Account): string[] {
   return signAccounts(requests, file, account);
 }
 
-/**
- * Every address that is paid must be one of those that the person entered, in all of its characters: a server can make others that look
- * alike.
- */
-function checkDestinations(to: readonly string[], entered: string, coin: Coin): void {
-  const isAccount = kindOf(coin) === 'ethereum';
-  const known = entered.trim().split(/[\s,;]+/);
-  if (isAccount && !known.every((one) => isAddress(one) && hasValidChecksum(one)))
-    refuse('The destination that you entered is not a complete address, or has a typing error.');
-  const form = (address: string) => (isAccount ? address.toLowerCase() : address);
-  const expected = new Set(known.map(form));
-  const unknown = to.find((address) => !expected.has(form(address)));
-  if (unknown === undefined) return;
-  if (new Set(to).size > 1)
-    refuse(
-      `The file pays ${unknown}, which is not among the addresses that you entered. Enter all of them from your own records, one per line.`,
-    );
-  refuse('The destination of the file is not the address that you entered. Enter the whole address exactly as your own wallet shows it.');
+/** Addresses that are the same in two spellings. QR codes show Bech32 in capital letters (BIP-173); Base58 distinguishes them. */
+function formOf(address: string, { coin, network }: SigningFile): string {
+  const { family } = COIN[coin];
+  if (!isBitcoinLike(family)) return address.toLowerCase();
+  const { hrp } = PARAMS[family].forms[network];
+  const isCapital = hrp !== undefined && address.startsWith(`${hrp.toUpperCase()}1`) && address === address.toUpperCase();
+  return isCapital ? address.toLowerCase() : address;
 }
 
+/** What the person entered in a field. */
+function enteredIn(field: Field, text: string, file: SigningFile): Set<string> {
+  const entered = text.split(/[\s,;]+/).filter(Boolean);
+  if (entered.length === 0) refuse(field === 'recipients' ? 'Enter the recipients.' : 'Enter your own address.', field);
+  const wrong = kindOf(file.coin) === 'ethereum' && entered.find((one) => !isAddress(one) || !hasValidChecksum(one));
+  if (wrong) refuse(`${wrong} is not a complete address, or has a typing error.`, field);
+  return new Set(entered.map((one) => formOf(one, file)));
+}
+
+/** The whole addresses that a person expects, from their own records: the own one, and those of others, one per line. */
+export type Addresses = { destination?: string; recipients?: string };
+
 /**
- * Signs a file. `destination`: the whole addresses that the person expects, from their own records. Returns the signed file. Errors:
- * SignerError, FileError.
+ * Every address that is paid must be one that the person entered for that purpose, in all of its characters: a server can make others that
+ * look alike, and send a customer what is left for the merchant. Errors: SignerError.
  */
+export function checkAddresses(file: SigningFile, { destination = '', recipients = '' }: Addresses): void {
+  const paid = (isOwn: boolean) => linesOf(file).flatMap(({ purpose, to }) => (IS_OWN[purpose] === isOwn ? [to] : []));
+  const [own, others] = [paid(true), paid(false)];
+  if (own.length > 0) {
+    const entered = enteredIn('destination', destination, file);
+    if (entered.size > 1) refuse('Enter one address as your own, and the others as recipients.', 'destination');
+    if (!own.every((to) => entered.has(formOf(to, file))))
+      refuse(
+        'Your own address in the file is not the address that you entered. Enter the whole address exactly as your own wallet shows it.',
+        'destination',
+      );
+  }
+  if (others.length === 0) return;
+  const entered = enteredIn('recipients', recipients, file);
+  const unknown = others.find((to) => !entered.has(formOf(to, file)));
+  if (unknown !== undefined)
+    refuse(
+      `The file pays ${unknown}, which is not among the recipients that you entered. Enter all of them from your own records, one per line.`,
+      'recipients',
+    );
+}
+
+/** Signs a file. Returns the signed file. Errors: SignerError, FileError. */
 export function signFile({
   content,
   secret,
   passphrase = '',
-  destination,
-}: {
+  ...addresses
+}: Addresses & {
   content: string;
   secret: string;
   passphrase?: string;
-  destination: string;
 }): { text: string; review: Review } {
   const file = readSigningFile(content);
   const review = describeFile(file);
-  checkDestinations(
-    review.destinations.map(({ to }) => to),
-    destination,
-    file.coin,
-  );
+  checkAddresses(file, addresses);
   const root = readSecret(secret, passphrase);
   let account: Account | null = null;
   try {

@@ -104,7 +104,7 @@ test('a payout: requested, approved, signed offline, uploaded, and confirmed wit
   const [file] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download the file' }).click()]);
   const content = await readFile(await file.path(), 'utf8');
   await dialog.getByRole('button', { name: 'Close' }).last().click();
-  const signed = signFile({ content, secret: account('BTC').privateExtendedKey, destination: `${recipient}\n${destination}` });
+  const signed = signFile({ content, secret: account('BTC').privateExtendedKey, destination, recipients: recipient });
   await page
     .getByLabel('Signed file')
     .setInputFiles({ name: 'signed.json', mimeType: 'application/json', buffer: Buffer.from(signed.text) });

@@ -52,7 +52,7 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
     await tab.getByLabel('File', { exact: true }).setInputFiles(asked);
     await tab.getByText(`${destination} receives`).waitFor();
     const sign = async (entered: string) => {
-      await tab.getByLabel('Addresses that you expect').fill(entered);
+      await tab.getByLabel('Your own address').fill(entered);
       await tab.getByLabel('Seed phrase').fill(PHRASE);
       await tab.getByRole('button', { name: 'Sign', exact: true }).click();
     };

@@ -167,8 +167,8 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
   };
   const upload = async (id: string) => {
     const file = await readSigningFileOf(alive, { merchantId: owner.merchantId, id });
-    const addresses = [DESTINATION, ...(await refunds()).map(({ address }) => address)].join(' ');
-    const content = signFile({ content: signingFileText(file), secret: SECRET, destination: addresses }).text;
+    const recipients = (await refunds()).map(({ address }) => address).join(' ');
+    const content = signFile({ content: signingFileText(file), secret: SECRET, destination: DESTINATION, recipients }).text;
     await twice((ctx) => acceptSigned(ctx, { ...owner, content, actor }));
   };
   let seen: string | null = null;

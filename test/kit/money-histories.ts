@@ -333,8 +333,9 @@ async function signedFile(world: MoneyWorld, merchant: Merchant, desk: Desk, id:
   const { sql } = world.database.db;
   const known = await sql<{ address: string }[]>`
     select address from refunds where merchant_id = ${merchant.id} union select address from payouts where merchant_id = ${merchant.id}`;
-  const destination = [merchant.destination, ...known.map(({ address }) => address)].join(' ');
-  const made = inTurn.then(() => signFile({ content, secret: merchant.secret, destination }).text);
+  const recipients = known.map(({ address }) => address).join(' ');
+  const { secret, destination } = merchant;
+  const made = inTurn.then(() => signFile({ content, secret, destination, recipients }).text);
   inTurn = made.then(
     () => nextTurn(),
     () => nextTurn(),

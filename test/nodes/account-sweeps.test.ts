@@ -182,7 +182,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   await node.mine(2);
   await reach(app, payment.id, ({ status }) => status === 'completed');
   const customer = checksumAddress('00000000000000000000000000000000000cafe1');
-  const signed = async (id: string, to = customer) => signFile({ content: await contentOf(id), secret, destination: to }).text;
+  const signed = async (id: string) => signFile({ content: await contentOf(id), secret, recipients: customer }).text;
   const makeFile = async () => {
     await resetPrice();
     return makeRefundFile(ctx, { ...owner(), coin: USDC, speed: 'normal', actor });
@@ -326,7 +326,7 @@ async function refundFile(coin: Coin, customer: string) {
   const requests = async () => (await readSigningFileOf(app.app.ctx, { ...owner(), id: sweep.id })).requests as AccountRequest[];
   return {
     ...{ id: sweep.id, refunds, requests },
-    signed: async () => signFile({ content: await contentOf(sweep.id), secret, destination: customer }).text,
+    signed: async () => signFile({ content: await contentOf(sweep.id), secret, recipients: customer }).text,
     cancel: async () => {
       await cancelSweep(app.app.ctx, { ...owner(), id: sweep.id, actor });
       for (const id of refunds)

@@ -44,9 +44,9 @@ const owner = () => ({ merchantId: app.merchant.merchantId, mode: 'live' }) as c
 const makeFile = () => makePayoutFile(app.app.ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor });
 const payout = (id: string) => getPayout(app.app.ctx, { ...owner(), id });
 const stateOf = async (id: string) => (await payout(id)).state;
-const sign = async (id: string, addresses: readonly string[]) => {
+const sign = async (id: string, destination: string, recipients: readonly string[]) => {
   const content = signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id }));
-  return signFile({ content, secret: account('BTC').privateExtendedKey, destination: addresses.join('\n') }).text;
+  return signFile({ content, secret: account('BTC').privateExtendedKey, destination, recipients: recipients.join('\n') }).text;
 };
 const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
 const received = async (address: string) => Math.round((await node.rpc('getreceivedbyaddress', address)) * 1e8);
@@ -92,9 +92,9 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
   await assert.rejects(markPayoutSent(ctx, { ...owner(), id: ids[0]!, txid: 'ab'.repeat(32), actor }), inFile);
   const canceling = { ...owner(), id: ids[0]!, actor, idempotency: null, render: () => ({ status: 200, body: '' }) };
   await assert.rejects(cancelPayout(ctx, canceling), inFile);
-  const everybody = [ada, bob, destination];
+  const everybody = [ada, bob];
   // Somebody kept a signed copy of a file that was canceled: the next file spends the same output, so only one of them can be mined.
-  const kept = JSON.parse(await sign(canceled!.sweep.id, everybody)) as { transactions: string[] };
+  const kept = JSON.parse(await sign(canceled!.sweep.id, destination, everybody)) as { transactions: string[] };
   await cancelSweep(ctx, { ...owner(), id: canceled!.sweep.id, actor });
   // Also before the payouts know that their file was canceled.
   const [wallet] = await readWallets(ctx, owner());
@@ -118,8 +118,8 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
     ['payout', ada, 2_000_000n, 'ada-1'],
     ['payout', bob, 3_000_000n, ids[1]],
   ]);
-  await assert.rejects(sign(sweep.id, [ada, destination]), /not among the addresses/, 'the signer knows every recipient');
-  const text = await sign(sweep.id, everybody);
+  await assert.rejects(sign(sweep.id, destination, [ada]), /not among the recipients/, 'the signer knows every recipient');
+  const text = await sign(sweep.id, destination, everybody);
   // An upload that is repeated, and a killed process that repeats its round.
   assert.deepEqual([(await upload(text)).isKnown, (await upload(text)).isKnown], [false, true]);
   await eventually(
@@ -127,7 +127,7 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
     (states) => states.every((state) => state === 'sent'),
   );
   await replaceSweep(ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
-  await upload(await sign(sweep.id, everybody));
+  await upload(await sign(sweep.id, destination, everybody));
   const { transactions } = await getSweep(ctx, { ...owner(), id: sweep.id });
   await eventually(
     () => node.rpc('getrawmempool') as Promise<string[]>,
@@ -189,7 +189,7 @@ test('two members approve at the same moment, and both upload the same signed fi
   assert.deepEqual(files.map(({ status }) => status).toSorted(), [200, 409], 'one of them makes the file');
   const made = files.find(({ status }) => status === 200)!.json;
   assert.deepEqual([made.paid, made.left], [1, []]);
-  const content = await sign(made.file, [recipient, destination]);
+  const content = await sign(made.file, destination, [recipient]);
   const uploads = await everyone('sweeps/signed', { content });
   assert.deepEqual(
     uploads.map(({ status, json }) => [status, json.is_known]).toSorted(),
@@ -240,7 +240,7 @@ test('a service that is killed after its node took the transaction, before it re
     const content = signingFileText(await readSigningFileOf(ctx, { ...mine, id: sweep.id }));
     const secret = account('BTC', 8).privateExtendedKey;
     const isTaken = proxy.afterNext('sendrawtransaction', () => service.end('SIGKILL'));
-    await acceptSigned(ctx, { ...mine, content: signFile({ content, secret, destination: `${recipient}\n${destination}` }).text, actor });
+    await acceptSigned(ctx, { ...mine, content: signFile({ content, secret, destination, recipients: recipient }).text, actor });
     await isTaken;
     const mempool = (await node.rpc('getrawmempool')) as string[];
     const [known] = (await getSweep(ctx, { ...mine, id: sweep.id })).transactions;

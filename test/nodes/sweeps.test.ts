@@ -64,11 +64,11 @@ const secretOf = (coin: Pair) => account(coin).privateExtendedKey;
 const make = (coin: Pair) => makeSweep(app.app.ctx, { ...owner(), coin, walletId: null, wish: DEFAULT_WISH, actor });
 const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
 const stateOf = async (id: string) => (await getSweep(app.app.ctx, { ...owner(), id })).sweep.state;
-const signed = async (coin: Pair, id: string, address: string) =>
+const signed = async (coin: Pair, id: string, destination: string, recipients = '') =>
   signFile({
     content: signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id })),
     secret: secretOf(coin),
-    destination: address,
+    ...{ destination, recipients },
   }).text;
 
 /** Three completed payments, and the destination of the sweep. */
@@ -197,12 +197,11 @@ for (const coin of ['BTC', 'LTC'] as const)
     assert.equal(sweeping.sweep.inputCount, 1, 'a sweep leaves what refunds spend');
     await cancelSweep(ctx, { ...owner(), id: sweeping.sweep.id, actor });
 
-    const both = `${customer} ${destination}`;
-    await upload(await signed(coin, sweep.id, both));
+    await upload(await signed(coin, sweep.id, destination, customer));
     await eventually(refund, ({ state }) => state === 'sent');
     const replaced = await replaceSweep(ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
     assert.ok(replaced.feeUnits > sweep.feeUnits);
-    await upload(await signed(coin, sweep.id, both));
+    await upload(await signed(coin, sweep.id, destination, customer));
     const { transactions } = await getSweep(ctx, { ...owner(), id: sweep.id });
     await eventually(
       () => nodes[coin].rpc('getrawmempool') as Promise<string[]>,
@@ -348,7 +347,7 @@ test('a refund whose output was spent elsewhere fails, names that output, and re
   await approveRefund(ctx, { ...owner(), mode: 'live', id: made.id, actor });
   // A file is signed and then canceled here, but its transaction is sent elsewhere. It pays the customer.
   const first = await makeFile();
-  const elsewhere = readSignedFile(await signed('BTC', first.id, `${customer} ${destination}`)).transactions[0]!;
+  const elsewhere = readSignedFile(await signed('BTC', first.id, destination, customer)).transactions[0]!;
   await cancelSweep(ctx, { ...owner(), id: first.id, actor });
   await eventually(refund, ({ sweepId }) => sweepId === null);
   const address = await nodes.BTC.newAddress();
@@ -356,7 +355,7 @@ test('a refund whose output was spent elsewhere fails, names that output, and re
   const second = await makeFile();
   await nodes.BTC.rpc('sendrawtransaction', elsewhere);
   await nodes.BTC.mine(1);
-  await upload(await signed('BTC', second.id, `${customer} ${address}`));
+  await upload(await signed('BTC', second.id, address, customer));
   const failed = await eventually(
     async () => {
       await nodes.BTC.mine(1);

@@ -87,10 +87,15 @@ export async function checkAccountAgreement(files: number): Promise<void> {
   const secret = masterKey().privateExtendedKey;
   for (let i = 0; i < files; i++) {
     const file = randomAccountFile(number, i);
-    const destination = linesOf(file)
-      .map(({ to }) => to)
-      .join('\n');
-    const { text } = signFile({ content: signingFileText(file), secret, destination });
+    const [destination, recipients] = [true, false].map((isOwn) =>
+      linesOf(file)
+        .filter(({ purpose }) => (purpose === 'sweep') === isOwn)
+        .map(({ to }) => to),
+    );
+    const { text } = signFile({
+      ...{ content: signingFileText(file), secret },
+      ...{ destination: destination![0] ?? '', recipients: recipients!.join('\n') },
+    });
     const { transactions } = readSignedFile(text);
     const theirs = await Promise.all((file.requests as AccountRequest[]).map((request) => signElsewhere(request, file)));
     assert.deepEqual(
@@ -144,7 +149,7 @@ test('the signer pays only the whole address that was entered', () => {
   const entered: [what: string, entered: string, reason: RegExp][] = [
     ['a look-alike', alike, /not the address that you entered/],
     ['the last six characters', destination.slice(-6), /not a complete address/],
-    ['nothing', '', /not a complete address/],
+    ['nothing', '', /Enter your own address/],
     ['a wrong checksum', wrongCase, /typing error/],
     ['one character more', `${destination}0`, /not a complete address/],
   ];

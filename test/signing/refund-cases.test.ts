@@ -26,10 +26,11 @@ import { addressesOf, PHRASE, refundFile, sentRefundFile, tokenRefundFile } from
 const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
 const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
 const made = refundFile('BTC', 'p2wpkh', 2);
-const expected = `${made.customer}\n${made.destination}`;
+const entered = { destination: made.destination, recipients: made.customer };
 const request = made.file.requests[0] as PsbtRequest;
 const [refund, rest] = request.lines as [PsbtRequest['lines'][number], PsbtRequest['lines'][number]];
-const sign = (file: SigningFile, destination = expected) => signFile({ content: signingFileText(file), secret: PHRASE, destination });
+type Entered = { destination?: string; recipients?: string };
+const sign = (file: SigningFile, given: Entered = entered) => signFile({ content: signingFileText(file), secret: PHRASE, ...given });
 
 /** The file with another transaction; `lines` tell the truth about it unless they are given. */
 function changed(edit: (tx: Transaction) => void, more: Partial<PsbtRequest> = {}, file: Partial<SigningFile> = {}): SigningFile {
@@ -58,19 +59,60 @@ test('a refund is shown with its payment, its address and its amount, and signed
 test('the signer refuses what a malicious server may ask in a refund', () => {
   const swapped = (at: number) => request.lines.with(at, { ...request.lines[at]!, to: STRANGER });
   const strangers = hexToBytes(`0020${bytesToHex(new Uint8Array(32))}`);
-  const rows: [what: string, file: SigningFile, reason: RegExp, entered?: string][] = [
+  const asked = Transaction.fromPSBT(base64.decode(request.psbt));
+  const [theirs, ours] = [asked.getOutput(0).script!, asked.getOutput(1).script!];
+  const both = `${made.customer}\n${made.destination}`;
+  const [notOwn, notRecipient] = [/not the address that you entered/, /not among the recipients/];
+  const rows: [what: string, file: SigningFile, reason: RegExp, given?: Entered][] = [
     [
       'another customer in file and transaction',
       changed((tx) => tx.updateOutput(0, { script: strangers }), { lines: swapped(0) }),
-      /not among the addresses/,
+      notRecipient,
+    ],
+    ['another address for the rest', changed((tx) => tx.updateOutput(1, { script: strangers }), { lines: swapped(1) }), notOwn],
+    [
+      'the rest to a customer who colludes',
+      changed((tx) => tx.updateOutput(1, { script: theirs }), { lines: [refund, { ...rest, to: made.customer }] }),
+      notOwn,
     ],
     [
-      'another address for the rest',
-      changed((tx) => tx.updateOutput(1, { script: strangers }), { lines: swapped(1) }),
-      /not among the addresses/,
+      'the refund to the address of the merchant, so that the customer gets nothing',
+      changed((tx) => tx.updateOutput(0, { script: ours }), { lines: [{ ...refund, to: made.destination }, rest] }),
+      notRecipient,
     ],
-    ['an address for the rest that nobody entered', made.file, /not among the addresses/, made.customer],
-    ['a customer that nobody entered', made.file, /not among the addresses/, made.destination],
+    [
+      'customer and merchant exchanged',
+      changed(
+        (tx) => {
+          tx.updateOutput(0, { script: ours });
+          tx.updateOutput(1, { script: theirs });
+        },
+        {
+          lines: [
+            { ...refund, to: made.destination },
+            { ...rest, to: made.customer },
+          ],
+        },
+      ),
+      notOwn,
+    ],
+    [
+      'the rest of a payout to its recipient',
+      changed((tx) => tx.updateOutput(1, { script: theirs }), {
+        lines: [
+          { ...refund, purpose: 'payout' },
+          { ...rest, to: made.customer },
+        ],
+      }),
+      notOwn,
+    ],
+    ['a payout to the address of the merchant', changed(() => {}, { lines: [refund, { ...rest, purpose: 'payout' }] }), notRecipient],
+    ['an address for the rest that nobody entered', made.file, /Enter your own/, { recipients: made.customer }],
+    ['an address of the merchant that is only among the recipients', made.file, /Enter your own/, { recipients: both }],
+    ['a customer that nobody entered', made.file, /Enter the recipients/, { destination: made.destination }],
+    ['the address of the merchant as the only recipient', made.file, notRecipient, { ...entered, recipients: made.destination }],
+    ['a customer that is entered as that of the merchant', made.file, notOwn, { ...entered, destination: made.customer }],
+    ['two addresses as that of the merchant', made.file, /Enter one address/, { ...entered, destination: both }],
     ['another customer in the transaction', changed((tx) => tx.updateOutput(0, { script: otherScript })), /pays another address/],
     [
       'another address for the rest in the transaction',
@@ -98,9 +140,9 @@ test('the signer refuses what a malicious server may ask in a refund', () => {
     ['another chain', { ...made.file, coin: 'LTC' }, /another wallet|pays another address|belong/],
     ['a total that is too low', { ...made.file, totalUnits: made.file.totalUnits - 1n }, /not the sum of its payments/],
   ];
-  for (const [what, file, reason, entered] of rows)
+  for (const [what, file, reason, given] of rows)
     assert.throws(
-      () => sign(file, entered),
+      () => sign(file, given),
       (error: unknown) => error instanceof SignerError && reason.test(error.message),
       what,
     );
@@ -126,15 +168,7 @@ test('the service refuses every signed refund that is not exactly what was asked
     ['a higher fee', [signedWith((tx) => tx.updateOutput(1, { amount: rest.units - 1n }))], /another amount/],
     ['a third output', [signedWith((tx) => tx.addOutput({ script: otherScript, amount: 1_000n }))], /number of outputs/],
     ['the transaction twice', [signedWith(() => {}), signedWith(() => {})], /number of transactions/],
-    [
-      'a refund of another file',
-      [
-        readSignedFile(
-          signFile({ content: signingFileText(refundFile('BTC', 'p2wpkh', 1).file), secret: PHRASE, destination: expected }).text,
-        ).transactions[0]!,
-      ],
-      /number of inputs/,
-    ],
+    ['a refund of another file', [readSignedFile(sign(refundFile('BTC', 'p2wpkh', 1).file).text).transactions[0]!], /number of inputs/],
   ];
   for (const [what, transactions, reason] of rows)
     assert.throws(
@@ -216,8 +250,9 @@ test('a refund never pays a fee above its share, spends dust, or has more inputs
 const tokens = tokenRefundFile(2);
 const [someone, another] = [tokens.customers[0]!, tokens.customers[1]!];
 const stranger = '0x00000000000000000000000000000000000b11ce';
-const signTokens = (file: SigningFile, destination = tokens.customers.join(' ')) =>
-  signFile({ content: signingFileText(file), secret: PHRASE, destination });
+const own = '0x0000000000000000000000000000000000000a0e';
+const signTokens = (file: SigningFile, recipients = tokens.customers.join(' ')) =>
+  signFile({ content: signingFileText(file), secret: PHRASE, destination: own, recipients });
 /** The file with another request, whose sums are right. */
 function withRequest(more: Partial<BatchRequest>, file: Partial<SigningFile> = {}): SigningFile {
   const request = { ...tokens.request, ...more };
@@ -247,12 +282,14 @@ test('the signer refuses what a malicious server may ask in refunds of tokens', 
   const { request, file } = tokens;
   const [first] = request.authorizations;
   const sender = { from: request.from, path: request.path, gas: 21_000n } as const;
-  const native = { kind: 'native', ...sender, nonce: 8, line: { ...first!.line, purpose: 'sweep', to: someone } } as const;
+  const native = { kind: 'native', ...sender, nonce: 8, line: { ...first!.line, purpose: 'sweep', to: own } } as const;
   const fund = { kind: 'fund', ...sender, nonce: 8, to: stranger, units: 1n } as const;
   const feeUnits = file.feeUnits + 21_000n * file.gasPrice!.max;
   const rows: [what: string, file: SigningFile, reason: RegExp, entered?: string][] = [
-    ['another customer', withFirst({ to: stranger }), /not among the addresses/],
-    ['a customer that nobody entered', file, /not among the addresses/, someone],
+    ['another customer', withFirst({ to: stranger }), /not among the recipients/],
+    ['a customer that nobody entered', file, /not among the recipients/, someone],
+    ['no recipients', file, /Enter the recipients/, ''],
+    ['a part that goes to a customer as if to the merchant', sweepLines(1), /not the address that you entered/],
     ['a larger refund than the total', withFirst({ units: 6_000_000n }, { totalUnits: file.totalUnits }), /not the sum of its payments/],
     ['an address of somebody else', withFirst({ from: stranger }), /does not belong to path/],
     ['a gas address of somebody else', withRequest({ from: stranger }), /does not belong to path/],
@@ -266,7 +303,7 @@ test('the signer refuses what a malicious server may ask in refunds of tokens', 
       /another coin/,
     ],
     ['ETH to a stranger as gas', { ...file, requests: [request, fund], feeUnits }, /does not need it/],
-    ['a refund disguised as a sweep', sweepLines(), /names several/],
+    ['refunds disguised as a sweep', sweepLines(2), /names several/],
   ];
   for (const [what, given, reason, entered] of rows)
     assert.throws(
@@ -275,9 +312,12 @@ test('the signer refuses what a malicious server may ask in refunds of tokens', 
       what,
     );
 });
-const sweepLines = (): SigningFile =>
+/** The file with the first lines as if they went to the merchant. */
+const sweepLines = (count: number): SigningFile =>
   withRequest({
-    authorizations: tokens.request.authorizations.map((one) => ({ ...one, line: { ...one.line, purpose: 'sweep' as const } })),
+    authorizations: tokens.request.authorizations.map((one, i) =>
+      i < count ? { ...one, line: { ...one.line, purpose: 'sweep' as const } } : one,
+    ),
   });
 
 test('the service refuses every signed refund of a token that is not exactly what was asked', () => {
@@ -333,8 +373,8 @@ for (const coin of ['ETH', 'USDT@ethereum'] as const) {
     const feeUnits = requests.reduce((sum, { gas }) => sum + gas * price, 0n);
     return { ...sent.file, requests, totalUnits: requests[1].line.units, feeUnits, ...file };
   };
-  const signSent = (file: SigningFile, destination = `${sent.customer} ${stranger}`) =>
-    signFile({ content: signingFileText(file), secret: PHRASE, destination });
+  const signSent = (file: SigningFile, recipients = `${sent.customer} ${stranger}`) =>
+    signFile({ content: signingFileText(file), secret: PHRASE, destination: own, recipients });
 
   test(`a refund in ${coin} is shown with its address, amount, network and fee, and the signer refuses what a malicious server may ask`, () => {
     const review = describeFile(sent.file);
@@ -348,7 +388,9 @@ for (const coin of ['ETH', 'USDT@ethereum'] as const) {
     );
     assert.equal(readSigned(signSent(sent.file, sent.customer).text, readSignedFile).check(sent.file).length, 2);
     const rows: [what: string, file: SigningFile, reason: RegExp][] = [
-      ['another customer', edited({ line: { to: '0x00000000000000000000000000000000000fa15e' } }), /not the address that you entered/],
+      ['another customer', edited({ line: { to: '0x00000000000000000000000000000000000fa15e' } }), /not among the recipients/],
+      ['a refund that goes to the address of the merchant', edited({ line: { to: own } }), /not among the recipients/],
+      ['a sweep to the customer', edited({ line: { purpose: 'sweep' } }), /not the address that you entered/],
       ['a larger refund than the total', edited({ line: { units: line.units + 1n } }, { totalUnits: line.units }), /not the sum/],
       ['an address of somebody else', edited({ request: { from: stranger }, fund: { to: stranger } }), /does not belong to path/],
       ['a gas address of somebody else', edited({ fund: { from: stranger } }), /does not belong to path/],
@@ -362,7 +404,7 @@ for (const coin of ['ETH', 'USDT@ethereum'] as const) {
       ...(coin === 'ETH'
         ? ([
             ['a fee above 25 percent', edited({ line: { units: 10n ** 14n } }), /more than 25 percent/],
-            ['gas for a sweep, which pays for its own', edited({ line: { purpose: 'sweep' } }), /does not need it/],
+            ['gas for a sweep, which pays for its own', edited({ line: { purpose: 'sweep', to: own } }), /does not need it/],
           ] as [string, SigningFile, RegExp][])
         : ([['another contract', edited({ request: { contract: stranger } }), /another contract/]] as [string, SigningFile, RegExp][])),
     ];
