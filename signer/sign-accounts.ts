@@ -8,6 +8,7 @@ import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/trans
 import { CHAIN, CHAINS, chainOf, contractOf, isToken } from '../src/core/coin.ts';
 import type { AccountPath, AccountRequest, NativeRequest, Request, SigningFile, TokenRequest } from '../src/core/signing-file.ts';
 import { type Account, refuse, SignerError } from './secret.ts';
+import type { Steps } from './steps.ts';
 
 /** The most gas that one transfer may use, and the highest price of gas, in wei. */
 const MOST_GAS = 300_000n;
@@ -60,10 +61,13 @@ function checkRequest(request: AccountRequest, file: SigningFile, account: Accou
   if (request.kind === 'batch') for (const { from, path } of request.authorizations) checkOwn(account, from, path);
 }
 
-/** Errors: SignerError. */
-export function checkAccounts(file: SigningFile, account: Account): AccountRequest[] {
+/** Pauses after each request. Errors: SignerError. */
+export function* checkAccounts(file: SigningFile, account: Account): Steps<AccountRequest[]> {
   const requests = file.requests.map((request) => (request.kind === 'psbt' ? refuse('The file mixes two kinds of chains.') : request));
-  for (const request of requests) checkRequest(request, file, account);
+  for (const request of requests) {
+    checkRequest(request, file, account);
+    yield;
+  }
   const nonces = requests.map(({ from, nonce }) => `${from.toLowerCase()} ${nonce}`);
   if (new Set(nonces).size !== nonces.length) refuse('The file uses the same nonce twice.');
   if (requests.reduce((sum, request) => sum + feeOf(request, file), 0n) !== file.feeUnits)
@@ -71,21 +75,31 @@ export function checkAccounts(file: SigningFile, account: Account): AccountReque
   return requests;
 }
 
-/** The signed transactions in hex. */
-export function signAccounts(requests: readonly AccountRequest[], file: SigningFile, account: Account): string[] {
+/** The signatures in a file. */
+export const countSignatures = (requests: readonly Request[]): number =>
+  requests.reduce((sum, request) => sum + 1 + (request.kind === 'batch' ? request.authorizations.length : 0), 0);
+
+/** The signed transactions in hex. Pauses after each signature. */
+export function* signAccounts(requests: readonly AccountRequest[], file: SigningFile, account: Account): Steps<string[]> {
   const signWith = (path: AccountPath, hash: Uint8Array) => {
     const key = keyOf(account, path);
     const signature = signHash(hash, key.privateKey!);
     key.wipePrivateData();
     return signature;
   };
-  return requests.map((request) => {
-    const domain = request.kind === 'batch' ? domainOf(request, file) : null;
-    const signatures =
-      request.kind === 'batch'
-        ? transfersOf(request).map((transfer, i) => signWith(request.authorizations[i]!.path, authorizationHash(transfer, domain!)))
-        : [];
+  const signed: string[] = [];
+  for (const request of requests) {
+    const signatures: ReturnType<typeof signHash>[] = [];
+    if (request.kind === 'batch') {
+      const domain = domainOf(request, file);
+      for (const [i, transfer] of transfersOf(request).entries()) {
+        signatures.push(signWith(request.authorizations[i]!.path, authorizationHash(transfer, domain)));
+        yield;
+      }
+    }
     const tx = transactionOf(request, file, { signatures });
-    return bytesToHex(signedBytes(tx, signWith(request.path, signingHash(tx))));
-  });
+    signed.push(bytesToHex(signedBytes(tx, signWith(request.path, signingHash(tx)))));
+    yield;
+  }
+  return signed;
 }

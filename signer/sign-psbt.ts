@@ -7,6 +7,7 @@ import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/chains/bitcoin
 import { COIN } from '../src/core/coin.ts';
 import type { PsbtRequest, SigningFile } from '../src/core/signing-file.ts';
 import { type Account, refuse } from './secret.ts';
+import type { Steps } from './steps.ts';
 
 export type Checked = { tx: Transaction; indexes: readonly number[]; spentUnits: bigint; paidUnits: bigint; inputs: readonly string[] };
 
@@ -17,19 +18,31 @@ function indexOf(input: ReturnType<Transaction['getInput']>): number {
   return index !== undefined && index < 0x80000000 ? index : refuse('The file does not say which address an input belongs to.');
 }
 
-/** Errors: SignerError. */
-export function checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }: Account): Checked {
+/**
+ * The transaction of a request. Reading it compares each input with the transaction that made it, so that its amount is proven. Signing is
+ * not asked to repeat that: it would compare all inputs once more for each one. Errors: SignerError.
+ */
+function readPsbt({ psbt }: PsbtRequest): Transaction {
+  try {
+    return Transaction.fromPSBT(base64.decode(psbt));
+  } catch {
+    return refuse('The transaction in the file contradicts itself or cannot be read.');
+  }
+}
+
+/** Pauses after each input. Errors: SignerError. */
+export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }: Account): Steps<Checked> {
   const { family } = COIN[file.coin];
   const script = file.account.script as BitcoinScript;
   if (!isBitcoinLike(family) || file.account.script === 'eoa') return refuse('The file mixes two kinds of chains.');
   // Amounts of inputs count only with the transaction that made them; Taproot signatures cover all amounts.
-  const tx = Transaction.fromPSBT(base64.decode(request.psbt), { strictPrevoutValidation: script !== 'p2tr' });
+  const tx = readPsbt(request);
   const indexes: number[] = [];
   const inputs: string[] = [];
   let spentUnits = 0n;
   for (let i = 0; i < tx.inputsLength; i++) {
     const input = tx.getInput(i);
-    if (script !== 'p2tr' && !input.nonWitnessUtxo) refuse('The file does not prove the amount of an input.');
+    if (!input.nonWitnessUtxo && !(script === 'p2tr' && input.witnessUtxo)) refuse('The file does not prove the amount of an input.');
     if (input.sighashType !== undefined && input.sighashType !== 0 && input.sighashType !== 1)
       refuse('The file asks for a signature that does not cover the whole transaction.');
     const spent = getPrevOut(input);
@@ -39,6 +52,7 @@ export function checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }
     indexes.push(index);
     inputs.push(`${bytesToHex(input.txid!)}:${input.index}`);
     spentUnits += spent.amount;
+    yield;
   }
   if (tx.inputsLength !== request.inputs) refuse('The file has another number of inputs than it says.');
   if (tx.outputsLength !== request.lines.length) refuse('The transaction has an output that the file does not name.');
@@ -54,12 +68,13 @@ export function checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }
   return { tx, indexes, spentUnits, paidUnits, inputs };
 }
 
-/** The signed transaction in hex. */
-export function signPsbt({ tx, indexes }: Checked, { addresses }: Account): string {
+/** The signed transaction in hex. Pauses after each signature. */
+export function* signPsbt({ tx, indexes }: Checked, { addresses }: Account): Steps<string> {
   for (const [i, index] of indexes.entries()) {
     const key = addresses.deriveChild(index);
     tx.signIdx(key.privateKey!, i);
     key.wipePrivateData();
+    yield;
   }
   tx.finalize();
   return bytesToHex(tx.extract());

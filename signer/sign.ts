@@ -13,8 +13,9 @@ import {
   signedFileText,
 } from '../src/core/signing-file.ts';
 import { type Account, type Field, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
-import { checkAccounts, checkChain, isTestChain, signAccounts } from './sign-accounts.ts';
-import { checkPsbt, signPsbt } from './sign-psbt.ts';
+import { checkAccounts, checkChain, countSignatures, isTestChain, signAccounts } from './sign-accounts.ts';
+import { type Checked, checkPsbt, signPsbt } from './sign-psbt.ts';
+import { counted, finish, type Progress, type Steps } from './steps.ts';
 
 /** A fee above this part of what is moved is refused, in percent. */
 const MOST_FEE_PERCENT = 25n;
@@ -102,25 +103,36 @@ export function describeFile(file: SigningFile): Review {
   };
 }
 
-function signBitcoin(file: SigningFile, account: Account): string[] {
-  const checked = file.requests.map((request) =>
-    request.kind === 'psbt' ? checkPsbt(request, file, account) : refuse('The file mixes two kinds of chains.'),
-  );
+function* checkBitcoin(file: SigningFile, account: Account): Steps<Checked[]> {
+  const checked: Checked[] = [];
+  for (const request of file.requests)
+    checked.push(request.kind === 'psbt' ? yield* checkPsbt(request, file, account) : refuse('The file mixes two kinds of chains.'));
   const inputs = checked.flatMap((one) => one.inputs);
   if (new Set(inputs).size !== inputs.length) refuse('The file spends an input twice.');
   const spent = sum(checked.map(({ spentUnits }) => spentUnits));
   const fee = spent - sum(checked.map(({ paidUnits }) => paidUnits));
   if (fee !== file.feeUnits) refuse('The fee of the file is not the sum of its fees.');
   if (fee * 100n > spent * MOST_FEE_PERCENT) refuse(`The fee is more than ${MOST_FEE_PERCENT} percent of the money.`);
-  return checked.map((one) => signPsbt(one, account));
+  return checked;
 }
 
-function signEthereum(file: SigningFile, account: Account): string[] {
-  const requests = checkAccounts(file, account);
+function* signAll(checked: readonly Checked[], account: Account): Steps<string[]> {
+  const signed: string[] = [];
+  for (const one of checked) signed.push(yield* signPsbt(one, account));
+  return signed;
+}
+
+function* signBitcoin(file: SigningFile, account: Account, inputs: number): Generator<Progress, string[]> {
+  const checked = yield* counted('Checking', inputs, checkBitcoin(file, account));
+  return yield* counted('Signing', inputs, signAll(checked, account));
+}
+
+function* signEthereum(file: SigningFile, account: Account): Generator<Progress, string[]> {
+  const requests = yield* counted('Checking', file.requests.length, checkAccounts(file, account));
   // Fees of tokens are paid in another coin, so they are only shown.
   if (!isToken(file.coin) && file.feeUnits * 100n > (file.totalUnits + file.feeUnits) * MOST_FEE_PERCENT)
     refuse(`The fee is more than ${MOST_FEE_PERCENT} percent of the money.`);
-  return signAccounts(requests, file, account);
+  return yield* counted('Signing', countSignatures(requests), signAccounts(requests, file, account));
 }
 
 /** Addresses that are the same in two spellings. QR codes show Bech32 in capital letters (BIP-173); Base58 distinguishes them. */
@@ -170,17 +182,14 @@ export function checkAddresses(file: SigningFile, { destination = '', recipients
     );
 }
 
-/** Signs a file. Returns the signed file. Errors: SignerError, FileError. */
-export function signFile({
-  content,
-  secret,
-  passphrase = '',
-  ...addresses
-}: Addresses & {
-  content: string;
-  secret: string;
-  passphrase?: string;
-}): { text: string; review: Review } {
+type Asked = Addresses & { content: string; secret: string; passphrase?: string };
+type Signed = { text: string; review: Review };
+
+/** Signs a file at once. Returns the signed file. Errors: SignerError, FileError. */
+export const signFile = (asked: Asked): Signed => finish(signInSteps(asked));
+
+/** The same, step by step. */
+export function* signInSteps({ content, secret, passphrase = '', ...addresses }: Asked): Generator<Progress, Signed> {
   const file = readSigningFile(content);
   const review = describeFile(file);
   checkAddresses(file, addresses);
@@ -188,7 +197,8 @@ export function signFile({
   let account: Account | null = null;
   try {
     account = findAccount(root, file);
-    const transactions = kindOf(file.coin) === 'ethereum' ? signEthereum(file, account) : signBitcoin(file, account);
+    const isAccounts = kindOf(file.coin) === 'ethereum';
+    const transactions = yield* isAccounts ? signEthereum(file, account) : signBitcoin(file, account, Number(review.inputs));
     return { text: signedFileText({ id: file.id, round: file.round, transactions }), review };
   } finally {
     forget(root, account?.account ?? null, account?.addresses ?? null);

@@ -1,13 +1,14 @@
 /** Sweeps of Bitcoin-like coins: signatures of every address type, files of a malicious server, and malicious signed files. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import * as ecc from '@bitcoinerlab/secp256k1';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { Transaction } from '@scure/btc-signer';
+import { RawPSBTV0 } from '@scure/btc-signer/psbt.js';
 import * as bitcoin from 'bitcoinjs-lib';
 import { findAccount, SignerError } from '../../signer/secret.ts';
-import { describeFile, signFile } from '../../signer/sign.ts';
+import { describeFile, signFile, signInSteps } from '../../signer/sign.ts';
 import { outputScript } from '../../src/chains/bitcoin/address.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import type { Chain } from '../../src/chains/chain.ts';
@@ -199,6 +200,206 @@ test('the signer refuses what a malicious server may ask', () => {
       (error: unknown) => error instanceof SignerError && reason.test(error.message),
       what,
     );
+});
+
+type Utxo = { amount: bigint; script: Uint8Array };
+type RawInput = {
+  nonWitnessUtxo?: { outputs: Utxo[] };
+  witnessUtxo?: Utxo;
+  bip32Derivation?: unknown;
+  tapBip32Derivation?: unknown;
+  tapInternalKey?: Uint8Array;
+  redeemScript?: Uint8Array;
+};
+/** The file with changed bytes of its first inputs, which a library that checks them would not write. */
+function withInputs(made: MadeFile, edit: (inputs: RawInput[]) => void, more: Partial<SigningFile> = {}): MadeFile {
+  const [request] = made.file.requests as [PsbtRequest];
+  const raw = RawPSBTV0.decode(base64.decode(request.psbt));
+  edit(raw.inputs as RawInput[]);
+  return changed(made, { requests: [{ ...request, psbt: base64.encode(RawPSBTV0.encode(raw)) }], ...more });
+}
+
+test('the signer believes no amount or address of an input that the transaction which made it does not show', () => {
+  for (const script of ['p2wpkh', 'p2sh-p2wpkh', 'p2pkh'] as const) {
+    const made = sweepFile('BTC', script, 2);
+    const [output] = made.outputs as [MadeFile['outputs'][number]];
+    const shown = { amount: output.units, script: output.script };
+    const [contradicts, unproven] = [/contradicts itself/, /prove the amount/];
+    const rows: [what: string, edit: (first: RawInput, second: RawInput) => void, reason: RegExp][] = [
+      ['the transaction of another input', (first, second) => Object.assign(first, { nonWitnessUtxo: second.nonWitnessUtxo }), contradicts],
+      [
+        'the transaction with another amount',
+        (first) => {
+          first.nonWitnessUtxo!.outputs[output.n]!.amount -= 50_000_000n;
+        },
+        contradicts,
+      ],
+      [
+        'a smaller amount beside the transaction',
+        (first) => {
+          first.witnessUtxo = { ...shown, amount: output.units - 50_000_000n };
+        },
+        contradicts,
+      ],
+      [
+        'a larger amount beside the transaction',
+        (first) => {
+          first.witnessUtxo = { ...shown, amount: output.units + 1n };
+        },
+        contradicts,
+      ],
+      [
+        'another script beside the transaction',
+        (first) => {
+          first.witnessUtxo = { ...shown, script: otherScript };
+        },
+        contradicts,
+      ],
+      [
+        'an amount without the transaction',
+        (first) => {
+          first.witnessUtxo = shown;
+          delete first.nonWitnessUtxo;
+        },
+        unproven,
+      ],
+      [
+        'a smaller amount without the transaction, as a hidden fee',
+        (first) => {
+          first.witnessUtxo = { ...shown, amount: output.units - 50_000_000n };
+          delete first.nonWitnessUtxo;
+        },
+        unproven,
+      ],
+      ['nothing about the output', (first) => delete first.nonWitnessUtxo, /prove the amount|contradicts/],
+    ];
+    for (const [what, edit, reason] of rows)
+      assert.throws(
+        () => sign(withInputs(made, ([first, second]) => edit(first!, second!))),
+        (error: unknown) => error instanceof SignerError && reason.test(error.message),
+        `${script}: ${what}`,
+      );
+    assert.ok(
+      sign(
+        withInputs(made, ([first]) => {
+          if (script !== 'p2pkh') first!.witnessUtxo = shown;
+        }),
+      ),
+      script,
+    );
+  }
+});
+
+test('the transaction that made an input is compared a few times, however many inputs there are, and progress counts each input', () => {
+  const made = sweepFile('BTC', 'p2wpkh', 30);
+  const asked = { content: signingFileText(made.file), secret: ROOT, destination: made.destination };
+  const compared = mock.method(Transaction, 'fromRaw');
+  try {
+    const steps = signInSteps(asked);
+    const seen: string[] = [];
+    let step = steps.next();
+    for (; !step.done; step = steps.next()) seen.push(`${step.value.what} ${step.value.done} of ${step.value.of}`);
+    assert.deepEqual(
+      seen,
+      ['Checking', 'Signing'].flatMap((what) => made.outputs.map((_, i) => `${what} ${i + 1} of 30`)),
+    );
+    assert.ok(compared.mock.callCount() <= 5 * 30, `${compared.mock.callCount()} times`);
+    assert.equal(step.value.text, signFile(asked).text);
+  } finally {
+    compared.mock.restore();
+  }
+});
+
+test('the signer refuses what a malicious server may ask of Taproot, nested and legacy addresses', () => {
+  const cases = [
+    ['BTC', 'p2tr'],
+    ['BTC', 'p2sh-p2wpkh'],
+    ['BTC', 'p2pkh'],
+    ['LTC', 'p2sh-p2wpkh'],
+    ['DOGE', 'p2pkh'],
+  ] as const;
+  for (const [coin, script] of cases) {
+    const made = sweepFile(coin, script, 2);
+    const request = made.file.requests[0] as PsbtRequest;
+    const [first, second] = made.outputs as [MadeFile['outputs'][number], MadeFile['outputs'][number]];
+    const chain = addressesOf(coin, script);
+    const exchanged = (key: 'bip32Derivation' | 'tapBip32Derivation') =>
+      withInputs(made, ([one, other]) => {
+        [one![key], other![key]] = [other![key], one![key]];
+      });
+    const rows: [what: string, file: MadeFile, reason: RegExp][] = [
+      ['another destination in the transaction', withPsbt(made, (tx) => tx.updateOutput(0, { script: otherScript })), /pays another/],
+      ['a smaller amount', withPsbt(made, (tx) => tx.updateOutput(0, { amount: 1_000n })), /pays another amount/],
+      ['a second output', withPsbt(made, (tx) => tx.addOutput({ script: otherScript, amount: 600n })), /does not name/],
+      ['a total fee that is too low', changed(made, { feeUnits: 1n }), /not the sum of its fees/],
+      ['a signature for one output only', withPsbt(made, (tx) => tx.updateInput(0, { sighashType: 3 })), /whole transaction/],
+      ['a signature for one input', withPsbt(made, (tx) => tx.updateInput(0, { sighashType: 0x81 })), /whole transaction/],
+      [
+        'one transaction twice',
+        changed(made, { requests: [request, request], totalUnits: 2n * made.file.totalUnits, feeUnits: 2n * made.file.feeUnits }),
+        /spends an input twice/,
+      ],
+      ['the paths of two inputs exchanged', exchanged(script === 'p2tr' ? 'tapBip32Derivation' : 'bip32Derivation'), /does not belong to/],
+      ['the account of another type', changed(made, { account: { ...made.file.account, script: 'p2wpkh' } }), /wallet/],
+    ];
+    if (script === 'p2tr') {
+      const lie = (input: RawInput, edit: Partial<Utxo>) => {
+        input.witnessUtxo = { ...input.witnessUtxo!, ...edit };
+      };
+      rows.push(
+        ['an amount that changes the fee', withInputs(made, ([one]) => lie(one!, { amount: first.units + 1n })), /fee of the transaction/],
+        ['the script of another input', withInputs(made, ([one]) => lie(one!, { script: second.script })), /does not belong|contradicts/],
+        [
+          'an internal key of somebody else',
+          withInputs(made, ([one]) => {
+            one!.tapInternalKey = chain.deriveChild(77).publicKey!.slice(1);
+          }),
+          /contradicts/,
+        ],
+        ['nothing about the output', withInputs(made, ([one]) => delete one!.witnessUtxo), /contradicts|prove/],
+      );
+    }
+    if (script === 'p2sh-p2wpkh')
+      rows.push([
+        'a redeem script of somebody else',
+        withInputs(made, ([one]) => {
+          one!.redeemScript = otherScript;
+        }),
+        /contradicts/,
+      ]);
+    for (const [what, file, reason] of rows)
+      assert.throws(
+        () => sign(file),
+        (error: unknown) => error instanceof SignerError && reason.test(error.message),
+        `${coin} ${script}: ${what}`,
+      );
+  }
+});
+
+test('Taproot: a wrong amount that the file admits gives signatures that are not valid, so the service refuses them', () => {
+  const made = sweepFile('BTC', 'p2tr', 2);
+  const [request] = made.file.requests as [PsbtRequest];
+  const lie = 50_000_000n;
+  // The money would go to miners, but each signature covers the amounts of all inputs (BIP-341).
+  const lower = withInputs(made, ([one]) => {
+    one!.witnessUtxo = { ...one!.witnessUtxo!, amount: one!.witnessUtxo!.amount + lie };
+  });
+  const [changedRequest] = lower.file.requests as [PsbtRequest];
+  const feeUnits = request.feeUnits + lie;
+  const admitted = changed(lower, { feeUnits, requests: [{ ...changedRequest, feeUnits }] });
+  const signed = sign(admitted);
+  assert.throws(
+    () => upload(made.file, signed),
+    (error: any) => error.code === 'signed_file_refused' && /not valid/.test(error.message),
+  );
+  const tx = bitcoin.Transaction.fromHex(readSignedFile(signed).transactions[0]!);
+  const { witness } = tx.ins[0]!;
+  const scripts = made.outputs.map(({ script }) => script);
+  const hashOf = (amounts: bigint[]) => tx.hashForWitnessV1(0, scripts, amounts, bitcoin.Transaction.SIGHASH_DEFAULT);
+  const amounts = made.outputs.map(({ units }) => units);
+  const key = scripts[0]!.subarray(2);
+  assert.equal(ecc.verifySchnorr(hashOf(amounts), key, witness[0]!), false, 'no node accepts it');
+  assert.equal(ecc.verifySchnorr(hashOf([amounts[0]! + lie, amounts[1]!]), key, witness[0]!), true);
 });
 
 test('the signer accepts a seed phrase or an extended private key of root or account, and no other wallet', () => {
