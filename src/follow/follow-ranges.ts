@@ -425,14 +425,15 @@ async function forgetTags(follower: Follower, cursor: Anchor | null): Promise<vo
 
 /**
  * Which blocks cannot be replaced anymore: what your own node calls so, or without one every voting source. Asked for only while a payment
- * waits, or until a lag is over.
+ * or money that was sent waits, or until a lag is over.
  */
 async function readTags(follower: Follower, voting: readonly Voting[], cursor: Anchor): Promise<void> {
   const { ctx, chain, guard } = follower;
   if (verifierOf(voting) === null) return;
   const nowMs = ctx.clock.monotonicMs();
   if (nowMs - follower.taggedAtMs < tagsSeconds(chain.coin) * 1_000 && chain.network !== 'regtest') return;
-  if (!guard.isLagging() && !(await follower.accounts.anyOpen())) return;
+  const { anyOpen, anySent } = follower.accounts;
+  if (!guard.isLagging() && !(await anyOpen()) && !(await anySent())) return;
   // What was final stays final, so a source that does not answer holds nothing up.
   const tags = await Promise.all(decidingOf(voting).map(({ one }) => one.source.ranges.tags())).catch((error) => {
     if (!(error instanceof ChainError)) throw error;

@@ -45,5 +45,11 @@ export function createAccounts(ctx: Context, coin: Coin) {
         select 1 from payments p where p.coin = any(${coinsBeside(coin)}::text[]) and p.status in ('pending', 'processing') and p.mode = 'live' limit 1`;
       return rows.length > 0;
     },
+    /** Whether a transaction that sends money from this chain is followed. */
+    anySent: async (): Promise<boolean> => {
+      const rows = await ctx.db.sql`
+        select 1 from sweeps where coin = any(${coinsBeside(coin)}::text[]) and state in ('signed', 'sent') limit 1`;
+      return rows.length > 0;
+    },
   };
 }

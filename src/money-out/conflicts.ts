@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { type Coin, kindOf } from '../core/coin.ts';
 import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
-import { depthToEnd } from './holdings.ts';
+import { readEndHeight } from './holdings.ts';
 import { spentInBlocks } from './sweep-blocks.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
@@ -40,7 +40,7 @@ export async function followConflict(ctx: Context, chain: Chain, one: Refused): 
   const isSame = height !== null && (await chain.blockAt(height))?.hash === hash;
   // It is looked at a second time even where one block is enough, because a block may arrive between two questions.
   if (!isSame) return void (await writeConflict(ctx, one, tip));
-  if (tip.height - height + 1 < depthToEnd(ctx, one.coin)) return;
+  if (height > (await readEndHeight(ctx, one.coin, tip))) return;
   await ctx.db.begin((tx) => fail(tx, one, loss));
   ctx.log.warn({ coin: one.coin, sweep: one.sweepId, number: one.number }, 'A transaction of a sweep lost its inputs to another one');
 }

@@ -7,7 +7,7 @@ import type { Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
-import { depthToEnd } from './holdings.ts';
+import { readEndHeight } from './holdings.ts';
 import { unmovedBy } from './receipts-check.ts';
 import { readSweepBlocks } from './sweep-blocks.ts';
 
@@ -186,10 +186,8 @@ const readTransactions = (sql: Sql | Tx, id: string): Promise<readonly Row[]> =>
       unmoved from sweep_transactions where sweep_id = ${id}`;
 
 /** Whether each transaction is final: so deep in blocks that no reorganization is expected, or impossible. */
-function areFinal(rows: readonly Row[], { tip, depth }: { tip: BlockRef; depth: number }): boolean {
-  const ended = new Set(
-    rows.flatMap(({ number, height, failed }) => (failed || (height !== null && tip.height - height + 1 >= depth) ? [number] : [])),
-  );
+function areFinal(rows: readonly Row[], endHeight: number): boolean {
+  const ended = new Set(rows.flatMap(({ number, height, failed }) => (failed || (height !== null && height <= endHeight) ? [number] : [])));
   return new Set(rows.map(({ number }) => number)).size === ended.size;
 }
 
@@ -212,8 +210,8 @@ async function areInChain(ctx: Context, chain: Chain, { id, rows }: { id: string
  */
 async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: BlockRef; id: string; coin: Coin }): Promise<void> {
   const looked = await readTransactions(ctx.db.sql, id);
-  const known = { tip, depth: depthToEnd(ctx, coin) };
-  const ends = areFinal(looked, known) && (await areInChain(ctx, chain, { id, rows: looked }));
+  const endHeight = await readEndHeight(ctx, coin, tip);
+  const ends = areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked }));
   await ctx.db.begin(async (tx) => {
     const [sweep] = await tx`select 1 from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
@@ -221,7 +219,7 @@ async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: Bl
     const newest = Math.max(...rows.map(({ round }) => round));
     const refused = rows.find(({ refusal, round }) => refusal !== null && round === newest)?.refusal ?? null;
     // Another process may have found in between that a block is gone.
-    if (ends && areFinal(rows, known)) return end(ctx, tx, { id, coin, rows });
+    if (ends && areFinal(rows, endHeight)) return end(ctx, tx, { id, coin, rows });
     if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))
       await tx`update sweeps set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
     else if (refused !== null) await tx`update sweeps set failure = ${refused} where id = ${id}`;

@@ -74,8 +74,21 @@ const tiersOf = (ctx: Context, coin: Coin) => ctx.settings.confirmations[nativeO
 /** Confirmations from which received money may be spent: those of the smallest payments. */
 const depthToSpend = (ctx: Context, coin: Coin): number => Math.max(1, tiersOf(ctx, coin)[0]?.confirmations ?? 1);
 /** Confirmations from which money that was sent counts as gone: those of the largest payments. */
-export const depthToEnd = (ctx: Context, coin: Coin): number =>
+const depthToEnd = (ctx: Context, coin: Coin): number =>
   Math.max(1, finalityOf(coin) === 'locks' ? LOCKED_DEPTH : 1, ...tiersOf(ctx, coin).map(({ confirmations }) => confirmations));
+/**
+ * The newest block in which money that was sent counts as gone, by the rule of the largest payments: so deep, and where the network says
+ * what is final, final too. Below zero: none.
+ */
+export async function readEndHeight(ctx: Context, coin: Coin, tip: { height: number }): Promise<number> {
+  const deep = tip.height - depthToEnd(ctx, coin) + 1;
+  const last = tiersOf(ctx, coin).at(-1);
+  // The operator may have replaced this by a number of confirmations.
+  if (last?.rule !== 'finalized') return deep;
+  const [row] = await ctx.db.sql<{ final: number | null }[]>`
+    select finalized_height::int as final from tips where coin = ${chainCode(coin)}`;
+  return Math.min(deep, (row?.final ?? -1) - last.confirmations);
+}
 
 /** The states of refunds whose money has not left yet. */
 const OPEN_REFUNDS = REFUND_STATES.filter((state) => isReserved(state) && !isPaidOut(state));
