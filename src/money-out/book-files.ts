@@ -13,7 +13,6 @@ import {
   type Entry,
   type EntryKind,
   MOVEMENTS,
-  OWN_RATE,
   readEntries,
   readStatement,
   type StatementLine,
@@ -52,10 +51,7 @@ export async function* exportStatement(ctx: Context, { period, display, ...owner
 }
 
 /** Money that came in or went out, seen from the wallets of an export. */
-export type Flow = Pick<
-  Entry,
-  'at' | 'kind' | 'coin' | 'units' | 'cents' | 'paymentId' | 'ref' | 'txid' | 'counts' | 'fiat' | 'rateE8' | 'displayed'
-> & {
+export type Flow = Pick<Entry, 'at' | 'kind' | 'coin' | 'units' | 'cents' | 'paymentId' | 'ref' | 'txid' | 'counts' | 'displayed'> & {
   incoming: boolean;
 };
 
@@ -74,6 +70,11 @@ function flowOf(entry: Entry, scope: Scope): Flow | null {
 /** The parts of one refund are entries of their own, and one flow. */
 const isSame = (a: Flow, b: Flow): boolean => a.kind === b.kind && a.ref === b.ref && a.coin === b.coin && a.paymentId === b.paymentId;
 
+const sum = (a: Flow, b: Flow): Flow => {
+  const displayed = a.displayed === null || b.displayed === null ? null : a.displayed + b.displayed;
+  return { ...b, units: a.units + b.units, cents: a.cents + b.cents, displayed };
+};
+
 /** The flows of a period, oldest first, a page at a time. */
 export async function* readFlows(ctx: Context, { period, scope, display, ...owner }: FileWish & { scope: Scope }): AsyncGenerator<Flow[]> {
   let last = null as Flow | null;
@@ -83,7 +84,7 @@ export async function* readFlows(ctx: Context, { period, scope, display, ...owne
       const flow = flowOf(entry, scope);
       if (flow === null) continue;
       const before: Flow | null = last;
-      if (before !== null && isSame(before, flow)) last = { ...flow, units: before.units + flow.units, cents: before.cents + flow.cents };
+      if (before !== null && isSame(before, flow)) last = sum(before, flow);
       else {
         if (before !== null) flows.push(before);
         last = flow;
@@ -170,16 +171,9 @@ export const exportCoinTracking = (ctx: Context, wish: FileWish & { scope: Scope
   return lines(ctx, { ...wish, header: COINTRACKING, cells });
 };
 
-/** The value of an entry in the currency of a file: at the rate of the payment where it was priced in that currency, else at the current one. */
-export function inCurrency(
-  display: Display,
-  { cents, fiat, rateE8, displayed }: Pick<Entry, 'cents' | 'fiat' | 'rateE8' | 'displayed'>,
-): string {
-  if (display === null) return formatUsd(cents);
-  if (displayed !== null) return formatFiat(display.currency, displayed);
-  const own = fiat === display.currency && rateE8 !== null && OWN_RATE.test(rateE8) ? BigInt(rateE8) : null;
-  return formatFiat(display.currency, usdCentsToFiat(display.currency, cents, own ?? display.rateE8));
-}
+/** The value of an entry in the currency of a file. */
+export const inCurrency = (display: Display, { cents, displayed }: Pick<Entry, 'cents' | 'displayed'>): string =>
+  display === null || displayed === null ? formatUsd(cents) : formatFiat(display.currency, displayed);
 
 /** A bank statement for Xero, in the display currency. Days are those of the period's time zone. */
 export const exportXero = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {

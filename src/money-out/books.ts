@@ -55,10 +55,7 @@ export type Entry = {
   txid: string | null;
   /** Whether a completed payment counts what was received. */
   counts: boolean;
-  /** Another currency in which the payment was priced, and its units for one US dollar. */
-  fiat: string | null;
-  rateE8: string | null;
-  /** What a sweep or its fee is worth in the smallest units of the display currency, at the rates of the payments it moved. */
+  /** `cents` in the smallest units of the display currency, at the rate of the time at which it was valued; null for US dollars. */
   displayed: bigint | null;
 };
 
@@ -67,7 +64,7 @@ export type BooksOwner = { merchantId: string; mode: Mode };
 export type Display = { currency: Fiat; rateE8: bigint } | null;
 
 /** The rate of a payment as it is stored: the units of its currency for one US dollar, times 10^8. */
-export const OWN_RATE = /^[1-9]\d{0,30}$/;
+const OWN_RATE = /^[1-9]\d{0,30}$/;
 
 const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
@@ -83,10 +80,21 @@ const gone = (sql: Sql | Tx, mode: Mode): Fragment =>
     : sql`coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${GONE_AFTER_MS / 1000}), false)`;
 
 /**
+ * `cents` in the smallest units of the display currency: at the rate of a payment that was priced in it, else at the rate that was stored
+ * with the value, else at the current one. Columns: `cents`, `fiat`, `rate`, `kept_fiat`, `kept_rate`.
+ */
+const displayed = (sql: Sql | Tx, display: Display): Fragment =>
+  display === null
+    ? sql`null::numeric`
+    : sql`round(cents * (case when fiat = ${display.currency} and rate ~ ${OWN_RATE.source} then rate::numeric
+        when kept_fiat = ${display.currency} and kept_rate ~ ${OWN_RATE.source} then kept_rate::numeric
+        else ${display.rateE8.toString()}::numeric end) * 10::numeric ^ ${fiatDecimals(display.currency)} / 10000000000)`;
+
+/**
  * What arrived, and how much of each transfer is part of a sale. A completed payment says how much of its coin it counts; that is taken
  * from its transfers in the order in which they count: accepted ones, then by first sight, rejected and refunded ones last.
  */
-const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
+const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   decided as (
     select distinct on (d.payment_id, ref) d.payment_id, ref, d.kind, d.at, d.txid
     from decisions d cross join lateral unnest(d.transfers) as ref
@@ -101,7 +109,8 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       case d.kind when 'accept' then 0 when 'reject' then 2 when 'refund_sent' then 2 else 1 end as rank,
       p.completed_at, p.coin = t.coin as shown, p.received_units, p.uncounted,
       case when 'overpaid' = any(p.exceptions) then greatest(0, p.received_usd_cents - p.amount_usd_cents) else 0 end::numeric as excess,
-      p.received_usd_cents, p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate
+      p.received_usd_cents, p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
+      t.values -> -1 -> 'display' ->> 'currency' as kept_fiat, t.values -> -1 -> 'display' ->> 'rateE8' as kept_rate
     from transfers t
     join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = ${mode}
     join coins c on c.coin = t.coin
@@ -109,7 +118,7 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     left join decided d on d.payment_id = t.payment_id and d.ref = t.ref
     where t.merchant_id = ${merchantId} and t.conflict_height is null
   ), ordered as (
-    select a.*, sum(weight) over (partition by payment_id, coin order by rank, at, ref) - weight as before,
+    select a.*, ${displayed(sql, display)} as displayed, sum(weight) over (partition by payment_id, coin order by rank, at, ref) - weight as before,
       case when completed_at is null then 0
         when shown then received_units
         when uncounted is null then sum(weight) over (partition by payment_id, coin)
@@ -131,14 +140,26 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     -- Marking money as refunded after a part of it was refunded means the rest.
     select m.*, least(marked, greatest(0, room - sum(marked) over (partition by payment_id, coin order by rank, at, ref) + marked)) as returned
     from marked m
+  ), valued as (
+    -- Parts of a transfer add up to its value: what stays on hold is the rest.
+    select s.*, round(cents * sold / units) as sold_cents, round(displayed * sold / units) as sold_displayed,
+      round(cents * surplus / units) as surplus_cents, round(displayed * surplus / units) as surplus_displayed,
+      case when sold + returned = units then cents - round(cents * sold / units) else round(cents * returned / units) end as returned_cents,
+      case when sold + returned = units then displayed - round(displayed * sold / units) else round(displayed * returned / units) end
+        as returned_displayed
+    from settled s
   )`;
 
-/** Refunds that were sent. What is not part of a sale goes back first: held money, then overpayments. */
-const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
+/**
+ * Refunds that were sent. What is not part of a sale goes back first: held money, then overpayments. That has the value with which it
+ * arrived, the oldest first, so that nothing is left of it when all of it is gone.
+ */
+const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   paid_back as (
-    select r.id, r.payment_id, r.coin, r.units, r.usd_cents, r.txid, r.sent_at,
+    select r.id, r.number, r.payment_id, r.coin, r.units, r.usd_cents as cents, r.txid, r.sent_at,
       sum(r.units) over (partition by r.payment_id, r.coin order by r.sent_at, r.number) - r.units as before,
-      p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate
+      p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
+      null::text as kept_fiat, null::text as kept_rate
     from refunds r join payments p on p.id = r.payment_id and p.merchant_id = r.merchant_id
     where r.merchant_id = ${merchantId} and r.mode = ${mode} and r.state in ('sent', 'confirmed') and r.sent_at is not null
   ), owed as (
@@ -148,27 +169,38 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment =>
     from paid_back b join settled s on s.payment_id = b.payment_id and s.coin = b.coin and s.mined and s.at <= b.sent_at
     group by b.id
   ), shared as (
-    select b.*, least(b.units, greatest(0, coalesce(o.held, 0) - b.before)) as from_held,
+    select b.*, ${displayed(sql, display)} as displayed, least(b.units, greatest(0, coalesce(o.held, 0) - b.before)) as from_held,
       greatest(0, least(b.before + b.units, coalesce(o.held + o.over, 0)) - greatest(b.before, coalesce(o.held, 0))) as from_over
     from paid_back b left join owed o on o.id = b.id
+  ), taken as (
+    select s.*, sum(from_held) over earlier - from_held as held_before, sum(from_over) over earlier - from_over as over_before
+    from shared s window earlier as (partition by payment_id, coin order by sent_at, number)
+  ), lots as (
+    select v.payment_id, v.coin, part.*, sum(part.units) over (partition by v.payment_id, v.coin, part.account order by v.at, v.ref) - part.units as start
+    from valued v cross join lateral (values
+      ('held', v.units - sold - returned, v.cents - sold_cents - returned_cents, v.displayed - sold_displayed - returned_displayed),
+      ('over', surplus, surplus_cents, surplus_displayed)) as part (account, units, cents, displayed)
+    where v.mined and part.units > 0 and v.payment_id in (select payment_id from paid_back)
+  ), drawn as (
+    select t.id, l.account, sum(round(l.cents * reached / l.units) - round(l.cents * past / l.units)) as cents,
+      sum(round(l.displayed * reached / l.units) - round(l.displayed * past / l.units)) as displayed
+    from taken t join lots l on l.payment_id = t.payment_id and l.coin = t.coin
+    cross join lateral (select case l.account when 'held' then held_before else over_before end - l.start as first,
+      case l.account when 'held' then from_held else from_over end as size) span
+    cross join lateral (select least(l.units, greatest(0, first)) as past, least(l.units, greatest(0, first + size)) as reached) slice
+    group by 1, 2
   ), refunded as (
-    select s.*, round(usd_cents * from_held / units) as held_cents,
-      round(usd_cents * (from_held + from_over) / units) - round(usd_cents * from_held / units) as over_cents
-    from shared s
+    select t.*, coalesce(h.cents, 0) as held_cents, coalesce(h.displayed, 0) as held_displayed, coalesce(o.cents, 0) as over_cents,
+      coalesce(o.displayed, 0) as over_displayed, t.cents - round(t.cents * (from_held + from_over) / t.units) as sale_cents,
+      t.displayed - round(t.displayed * (from_held + from_over) / t.units) as sale_displayed
+    from taken t left join drawn h on h.id = t.id and h.account = 'held' left join drawn o on o.id = t.id and o.account = 'over'
   )`;
-
-/** What a transfer is worth in the smallest units of the display currency, rounded as the files round it. */
-const displayedWorth = (sql: Sql | Tx, display: Display): Fragment =>
-  display === null
-    ? sql`null::numeric`
-    : sql`round(s.cents * (case when s.fiat = ${display.currency} and s.rate ~ ${OWN_RATE.source} then s.rate::numeric
-        else ${display.rateE8.toString()}::numeric end) * 10::numeric ^ ${fiatDecimals(display.currency)} / 10000000000)`;
 
 /**
  * Sweeps that ended, with what they moved at its worth when it arrived, and the fees of their mined transactions. What they moved is
  * worth the same in the display currency as the transfers were, so that nothing is left on the deposit addresses.
  */
-const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
+const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
   ended as (
     select s.id, s.coin, s.ended_at, c.fee_coin from sweeps s join coins c on c.coin = s.coin
     where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
@@ -177,9 +209,8 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     from ended e join sweep_inputs i on i.sweep_id = e.id
     where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4
   ), moved as (
-    select m.id, sum(m.units) as units, sum(case when m.units = s.units then s.cents else round(s.cents * m.units / s.units) end) as cents,
-      sum(case when m.units = s.units then s.displayed else round(s.displayed * m.units / s.units) end) as displayed
-    from moves m join (select s.*, ${displayedWorth(sql, display)} as displayed from settled s) s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
+    select m.id, sum(m.units) as units, sum(round(s.cents * m.units / s.units)) as cents, sum(round(s.displayed * m.units / s.units)) as displayed
+    from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
     group by 1
   ), fees as (
     select e.id, sum(t.fee_units) as units
@@ -188,6 +219,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
   ), given_back as (
     -- A refund from an account is paid in full, so its fee comes from the rest of the money, or from the gas address.
     select e.id, sum(r.units) as units, sum(r.usd_cents) as cents,
+      sum((select displayed from refunded b where b.id = r.id)) as displayed,
       exists (select 1 from sweep_inputs i where i.sweep_id = e.id and i.input like 'gas:%') as has_gas
     from ended e join refunds r on r.sweep_id = e.id
     where e.coin = e.fee_coin and exists (select 1 from sweep_inputs i where i.sweep_id = e.id and i.input like 'nonce:%')
@@ -196,7 +228,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     group by e.id
   ), costs as (
     select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, b.id is not null as is_refund,
-      b.units as refunded, b.cents as refunded_cents,
+      b.units as refunded, b.cents as refunded_cents, b.displayed as refunded_displayed,
       case when b.has_gas then least(coalesce(f.units, 0), greatest(0, coalesce(m.units, 0) - b.units)) else f.units end as own
     from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id left join given_back b on b.id = e.id
   ), swept as (
@@ -211,45 +243,50 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
 
 /** All entries, as the common table expression `entries`. */
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
-  with ${coinTable(sql)}, ${arrivals(sql, owner)}, ${refunding(sql, owner)}, ${sweeping(sql, owner, display)}, entries as (
+  with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)}, ${sweeping(sql, owner)},
+  paid_out as (
+    select p.*, usd_cents as cents, null::text as fiat, null::text as rate, null::text as kept_fiat, null::text as kept_rate
+    from payouts p where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
+  ), entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
-      sold > 0 as counts, fiat, rate, null::numeric as displayed
-    from settled where mined
+      sold > 0 as counts, displayed
+    from valued where mined
     union all
-    select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus,
-      case when surplus = 0 and sold = units then cents else round(cents * sold / units) - round(cents * surplus / units) end,
-      payment_id, ref, txid, true, fiat, rate, null
-    from settled where sold > surplus
+    select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus, sold_cents - surplus_cents, payment_id, ref, txid, true,
+      sold_displayed - surplus_displayed
+    from valued where sold > surplus
     union all
-    select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, round(cents * surplus / units),
-      payment_id, ref, txid, true, fiat, rate, null
-    from settled where surplus > 0
+    select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, surplus_cents, payment_id, ref, txid, true,
+      surplus_displayed
+    from valued where surplus > 0
     union all
-    select decided_at, 'marked_refunded', coin, 'held_for_review', 'destination_wallet', returned,
-      case when returned = units then cents else round(cents * returned / units) end, payment_id, ref, decided_txid, false, fiat, rate, null
-    from settled where returned > 0
+    select decided_at, 'marked_refunded', coin, 'held_for_review', 'destination_wallet', returned, returned_cents, payment_id, ref,
+      decided_txid, false, returned_displayed
+    from valued where returned > 0
     union all
-    select r.sent_at, 'refund', r.coin, part.account, 'destination_wallet', part.units, part.cents, r.payment_id, r.id, r.txid, false, fiat, rate, null
-    from refunded r cross join lateral (values ('held_for_review', from_held, held_cents), ('overpayments', from_over, over_cents),
-      ('refunds', r.units - from_held - from_over, usd_cents - held_cents - over_cents)) as part (account, units, cents)
+    select r.sent_at, 'refund', r.coin, part.account, 'destination_wallet', part.units, part.cents, r.payment_id, r.id, r.txid, false,
+      part.displayed
+    from refunded r cross join lateral (values ('held_for_review', from_held, held_cents, held_displayed),
+      ('overpayments', from_over, over_cents, over_displayed),
+      ('refunds', r.units - from_held - from_over, sale_cents, sale_displayed)) as part (account, units, cents, displayed)
     where part.units > 0
     union all
-    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null, null, null
-    from payouts where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
+    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, ${displayed(sql, display)}
+    from paid_out
     union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units - fee, cents - round(cents * fee / units), null, id, txid,
-      false, null, null, displayed - round(displayed * fee / units)
+      false, displayed - round(displayed * fee / units)
     from swept where units > fee
     union all
-    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false, null, null,
+    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false,
       round(displayed * fee / units)
     from swept where fee > 0
     union all
-    select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, null, null, null
+    select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, 0
     from swept where gas > 0
     union all
     select ended_at, 'network_fee', coin, 'network_fees', 'destination_wallet', refund_fee, round(refunded_cents * refund_fee / refunded), null, id,
-      txid, false, null, null, null
+      txid, false, round(refunded_displayed * refund_fee / refunded)
     from swept where refund_fee > 0
   )`;
 
@@ -325,8 +362,8 @@ export async function* readEntries(
   const { sql } = ctx.db;
   const pages = sql<Entry[]>`
     ${entriesCte(sql, owner, display)}
-    select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts, fiat,
-      rate as "rateE8", displayed from entries
+    select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts,
+      displayed from entries
     where at >= ${from} and at < ${until}
     order by at, payment_id nulls last, ref, array_position(${[...ENTRY_KINDS]}::text[], kind), coin, debit`;
   // A cursor: pages by key would find all entries again for each of them.

@@ -210,6 +210,8 @@ async function refund(
       return { status: 201, body: '' };
     },
   });
+  // As if the price had fallen since the payment.
+  if (rate === 'current') await ctx.db.sql`update refunds set usd_cents = usd_cents * 9 / 10 where id = ${id}`;
   if (approves) await approveRefund(ctx, { ...owner, id, actor: ACTOR });
 }
 
@@ -346,6 +348,24 @@ test('examples by hand: a sale, an overpayment, money that is held, and refunds'
   const [units, cents] = [short.balances.deposit_addresses!, short.balances.held_for_review!];
   assert.equal(cents, `-${units.replace(', ', ', -')}`, 'all of it waits');
   assert.deepEqual(Object.keys(short.balances).sort(), ['deposit_addresses', 'held_for_review']);
+});
+
+test('held money and overpayments are returned at the value with which they came, also when the price changed', async () => {
+  const fallen = { do: 'refund', pick: 0, percent: 100, rate: 'current', approves: true } as const;
+  const short = await balancesAfter([paidIn('underpaid'), { do: 'pass', minutes: 1_500 }, fallen]);
+  assert.deepEqual(Object.keys(short.balances).sort(), ['deposit_addresses', 'destination_wallet']);
+  const [came, went] = [short.balances.deposit_addresses!, short.balances.destination_wallet!];
+  assert.equal(went, `-${came.replace(', ', ', -')}`);
+  const rows = await trialBalance(ctx, { merchantId: short.merchantId, mode: 'test', until: EVER });
+  assert.equal(rows.find(({ account }) => account === 'held_for_review')!.cents, 0n, 'nothing is left on the account');
+
+  const over = await balancesAfter([paidIn('overpaid'), hour, fallen]);
+  const left = await trialBalance(ctx, { merchantId: over.merchantId, mode: 'test', until: EVER });
+  const overpaid = left.find(({ account }) => account === 'overpayments')!;
+  assert.deepEqual([overpaid.units, overpaid.cents], [0n, 0n]);
+  // Of a sale, what the refund was worth when it was sent.
+  assert.equal(over.balances.sales, '-0.00100000 BTC, -9700 cents');
+  assert.equal(over.balances.refunds, '0.00100000 BTC, 8730 cents');
 });
 
 test('a period: what it opened with, what changed it, and what it closed with; entries are in order', async () => {

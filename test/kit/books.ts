@@ -63,6 +63,8 @@ export async function checkBooks(ctx: Context, owner: BooksOwner, { walletOf }: 
       0n,
       `${coin}: the trial balance is zero in US dollars`,
     );
+    for (const { account, units, cents } of mine)
+      if (TRANSIT.has(account) && units === 0n) assert.equal(cents, 0n, `${coin}: no value is left on ${account} without money`);
     const [arrived, counted] = [sums[`${coin} arrived`] ?? 0n, sums[`${coin} counted`] ?? 0n];
     const [returned, refunded] = [sums[`${coin} returned`] ?? 0n, sums[`${coin} refunded`] ?? 0n];
     const liabilities = -of(coin, 'held_for_review') - of(coin, 'overpayments');
@@ -84,15 +86,27 @@ export async function checkBooks(ctx: Context, owner: BooksOwner, { walletOf }: 
   await checkStatement(ctx, owner);
 }
 
+/** What was sold of each coin. Every entry has a value in another currency too, which leaves no rest on an account that is empty. */
 async function readSold(ctx: Context, owner: BooksOwner): Promise<Map<Coin, bigint>> {
   const sold = new Map<Coin, bigint>();
-  for await (const page of readEntries(ctx, { ...owner, from: new Date(0), until: EVER, display: null }))
-    for (const { kind, coin, units, cents, debit, credit } of page) {
-      assert.ok(units > 0n && cents >= 0n && debit !== credit, `${kind} of ${units} ${coin} for ${cents} cents`);
+  const sums = new Map<string, { units: bigint; minor: bigint }>();
+  const euros = { currency: 'EUR' as const, rateE8: 90_000_003n };
+  for await (const page of readEntries(ctx, { ...owner, from: new Date(0), until: EVER, display: euros }))
+    for (const { kind, coin, units, cents, displayed, debit, credit } of page) {
+      assert.ok(units > 0n && cents >= 0n && displayed! >= 0n && debit !== credit, `${kind} of ${units} ${coin} for ${cents} cents`);
       if (kind === 'sale' || kind === 'overpayment') sold.set(coin, (sold.get(coin) ?? 0n) + units);
+      for (const [account, sign] of [[debit, 1n] as const, [credit, -1n] as const]) {
+        const sum = sums.get(`${coin} ${account}`) ?? { units: 0n, minor: 0n };
+        sums.set(`${coin} ${account}`, { units: sum.units + sign * units, minor: sum.minor + sign * displayed! });
+      }
     }
+  for (const [name, { units, minor }] of sums)
+    if (TRANSIT.has(name.split(' ')[1] as Account) && units === 0n) assert.equal(minor, 0n, `${name}: no value is left in euros`);
   return sold;
 }
+
+/** What comes to these accounts leaves them at the value with which it came. */
+const TRANSIT: ReadonlySet<Account> = new Set(['deposit_addresses', 'held_for_review', 'overpayments']);
 
 /** What sweeps can list, with what open files reserve. */
 async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }: { coin: Coin; walletId: string }): Promise<bigint> {
