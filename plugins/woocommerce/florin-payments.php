@@ -20,7 +20,7 @@ defined( 'ABSPATH' ) || exit;
 define( 'FLORIN_PAYMENTS_VERSION', '0.1.0' );
 define( 'FLORIN_PAYMENTS_FILE', __FILE__ );
 
-foreach ( array( 'amounts', 'client', 'signature', 'decisions', 'notes', 'orders', 'connection', 'webhook' ) as $florin_part ) {
+foreach ( array( 'amounts', 'client', 'signature', 'decisions', 'notes', 'orders', 'refunds', 'connection', 'webhook' ) as $florin_part ) {
 	require_once __DIR__ . '/includes/class-florin-' . $florin_part . '.php';
 }
 

@@ -34,7 +34,10 @@ const createProvider = (more: object = {}): Provider =>
 before(async () => {
   app = await startTestApp();
   receiver = await startReceiver();
-  const endpoint = await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*', 'payment.updated'] });
+  const endpoint = await app.test.post('/v1/webhook_endpoints', {
+    url: receiver.url,
+    events: ['*', 'payment.updated', 'refund.canceled', 'refund.sent'],
+  });
   secret = endpoint.json.secret;
   provider = createProvider();
 });
@@ -210,6 +213,30 @@ test('what is not signed, old, changed or of others is not acted on', async () =
     const signed = await webhooks.signTestEvent(event, secret);
     await isIgnored({ rawData: signed.body, headers: signed.headers });
   }
+});
+
+test('what became of a refund changes nothing in Medusa, and the log says if the customer was not paid', async () => {
+  const { session, payment, data } = await begin();
+  await simulate(payment, 'success');
+  await delivered(payment, 'payment.completed');
+  const refunded = await provider.refundPayment({ amount: 10, data, context: { idempotency_key: `${session}-refund` } });
+  const [{ id }] = refunded.data!.refunds as any[];
+  assert.equal((await app.test.post(`/v1/refunds/${id}/cancel`)).status, 200);
+  const webhook = await delivered(id, 'refund.canceled');
+  logged.length = 0;
+  assert.deepEqual(await provider.getWebhookActionAndData(webhook), { action: 'not_supported' });
+  assert.match(
+    logged.join(),
+    new RegExp(`^Florin: the refund ${id} of the payment ${payment} was canceled\\. The customer was not paid .* BTC,`),
+  );
+  // One that was sent needs nobody.
+  const sent = { ...webhook.data, type: 'refund.sent', data: { ...webhook.data.data, status: 'sent' } };
+  const signed = await webhooks.signTestEvent(sent, secret);
+  logged.length = 0;
+  assert.deepEqual(await provider.getWebhookActionAndData({ ...webhook, rawData: signed.body, headers: signed.headers }), {
+    action: 'not_supported',
+  });
+  assert.equal(logged.length, 0);
 });
 
 test('a refund is a claim; without refunds in Florin, Medusa shows what to do', async (t) => {

@@ -3,10 +3,14 @@ import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packPlugin } from '../../scripts/woocommerce.ts';
+import { approveRefund } from '../../src/money-out/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
 import { startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
@@ -109,7 +113,14 @@ test('the settings connect the shop once, and say what is wrong', { skip }, asyn
   await settings();
   const { data } = (await app.test.get('/v1/webhook_endpoints')).json;
   assert.equal(data.length, 1);
-  assert.deepEqual([data[0].url, data[0].events], [`${shop.url}/?wc-api=florin`, ['*', 'payment.updated']]);
+  const events = ['*', 'payment.updated', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled'];
+  assert.deepEqual([data[0].url, data[0].events], [`${shop.url}/?wc-api=florin`, events]);
+
+  // As an older version of the plugin created it.
+  const older = await app.test.post(`/v1/webhook_endpoints/${data[0].id}`, { events: ['*', 'payment.updated'] });
+  assert.equal(older.status, 200, older.text);
+  await settings();
+  assert.deepEqual((await app.test.get(`/v1/webhook_endpoints/${data[0].id}`)).json.events, events);
 });
 
 test('an order is paid once, by webhooks alone', { skip }, async () => {
@@ -147,13 +158,111 @@ test('a refund gives the customer a page to claim it, and never more than was pa
   assert.match((await ask(`/orders/${id}/refund`, { amount: '5.00' })).refused, /^Only an amount of a confirmed payment/);
   await simulate(payment, 'success');
   await reach(id, ({ status }) => status === 'processing');
-  assert.deepEqual(await ask(`/orders/${id}/refund`, { amount: '20.00' }), { refunded: true });
+  assert.equal((await ask(`/orders/${id}/refund`, { amount: '20.00' })).refunded, true);
   const note = (await read(id)).notes.find(({ customer }) => customer)!;
   const [, url] = /^Your refund of 20 EUR is ready\. .*: (http\S+\/claim\/\S+)$/.exec(note.text)!;
   assert.match(url!, /^http:\/\/localhost/);
   assert.match((await ask(`/orders/${id}/refund`, { amount: '40.00' })).refused, /./);
   const [refund] = (await app.test.get(`/v1/refunds?payment_id=${payment}`)).json.data;
   assert.deepEqual([refund.status, refund.reason], ['requested', 'Broken']);
+});
+
+const refundsOf = async (payment: string): Promise<any[]> => (await app.test.get(`/v1/refunds?payment_id=${payment}`)).json.data;
+/** An order of 50 EUR that is paid. */
+async function paidOrder(): Promise<{ id: number; payment: string }> {
+  const made = await ordered('50.00');
+  await simulate(made.payment, 'success');
+  await reach(made.id, ({ status }) => status === 'processing');
+  return made;
+}
+
+test('a refund that was canceled and deleted can be requested again; a double click requests one', { skip }, async () => {
+  await settings();
+  const { id, payment } = await paidOrder();
+  const first = await ask(`/orders/${id}/refund`, { amount: '10.00' });
+  assert.equal((await ask(`/orders/${id}/refund`, { amount: '10.00', again: first.refund })).refunded, true);
+  const [canceled, ...others] = await refundsOf(payment);
+  assert.equal(others.length, 0, 'two clicks on one refund');
+  assert.equal((await app.test.post(`/v1/refunds/${canceled.id}/cancel`)).status, 200);
+  const repeated = await ask(`/orders/${id}/refund`, { amount: '10.00', again: first.refund });
+  assert.match(repeated.refused, /^This refund was canceled in Florin, and the customer is not paid/);
+
+  const second = await ask(`/orders/${id}/refund`, { amount: '10.00' });
+  assert.equal(second.refunded, true);
+  const [open] = await refundsOf(payment);
+  assert.equal(open.status, 'requested');
+  const links = (await read(id)).notes.filter(({ customer }) => customer);
+  assert.ok(links.at(-1)!.text.endsWith(` ${open.claim_url}`), links.at(-1)!.text);
+  // A second refund of the same amount is another one.
+  await ask(`/orders/${id}/refund`, { amount: '10.00' });
+  assert.equal((await refundsOf(payment)).filter(({ status }) => status === 'requested').length, 2);
+});
+
+test('a refund whose answer was lost is requested once, however often the merchant tries', { skip }, async (t) => {
+  const { id, payment } = await settings().then(paidOrder);
+  let lost = 1;
+  const between = createServer(async (request, reply) => {
+    const body = request.method === 'GET' ? undefined : await text(request);
+    const headers = { ...(request.headers as Record<string, string>) };
+    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
+    const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
+    const sent = await answer.text();
+    if (request.url === '/v1/refunds' && lost-- > 0) return request.socket.destroy();
+    return reply.writeHead(answer.status, { connection: 'close' }).end(sent);
+  });
+  const url = await new Promise<string>((resolve) =>
+    between.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(between.address() as AddressInfo).port}`)),
+  );
+  t.after(() => between.close());
+  // Disabled, so that no second endpoint is created.
+  await settings({ server_url: url, enabled: 'no' });
+  assert.match((await ask(`/orders/${id}/refund`, { amount: '10.00' })).refused, /cannot be reached/);
+  assert.equal((await refundsOf(payment)).length, 1, 'Florin has it, WooCommerce does not know');
+  // Another refund in between does not make it forget.
+  assert.equal((await ask(`/orders/${id}/refund`, { amount: '5.00' })).refunded, true);
+  assert.equal((await ask(`/orders/${id}/refund`, { amount: '10.00' })).refunded, true);
+  assert.equal((await refundsOf(payment)).length, 2);
+  assert.equal((await ask(`/orders/${id}/refund`, { amount: '10.00' })).refunded, true);
+  assert.equal((await refundsOf(payment)).length, 3);
+  await settings();
+});
+
+test('the order says what became of its refunds', { skip }, async () => {
+  await settings();
+  const { id, payment } = await paidOrder();
+  await ask(`/orders/${id}/refund`, { amount: '10.00' });
+  await ask(`/orders/${id}/refund`, { amount: '20.00' });
+  const [canceled, paid] = await refundsOf(payment);
+  await app.test.post(`/v1/refunds/${canceled.id}/cancel`);
+  const words = `Refund canceled in Florin: the customer was not paid ${Number(canceled.amount)} BTC. Delete the refund in this order. `;
+  const told = await reach(id, (order) => hasNote(order, /Refund canceled/));
+  const note = told.notes.find(({ text }) => text.includes('Refund canceled'))!;
+  assert.ok(note.text.startsWith(`[TEST] ${words}`) && !note.customer, note.text);
+  assert.ok(note.text.endsWith(` ${app.url}/dashboard/payments/${payment}`), note.text);
+
+  const claim = new URLSearchParams({ address: 'test_btc_payer', checked: 'yes' });
+  const path = new URL(paid.claim_url).pathname;
+  assert.equal((await fetch(app.url + path, { method: 'POST', redirect: 'manual', body: claim })).status, 303);
+  const { ctx } = app.app;
+  const owner = { merchantId: app.merchant.merchantId, mode: 'test' } as const;
+  await approveRefund(ctx, { ...owner, id: paid.id, actor: { userId: '', name: 'Ada', ip: '' } });
+  const { transaction_hash: txid } = (await app.test.get(`/v1/refunds/${paid.id}`)).json;
+  await reach(id, (order) =>
+    hasNote(order, new RegExp(`Refund confirmed: the customer received ${Number(paid.amount)} BTC in transaction ${txid}\\.`)),
+  );
+  // Events that arrive again add nothing.
+  const before = (await read(id)).notes.length;
+  const events = (await app.test.get(`/v1/events?payment_id=${payment}`)).json.data.filter(({ type }: any) => type.startsWith('refund.'));
+  for (const { id: event } of events) {
+    const [delivery] = (await app.test.get(`/v1/webhook_deliveries?event_id=${event}`)).json.data;
+    if (delivery === undefined) continue;
+    assert.ok((await app.test.post(`/v1/webhook_deliveries/${delivery.id}/resend`)).status < 300);
+    await eventually(
+      async () => (await app.test.get(`/v1/webhook_deliveries?event_id=${event}`)).json.data,
+      (sent) => sent.length > 0 && sent.every(({ state }: any) => state === 'delivered'),
+    );
+  }
+  assert.equal((await read(id)).notes.length, before);
 });
 
 test('an order that WooCommerce could not complete is completed by the next attempt', { skip }, async () => {

@@ -176,6 +176,10 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       this.logger?.warn(`Florin: a webhook was refused. ${error.message}`);
       return { action: 'not_supported' };
     }
+    if (event.type.startsWith('refund.')) {
+      this.logRefund(event.data);
+      return { action: 'not_supported' };
+    }
     const data = event.data as Payment;
     const sessionId = data?.metadata?.session_id;
     // Anyone can create payments with a public key, and write any metadata.
@@ -184,6 +188,15 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     if (isReversed(data))
       this.logger?.error(`Florin: the network reversed the payment ${data.id} of the payment session ${sessionId}. Do not ship its order.`);
     return { action: actionOf(data), data: { session_id: sessionId, amount: priceOf(data).amount } };
+  }
+
+  /** Medusa books a refund when it is requested, and providers cannot report what became of it. The log can. */
+  protected logRefund(data: unknown): void {
+    const { id, payment_id, status, amount, currency } = data as Readonly<Record<string, unknown>>;
+    if (status !== 'failed' && status !== 'canceled') return;
+    this.logger?.error(
+      `Florin: the refund ${id} of the payment ${payment_id} ${status === 'failed' ? 'failed' : 'was canceled'}. The customer was not paid ${amount} ${currency}, although Medusa shows the refund.`,
+    );
   }
 
   /** Errors: a MedusaError. */

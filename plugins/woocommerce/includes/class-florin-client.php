@@ -29,6 +29,8 @@ final class Florin_Failure extends RuntimeException {
 final class Florin_Client {
 	/** A customer waits for the answer. */
 	const TIMEOUT_SECONDS = 15;
+	/** What the webhook endpoint of a shop receives. */
+	const EVENTS = array( '*', 'payment.updated', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled' );
 
 	/** @var string */
 	private $url;
@@ -92,6 +94,18 @@ final class Florin_Client {
 	}
 
 	/**
+	 * Reads a refund.
+	 *
+	 * @param string $id      Refund ID.
+	 * @param int    $seconds How long to wait for the answer.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function refund( $id, $seconds = self::TIMEOUT_SECONDS ) {
+		return $this->send( 'GET', '/v1/refunds/' . rawurlencode( $id ), null, array(), $seconds );
+	}
+
+	/**
 	 * Creates a webhook endpoint; the reply contains its signing secret.
 	 *
 	 * @param string $url Where events are sent.
@@ -104,10 +118,21 @@ final class Florin_Client {
 			'/v1/webhook_endpoints',
 			array(
 				'url'         => $url,
-				'events'      => array( '*', 'payment.updated' ),
+				'events'      => self::EVENTS,
 				'description' => 'WooCommerce',
 			)
 		);
+	}
+
+	/**
+	 * Lets a webhook endpoint receive all events that the plugin handles.
+	 *
+	 * @param string $id Endpoint ID.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function subscribe_endpoint( $id ) {
+		return $this->send( 'POST', '/v1/webhook_endpoints/' . rawurlencode( $id ), array( 'events' => self::EVENTS ) );
 	}
 
 	/**

@@ -88,7 +88,10 @@ final class Florin_Connection {
 		$endpoint = get_option( self::ENDPOINT );
 		if ( is_array( $endpoint ) && isset( $endpoint['id'], $endpoint['place'] ) && $endpoint['place'] === $place ) {
 			try {
-				$client->endpoint( $endpoint['id'] );
+				// An older version of the plugin asked for fewer events.
+				if ( array() !== array_diff( Florin_Client::EVENTS, (array) $client->endpoint( $endpoint['id'] )['events'] ) ) {
+					$client->subscribe_endpoint( $endpoint['id'] );
+				}
 				return;
 			} catch ( Florin_Failure $failure ) {
 				if ( 404 !== $failure->status ) {

@@ -179,14 +179,15 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 			return new WP_Error( 'florin_refund', __( 'Only an amount of a confirmed payment can be refunded here. Decide about other money in the Florin dashboard.', 'florin-payments' ) );
 		}
 		try {
-			$refund = Florin_Connection::client()->create_refund(
+			$refund = Florin_Refunds::request(
+				$order,
+				Florin_Connection::client(),
 				array(
 					'payment_id'    => $payment_id,
 					'amount'        => $normal,
 					'currency_fiat' => $order->get_currency(),
 					'reason'        => substr( (string) $reason, 0, 200 ),
-				),
-				implode( ':', array( 'wc-refund', md5( home_url() ), $order_id, count( $order->get_refunds() ), $normal ) )
+				)
 			);
 		} catch ( Florin_Failure $failure ) {
 			$message = 404 === $failure->status && 'unknown_route' === $failure->error_code

@@ -9,6 +9,54 @@ defined( 'ABSPATH' ) || exit;
 
 final class Florin_Notes {
 	/**
+	 * A note about a refund, as plain text.
+	 *
+	 * @param array $refund A refund as the API returns it.
+	 * @return string
+	 */
+	public static function of_refund( array $refund ) {
+		$amount      = self::amount( $refund['amount'] ) . ' ' . $refund['currency'];
+		$transaction = is_string( $refund['transaction_hash'] ) ? $refund['transaction_hash'] : '';
+		$where       = self::where( array( 'id' => $refund['payment_id'] ) );
+		return self::test( $refund ) . self::refund_sentence( $refund['status'], $amount, $transaction ) . ' ' . $where;
+	}
+
+	/**
+	 * @param string $status      Status of the refund.
+	 * @param string $amount      Amount and coin.
+	 * @param string $transaction Transaction ID, or an empty string.
+	 * @return string
+	 */
+	private static function refund_sentence( $status, $amount, $transaction ) {
+		switch ( $status ) {
+			case 'sent':
+				/* translators: 1: amount and coin, 2: transaction ID */
+				return sprintf( __( 'Refund sent: %1$s in transaction %2$s. It is waiting for confirmations.', 'florin-payments' ), $amount, $transaction );
+			case 'confirmed':
+				/* translators: 1: amount and coin, 2: transaction ID */
+				return sprintf( __( 'Refund confirmed: the customer received %1$s in transaction %2$s.', 'florin-payments' ), $amount, $transaction );
+			case 'canceled':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Refund canceled in Florin: the customer was not paid %s. Delete the refund in this order. If the customer should still get the money, refund it again.', 'florin-payments' ), $amount );
+			default:
+				if ( '' === $transaction ) {
+					/* translators: %s: amount and coin */
+					return sprintf( __( 'Refund failed: the customer was not paid %s. Open Florin to see the reason, and send the refund again or cancel it there.', 'florin-payments' ), $amount );
+				}
+				/* translators: 1: amount and coin, 2: transaction ID */
+				return sprintf( __( 'Refund failed: the customer was not paid %1$s by transaction %2$s. Open Florin to see the reason, and send the refund again or cancel it there.', 'florin-payments' ), $amount, $transaction );
+		}
+	}
+
+	/**
+	 * @param array $of A payment or refund as the API returns it.
+	 * @return string
+	 */
+	private static function test( array $of ) {
+		return 'test' === $of['mode'] ? __( '[TEST]', 'florin-payments' ) . ' ' : '';
+	}
+
+	/**
 	 * A note about a payment, as plain text.
 	 *
 	 * @param string $kind    Kind of note, from Florin_Decisions.
@@ -16,8 +64,7 @@ final class Florin_Notes {
 	 * @return string
 	 */
 	public static function text( $kind, array $payment ) {
-		$test = 'test' === $payment['mode'] ? __( '[TEST]', 'florin-payments' ) . ' ' : '';
-		return $test . self::sentence( $kind, $payment ) . ' ' . self::where( $payment );
+		return self::test( $payment ) . self::sentence( $kind, $payment ) . ' ' . self::where( $payment );
 	}
 
 	/**

@@ -115,6 +115,30 @@ final class Florin_Orders {
 	 * @throws Florin_Failure If the server refuses or does not answer, or another request holds the order for too long.
 	 */
 	public static function refresh( $order_id, $payment_id, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
+		return self::under_lock(
+			$order_id,
+			static function ( $order ) use ( $payment_id, $seconds ) {
+				if ( ! $order || ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
+					return false;
+				}
+				$payment = Florin_Connection::client()->payment( $payment_id, $seconds );
+				foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
+					self::take( $order, $payment, $step );
+				}
+				return true;
+			}
+		);
+	}
+
+	/**
+	 * Changes an order while no other request does.
+	 *
+	 * @param int      $order_id The order.
+	 * @param callable $change   Gets the order, or false if there is none.
+	 * @return mixed What $change returns.
+	 * @throws Florin_Failure If another request holds the order for too long.
+	 */
+	public static function under_lock( $order_id, $change ) {
 		global $wpdb;
 		$lock = 'florin_order_' . (int) $order_id;
 		// Databases without such locks answer null.
@@ -123,15 +147,7 @@ final class Florin_Orders {
 		}
 		try {
 			// Read under the lock: what another request wrote is seen.
-			$order = wc_get_order( $order_id );
-			if ( ! $order || ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
-				return false;
-			}
-			$payment = Florin_Connection::client()->payment( $payment_id, $seconds );
-			foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
-				self::take( $order, $payment, $step );
-			}
-			return true;
+			return $change( wc_get_order( $order_id ) );
 		} finally {
 			$wpdb->get_var( $wpdb->prepare( 'SELECT RELEASE_LOCK(%s)', $lock ) );
 		}
@@ -150,12 +166,12 @@ final class Florin_Orders {
 			if ( ! $order->payment_complete( (string) $payment['transaction_hash'] ) ) {
 				throw new Florin_Failure( __( 'WooCommerce did not complete the order.', 'florin-payments' ) );
 			}
-			self::note_once( $order, $payment, 'completed' );
+			self::note_once( $order, 'completed', Florin_Notes::text( 'completed', $payment ) );
 			return;
 		}
 		if ( 'note' === $step[0] ) {
 			self::set_reversed( $order, $step[1] );
-			self::note_once( $order, $payment, $step[1] );
+			self::note_once( $order, $step[1], Florin_Notes::text( $step[1], $payment ) );
 			return;
 		}
 		self::set_reversed( $order, $step[2] );
@@ -180,12 +196,11 @@ final class Florin_Orders {
 	/**
 	 * Adds a note, unless the same one was added before.
 	 *
-	 * @param WC_Order $order   The order.
-	 * @param array    $payment A payment as the API returns it.
-	 * @param string   $kind    Kind of note.
+	 * @param WC_Order $order The order.
+	 * @param string   $kind  Kind of note.
+	 * @param string   $text  The note.
 	 */
-	private static function note_once( $order, array $payment, $kind ) {
-		$text  = Florin_Notes::text( $kind, $payment );
+	public static function note_once( $order, $kind, $text ) {
 		$noted = $order->get_meta( self::NOTED );
 		$noted = is_array( $noted ) ? $noted : array();
 		$mark  = $kind . ':' . md5( $text );

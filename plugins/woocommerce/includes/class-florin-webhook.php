@@ -27,7 +27,7 @@ final class Florin_Webhook {
 	}
 
 	/**
-	 * Handles one delivery. The event only says which payment changed: its present state is read from the server, so that an old or
+	 * Handles one delivery. The event only says which payment or refund changed: its present state is read from the server, so that an old or
 	 * repeated delivery changes nothing.
 	 *
 	 * @param array  $headers Headers, with names in lowercase.
@@ -43,14 +43,21 @@ final class Florin_Webhook {
 		if ( null === $event ) {
 			return 401;
 		}
-		$data     = isset( $event['data'] ) && is_array( $event['data'] ) ? $event['data'] : array();
-		$order_id = isset( $data['metadata']['order_id'] ) ? (string) $data['metadata']['order_id'] : '';
-		// A test of the endpoint, or a payment that this shop did not create.
-		if ( ! isset( $data['id'] ) || ! is_string( $data['id'] ) || ! preg_match( '/^\d{1,18}$/', $order_id ) ) {
+		$data = isset( $event['data'] ) && is_array( $event['data'] ) ? $event['data'] : array();
+		if ( ! isset( $data['id'] ) || ! is_string( $data['id'] ) ) {
 			return 200;
 		}
 		try {
-			Florin_Orders::refresh( (int) $order_id, $data['id'], self::READ_SECONDS );
+			if ( isset( $data['payment_id'] ) && is_string( $data['payment_id'] ) ) {
+				// A refund. It is read after its payment, in the same time.
+				Florin_Refunds::note( $data['id'], $data['payment_id'], (int) ( self::READ_SECONDS / 2 ) );
+				return 200;
+			}
+			$order_id = isset( $data['metadata']['order_id'] ) ? (string) $data['metadata']['order_id'] : '';
+			// A test of the endpoint, or a payment that this shop did not create.
+			if ( preg_match( '/^\d{1,18}$/', $order_id ) ) {
+				Florin_Orders::refresh( (int) $order_id, $data['id'], self::READ_SECONDS );
+			}
 			return 200;
 		} catch ( Florin_Failure $failure ) {
 			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => Florin_Orders::GATEWAY ) );

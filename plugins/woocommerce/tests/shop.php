@@ -17,6 +17,24 @@ function reply( $value ) {
 	exit;
 }
 
+/** @return int The ID of a new refund of an order. */
+function refund_of( $id ) {
+	return shop(
+		static function ( &$all ) use ( $id ) {
+			$all['last_refund']               = ( isset( $all['last_refund'] ) ? $all['last_refund'] : 9000 ) + 1;
+			$all['orders'][ $id ]['refunds'][] = $all['last_refund'];
+			return $all['last_refund'];
+		}
+	);
+}
+function delete_refund( $id, $refund ) {
+	shop(
+		static function ( &$all ) use ( $id, $refund ) {
+			$all['orders'][ $id ]['refunds'] = array_values( array_diff( $all['orders'][ $id ]['refunds'], array( $refund ) ) );
+		}
+	);
+}
+
 $path = parse_url( $_SERVER['REQUEST_URI'], PHP_URL_PATH );
 if ( isset( $_GET['wc-api'] ) ) {
 	do_action( 'woocommerce_api_' . $_GET['wc-api'] );
@@ -84,8 +102,23 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			reply( array() );
 			break;
 		case 'refund':
+			// As WooCommerce does it: its refund exists first, and is deleted if the gateway refuses.
+			$made     = isset( sent()['again'] ) ? (int) sent()['again'] : refund_of( $id );
 			$refunded = $gateway->process_refund( $id, sent()['amount'], 'Broken' );
-			reply( is_wp_error( $refunded ) ? array( 'refused' => $refunded->get_error_message() ) : array( 'refunded' => $refunded ) );
+			if ( is_wp_error( $refunded ) ) {
+				delete_refund( $id, $made );
+				reply( array( 'refused' => $refunded->get_error_message() ) );
+			}
+			reply(
+				array(
+					'refunded' => $refunded,
+					'refund'   => $made,
+				)
+			);
+			break;
+		case 'unrefund':
+			delete_refund( $id, (int) sent()['refund'] );
+			reply( array() );
 			break;
 		case 'check':
 			do_action( Florin_Orders::CHECK_HOOK, $id );

@@ -133,6 +133,26 @@ foreach ( array( '', 'whsec_', 'whsec_' . base64_encode( 'short' ), 'changeme' )
 }
 check( 'no headers', null, Florin_Signature::event( $key, array(), $body, 1000 ) );
 
+foreach (
+	array(
+		array( 'sent', 'a1', 'Refund sent: 0.5 BTC in transaction a1. It is waiting for confirmations.' ),
+		array( 'confirmed', 'a1', 'Refund confirmed: the customer received 0.5 BTC in transaction a1.' ),
+		array( 'failed', 'a1', 'Refund failed: the customer was not paid 0.5 BTC by transaction a1. Open Florin to see the reason, and send the refund again or cancel it there.' ),
+		array( 'failed', null, 'Refund failed: the customer was not paid 0.5 BTC. Open Florin to see the reason, and send the refund again or cancel it there.' ),
+	) as list( $status, $txid, $words )
+) {
+	$refund = array(
+		'id'               => 'ref_1',
+		'payment_id'       => 'pay_1',
+		'mode'             => 'live',
+		'status'           => $status,
+		'amount'           => '0.50000000',
+		'currency'         => 'BTC',
+		'transaction_hash' => $txid,
+	);
+	check( 'note of a refund', $words . ' /dashboard/payments/pay_1', Florin_Notes::of_refund( $refund ) );
+}
+
 foreach ( array( 'sk_live_0123456789abcdef' => true, 'sk_test_0123456789abcdef' => true, 'pk_live_0123456789abcdef' => false, '' => false, "sk_live_0123456789\r\nX: 1" => false ) as $text => $is ) {
 	check( 'key ' . $text, $is, Florin_Connection::is_secret_key( $text ) );
 }

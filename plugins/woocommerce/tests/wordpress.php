@@ -171,6 +171,15 @@ final class Scripted_Database {
 }
 $GLOBALS['wpdb'] = new Scripted_Database();
 
+final class WC_Order_Refund {
+	private $id;
+	public function __construct( $id ) {
+		$this->id = $id;
+	}
+	public function get_id() {
+		return $this->id;
+	}
+}
 /** An order. As in WooCommerce, changes of its data are written by save(), and notes at once. */
 final class WC_Order {
 	private $data;
@@ -205,7 +214,12 @@ final class WC_Order {
 		return $this->data['paid_at'];
 	}
 	public function get_refunds() {
-		return array();
+		return array_map(
+			static function ( $id ) {
+				return new WC_Order_Refund( $id );
+			},
+			isset( $this->data['refunds'] ) ? $this->data['refunds'] : array()
+		);
 	}
 	public function get_meta( $name ) {
 		return isset( $this->data['meta'][ $name ] ) ? $this->data['meta'][ $name ] : '';
@@ -257,9 +271,9 @@ final class WC_Order {
 		$data = $this->data;
 		shop(
 			static function ( &$all ) use ( $data ) {
-				$notes                                  = isset( $all['orders'][ $data['id'] ]['notes'] ) ? $all['orders'][ $data['id'] ]['notes'] : array();
-				$all['orders'][ $data['id'] ]           = $data;
-				$all['orders'][ $data['id'] ]['notes'] = $notes;
+				// Notes and refunds are stored by themselves.
+				$own = array_intersect_key( $all['orders'][ $data['id'] ], array( 'notes' => true, 'refunds' => true ) );
+				$all['orders'][ $data['id'] ] = $own + $data;
 			}
 		);
 	}

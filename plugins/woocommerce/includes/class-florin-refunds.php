@@ -1,0 +1,117 @@
+<?php
+/**
+ * Refunds of orders, which the merchant sends in Florin.
+ *
+ * @package Florin
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+final class Florin_Refunds {
+	/** Requests whose answers did not arrive, by what they asked for. */
+	const UNANSWERED = '_florin_refunds_unanswered';
+	/** States that are worth a note. */
+	const NOTED = array( 'sent', 'confirmed', 'failed', 'canceled' );
+
+	/**
+	 * Requests a refund in Florin, and returns it as it is now.
+	 *
+	 * @param WC_Order      $order  The order.
+	 * @param Florin_Client $client The server.
+	 * @param array         $body   As the API reference describes it.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer, or the refund was canceled.
+	 */
+	public static function request( $order, Florin_Client $client, array $body ) {
+		$name    = implode( ' ', array( $body['payment_id'], $body['amount'], $body['currency_fiat'] ) );
+		$waiting = self::unanswered( $order );
+		// After a lost answer, WooCommerce deletes its refund. The next attempt repeats the request, or the customer would be paid twice.
+		$request = isset( $waiting[ $name ] ) ? $waiting[ $name ] : array(
+			'key'  => self::key( $order, $name ),
+			'body' => $body,
+		);
+		self::keep( $order, array( $name => $request ) + $waiting );
+		try {
+			$created = $client->create_refund( $request['body'], $request['key'] );
+		} catch ( Florin_Failure $failure ) {
+			if ( $failure->status >= 400 && $failure->status < 500 ) {
+				self::keep( $order, array_diff_key( $waiting, array( $name => true ) ) );
+			}
+			throw $failure;
+		}
+		// A repeated key gets the reply that the first request got, whatever happened to the refund since.
+		$refund = $client->refund( $created['id'] );
+		self::keep( $order, array_diff_key( $waiting, array( $name => true ) ) );
+		if ( 'canceled' === $refund['status'] ) {
+			throw new Florin_Failure( __( 'This refund was canceled in Florin, and the customer is not paid. Refund the amount again to request a new one.', 'florin-payments' ) );
+		}
+		return $refund;
+	}
+
+	/**
+	 * The same for two clicks on one refund, and another one for each refund of WooCommerce, which exists before it is requested here.
+	 *
+	 * @param WC_Order $order The order.
+	 * @param string   $name  What is asked for.
+	 * @return string
+	 */
+	private static function key( $order, $name ) {
+		$newest = 0;
+		foreach ( $order->get_refunds() as $refund ) {
+			$newest = max( $newest, (int) $refund->get_id() );
+		}
+		return implode( ':', array( 'wc-refund', md5( home_url() . ' ' . $name ), $order->get_id(), $newest ) );
+	}
+
+	/**
+	 * Adds a note about a refund to the order of its payment. The event only says which refund changed.
+	 *
+	 * @param string $id         The refund.
+	 * @param string $payment_id The payment that it returns.
+	 * @param int    $seconds    How long to wait for each answer of the server.
+	 * @throws Florin_Failure If the server refuses or does not answer, or another request holds the order for too long.
+	 */
+	public static function note( $id, $payment_id, $seconds ) {
+		$client   = Florin_Connection::client();
+		$payment  = $client->payment( $payment_id, $seconds );
+		$order_id = isset( $payment['metadata']['order_id'] ) ? (string) $payment['metadata']['order_id'] : '';
+		if ( ! preg_match( '/^\d{1,18}$/', $order_id ) ) {
+			return;
+		}
+		Florin_Orders::under_lock(
+			(int) $order_id,
+			static function ( $order ) use ( $client, $id, $payment_id, $seconds ) {
+				if ( ! $order || ! in_array( $payment_id, Florin_Orders::payment_ids( $order ), true ) ) {
+					return false;
+				}
+				$refund = $client->refund( $id, $seconds );
+				if ( $payment_id === $refund['payment_id'] && in_array( $refund['status'], self::NOTED, true ) ) {
+					Florin_Orders::note_once( $order, 'refund-' . $refund['id'], Florin_Notes::of_refund( $refund ) );
+				}
+				return true;
+			}
+		);
+	}
+
+	/**
+	 * @param WC_Order $order The order.
+	 * @return array
+	 */
+	private static function unanswered( $order ) {
+		$waiting = $order->get_meta( self::UNANSWERED );
+		return is_array( $waiting ) ? $waiting : array();
+	}
+
+	/**
+	 * @param WC_Order $order   The order.
+	 * @param array    $waiting The requests that have no answer.
+	 */
+	private static function keep( $order, array $waiting ) {
+		if ( array() === $waiting ) {
+			$order->delete_meta_data( self::UNANSWERED );
+		} else {
+			$order->update_meta_data( self::UNANSWERED, $waiting );
+		}
+		$order->save();
+	}
+}
