@@ -1,7 +1,7 @@
 /** Receipts and refund notes as PDF, and the email about a refund: what they say, and when there is none. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { mailRefundSent } from '../../src/money-out/refund-mails.ts';
+import { mailPayer } from '../../src/money-out/refund-mails.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -91,7 +91,8 @@ test('a refund that was sent has a note as PDF, and in live mode the customer wh
   assert.equal((await fetch(app.url + path, { method: 'POST', redirect: 'manual', body: fields })).status, 303);
   await approveRefund(ctx, { merchantId: merchant.merchantId, mode: 'test', id: refund.id, actor: ACTOR });
 
-  assert.ok((await (await open(path)).text()).includes(`href="${path}/note.pdf"`));
+  const linkOf = async (page: string) => /<a href="[^"]+\/note\.pdf"[^>]*>([^<]*)<\/a>/.exec(await (await open(page)).text())?.[1];
+  assert.deepEqual([await linkOf(path), await linkOf(`${path}?lang=de`)], ['Refund note (PDF)', 'Erstattungsbeleg (PDF)']);
   const done = (await app.test.get(`/v1/refunds/${refund.id}`)).json;
   const { texts } = await pdfAt(`${path}/note.pdf`);
   assert.deepEqual(texts.slice(0, 2), ['Refund note', 'Test shop']);
@@ -102,10 +103,10 @@ test('a refund that was sent has a note as PDF, and in live mode the customer wh
   const { sql } = ctx.db;
   assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 0, 'payers get no email about tests');
   const sent = {
-    ...{ id: refund.id, merchantId: merchant.merchantId, paymentId: payment.id, units: 1_000n },
-    ...({ mode: 'live', coin: 'BTC' } as const),
+    ...{ id: refund.id, merchantId: merchant.merchantId, paymentId: payment.id, units: 1_000n, address: 'bc1q', reason: null },
+    ...({ mode: 'live', coin: 'BTC', txid: done.transaction_hash, claimUntil: new Date(0), claimNumber: 0 } as const),
   };
-  const tell = () => ctx.db.begin((tx) => mailRefundSent(ctx, tx, { ...sent, txid: done.transaction_hash, claimUntil: new Date(0) }));
+  const tell = () => ctx.db.begin((tx) => mailPayer(ctx, tx, { type: 'refund.sent', refund: sent }));
   await tell();
   await tell();
   assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 1, 'another one shortly after is not sent');

@@ -156,5 +156,5 @@ function renderState({ refund, merchant, path }: Claim, { words, now, stripe }: 
 <header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${words[title]}</h1><p class="usd"><bdi>${amountOf(refund)}</bdi></p></header>
 <p class="lead">${words[text]}</p>${networkOf(refund, words)}
 ${row(words.address, refund.address)}${row(words.transaction, refund.txid)}
-${isPaidOut(refund.state) && html`<p><a href="${path}/note.pdf" id="pdf" download>${words.receipt} (PDF)</a></p>`}${contact}</main>`;
+${isPaidOut(refund.state) && html`<p><a href="${path}/note.pdf" id="pdf" download>${words.refundDocument} (PDF)</a></p>`}${contact}</main>`;
 }

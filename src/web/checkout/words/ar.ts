@@ -161,6 +161,7 @@ export const ar: Words = {
   refundFailedText: 'فشلت المعاملة. تواصل مع التاجر.',
   refundCanceled: 'أُلغي الاسترداد',
   refundCanceledText: 'ألغى التاجر هذا الاسترداد.',
+  refundDocument: 'إشعار استرداد',
   linkExpired: 'انتهت صلاحية الرابط',
   linkExpiredText: 'اطلب من التاجر رابطًا جديدًا.',
   reversed: 'ألغت الشبكة الدفعة',

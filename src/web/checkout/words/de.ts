@@ -164,6 +164,7 @@ export const de: Words = {
   refundFailedText: 'Die Transaktion ist fehlgeschlagen. Wenden Sie sich an den Händler.',
   refundCanceled: 'Erstattung storniert',
   refundCanceledText: 'Der Händler hat diese Erstattung storniert.',
+  refundDocument: 'Erstattungsbeleg',
   linkExpired: 'Link abgelaufen',
   linkExpiredText: 'Bitten Sie den Händler um einen neuen Link.',
   reversed: 'Zahlung rückgängig gemacht',

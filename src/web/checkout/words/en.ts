@@ -159,6 +159,7 @@ export const en = {
   refundFailedText: 'The transaction failed. Contact the merchant.',
   refundCanceled: 'Refund canceled',
   refundCanceledText: 'The merchant canceled this refund.',
+  refundDocument: 'Refund note',
   linkExpired: 'Link expired',
   linkExpiredText: 'Ask the merchant for a new link.',
   reversed: 'Payment reversed',

@@ -162,6 +162,7 @@ export const es: Words = {
   refundFailedText: 'La transacción ha fallado. Contacte con el comercio.',
   refundCanceled: 'Reembolso cancelado',
   refundCanceledText: 'El comercio ha cancelado este reembolso.',
+  refundDocument: 'Comprobante de reembolso',
   linkExpired: 'Enlace caducado',
   linkExpiredText: 'Pida al comercio un enlace nuevo.',
   reversed: 'Pago revertido',

@@ -163,6 +163,7 @@ export const fr: Words = {
   refundFailedText: 'La transaction a échoué. Contactez le marchand.',
   refundCanceled: 'Remboursement annulé',
   refundCanceledText: 'Le marchand a annulé ce remboursement.',
+  refundDocument: 'Justificatif de remboursement',
   linkExpired: 'Lien expiré',
   linkExpiredText: 'Demandez un nouveau lien au marchand.',
   reversed: 'Paiement annulé par le réseau',

@@ -161,6 +161,7 @@ export const he: Words = {
   refundFailedText: 'העסקה נכשלה. פנו לבית העסק.',
   refundCanceled: 'ההחזר בוטל',
   refundCanceledText: 'בית העסק ביטל את ההחזר.',
+  refundDocument: 'אישור החזר',
   linkExpired: 'תוקף הקישור פג',
   linkExpiredText: 'בקשו מבית העסק קישור חדש.',
   reversed: 'התשלום בוטל ברשת',

@@ -161,6 +161,7 @@ export const hi: Words = {
   refundFailedText: 'लेन-देन विफल रहा। विक्रेता से संपर्क करें।',
   refundCanceled: 'रिफ़ंड रद्द',
   refundCanceledText: 'विक्रेता ने यह रिफ़ंड रद्द कर दिया।',
+  refundDocument: 'रिफ़ंड की पर्ची',
   linkExpired: 'लिंक की अवधि समाप्त',
   linkExpiredText: 'विक्रेता से नया लिंक माँगें।',
   reversed: 'भुगतान पलट दिया गया',

@@ -162,6 +162,7 @@ export const id: Words = {
   refundFailedText: 'Transaksi gagal. Hubungi penjual.',
   refundCanceled: 'Pengembalian dana dibatalkan',
   refundCanceledText: 'Penjual membatalkan pengembalian dana ini.',
+  refundDocument: 'Bukti pengembalian dana',
   linkExpired: 'Tautan kedaluwarsa',
   linkExpiredText: 'Minta tautan baru kepada penjual.',
   reversed: 'Pembayaran dibatalkan jaringan',

@@ -162,6 +162,7 @@ export const it: Words = {
   refundFailedText: 'La transazione non è riuscita. Contatta il venditore.',
   refundCanceled: 'Rimborso annullato',
   refundCanceledText: 'Il venditore ha annullato questo rimborso.',
+  refundDocument: 'Ricevuta di rimborso',
   linkExpired: 'Link scaduto',
   linkExpiredText: 'Chiedi al venditore un nuovo link.',
   reversed: 'Pagamento annullato dalla rete',

@@ -161,6 +161,7 @@ export const ja: Words = {
   refundFailedText: 'トランザクションが失敗しました。販売者に連絡してください。',
   refundCanceled: '返金が取り消されました',
   refundCanceledText: '販売者がこの返金を取り消しました。',
+  refundDocument: '返金明細書',
   linkExpired: 'リンクの有効期限が切れました',
   linkExpiredText: '販売者に新しいリンクを依頼してください。',
   reversed: '支払いが無効になりました',

@@ -161,6 +161,7 @@ export const ko: Words = {
   refundFailedText: '트랜잭션이 실패했습니다. 판매자에게 문의하세요.',
   refundCanceled: '환불이 취소되었습니다',
   refundCanceledText: '판매자가 이 환불을 취소했습니다.',
+  refundDocument: '환불 확인서',
   linkExpired: '링크가 만료되었습니다',
   linkExpiredText: '판매자에게 새 링크를 요청하세요.',
   reversed: '결제가 되돌려졌습니다',

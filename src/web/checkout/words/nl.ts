@@ -163,6 +163,7 @@ export const nl: Words = {
   refundFailedText: 'De transactie is mislukt. Neem contact op met de winkel.',
   refundCanceled: 'Terugbetaling geannuleerd',
   refundCanceledText: 'De winkel heeft deze terugbetaling geannuleerd.',
+  refundDocument: 'Terugbetalingsbewijs',
   linkExpired: 'Link verlopen',
   linkExpiredText: 'Vraag de winkel om een nieuwe link.',
   reversed: 'Betaling teruggedraaid',

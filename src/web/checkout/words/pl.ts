@@ -161,6 +161,7 @@ export const pl: Words = {
   refundFailedText: 'Transakcja nie powiodła się. Skontaktuj się ze sprzedawcą.',
   refundCanceled: 'Zwrot anulowany',
   refundCanceledText: 'Sprzedawca anulował ten zwrot.',
+  refundDocument: 'Potwierdzenie zwrotu',
   linkExpired: 'Link wygasł',
   linkExpiredText: 'Poproś sprzedawcę o nowy link.',
   reversed: 'Płatność cofnięta',

@@ -162,6 +162,7 @@ export const ptBr: Words = {
   refundFailedText: 'A transação falhou. Entre em contato com a loja.',
   refundCanceled: 'Reembolso cancelado',
   refundCanceledText: 'A loja cancelou este reembolso.',
+  refundDocument: 'Comprovante de reembolso',
   linkExpired: 'Link expirado',
   linkExpiredText: 'Peça um novo link à loja.',
   reversed: 'Pagamento revertido',

@@ -161,6 +161,7 @@ export const ru: Words = {
   refundFailedText: 'Транзакция не удалась. Свяжитесь с продавцом.',
   refundCanceled: 'Возврат отменён',
   refundCanceledText: 'Продавец отменил этот возврат.',
+  refundDocument: 'Подтверждение возврата',
   linkExpired: 'Срок действия ссылки истёк',
   linkExpiredText: 'Попросите у продавца новую ссылку.',
   reversed: 'Платёж отменён сетью',

@@ -161,6 +161,7 @@ export const tr: Words = {
   refundFailedText: 'İşlem başarısız oldu. Satıcıyla iletişime geçin.',
   refundCanceled: 'İade iptal edildi',
   refundCanceledText: 'Satıcı bu iadeyi iptal etti.',
+  refundDocument: 'İade belgesi',
   linkExpired: 'Bağlantının süresi doldu',
   linkExpiredText: 'Satıcıdan yeni bir bağlantı isteyin.',
   reversed: 'Ödeme geri alındı',

@@ -161,6 +161,7 @@ export const uk: Words = {
   refundFailedText: 'Транзакція не вдалася. Зв’яжіться з продавцем.',
   refundCanceled: 'Повернення скасовано',
   refundCanceledText: 'Продавець скасував це повернення.',
+  refundDocument: 'Підтвердження повернення',
   linkExpired: 'Термін дії посилання минув',
   linkExpiredText: 'Попросіть у продавця нове посилання.',
   reversed: 'Платіж скасовано мережею',

@@ -161,6 +161,7 @@ export const vi: Words = {
   refundFailedText: 'Giao dịch thất bại. Hãy liên hệ người bán.',
   refundCanceled: 'Đã hủy hoàn tiền',
   refundCanceledText: 'Người bán đã hủy khoản hoàn tiền này.',
+  refundDocument: 'Giấy xác nhận hoàn tiền',
   linkExpired: 'Liên kết đã hết hạn',
   linkExpiredText: 'Hãy xin người bán liên kết mới.',
   reversed: 'Thanh toán đã bị hoàn tác',

@@ -161,6 +161,7 @@ export const zhCn: Words = {
   refundFailedText: '交易失败。请联系商家。',
   refundCanceled: '退款已取消',
   refundCanceledText: '商家取消了这笔退款。',
+  refundDocument: '退款凭证',
   linkExpired: '链接已过期',
   linkExpiredText: '请向商家索取新链接。',
   reversed: '付款已被撤销',

@@ -161,6 +161,7 @@ export const zhTw: Words = {
   refundFailedText: '交易失敗。請聯絡商家。',
   refundCanceled: '退款已取消',
   refundCanceledText: '商家取消了這筆退款。',
+  refundDocument: '退款憑證',
   linkExpired: '連結已過期',
   linkExpiredText: '請向商家索取新連結。',
   reversed: '付款已被撤銷',
