@@ -28,6 +28,7 @@ import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { askedOf, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
+import { mailReceipts } from './receipt-mails.ts';
 import { eraseAgain } from './retention.ts';
 import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
 import { playToJson, refundedToJson } from './stored.ts';
@@ -588,6 +589,7 @@ export async function leaveRefundAddress(
       await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
       await queueTexts(tx, [paymentId]);
       await eraseAgain(tx, paymentId);
+      await mailReceipts(ctx, tx, [paymentId]);
       return 'read again';
     }),
   );

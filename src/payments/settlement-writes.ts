@@ -15,6 +15,7 @@ import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
+import { mailReceipts } from './receipt-mails.ts';
 import { queueShop, SHOP_NOTE } from './shop-queue.ts';
 import { uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
@@ -108,6 +109,15 @@ export async function writeSettlements(
   if (texts.length > 0) await queueTexts(tx, texts);
   await recordEvents(tx, events);
   await notifyMembers(ctx, tx, changes.flatMap(noticesOf));
+  // Rare: few customers leave an address before their payment is completed.
+  const receipts = changes.filter(
+    ({ record, types }) => record.marks.refundRequestedAt && types.some(({ type }) => type === 'payment.completed'),
+  );
+  await mailReceipts(
+    ctx,
+    tx,
+    receipts.map(({ record }) => record.facts.id),
+  );
   for (const { record, settlement, marks, counts } of changes) {
     record.version += 1n;
     record.marks = marks;
