@@ -2272,6 +2272,41 @@ export type Api = {
       }[];
     };
   };
+  'POST /:mode/refunds/:id/claim-link': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        claim: {
+          url: string;
+          expires_at: string;
+        } | null;
+        claim_expired: boolean;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
   'POST /:mode/refunds/:id/approve': {
     query: undefined;
     body: {

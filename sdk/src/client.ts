@@ -155,6 +155,8 @@ export function createClient(options: ClientOptions) {
       /** Lists refunds, newest first. */
       list: (params: ListRefundsParams = {}, more?: RequestOptions): Listing<RefundList> =>
         listing(params, (page) => get<RefundList>('/v1/refunds', page, more), byId),
+      /** Replaces the claim link of a refund that has no address yet. The one before stops working. */
+      renewClaimLink: (id: string, more?: RequestOptions) => post<Refund>(`/v1/refunds/${part(id)}/claim_link`, {}, more),
       /** Cancels a refund that was not approved. */
       cancel: (id: string, more?: RequestOptions) => post<Refund>(`/v1/refunds/${part(id)}/cancel`, {}, more),
     },

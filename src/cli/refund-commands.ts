@@ -1,7 +1,7 @@
 /** Operator commands for refunds. */
 import { REFUND_STATES } from '../core/refund.ts';
 import { makeRefundFile } from '../money-out/refund-files.ts';
-import { approveRefund, cancelRefund, listRefunds, markRefundSent, refundDetail } from '../money-out/refunds.ts';
+import { approveRefund, cancelRefund, getRefund, listRefunds, markRefundSent, refundDetail, renewClaimLink } from '../money-out/refunds.ts';
 import { sweepBody } from '../money-out/sweep-body.ts';
 import { readSigningFileOf } from '../money-out/sweeps.ts';
 import {
@@ -76,6 +76,16 @@ export const REFUND_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const txid = need(flags, 'txid');
       return refundDetail(ctx, await markRefundSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), txid, actor: OPERATOR }));
+    },
+  },
+  'refund link': {
+    about: 'Replace the claim link of a refund that has no address yet',
+    options: { merchant: MERCHANT, mode: LIVE_MODE, refund: REFUND },
+    notes: 'The link before stops working. The new one is valid for 30 days, and is mailed if the customer left an email address.',
+    run: async (ctx, flags) => {
+      const of = { ...liveOwnerOf(flags), id: need(flags, 'refund') };
+      await renewClaimLink(ctx, { ...of, actor: OPERATOR, idempotency: null, render: () => ({ status: 200, body: '' }) });
+      return refundDetail(ctx, await getRefund(ctx, of));
     },
   },
   'refund cancel': {

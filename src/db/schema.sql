@@ -1360,6 +1360,7 @@ create table refunds (
   sweep_id text collate "C",
   sweep_number integer,
   looked_at timestamp with time zone,
+  claim_number integer not null default 0,
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),

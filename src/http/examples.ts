@@ -163,6 +163,7 @@ const refund = {
   sent_at: null,
   ended_at: null,
 };
+const NEW_LINK = 'https://pay.example/claim/Wn2LxR7vKd1Ye8sWn2LxR4fTq0ZcJb8s';
 const approved = { ...refund, status: 'approved', address: REFUND_ADDRESS, approved_at: at(25) };
 const sent = { ...approved, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
 /** Events leave out the link of the claim page. */
@@ -470,6 +471,10 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   readRefunds: { reply: { success: true, data: [refund], has_more: false } },
   readRefund: { reply: { success: true, ...sent } },
+  renewClaimLink: {
+    requests: { default: {} },
+    reply: { success: true, ...refund, claim_url: NEW_LINK, claim_expires_at: '2027-01-20T10:20:00.000Z' },
+  },
   cancelRefund: { requests: { default: {} }, reply: { success: true, ...refund, status: 'canceled', ended_at: at(22) } },
   createPayout: {
     requests: {

@@ -2,7 +2,16 @@
 import { COIN } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { REFUND_STATES } from '../core/refund.ts';
-import { type AskedRefund, cancelRefund, getRefund, listRefunds, type Refund, refundDetail, requestRefund } from '../money-out/refunds.ts';
+import {
+  type AskedRefund,
+  cancelRefund,
+  getRefund,
+  listRefunds,
+  type Refund,
+  refundDetail,
+  renewClaimLink,
+  requestRefund,
+} from '../money-out/refunds.ts';
 import { readBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
 import { readLimit, readQuery, readUnits } from './read.ts';
@@ -91,6 +100,23 @@ export const REFUNDS: readonly Route[] = [
     summary: 'Retrieve a refund',
     reply: RefundReply,
     handle: async ({ ctx, owner, params, reply }) => reply(refundReply(ctx, await getRefund(ctx, { ...mine(owner), id: params.id }))),
+  }),
+  apiRoute({
+    id: 'renewClaimLink',
+    method: 'POST',
+    path: '/v1/refunds/:id/claim_link',
+    access: 'secret',
+    summary: 'Replace the claim link of a refund',
+    body: Empty,
+    reply: RefundReply,
+    handle: async ({ ctx, owner, params, claim, reply }) =>
+      renewClaimLink(ctx, {
+        ...mine(owner),
+        id: params.id,
+        actor: null,
+        idempotency: claim,
+        render: (refund) => reply(refundReply(ctx, refund)),
+      }),
   }),
   apiRoute({
     id: 'cancelRefund',

@@ -22,7 +22,7 @@ import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
-import { mailRefundSent } from './refund-mails.ts';
+import { mailClaimLink, mailPayer } from './refund-mails.ts';
 
 export type Refund = {
   id: string;
@@ -36,6 +36,8 @@ export type Refund = {
   state: RefundState;
   address: string | null;
   claimUntil: Date | null;
+  /** How many claim links it had before. */
+  claimNumber: number;
   reason: string | null;
   txid: string | null;
   requestedBy: string;
@@ -57,9 +59,9 @@ export type Refund = {
 export const fileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s where s.id = sweep_id and s.state <> 'canceled')`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
-  claim_until as "claimUntil", reason, txid, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
-  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, sweep_id as "sweepId",
-  ${fileOf(sql)} as "fileId"`;
+  claim_until as "claimUntil", claim_number as "claimNumber", reason, txid, requested_by as "requestedBy", backed_by as "backedBy",
+  approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure,
+  sweep_id as "sweepId", ${fileOf(sql)} as "fileId"`;
 
 type Owner = { merchantId: string; mode: Mode };
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
@@ -75,7 +77,7 @@ export const refundDetail = (ctx: Context, refund: Refund) => ({
   amount_usd: formatUsd(refund.usdCents),
   rate: refund.rate,
   address: refund.address,
-  claim_url: refund.claimUntil === null ? null : claimUrl(ctx, refund.id),
+  claim_url: refund.claimUntil === null ? null : claimUrl(ctx, refund),
   claim_expires_at: at(refund.claimUntil),
   reason: refund.reason,
   transaction_hash: refund.txid,
@@ -172,7 +174,7 @@ async function step(
       tx,
       events.map(([type, refund], i) => eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now })),
     );
-    for (const [type, refund] of events) if (type === 'refund.sent') await mailRefundSent(ctx, tx, refund);
+    for (const [type, refund] of events) await mailPayer(ctx, tx, { type, refund });
     return { ...record, facts: { ...record.facts, hasRefund }, refunded, eventCount: record.eventCount + BigInt(events.length) };
   });
   if (!decided || !done) throw new Problem('payment_not_found', { id: paymentId });
@@ -196,6 +198,9 @@ function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund
   const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
   return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };
 }
+
+/** For replies that contain the link of a claim page. */
+const sealed = (ctx: Context) => ({ seal: (bytes: Buffer) => ctx.seal('reply', bytes), open: (bytes: Buffer) => ctx.open('reply', bytes) });
 
 /**
  * Requests a refund. Without an address, its claim page asks the customer for one. Errors: payment_not_found, refund_exceeds,
@@ -242,7 +247,8 @@ export async function requestRefund(
       if (address !== null) checkRefundAddress(ctx, { mode: owner.mode, coin, address });
       const id = newId('ref', ctx.random);
       const until = address === null ? claimUntil(record.now) : null;
-      const hash = address === null ? hashOfClaim(ctx, id) : null;
+      // With an address too: the page shows the customer what became of the refund.
+      const hash = hashOfClaim(ctx, { id, claimNumber: 0 });
       const [made] = await tx<Refund[]>`
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
           reason, requested_by, backed_by, created_at)
@@ -255,8 +261,7 @@ export async function requestRefund(
     });
     return render(refund);
   };
-  // The reply contains the link of the claim page.
-  return runOnce(ctx.db, idempotency, work, { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) });
+  return runOnce(ctx.db, idempotency, work, sealed(ctx));
 }
 
 /** Errors: refund_not_found. */
@@ -343,6 +348,37 @@ export async function cancelRefund(
     });
     return render(refund);
   });
+}
+
+/**
+ * Replaces the claim link of a refund that has no address yet; the one before stops working. Errors: refund_not_found, refund_state.
+ */
+export async function renewClaimLink(
+  ctx: Context,
+  {
+    id,
+    actor,
+    idempotency,
+    render,
+    ...owner
+  }: Owner & { id: string; actor: Actor | null; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
+): Promise<Outcome> {
+  const work = async (tx: Tx): Promise<Rendered> => {
+    const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
+      const action = 'given a new claim link';
+      if (before.state !== 'requested') throw refuse(before, action);
+      if (before.address !== null) throw new Problem('refund_state', { id, state: 'waiting for approval', action });
+      const claimNumber = before.claimNumber + 1;
+      const [after] = await tx<Refund[]>`
+        update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber}
+        where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+      if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
+      await mailClaimLink(ctx, tx, after!);
+      return { refund: after!, events: [] };
+    });
+    return render(refund);
+  };
+  return runOnce(ctx.db, idempotency, work, sealed(ctx));
 }
 
 /** The customer enters the address, once. Errors: refund_not_found, refund_state, address_invalid. */

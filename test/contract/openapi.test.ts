@@ -254,6 +254,7 @@ async function stage(operationId: string): Promise<Stage> {
     createRefund: 'success',
     readRefund: 'success',
     readRefunds: 'success',
+    renewClaimLink: 'success',
     cancelRefund: 'success',
   }[operationId];
   if (scenario) {
@@ -263,7 +264,9 @@ async function stage(operationId: string): Promise<Stage> {
       ({ json }) => (scenario === 'late' ? json.exception === 'late' : json.status === 'completed'),
     );
   }
-  const refund = /^(read|cancel)Refund/.test(operationId) ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id : '';
+  const refund = /^(read|cancel)Refund|ClaimLink$/.test(operationId)
+    ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id
+    : '';
   const payout = /^(read|cancel)Payout/.test(operationId)
     ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer' })).json.id
     : '';

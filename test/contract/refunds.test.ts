@@ -229,6 +229,28 @@ test('the link of a claim page is stored nowhere: not in events, the log of requ
     assert.equal((await sql`select 1 from ${sql(name)} as t where t::text like any(${texts}) limit 1`).length, 0, name);
 });
 
+test('a new claim link stops the one before, also after it expired; there is none once an address was entered', async () => {
+  const id = await paid();
+  const refund = made(await app.test.post('/v1/refunds', { payment_id: id, amount_usd: '1.00' }));
+  await app.app.ctx.db.sql`update refunds set claim_until = clock_timestamp() - interval '1 minute' where id = ${refund.id}`;
+  refused(await stranger.post(`/v1/refunds/${refund.id}/claim_link`), 404, 'refund_not_found');
+  const headers = { 'idempotency-key': 'new-link' };
+  const first = await app.test.post(`/v1/refunds/${refund.id}/claim_link`, undefined, headers);
+  assert.equal(first.status, 200, first.text);
+  assert.equal((await app.test.post(`/v1/refunds/${refund.id}/claim_link`, undefined, headers)).json.claim_url, first.json.claim_url);
+  const second = (await operate('refund link', { merchant: app.merchant.merchantId, mode: 'test', refund: refund.id })) as any;
+  const links = [refund, first.json, second].map(({ claim_url }) => new URL(claim_url).pathname);
+  assert.equal(new Set(links).size, 3);
+  assert.ok(new Date(second.claim_expires_at) > new Date(), second.claim_expires_at);
+  assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.claim_url, second.claim_url);
+  const fields = new URLSearchParams({ address: OTHER, checked: 'yes' });
+  const claim = (path: string) => fetch(app.url + path, { method: 'POST', redirect: 'manual', body: fields }).then(({ status }) => status);
+  assert.deepEqual([await claim(links[0]!), await claim(links[1]!), await claim(links[2]!)], [404, 404, 303]);
+  refused(await app.test.post(`/v1/refunds/${refund.id}/claim_link`), 409, 'refund_state');
+  await app.test.post(`/v1/refunds/${refund.id}/cancel`);
+  refused(await app.test.post(`/v1/refunds/${refund.id}/claim_link`), 409, 'refund_state');
+});
+
 test('an approved refund is sent once: another transaction is refused, and the API cannot cancel it', async () => {
   const id = await paid();
   const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));

@@ -92,6 +92,22 @@ test('a refund from the request to the confirmation: amounts, the rest, the addr
   assert.ok(!JSON.stringify(actions).includes(ADDRESS), 'the log keeps no address that is erased elsewhere');
 });
 
+test('members who request refunds can replace the link of one, and the audit log says so', async () => {
+  const id = await paid();
+  const { refund } = (await owner.post(`/test/payments/${id}/refunds`, { amount: '1.00', unit: 'usd' })).json;
+  await setRole('viewer');
+  assert.equal((await partner.post(`/test/refunds/${refund.id}/claim-link`)).status, 403);
+  await setRole('support');
+  const renewed = await partner.post(`/test/refunds/${refund.id}/claim-link`);
+  assert.equal(renewed.status, 200, renewed.text);
+  await setRole('owner');
+  assert.notEqual(renewed.json.refund.claim.url, refund.claim.url);
+  const read = (await owner.get(`/test/refunds/${refund.id}`)).json.refund;
+  assert.equal(read.claim.url, renewed.json.refund.claim.url);
+  const audited = await app.app.ctx.db.sql`select 1 from audit_log where action = 'refund.link_renewed' and object = ${refund.id}`;
+  assert.equal(audited.length, 1);
+});
+
 test('above the limit a second member has to approve; nobody gets around it with several refunds or the API', async () => {
   // 25.50 dollars were approved above, within the same day.
   assert.equal((await setLimit(40)).status, 200);

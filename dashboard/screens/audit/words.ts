@@ -62,6 +62,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'refund.approved_first': 'Approved a refund that a second member must approve',
   'refund.canceled': 'Canceled a refund',
   'refund.file_made': 'Made a signing file for refunds',
+  'refund.link_renewed': 'Replaced the claim link of a refund',
   'refund.requested': 'Requested a refund',
   'refund.sent': 'Recorded the transaction of a refund',
   'second_factor.failed': 'Entered a wrong code',

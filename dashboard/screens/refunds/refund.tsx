@@ -33,15 +33,7 @@ export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void 
           <div className="rounded-xl border border-line">
             <Facts rows={rowsOf(refund)} />
           </div>
-          {refund.claim && !refund.claim_expired && (
-            <div className="grid gap-2">
-              <h3 className="font-medium">Link for the customer</h3>
-              <p className="text-sm text-soft">
-                Send it only to the customer, who enters the address there. It works until <Time at={refund.claim.expires_at} />.
-              </p>
-              <Code text={refund.claim.url} label="Copy the link" />
-            </div>
-          )}
+          {refund.claim && <ClaimLink refund={refund} claim={refund.claim} />}
           {refund.address !== null && (
             <div className="grid gap-2">
               <h3 className="font-medium">Address of the customer</h3>
@@ -77,6 +69,47 @@ const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
   ['Transaction', <TransactionLink key="txid" of={refund.transaction} />],
   ['ID', <code key="id">{refund.id}</code>],
 ];
+
+function ClaimLink({ refund, claim }: { refund: Refund; claim: NonNullable<Refund['claim']> }) {
+  const [asked, setAsked] = useState(false);
+  const renew = useAct('POST /:mode/refunds/:id/claim-link', { refreshes: REFUND_READS, done: 'The refund has a new link.' });
+  const onAct = () => {
+    setAsked(false);
+    renew.mutate({ params: { id: refund.id }, body: {} });
+  };
+  return (
+    <div className="grid gap-2">
+      <h3 className="font-medium">Link for the customer</h3>
+      {refund.claim_expired ? (
+        <p className="text-sm text-soft">
+          The link expired <Time at={claim.expires_at} />. Create a new one and send it to the customer.
+        </p>
+      ) : (
+        <>
+          <p className="text-sm text-soft">
+            Send it only to the customer, who enters the address there. It works until <Time at={claim.expires_at} />.
+          </p>
+          <Code text={claim.url} label="Copy the link" />
+        </>
+      )}
+      <div>
+        <Button busy={renew.isPending} onClick={() => setAsked(true)}>
+          New link
+        </Button>
+      </div>
+      {asked && (
+        <Ask
+          open
+          onClose={() => setAsked(false)}
+          title="Create a new link?"
+          text="The link that the customer has stops working. If the customer left an email address, the new link is sent there."
+          act="Create link"
+          onAct={onAct}
+        />
+      )}
+    </div>
+  );
+}
 
 type Question = 'approve' | 'cancel';
 function Acts({ refund }: { refund: Refund }) {

@@ -68,8 +68,8 @@ async function ofPayment(
     render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),
   });
   const id = Buffer.from(reply.body).toString();
-  const { createdAt, claimUntil } = await getRefund(ctx, { merchantId, mode, id });
-  return { id, createdAt, expiresAt: claimUntil, viewLink: claimUrl(ctx, id) };
+  const refund = await getRefund(ctx, { merchantId, mode, id });
+  return { id, createdAt: refund.createdAt, expiresAt: refund.claimUntil, viewLink: claimUrl(ctx, refund) };
 }
 
 function askedOf({ amount, currency }: Omit<Given, 'name'>): AskedRefund {

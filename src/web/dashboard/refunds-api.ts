@@ -19,6 +19,7 @@ import {
   markRefundSent,
   type Refund,
   readRefundable,
+  renewClaimLink,
   requestRefund,
 } from '../../money-out/refunds.ts';
 import type { Sweep } from '../../money-out/sweeps.ts';
@@ -63,7 +64,7 @@ function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>
     // A person with the link enters the address that is paid.
     claim:
       mayDo(member.role, 'refunds.request') && address === null && claimUntil !== null && refund.state === 'requested'
-        ? { url: claimUrl(ctx, refund.id), expires_at: claimUntil.toISOString() }
+        ? { url: claimUrl(ctx, refund), expires_at: claimUntil.toISOString() }
         : null,
     claim_expired: address === null && claimUntil !== null && refund.state === 'requested' && ctx.clock.now() >= claimUntil,
     approved_by: refund.approvedBy,
@@ -185,6 +186,18 @@ const ACTS: readonly Route[] = [
     handle: async (call) => {
       const { refunds, ...made } = await makeRefundFile(call.ctx, wantedFile(call));
       return madeFile(made, refunds);
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/refunds/:id/claim-link',
+    action: 'refunds.request',
+    body: NoFields,
+    reply: One,
+    handle: async (call) => {
+      const of = { ...ownerOf(call), id: call.params.id };
+      await renewClaimLink(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
+      return one(call, await getRefund(call.ctx, of));
     },
   }),
   memberRoute({

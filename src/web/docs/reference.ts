@@ -37,6 +37,7 @@ export const CLIENT: Readonly<Record<string, string>> = {
   createRefund: 'refunds.create(params)',
   readRefunds: 'refunds.list(params)',
   readRefund: 'refunds.retrieve(id)',
+  renewClaimLink: 'refunds.renewClaimLink(id)',
   cancelRefund: 'refunds.cancel(id)',
   createPayout: 'payouts.create(params)',
   readPayouts: 'payouts.list(params)',

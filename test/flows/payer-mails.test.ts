@@ -1,0 +1,125 @@
+/** Emails to customers who left an address, in live mode: the receipt, the claim link of a refund, and that a refund was sent. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { approveRefund, claimRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { leaveRefundAddress } from '../../src/payments/payments.ts';
+import type { Reply } from '../kit/app.ts';
+import { readPdf } from '../kit/pdf.ts';
+import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
+
+const ACTOR = { userId: '', name: 'Ada', ip: '' };
+const ADDRESS = 'bc1q34aq5drpuwy3wgl9lhup9892qp6svr8ldzyy7c';
+const MAILS = { SMTP_URL: 'smtp://127.0.0.1:9', MAIL_FROM: 'pay@shop.example', PRICES: 'static:BTC=1000.00' };
+const PAYER = 'payer@example.com';
+type Mail = { recipient: string; subject: string; body: string; kind: string };
+
+const tell = (story: (told: SteppedShop) => Promise<void>) => tellStepped(['own'], story, { environment: MAILS });
+const mailsOf = ({ app }: SteppedShop, kind: string) =>
+  app.app.ctx.db.sql<Mail[]>`select recipient, subject, body, kind from mails where kind = ${kind} order by id`;
+const leave = ({ app }: SteppedShop, paymentId: string, email: string | null = PAYER) =>
+  leaveRefundAddress(app.app.ctx, { paymentId, coin: 'BTC', address: ADDRESS, email });
+const made = (reply: Reply): any => {
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json;
+};
+const ownerOf = ({ app }: SteppedShop) => ({ merchantId: app.merchant.merchantId, mode: 'live' as const });
+async function pdfAt({ app }: SteppedShop, url: string): Promise<string[]> {
+  const { pathname, search } = new URL(url);
+  const reply = await fetch(app.url + pathname + search);
+  assert.equal(reply.headers.get('content-type'), 'application/pdf', url);
+  return readPdf(Buffer.from(await reply.arrayBuffer())).pages.flatMap(({ texts }) => texts);
+}
+
+test('the receipt is mailed once: when the payment is completed, or when the address is left after that', () =>
+  tell(async (told) => {
+    const { chain, look, pay, detail } = told;
+    const [later, without, early] = await pay(chain, 25, 30, 40);
+    const id = early!;
+    await look();
+    await leave(told, id);
+    assert.equal((await mailsOf(told, 'receipt')).length, 0, 'not before it is completed');
+    chain.mine(8);
+    await look(2);
+    assert.equal((await detail(id)).status, 'completed');
+    const [mail, ...others] = await mailsOf(told, 'receipt');
+    assert.equal(others.length, 0);
+    assert.deepEqual([mail!.recipient, mail!.subject], [PAYER, 'Your receipt from Test shop']);
+    assert.match(
+      mail!.body,
+      new RegExp(
+        `^Test shop received your payment\\.\\n\\nPrice: \\$40\\.00\\nReceived: 0\\.04000000 BTC on Bitcoin\\nPaid: \\S+ \\S+ UTC\\nPayment: ${id}\\n`,
+      ),
+    );
+    const pdf = /Receipt \(PDF\): (\S+)/.exec(mail!.body)![1]!;
+    assert.ok((await pdfAt(told, pdf)).includes(id));
+
+    // One that was completed before; events that follow mail nothing again.
+    assert.equal((await detail(later!)).status, 'completed');
+    await leave(told, later!);
+    await leave(told, later!, 'stranger@example.com');
+    await leave(told, without!, null);
+    chain.mine(1);
+    await look(2);
+    const all = await mailsOf(told, 'receipt');
+    assert.deepEqual(
+      all.map(({ recipient, body }) => [recipient, /Payment: (\S+)/.exec(body)![1]]),
+      [
+        [PAYER, id],
+        [PAYER, later],
+      ],
+    );
+  }));
+
+test('a claim link is mailed when the refund is requested, a new one stops the one before, and each refund that is sent is mailed', () =>
+  tell(async (told) => {
+    const { app, chain, look, pay } = told;
+    const { ctx } = app.app;
+    const [first, second] = await pay(chain, 25, 30);
+    chain.mine(8);
+    await look(2);
+    const none = made(await app.live.post('/v1/refunds', { payment_id: first, amount_usd: '1.00' }));
+    assert.equal((await mailsOf(told, 'refund_claim')).length, 0, 'no address was left');
+    for (const id of [first!, second!]) await leave(told, id);
+
+    const refund = made(await app.live.post('/v1/refunds', { payment_id: first, amount_usd: '10.00', reason: 'Broken mug' }));
+    const [mail, ...others] = await mailsOf(told, 'refund_claim');
+    assert.equal(others.length, 0);
+    assert.deepEqual([mail!.recipient, mail!.subject], [PAYER, `Claim your refund from Test shop (${refund.id})`]);
+    const until = refund.claim_expires_at.slice(0, 16).replace('T', ' ');
+    for (const words of [
+      'wants to refund you 0.01000000 BTC on Bitcoin.',
+      `\n${refund.claim_url}\n`,
+      `valid until ${until} UTC.`,
+      'Reason: Broken mug',
+    ])
+      assert.ok(mail!.body.includes(words), `${words}: ${mail!.body}`);
+
+    const renewed = await app.live.post(`/v1/refunds/${refund.id}/claim_link`);
+    assert.equal(renewed.status, 200, renewed.text);
+    assert.notEqual(renewed.json.claim_url, refund.claim_url);
+    const mails = await mailsOf(told, 'refund_claim');
+    assert.equal(mails.length, 2, 'the new link is mailed at once');
+    assert.ok(mails[1]!.body.includes(`\n${renewed.json.claim_url}\n`));
+    const statusOf = async (url: string) => (await fetch(app.url + new URL(url).pathname)).status;
+    assert.deepEqual([await statusOf(refund.claim_url), await statusOf(renewed.json.claim_url)], [404, 200]);
+
+    await claimRefund(ctx, { refund: await getRefund(ctx, { ...ownerOf(told), id: refund.id }), address: ADDRESS });
+    // Another payment of the same customer, with an address that the merchant entered.
+    const other = made(await app.live.post('/v1/refunds', { payment_id: second, amount_usd: '10.00', address: ADDRESS }));
+    assert.deepEqual([other.claim_url, (await mailsOf(told, 'refund_claim')).length], [null, 2]);
+    for (const [i, { id }] of [refund, other].entries()) {
+      await approveRefund(ctx, { ...ownerOf(told), id, actor: ACTOR });
+      await markRefundSent(ctx, { ...ownerOf(told), id, txid: `${i}`.repeat(64), actor: ACTOR });
+    }
+    const sent = await mailsOf(told, 'refund_sent');
+    assert.deepEqual(
+      sent.map(({ subject }) => subject),
+      [refund, other].map(({ id }) => `Your refund from Test shop (${id})`),
+    );
+    for (const [i, { id }] of [refund, other].entries()) {
+      const [note] = /\S+\/note\.pdf$/.exec(sent[i]!.body)!;
+      const texts = await pdfAt(told, note);
+      assert.ok(texts.includes(id) && texts.includes(ADDRESS), String(texts));
+    }
+    assert.equal((await getRefund(ctx, { ...ownerOf(told), id: none.id })).state, 'requested');
+  }));
