@@ -578,9 +578,10 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
         text: string;
         payment: string | null;
+        screen: string;
         at: string;
         unread: boolean;
       }[];
@@ -604,7 +605,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
         in_app: boolean;
         email: boolean;
         email_always: boolean;
@@ -622,7 +623,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
       in_app: boolean;
       email: boolean;
     };

@@ -5,28 +5,12 @@ import { useMode } from '../lib/hooks.ts';
 import { Badge, Time } from './values.tsx';
 
 export type Notice = Reply<'GET /:mode/notices'>['data'][number];
-const PLACES: Readonly<Record<Notice['kind'], string>> = {
-  endpoint_off: 'webhooks',
-  payment_attention: 'payments',
-  payment_reversed: 'payments',
-  payments_unavailable: 'wallets',
-  usage: 'usage',
-  wallet_changed: 'wallets',
-  endpoint_changed: 'webhooks',
-  key_created: 'keys',
-  sign_in: 'security',
-  device_trusted: 'security',
-  account_changed: 'security',
-  codes_failed: 'security',
-  chain_failing: 'operator',
-};
 
 export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: () => void }) {
   const mode = useMode();
-  const place = notice.payment ? `payments/${notice.payment}` : PLACES[notice.kind];
   return (
     <Link
-      to={`/${notice.mode ?? mode}/${place}`}
+      to={`/${notice.mode ?? mode}/${notice.screen}`}
       {...(onFollow && { onClick: onFollow })}
       className="flex items-start gap-3 px-4 py-3 text-sm text-ink hover:bg-raised"
     >

@@ -17,6 +17,7 @@ import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
+import { notifyOfPayouts } from './money-notices.ts';
 import { checkNoFile, fileOf, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
@@ -93,6 +94,8 @@ export async function reportPayouts(ctx: Context, tx: Tx, type: PayoutEventType,
     return { id: event, merchantId, mode, paymentId: id, type, sequence, body, createdAt: now };
   });
   await recordEvents(tx, events);
+  if (type === 'payout.requested') await notifyOfPayouts(ctx, tx, payouts, 'approval');
+  if (type === 'payout.failed') await notifyOfPayouts(ctx, tx, payouts, 'failed');
 }
 
 /** What is asked for: an amount in the coin, or one in US dollars at the current rate. */
@@ -323,6 +326,7 @@ export function approvePayouts(
       else if (weight === 'first') {
         const ids = group.map(({ id }) => id);
         await tx`update payouts set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = any(${ids}::text[])`;
+        await notifyOfPayouts(ctx, tx, group, 'second');
       } else {
         await writeApproved(ctx, tx, { mode: owner.mode, group, actor, now });
         done.approved += group.length;

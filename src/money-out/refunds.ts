@@ -22,6 +22,7 @@ import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
+import { notifyOfRefund } from './money-notices.ts';
 import { mailClaimLink, mailPayer } from './refund-mails.ts';
 
 export type Refund = {
@@ -174,7 +175,11 @@ async function step(
       tx,
       events.map(([type, refund], i) => eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now })),
     );
-    for (const [type, refund] of events) await mailPayer(ctx, tx, { type, refund });
+    for (const [type, refund] of events) {
+      await mailPayer(ctx, tx, { type, refund });
+      if (type === 'refund.failed') await notifyOfRefund(ctx, tx, refund, 'failed');
+      if (type === 'refund.requested' && refund.address !== null) await notifyOfRefund(ctx, tx, refund, 'approval');
+    }
     return { ...record, facts: { ...record.facts, hasRefund }, refunded, eventCount: record.eventCount + BigInt(events.length) };
   });
   if (!decided || !done) throw new Problem('payment_not_found', { id: paymentId });
@@ -391,6 +396,7 @@ export async function claimRefund(ctx: Context, { refund, address }: { refund: R
       const isOpen = before.state === 'requested' && before.address === null && before.claimUntil !== null && now < before.claimUntil;
       if (!isOpen) throw refuse(before, 'claimed');
       const [after] = await tx<Refund[]>`update refunds set address = ${address} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+      await notifyOfRefund(ctx, tx, after!, 'address');
       return { refund: after!, events: [] };
     }),
   );
@@ -420,6 +426,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       if (weight === 'first') {
         const [backed] = await tx<Refund[]>`
           update refunds set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+        await notifyOfRefund(ctx, tx, backed!, 'second');
         return { refund: backed!, events: [] };
       }
       const approvedBy = before.approvedBy === null ? actor.name : `${before.approvedBy} and ${actor.name}`;

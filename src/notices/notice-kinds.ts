@@ -10,6 +10,8 @@ export const NOTICE_KINDS = [
   'payment_attention',
   'payment_reversed',
   'payments_unavailable',
+  'money_out_waiting',
+  'money_out_failed',
   'usage',
   'wallet_changed',
   'endpoint_changed',
@@ -121,6 +123,25 @@ export const KINDS: Readonly<
     to: 'wallets',
     advice: 'Open Wallets to see what is missing and how to fix it. Payment pages continue as soon as a currency is ready.',
   },
+  money_out_waiting: {
+    mailed: ['owner', 'finance'],
+    words: (detail) => {
+      const one = moneyOutOf(detail);
+      if (detail.reason === 'address')
+        return `${one} has an address now: the customer entered it. Check the address and approve the refund.`;
+      const by = detail.reason === 'second' ? 'the approval of a second member' : 'approval';
+      return `${one} ${Number(detail.count) > 1 ? 'are' : 'is'} waiting for ${by}.`;
+    },
+    to: 'refunds',
+    waits: () => true,
+  },
+  money_out_failed: {
+    mailed: ['owner', 'finance'],
+    words: (detail) => `${moneyOutOf(detail)} failed.`,
+    to: 'refunds',
+    isPausedByKind: true,
+    advice: 'Open it to see the reason. Check in a block explorer where the money went before you send it again.',
+  },
   usage: {
     mailed: ['owner', 'admin'],
     words: ({ percent, used, limit }) => `You have used ${percent}% of this month’s live payments: ${grouped(used)} of ${grouped(limit)}.`,
@@ -203,6 +224,11 @@ export const KINDS: Readonly<
 };
 const lengthOf = (minutes: number): string =>
   minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
+/** A refund or payouts, at the beginning of a sentence. Payouts can be salaries, so their amounts are not stored. */
+const moneyOutOf = ({ what, amount, count }: Detail): string => {
+  if (what === 'payout') return Number(count) > 1 ? `${grouped(count)} payouts` : 'A payout';
+  return typeof amount === 'string' ? `A refund of ${amount}` : 'A refund';
+};
 /** About the person's own account or the install, not about a merchant. */
 export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
 
@@ -210,7 +236,7 @@ export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[ki
 
 /** The screen it is about, below the dashboard's mode. */
 export const noticePath = (kind: NoticeKind, detail: Detail): string =>
-  typeof detail.payment === 'string' ? `payments/${detail.payment}` : KINDS[kind].to;
+  typeof detail.payment === 'string' ? `payments/${detail.payment}` : detail.what === 'payout' ? 'payouts' : KINDS[kind].to;
 export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
 
 /** Whether its email cannot be turned off. */

@@ -123,6 +123,8 @@ test('a file is imported once, approved as one amount, and canceled as a whole',
     [listed.id, listed.payouts, listed.open, listed.states],
     [id, 2, { payouts: 2, amount_usd: '291.00', totals: [{ currency: 'BTC', amount: '0.00300000' }] }, { requested: 2 }],
   );
+  const [notice] = (await partner.get('/test/notices?limit=1')).json.data;
+  assert.deepEqual([notice.text, notice.screen], ['2 payouts are waiting for approval.', 'payouts']);
   // The limit of five dollars is still set: the member who imported it cannot approve it alone.
   const [importer, other] = listed.requested_by === 'Olga Owner' ? [owner, partner] : [partner, owner];
   assert.deepEqual(answer(await importer.post(`/test/payout-batches/${id}/approve`)), [409, 'second_member_required']);

@@ -136,6 +136,29 @@ test('above the limit a second member has to approve; nobody gets around it with
   assert.deepEqual(answer(await approve((await request(id, {})).id)), [200, 'confirmed'], 'no limit');
 });
 
+test('members see what waits for them: a requested refund, an address of a customer, a second approval', async () => {
+  const heard = async () => (await partner.get('/test/notices?limit=1')).json.data[0];
+  const id = await paid('40.00');
+  await request(id, { amount: '10.00', unit: 'usd' });
+  const asked = await heard();
+  assert.match(asked.text, /^A refund of 0\.\d+ BTC is waiting for approval\.$/);
+  assert.deepEqual([asked.kind, asked.screen, asked.mode], ['money_out_waiting', 'refunds', 'test']);
+
+  const { refund } = (await owner.post(`/test/payments/${id}/refunds`, { amount: '20.00', unit: 'usd' })).json;
+  assert.equal((await heard()).id, asked.id, 'nobody can approve it before the customer enters an address');
+  const fields = new URLSearchParams({ address: ADDRESS, checked: 'yes' });
+  const claimed = await fetch(app.url + new URL(refund.claim.url).pathname, { method: 'POST', redirect: 'manual', body: fields });
+  assert.equal(claimed.status, 303);
+  assert.match((await heard()).text, /^A refund of 0\.\d+ BTC has an address now: the customer entered it\. /);
+  assert.equal((await setLimit(1)).status, 200);
+  const made = (await app.test.post('/v1/refunds', { payment_id: id, amount_usd: '5.00', address: ADDRESS })).json;
+  assert.equal((await approve(made.id)).json.refund.state, 'requested');
+  assert.match((await heard()).text, /^A refund of 0\.\d+ BTC is waiting for the approval of a second member\.$/);
+  assert.equal((await setLimit(null)).status, 200);
+  const { settings } = (await owner.get('/live/notice-settings')).json;
+  assert.deepEqual(settings.find(({ kind }: any) => kind === 'money_out_waiting').email, true);
+});
+
 test('another merchant sees no refund and changes none', async () => {
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
   const stranger = await setUpPerson(app, other, 'second@shop.example');

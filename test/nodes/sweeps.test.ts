@@ -367,6 +367,8 @@ test('a refund whose output was spent elsewhere fails, names that output, and re
   assert.match(failed.failure ?? '', new RegExp(`spends the output ${anchor}\\. Check in a block explorer`));
   const { data } = (await app.live.get(`/v1/events?payment_id=${paymentId}&limit=100`)).json;
   assert.equal(data.filter(({ type }: any) => type === 'refund.failed').length, 1);
+  const notices = await ctx.db.sql`select mode, detail from notices where kind = 'money_out_failed'`;
+  assert.deepEqual([...notices], [{ mode: 'live', detail: { what: 'refund', reason: 'failed', amount: '0.01000000 BTC', v: 1 } }]);
   assert.equal((await app.live.get(`/api/payment/${paymentId}`)).json.amount_refunded, '0.00000000');
   // The customer was paid, so the money cannot be refunded again. A member records the transaction.
   assert.equal((await app.live.post('/v1/refunds', { payment_id: paymentId })).json.amount, '0.01500000');

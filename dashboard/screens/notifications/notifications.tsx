@@ -16,6 +16,11 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   payment_attention: ['Payment needs attention', 'Underpaid, overpaid, late, or paid after it was canceled.'],
   payment_reversed: ['Completed payment reversed', 'Its transfer was taken back or is no longer confirmed.'],
   payments_unavailable: ['Customers can’t pay', 'No currency was available on a live payment page or for a new payment.'],
+  money_out_waiting: [
+    'Refund or payout to approve',
+    'One was requested, its customer entered an address, or a second member must approve it.',
+  ],
+  money_out_failed: ['Refund or payout failed', 'Its transaction can no longer be mined.'],
   endpoint_off: ['Webhook endpoint disabled', 'It answered 410 Gone, or every delivery failed for five days.'],
   usage: ['Plan limit', 'At 80% and 100% of the live payments of a month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will after the waiting period.'],

@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
 import type { MailTiming } from '../../notices/mail-timing.ts';
-import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticeText } from '../../notices/notice-kinds.ts';
+import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticePath, noticeText } from '../../notices/notice-kinds.ts';
 import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
 import { numberOf } from './audit-api.ts';
 import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
@@ -48,6 +48,8 @@ export const NOTICES: readonly Route[] = [
           kind: Kind,
           text: PlainText,
           payment: Nullable(PlainText),
+          /** The screen that it is about, below the mode. */
+          screen: PlainText,
           at: Instant,
           unread: Type.Boolean(),
         }),
@@ -72,6 +74,7 @@ export const NOTICES: readonly Route[] = [
           kind,
           text: noticeText(kind, detail),
           payment: typeof detail.payment === 'string' ? detail.payment : null,
+          screen: noticePath(kind, detail),
           at: at.toISOString(),
           unread: isUnread,
         })),
