@@ -224,6 +224,12 @@ test('a refund: requested with a link, entered by the customer, approved, and ma
   await sql`update refunds set claim_until = claim_until - interval '1 year' where payment_id = ${json.id}`;
   await open('test/refunds');
   await page.getByRole('row').filter({ hasText: '10 USDX' }).getByText('Link expired').waitFor();
+  await page.getByRole('row').filter({ hasText: '10 USDX' }).getByRole('button', { name: '10 USDX' }).click();
+  await dialog.getByText('Create a new one and send it to the customer.').waitFor();
+  await dialog.getByRole('button', { name: 'New link' }).click();
+  await page.getByRole('button', { name: 'Create link' }).click();
+  await dialog.getByText('Send it only to the customer').waitFor();
+  assert.equal((await sql`select 1 from refunds where payment_id = ${json.id} and claim_number = 1`).length, 1);
   await sql`update refunds set address = 'test_usdx_second_payer' where payment_id = ${json.id}`;
   await open('test/refunds');
   await page.getByRole('row').filter({ hasText: 'To be approved' }).getByRole('button', { name: '10 USDX' }).click();

@@ -133,6 +133,7 @@ test('a refund is requested, read, listed and canceled', async () => {
     (await client.refunds.list({ payment_id: id })).data.map((one) => one.id),
     [made.id],
   );
+  assert.notEqual((await client.refunds.renewClaimLink(made.id)).claim_url, made.claim_url);
   assert.equal((await client.refunds.cancel(made.id)).status, 'canceled');
 });
 
