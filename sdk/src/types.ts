@@ -630,7 +630,7 @@ export type Refund = {
   reason: string | null;
   /** Transaction that returned the money. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed. Null unless it failed. */
+  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the refund was requested. */
   created_at: string;
@@ -672,7 +672,7 @@ export type RefundItem = {
   reason: string | null;
   /** Transaction that returned the money. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed. Null unless it failed. */
+  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the refund was requested. */
   created_at: string;
@@ -740,7 +740,7 @@ export type RefundEventData = {
   reason: string | null;
   /** Transaction that returned the money. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed. Null unless it failed. */
+  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the refund was requested. */
   created_at: string;
@@ -781,7 +781,7 @@ export type Payout = {
   batch_id: string | null;
   /** Transaction that paid it. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed. Null unless it failed. */
+  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the payout was requested. */
   created_at: string;
@@ -819,7 +819,7 @@ export type PayoutItem = {
   batch_id: string | null;
   /** Transaction that paid it. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed. Null unless it failed. */
+  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the payout was requested. */
   created_at: string;
@@ -883,7 +883,7 @@ export type PayoutEventData = {
   batch_id: string | null;
   /** Transaction that paid it. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed. Null unless it failed. */
+  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the payout was requested. */
   created_at: string;

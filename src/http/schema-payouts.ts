@@ -70,7 +70,10 @@ export const PayoutItem = Type.Object(
       Text('A hash.', '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060'),
       'Transaction that paid it. Null until it is sent.',
     ),
-    failure: OrNull(Text('A text.', 'another transaction spent the money'), 'Why it failed. Null unless it failed.'),
+    failure: OrNull(
+      Text('A text.', 'another transaction spent the money'),
+      'Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null.',
+    ),
     created_at: Time('When the payout was requested.'),
     approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),
     sent_at: OrNull(A_TIME, 'When it was sent. Null until then.'),

@@ -81,7 +81,10 @@ export const RefundItem = Type.Object(
     ),
     reason: OrNull(Text('A text.', 'Broken mug'), 'Why you return the money. Null when you gave no reason.'),
     transaction_hash: OrNull(Text('A hash.', TXID), 'Transaction that returned the money. Null until it is sent.'),
-    failure: OrNull(Text('A text.', 'another transaction spent the money'), 'Why it failed. Null unless it failed.'),
+    failure: OrNull(
+      Text('A text.', 'another transaction spent the money'),
+      'Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null.',
+    ),
     created_at: Time('When the refund was requested.'),
     approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),
     sent_at: OrNull(A_TIME, 'When it was sent. Null until then.'),

@@ -1,9 +1,10 @@
-/** Moves payouts on with the transactions of their signing files: signed, sent, confirmed or failed. */
+/** Moves payouts on with the transactions of their signing files, and with those that members sent: signed, sent, confirmed or failed. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { startLoop } from '../db/loop.ts';
 import { pathOf, targetOf } from './follow-refunds.ts';
-import { changePayout, writeStep } from './payouts.ts';
+import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
+import { changePayout, type Payout, writeStep } from './payouts.ts';
 import type { SweepState } from './sweeps.ts';
 
 const POLL_MS = 1_000;
@@ -29,11 +30,19 @@ type Row = {
 export function startPayouts(ctx: Context): { stop(): Promise<void> } {
   const loop = startLoop({
     pollMs: POLL_MS,
-    round: async () => (await followPayouts(ctx)) === BATCH,
+    round: async () => {
+      const moved = await followPayouts(ctx);
+      await followSentPayouts(ctx);
+      return moved === BATCH;
+    },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not follow payouts; retrying'),
   });
   return { stop: () => loop.stop() };
 }
+
+/** Follows the transactions of payouts that members sent. */
+export const followSentPayouts = (ctx: Context): Promise<void> =>
+  followHandSent(ctx, 'payouts', (one, isPaid) => concludeHandSent(ctx, one, isPaid));
 
 /** One round. Returns how many payouts moved on. */
 export async function followPayouts(ctx: Context): Promise<number> {
@@ -92,3 +101,16 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
     }),
   );
 }
+
+/** The final transaction that a member entered pays the payout, or it does not: then the member may enter another one. */
+const concludeHandSent = (ctx: Context, one: HandSent, isPaid: boolean): Promise<Payout> =>
+  ctx.db.begin((tx) =>
+    changePayout(tx, one, async (before, now) => {
+      const isOpen = before.state === 'sent' && before.txid === one.txid && before.sweepId === null;
+      if (!isOpen) return before;
+      if (isPaid) return writeStep(ctx, tx, { id: one.id, state: 'confirmed', txid: one.txid, failure: null, now });
+      const failure = unpaidText(one);
+      await tx`update payouts set failure = ${failure} where id = ${one.id}`;
+      return { ...before, failure };
+    }),
+  );

@@ -1,4 +1,4 @@
-/** Moves refunds on with the transactions of their signing files: signed, sent, confirmed or failed. */
+/** Moves refunds on with the transactions of their signing files, and with those that members sent: signed, sent, confirmed or failed. */
 import { ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, contractOf, type Mode } from '../core/coin.ts';
@@ -6,6 +6,7 @@ import type { RefundEventType } from '../core/event.ts';
 import { mayBecome, type RefundState } from '../core/refund.ts';
 import { startLoop } from '../db/loop.ts';
 import { usedAmong } from './authorizations.ts';
+import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 import type { SweepState } from './sweeps.ts';
 
@@ -40,11 +41,19 @@ type Row = {
 export function startRefunds(ctx: Context): { stop(): Promise<void> } {
   const loop = startLoop({
     pollMs: POLL_MS,
-    round: async () => (await followRefunds(ctx)) === BATCH,
+    round: async () => {
+      const moved = await followRefunds(ctx);
+      await followSentRefunds(ctx);
+      return moved === BATCH;
+    },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not follow refunds; retrying'),
   });
   return { stop: () => loop.stop() };
 }
+
+/** Follows the transactions of refunds that members sent. */
+export const followSentRefunds = (ctx: Context): Promise<void> =>
+  followHandSent(ctx, 'refunds', (one, isPaid) => concludeHandSent(ctx, one, isPaid));
 
 /** One round. Returns how many refunds moved on. */
 export async function followRefunds(ctx: Context): Promise<number> {
@@ -167,3 +176,16 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
     }),
   );
 }
+
+/** The final transaction that a member entered pays the refund, or it does not: then the member may enter another one. */
+const concludeHandSent = (ctx: Context, one: HandSent, isPaid: boolean): Promise<Refund> =>
+  ctx.db.begin((tx) =>
+    changeRefund(ctx, tx, one, async (before, { now }) => {
+      const isOpen = before.state === 'sent' && before.txid === one.txid && before.sweepId === null;
+      if (!isOpen) return { refund: before, events: [] };
+      const [after] = await tx<Refund[]>`
+        update refunds set state = ${isPaid ? 'confirmed' : 'sent'}, ended_at = ${isPaid ? now : null}, failure = ${isPaid ? null : unpaidText(one)}
+        where id = ${one.id} returning ${REFUND_COLUMNS(tx)}`;
+      return { refund: after!, events: isPaid ? [['refund.confirmed', after!]] : [] };
+    }),
+  );

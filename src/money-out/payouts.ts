@@ -18,7 +18,7 @@ import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { notifyOfPayouts } from './money-notices.ts';
-import { checkNoFile, fileOf, readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, fileOf, mayBeCorrected, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
   id: string;
@@ -384,8 +384,8 @@ async function writeApproved(
 }
 
 /**
- * Records the transaction in which the merchant sent a payout. The same one again changes nothing, and another one is refused: a payout is
- * sent once. Errors: payout_not_found, payout_state, payout_in_file, parameter_invalid.
+ * Records the transaction in which the merchant sent a payout. The same one again changes nothing, and another one is refused, unless the
+ * first one is final and does not pay the payout: a payout is sent once. Errors: payout_not_found, payout_state, payout_in_file, parameter_invalid.
  */
 export function markPayoutSent(
   ctx: Context,
@@ -396,10 +396,10 @@ export function markPayoutSent(
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return before;
       checkNoFile(before, 'payout_in_file');
-      if (!mayBecome(before.state, 'sent')) throw refuse(before, 'marked as sent');
+      if (!mayBecome(before.state, 'sent') && !mayBeCorrected(before)) throw refuse(before, 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, after: { txid: hash } });
       // Its file failed, or was canceled a moment ago.
-      await tx`update payouts set sweep_id = null, sweep_number = null where id = ${id}`;
+      await tx`update payouts set sweep_id = null, sweep_number = null, looked_at = null where id = ${id}`;
       return writeStep(ctx, tx, { id, state: 'sent', txid: hash, failure: null, now });
     }),
   );

@@ -454,9 +454,11 @@ export function readTxid(coin: Coin, text: string): string {
   throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(coin)}` }, { param: 'txid' });
 }
 
+/** Whether what was sent may get another transaction: the one that a member entered is final, and does not pay it. */
+export const mayBeCorrected = ({ state, failure }: Pick<Refund, 'state' | 'failure'>): boolean => state === 'sent' && failure !== null;
 /**
- * Records the transaction that returned the money. The same one again changes nothing, and another one is refused: a refund is sent
- * once. Errors: refund_not_found, refund_state, refund_in_file, parameter_invalid.
+ * Records the transaction that returned the money. The same one again changes nothing, and another one is refused, unless the first one is
+ * final and does not pay the refund: a refund is sent once. Errors: refund_not_found, refund_state, refund_in_file, parameter_invalid.
  */
 export async function markRefundSent(
   ctx: Context,
@@ -467,11 +469,11 @@ export async function markRefundSent(
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
       checkNoFile(before, 'refund_in_file');
-      check(before, 'sent', 'marked as sent');
+      if (!mayBeCorrected(before)) check(before, 'sent', 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
       const [after] = await tx<Refund[]>`
         update refunds set state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null,
-          sweep_id = null, sweep_number = null
+          sweep_id = null, sweep_number = null, looked_at = null
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [['refund.sent', after!]] };
     }),

@@ -16,6 +16,8 @@ const STEP = 500;
 const LANES = 20;
 /** How long until a payment that had not ended is checked again. */
 const AGAIN_HOURS = 24;
+/** How long what was sent keeps its address at least, so that it can be followed. */
+const FOLLOWED_DAYS = 7;
 const DUE = 'erase';
 
 /** Merchants and the days of their setting; null: off. */
@@ -154,6 +156,8 @@ const ended = (tx: Tx, days: number) => tx`
   (status in ('completed', 'expired', 'cancelled', 'failed')
     and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days})
     and not exists (select 1 from refunds r where r.payment_id = p.id and (r.state in ('approved', 'signed')
+      -- Its transaction may not be found yet.
+      or (r.state = 'sent' and r.sent_at > clock_timestamp() - make_interval(days => ${FOLLOWED_DAYS}))
       or exists (select 1 from sweeps s where s.id = r.sweep_id and s.state in ('made', 'signed', 'sent'))
       -- The file of a token says when its authorizations expire.
       or exists (select 1 from refunds o

@@ -13,8 +13,10 @@ import { type AccountRequest, readSignedFile, type SigningFile, signedFileText, 
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
+import { followSentPayouts } from '../../src/money-out/follow-payouts.ts';
 import { followRefunds } from '../../src/money-out/follow-refunds.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
+import { getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
 import {
@@ -562,6 +564,55 @@ test('USDT: a sweep that waits costs more gas, before and after its addresses we
     ['1:0', '1:1', '2:2', '2:3', '2:4', '2:5'],
   );
   assert.equal((await held(USDT, DESTINATION)) - before, 50_000_000n);
+});
+
+test('what a member sent in ETH or a token is confirmed by its value or its transfers once it is final, and nothing else is', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const at = { ...owner(), mode: 'live', actor } as const;
+  const recipient = checksumAddress('00000000000000000000000000000000000b0b01');
+  const stranger = checksumAddress('00000000000000000000000000000000000b0b02');
+  const pay = (to: string, value: bigint) => node.send({ to, value });
+  const transfer = (to: string, units: bigint) =>
+    node.send({ to: contract(USDC), data: `0x${selector('transfer(address,uint256)')}${word(to)}${word(units)}`, gas: 200_000 });
+  const [sender] = await node.rpc('eth_accounts');
+  await mint(USDC)(sender);
+  const half = parseDecimal('0.005', 18)!;
+  const rows: [name: string, currency: string, amount: string, txid: () => Promise<string>, state: string, isWrong: boolean][] = [
+    ['the whole value', 'ETH', '0.01', () => pay(recipient, 2n * half), 'confirmed', false],
+    ['half of the value', 'ETH', '0.01', () => pay(recipient, half), 'sent', true],
+    ['to somebody else', 'ETH', '0.01', () => pay(stranger, 2n * half), 'sent', true],
+    ['a call of a contract, which may have paid it', 'ETH', '0.01', () => transfer(stranger, 1n), 'sent', false],
+    ['an unknown transaction', 'ETH', '0.01', async () => `0x${'ab'.repeat(32)}`, 'sent', false],
+    ['the whole transfer', 'USDC', '2', () => transfer(recipient, 2_000_000n), 'confirmed', false],
+    ['less of the token', 'USDC', '2', () => transfer(recipient, 1_999_999n), 'sent', true],
+    ['the token to somebody else', 'USDC', '2', () => transfer(stranger, 2_000_000n), 'sent', true],
+    ['more than the token has', 'USDC', '2', () => transfer(recipient, 10n ** 18n), 'sent', true],
+  ];
+  const made: string[] = [];
+  for (const [name, currency, amount, txid] of rows) {
+    const reply = await app.live.post('/v1/payouts', { currency, network: 'ethereum', amount, address: recipient });
+    assert.equal(reply.status, 201, `${name}: ${reply.text}`);
+    const { id } = reply.json;
+    await sql`update payouts set state = 'approved' where id = ${id}`;
+    const hash = await txid();
+    await node.mine(1);
+    await markPayoutSent(ctx, { ...at, id, txid: hash });
+    made.push(id);
+  }
+  const read = async () => {
+    await sql`update payouts set looked_at = null where state = 'sent'`;
+    await followSentPayouts(ctx);
+    return Promise.all(made.map((id) => getPayout(ctx, { ...at, id })));
+  };
+  await node.mine(2);
+  const found = await eventually(read, (all) =>
+    all.every(({ state, failure }, i) => state === rows[i]![4] && (failure !== null) === rows[i]![5]),
+  );
+  assert.deepEqual(
+    found.map(({ state, failure }, i) => [rows[i]![0], state, failure !== null]),
+    rows.map(([name, , , , state, isWrong]) => [name, state, isWrong]),
+  );
 });
 
 test('a signed file for accounts that is not what was asked is refused', async () => {

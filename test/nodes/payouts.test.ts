@@ -10,10 +10,10 @@ import { readConfig } from '../../src/config.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
-import { followPayouts } from '../../src/money-out/follow-payouts.ts';
+import { followPayouts, followSentPayouts } from '../../src/money-out/follow-payouts.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
 import { makePayoutFile } from '../../src/money-out/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
+import { approvePayouts, cancelPayout, getPayout, markPayoutSent, type Payout } from '../../src/money-out/payouts.ts';
 import { acceptSigned, cancelSweep, getSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
@@ -211,6 +211,65 @@ test('two members approve at the same moment, and both upload the same signed fi
     (state) => state === 'confirmed',
   );
   assert.deepEqual([await received(recipient), (await payout(id)).txid], [1_000_000, transactions[0]!.txid]);
+});
+
+test('a payout that a member sent is confirmed once its transaction is final and pays it; a wrong transaction can be corrected', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const [recipient, stranger] = [await node.newAddress(), await node.newAddress()];
+  const request = async (amount: string) => {
+    const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount, address: recipient })).json;
+    await sql`update payouts set state = 'approved' where id = ${id}`;
+    return id as string;
+  };
+  const send = (id: string, txid: string) => markPayoutSent(ctx, { ...owner(), id, txid, actor });
+  /** Looks now, not in a minute. */
+  const look = async (id: string) => {
+    await sql`update payouts set looked_at = null where id = ${id}`;
+    await followSentPayouts(ctx);
+    return payout(id);
+  };
+  const lookUntil = (id: string, reached: (one: Payout) => boolean) => eventually(() => look(id), reached);
+  const id = await request('0.01');
+  const wrong = await node.pay(stranger, '0.01');
+  await send(id, wrong);
+  await node.mine(1);
+  assert.equal((await look(id)).failure, null, 'one block is not enough');
+  await assert.rejects(send(id, 'ab'.repeat(32)), { code: 'payout_state' });
+  await node.mine(1);
+  const told = await lookUntil(id, ({ failure }) => failure !== null);
+  assert.deepEqual([told.state, /does not pay 0\.01000000 BTC to the address/.test(told.failure ?? '')], ['sent', true]);
+
+  const right = await node.pay(recipient, '0.01');
+  assert.equal((await send(id, right)).failure, null);
+  await assert.rejects(send(id, 'ab'.repeat(32)), { code: 'payout_state' }, 'only once it is known to be wrong');
+  await node.mine(1);
+  // Its block falls off the chain before it is deep enough, and another one confirms it.
+  await node.rpc('invalidateblock', await node.rpc('getbestblockhash'));
+  assert.equal((await look(id)).state, 'sent');
+  await node.mine(2);
+  const done = await lookUntil(id, ({ state }) => state === 'confirmed');
+  assert.deepEqual([done.txid, done.failure, done.endedAt !== null], [right, null, true]);
+  const { data } = (await app.live.get('/v1/events?limit=100')).json;
+  assert.deepEqual(
+    data.filter((event: any) => event.data.id === id).map(({ type, data: { transaction_hash: txid } }: any) => [type, txid]),
+    [
+      ['payout.confirmed', right],
+      ['payout.sent', right],
+      ['payout.sent', wrong],
+      ['payout.requested', null],
+    ],
+  );
+
+  // The same transaction does not pay another payout to the same address.
+  const again = await request('0.01');
+  await send(again, right);
+  assert.match((await lookUntil(again, ({ failure }) => failure !== null)).failure!, /does not pay/);
+  // A transaction that no source knows says nothing.
+  const unknown = await request('0.01');
+  await send(unknown, 'cd'.repeat(32));
+  const left = await look(unknown);
+  assert.deepEqual([left.state, left.failure], ['sent', null]);
 });
 
 test('a service that is killed after its node took the transaction, before it records that, pays once', async () => {

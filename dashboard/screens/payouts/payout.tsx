@@ -74,13 +74,15 @@ function Acts({ payout }: { payout: Payout }) {
   const approve = useAct('POST /:mode/payouts/:id/approve', { refreshes: PAYOUT_READS });
   const cancel = useAct('POST /:mode/payouts/:id/cancel', { refreshes: PAYOUT_READS, done: 'Payout canceled.' });
   const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
+  // The transaction that a member entered does not pay it.
+  const isWrong = state === 'sent' && payout.failure !== null;
   if (file !== null && state === 'approved')
     return (
       <p className="text-sm text-soft">
         It is part of a signing file. Sign the file and upload it, or cancel it under <ModeLink to="sweeps">Sweeps</ModeLink>.
       </p>
     );
-  if (!may || !isOpen) return null;
+  if (!may || !(isOpen || isWrong)) return null;
   const close = () => setAsked(null);
   const done = ({ payout: { state: now } }: { payout: Payout }) =>
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : 'Payout approved.');
@@ -94,12 +96,14 @@ function Acts({ payout }: { payout: Payout }) {
         </Button>
       ) : (
         <Button look="main" onClick={() => setAsked('sent')}>
-          Mark as sent
+          {isWrong ? 'Correct the transaction' : 'Mark as sent'}
         </Button>
       )}
-      <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
-        Cancel payout
-      </Button>
+      {isOpen && (
+        <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
+          Cancel payout
+        </Button>
+      )}
       <Ask
         open={asked === 'approve'}
         onClose={close}

@@ -120,13 +120,15 @@ function Acts({ refund }: { refund: Refund }) {
   const approve = useAct('POST /:mode/refunds/:id/approve', { refreshes: REFUND_READS });
   const cancel = useAct('POST /:mode/refunds/:id/cancel', { refreshes: REFUND_READS, done: 'Refund canceled.' });
   const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
+  // The transaction that a member entered does not pay it.
+  const isWrong = state === 'sent' && refund.failure !== null;
   if (file !== null && isOpen && state !== 'failed')
     return (
       <p className="text-sm text-soft">
         It is part of a signing file. Sign, send or cancel the file under <ModeLink to="sweeps">Sweeps</ModeLink>.
       </p>
     );
-  if (!may || !isOpen) return null;
+  if (!may || !(isOpen || isWrong)) return null;
   const done = ({ refund: { state: now } }: { refund: Refund }) =>
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : 'Refund approved.');
   const onAct = () => {
@@ -141,14 +143,16 @@ function Acts({ refund }: { refund: Refund }) {
           Approve
         </Button>
       )}
-      {(state === 'approved' || state === 'failed') && (
+      {(state === 'approved' || state === 'failed' || isWrong) && (
         <Button look="main" onClick={() => setSending(true)}>
-          Mark as sent
+          {isWrong ? 'Correct the transaction' : 'Mark as sent'}
         </Button>
       )}
-      <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
-        Cancel refund
-      </Button>
+      {isOpen && (
+        <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
+          Cancel refund
+        </Button>
+      )}
       {asked && <Question asked={asked} refund={refund} onClose={() => setAsked(null)} onAct={onAct} />}
       {sending && <MarkSent of="refund" paid={refund} refreshes={REFUND_READS} onClose={() => setSending(false)} />}
     </div>
