@@ -702,6 +702,10 @@ export type CreateRefundParams = {
   amount?: number | string | undefined;
   /** Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment. */
   currency_fiat?: FiatCurrency | undefined;
+  /** Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed. */
+  currency?: ArrivedCoin | undefined;
+  /** Network that the coin is on. Needed only if `currency` arrived on several networks. */
+  network?: PaymentNetwork | undefined;
   /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. */
   rate?: RefundRate | undefined;
   /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. */

@@ -40,13 +40,20 @@ function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: Give
   return { kind: 'coin', units: (coin) => readUnits(body, 'amount', amount, COIN[coin].decimals) };
 }
 
+/** Errors: parameter_missing. */
+function checkCoin({ currency, network }: { currency?: unknown; network?: unknown }): void {
+  if (network !== undefined && currency === undefined) throw new Problem('parameter_missing', {}, { param: 'currency' });
+}
+
 async function createRefund({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof RefundReply>): Promise<Answer> {
   const { given, read } = readBody(CreateRefund, body, (given) => ({
     asked: { params: ['amount_usd', 'amount', 'currency_fiat'], read: () => readAsked(body, given) },
+    coin: { params: ['currency', 'network'], read: () => checkCoin(given) },
   }));
   return requestRefund(ctx, {
     ...mine(owner),
     paymentId: given.payment_id,
+    wanted: given.currency === undefined ? null : { asset: given.currency, chain: given.network ?? null },
     asked: read.asked,
     rate: given.rate ?? 'payment',
     address: given.address ?? null,

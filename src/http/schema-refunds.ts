@@ -16,6 +16,7 @@ import {
   Success,
   Text,
   Time,
+  WhichNetwork,
 } from './schema-fields.ts';
 
 const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
@@ -34,6 +35,12 @@ export const CreateRefund = Type.Object({
       'x-problem': 'fiat_unsupported',
     }),
   ),
+  currency: Type.Optional(
+    ArrivedCoin(
+      'Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed.',
+    ),
+  ),
+  network: WhichNetwork('Needed only if `currency` arrived on several networks.'),
   rate: Type.Optional(
     OneOf(
       'RefundRate',

@@ -1,7 +1,7 @@
 /** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
+import { type Asset, type Chain, COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
@@ -145,14 +145,50 @@ async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: str
 }
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
 
-/** What can still be refunded of a payment; null while nothing arrived. Errors: payment_not_found. */
-export async function readRefundable(ctx: Context, of: Owner & { paymentId: string }): Promise<{ coin: Coin; units: bigint } | null> {
+/** A coin by its asset and, if the asset arrived on several networks, the chain. */
+export type WantedCoin = { asset: Asset; chain: Chain | null };
+
+/**
+ * The coin that is refunded if none is named: that of the money that counts, or of what arrived instead of it. Null: no coin was chosen, and
+ * nothing arrived.
+ */
+function usualCoin(record: PaymentRecord, arrived: readonly Coin[]): Coin | null {
+  const tips = tipsOf(record);
+  const { coin } = settle(record.facts, record.transfers, tips, record.now);
+  const roles = rolesOf(record.facts, record.transfers, tips);
+  const isCounted = record.transfers.some((t) => roles.get(t) === 'counted');
+  if (isCounted || (coin !== null && confirmedOf(record, coin) > 0n)) return coin;
+  return arrived.find((one) => confirmedOf(record, one) > 0n) ?? coin;
+}
+/** Errors: parameter_missing (param `network`), refund_exceeds. */
+function coinOf(record: PaymentRecord, wanted: WantedCoin | null): Coin {
+  const arrived = arrivedIn(record);
+  if (wanted === null) {
+    const coin = usualCoin(record, arrived);
+    if (coin === null) throw new Problem('refund_exceeds', { available: '0.00 USD' }, { param: 'payment_id' });
+    return coin;
+  }
+  const { asset, chain } = wanted;
+  const [coin, another] = arrived.filter((one) => COIN[one].asset === asset && (chain === null || COIN[one].chain === chain));
+  if (another !== undefined) throw new Problem('parameter_missing', {}, { param: 'network' });
+  if (coin === undefined) throw new Problem('refund_exceeds', { available: `0 ${asset}` }, { param: 'currency' });
+  return coin;
+}
+const arrivedIn = ({ transfers }: PaymentRecord): Coin[] => [...new Set(transfers.map(({ coin }) => coin))];
+
+/** What can still be refunded of a payment, by coin, first in the usual one; none while nothing arrived. Errors: payment_not_found. */
+export async function readRefundable(ctx: Context, of: Owner & { paymentId: string }): Promise<{ coin: Coin; units: bigint }[]> {
   const [record] = await readOwnedRecords(ctx, ctx.db.sql, [of]);
   if (!record) throw new Problem('payment_not_found', { id: of.paymentId });
-  const { coin } = settle(record.facts, record.transfers, tipsOf(record), record.now);
-  if (coin === null) return null;
-  const units = confirmedOf(record, coin) - (await reservedUnits(ctx.db.sql, { paymentId: of.paymentId, coin }));
-  return { coin, units: units > 0n ? units : 0n };
+  const arrived = arrivedIn(record);
+  const usual = usualCoin(record, arrived);
+  const others = arrived.filter((coin) => coin !== usual && confirmedOf(record, coin) > 0n);
+  const found: { coin: Coin; units: bigint }[] = [];
+  for (const coin of [...(usual === null ? [] : [usual]), ...others]) {
+    const units = confirmedOf(record, coin) - (await reservedUnits(ctx.db.sql, { paymentId: of.paymentId, coin }));
+    found.push({ coin, units: units > 0n ? units : 0n });
+  }
+  return found;
 }
 
 /** A step of a refund: its payment is locked, and the events of the refund take their place among those of the payment. */
@@ -209,12 +245,13 @@ const sealed = (ctx: Context) => ({ seal: (bytes: Buffer) => ctx.seal('reply', b
 
 /**
  * Requests a refund. Without an address, its claim page asks the customer for one. Errors: payment_not_found, refund_exceeds,
- * amount_too_small, address_invalid, price_unavailable.
+ * parameter_missing (param `network`), amount_too_small, address_invalid, price_unavailable.
  */
 export async function requestRefund(
   ctx: Context,
   {
     paymentId,
+    wanted = null,
     asked,
     rate,
     address,
@@ -226,6 +263,8 @@ export async function requestRefund(
     ...owner
   }: Owner & {
     paymentId: string;
+    /** Which of the coins that arrived; without it, that of the payment. */
+    wanted?: WantedCoin | null;
     asked: AskedRefund;
     rate: RefundRate;
     address: string | null;
@@ -239,8 +278,7 @@ export async function requestRefund(
 ): Promise<Outcome> {
   const work = async (tx: Tx): Promise<Rendered> => {
     const refund = await step(ctx, tx, { ...owner, paymentId }, async (record) => {
-      const { coin } = settle(record.facts, record.transfers, tipsOf(record), record.now);
-      if (coin === null) throw new Problem('refund_exceeds', { available: '0.00 USD' }, { param: 'payment_id' });
+      const coin = coinOf(record, wanted);
       const available = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
       // Less than nothing, while blocks are replaced that contain what other refunds return.

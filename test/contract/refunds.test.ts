@@ -194,6 +194,57 @@ test('parts in a currency are priced as the money was when it arrived, not by a 
   assert.equal(unitsOf(made(await refundOf({ payment_id: id, amount_usd: '22.95' }))), (received * 9n) / 10n);
 });
 
+test('money in another coin than the payment has: returned by default if nothing else arrived, or by name, each with its own limit', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const of = async (id: string) => (await app.test.get(`/api/payment/${id}`)).json;
+  const create = async () =>
+    made(await app.test.post('/api/payment/create/simple', { amount_usd: '25.50', return_url: 'https://shop.example/' })).id as string;
+  const arrived = (id: string, count: number) =>
+    eventually(
+      () => of(id),
+      ({ transfers }) => transfers.length === count && transfers.every((t: any) => t.block_height !== null),
+    );
+  // The customer chose BTC, then ETH, and paid BTC late.
+  const late = await create();
+  await app.test.post(`/v1/test/payments/${late}/simulate`, { scenario: 'late', currency: 'BTC' });
+  await arrived(late, 1);
+  await sql`
+    insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, from_at, until_at)
+    select payment_id, number + 1, merchant_id, 'ETH', address, rate_e8, units, until_at, until_at + interval '15 minutes'
+    from quotes where payment_id = ${late} order by number desc limit 1`;
+  assert.equal((await of(late)).currency, 'ETH');
+  const whole = await eventually(
+    () => refundOf({ payment_id: late }),
+    ({ status }) => status === 201,
+  );
+  assert.deepEqual([whole.json.currency, whole.json.amount], ['BTC', '0.00026289']);
+  refused(await refundOf({ payment_id: late }), 409, 'refund_exceeds', 'amount');
+  refused(await refundOf({ payment_id: late, currency: 'ETH' }), 409, 'refund_exceeds', 'currency');
+
+  // One transfer came on another network, and the payment was then paid as asked.
+  const id = await create();
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'wrong_network', currency: 'USDC', network: 'ethereum' });
+  const [mistaken] = (await arrived(id, 1)).transfers;
+  assert.notEqual(mistaken.network, 'ethereum');
+  await simulateOnPage(ctx, { paymentId: id, scenario: 'success' });
+  await arrived(id, 2);
+  const ask = (more: object) => refundOf({ payment_id: id, address: '0x52908400098527886E0F7030069857D2E4169EE7', ...more });
+  refused(await ask({ currency: 'USDC' }), 400, 'parameter_missing', 'network');
+  refused(await ask({ network: 'ethereum' }), 400, 'parameter_missing', 'currency');
+  refused(await ask({ currency: 'BTC' }), 409, 'refund_exceeds', 'currency');
+  const named = { currency: 'USDC', network: mistaken.network };
+  refused(await ask({ ...named, amount: '25.51' }), 409, 'refund_exceeds', 'amount');
+  const replies = await Promise.all(['15.00', '15.00'].map((amount) => ask({ ...named, amount })));
+  assert.deepEqual(replies.map(({ status }) => status).toSorted(), [201, 409], 'together not more than arrived');
+  const rest = made(await ask(named));
+  assert.deepEqual([rest.currency, rest.network, rest.amount], ['USDC', mistaken.network, '10.50']);
+  const own = made(await ask({}));
+  assert.deepEqual([own.currency, own.network, own.amount], ['USDC', 'ethereum', '25.50'], 'the other coin has its own limit');
+  for (const { id: refund } of [rest, own]) await approveRefund(ctx, { ...owner(), id: refund, actor: ACTOR });
+  assert.equal((await of(id)).amount_refunded, '25.50', 'in the coin of the payment');
+});
+
 test('a link of a claim page expires, and a canceled refund says so', async () => {
   const id = await paid();
   const refund = made(await refundOf({ payment_id: id, amount_usd: '5.00' }));

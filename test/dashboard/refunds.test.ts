@@ -52,7 +52,7 @@ test('only owners and finance members approve; admins, who can change the limit,
 
 test('a refund from the request to the confirmation: amounts, the rest, the address of the right coin, the link', async () => {
   const id = await paid();
-  const left = async () => (await owner.get(`/test/payments/${id}/refundable`)).json.available;
+  const left = async () => (await owner.get(`/test/payments/${id}/refundable`)).json.available[0];
   const received = (await app.test.get(`/api/payment/${id}`)).json.amount_received;
   assert.deepEqual(await left(), { currency: 'BTC', amount: received });
   const refund = async (body: object) => answer(await owner.post(`/test/payments/${id}/refunds`, body));

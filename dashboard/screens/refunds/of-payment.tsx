@@ -18,8 +18,9 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
   const { data } = useApi('GET /:mode/payments/:id/refundable', ['refunds', 'left', id], { params: { id } });
   const [requesting, setRequesting] = useState(false);
   const [shown, setShown] = useState<string | null>(null);
-  const available = data?.available ?? null;
-  const canRequest = may && available !== null && isSome(available.amount);
+  const available = data?.available ?? [];
+  const some = available.filter(({ amount }) => isSome(amount));
+  const canRequest = may && some.length > 0;
   if (list.rows.length === 0 && !canRequest) return null;
   return (
     <Card title="Refunds">
@@ -45,19 +46,25 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
           </Button>
         </div>
       )}
-      {available && (
+      {available.length > 0 && (
         <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
           <p className="text-sm text-soft">
-            Can still be refunded: <Money amount={available.amount} currency={available.currency} className="text-ink" />
+            Can still be refunded:{' '}
+            {(some.length > 0 ? some : available.slice(0, 1)).map(({ amount, currency }, i) => (
+              <span key={currency}>
+                {i > 0 && ', '}
+                <Money amount={amount} currency={currency} className="text-ink" />
+              </span>
+            ))}
           </p>
           {canRequest && <Button onClick={() => setRequesting(true)}>Refund</Button>}
         </div>
       )}
-      {requesting && available && (
+      {requesting && canRequest && (
         <RequestRefund
           paymentId={id}
-          available={available}
-          left={left?.currency === available.currency ? left.address : null}
+          available={some}
+          left={left}
           onClose={() => setRequesting(false)}
           onDone={(made) => {
             setRequesting(false);

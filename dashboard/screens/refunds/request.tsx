@@ -9,24 +9,30 @@ import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Choice, ErrorNote } from '../../ui/form.tsx';
 import { REFUND_READS } from './refund.tsx';
+import type { Refund } from './state.tsx';
 
 type Unit = 'all' | 'coin' | 'usd';
 type Way = 'link' | 'address';
 
 export function RequestRefund({
   paymentId,
-  available: { amount: most, currency },
-  left,
+  available,
+  left: given,
   onClose,
   onDone,
 }: {
   paymentId: string;
-  available: { amount: string; currency: string };
-  /** The address that the customer entered on the payment page. */
-  left: string | null;
+  /** By coin, first that of the payment. */
+  available: readonly { amount: string; currency: Refund['currency'] }[];
+  /** The address that the customer entered on the payment page, and its coin. */
+  left: { currency: string; address: string } | null;
   onClose: () => void;
   onDone: (id: string) => void;
 }) {
+  const [coin, setCoin] = useState(available[0]!.currency);
+  const { amount: most, currency } = available.find((one) => one.currency === coin) ?? available[0]!;
+  const leftIn = (one: string) => (given?.currency === one ? given.address : null);
+  const left = leftIn(currency);
   const [unit, setUnit] = useState<Unit>('all');
   const [amount, setAmount] = useState('');
   const [rate, setRate] = useState<'payment' | 'current'>('payment');
@@ -36,9 +42,15 @@ export function RequestRefund({
   const request = useAct('POST /:mode/payments/:id/refunds', { refreshes: REFUND_READS, done: 'Refund requested.', quiet: true });
   const fault = request.error instanceof ApiError ? request.error : null;
   const at = (param: string) => (fault?.param === param ? fault.message : null);
+  const choose = (next: Refund['currency']) => {
+    setCoin(next);
+    setWay(leftIn(next) === null ? 'link' : 'address');
+    setAddress(leftIn(next) ?? '');
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const body = {
+      ...(available.length > 1 && { currency }),
       ...(unit !== 'all' && { amount: amount.trim(), unit }),
       ...(unit === 'usd' && { rate }),
       ...(way === 'address' && { address: address.trim() }),
@@ -49,6 +61,14 @@ export function RequestRefund({
   return (
     <Dialog open onClose={onClose} title="Refund this payment">
       <form onSubmit={submit} className="grid gap-4">
+        {available.length > 1 && (
+          <Choice
+            label="Coin"
+            options={available.map((one) => ({ value: one.currency, label: coinText(one.currency) }))}
+            value={currency}
+            onChange={(event) => choose(event.target.value as Refund['currency'])}
+          />
+        )}
         <Choice
           label="Amount"
           options={[

@@ -142,11 +142,11 @@ const READS: readonly Route[] = [
     method: 'GET',
     path: '/payments/:id/refundable',
     action: 'payments.read',
-    /** What can still be refunded; null: nothing arrived. */
-    reply: Type.Object({ success: Type.Boolean(), available: Nullable(Type.Object({ currency: ArrivedCoin, amount: PlainText })) }),
+    /** What can still be refunded, by coin, first in that of the payment; none: nothing arrived. */
+    reply: Type.Object({ success: Type.Boolean(), available: Type.Array(Type.Object({ currency: ArrivedCoin, amount: PlainText })) }),
     handle: async (call) => {
       const found = await readRefundable(call.ctx, { ...ownerOf(call), paymentId: call.params.id });
-      return { success: true, available: found && { currency: found.coin, amount: formatUnits(found.coin, found.units) } };
+      return { success: true, available: found.map(({ coin, units }) => ({ currency: coin, amount: formatUnits(coin, units) })) };
     },
   }),
 ];
@@ -157,6 +157,8 @@ const ACTS: readonly Route[] = [
     path: '/payments/:id/refunds',
     action: 'refunds.request',
     body: Type.Object({
+      /** Without it, the coin of the payment. */
+      currency: Type.Optional(ArrivedCoin),
       /** Without it, everything that can still be refunded. */
       amount: Type.Optional(Type.String({ maxLength: 60 })),
       unit: Type.Optional(literals(['coin', 'usd'] as const)),
@@ -167,9 +169,10 @@ const ACTS: readonly Route[] = [
     }),
     reply: One,
     handle: async (call) => {
-      const { address, reason, rate } = call.body;
+      const { currency, address, reason, rate } = call.body;
       const made = await requestRefund(call.ctx, {
         ...{ ...ownerOf(call), paymentId: call.params.id, asked: askedOf(call.body), rate: rate ?? 'payment' },
+        wanted: currency === undefined ? null : { asset: COIN[currency].asset, chain: COIN[currency].chain },
         ...{ address: address?.trim() || null, reason: reason?.trim() || null },
         ...{ by: call.actor.name, actor: call.actor, idempotency: null, render },
       });
