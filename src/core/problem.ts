@@ -227,7 +227,7 @@ export const PROBLEMS = {
     'conflict',
     'Another member has to approve this: one member alone can approve up to {limit} within 24 hours, and not more of their own requests.',
   ),
-  refund_state: entry(409, 'conflict', 'The refund {id} is {state}, so it can no longer be {action}.'),
+  refund_state: entry(409, 'conflict', 'The refund {id} is {state}, so it cannot be {action} now.'),
   refund_payment_pending: entry(
     409,
     'conflict',
@@ -241,7 +241,7 @@ export const PROBLEMS = {
   refund_file_empty: entry(409, 'conflict', 'There is no approved refund in {coin} to make a signing file for: {reason}.'),
   refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
   payout_exists: entry(409, 'conflict', 'The payout {id} already has the reference "{reference}". Each payout needs its own.'),
-  payout_state: entry(409, 'conflict', 'The payout {id} is {state}, so it can no longer be {action}.'),
+  payout_state: entry(409, 'conflict', 'The payout {id} is {state}, so it cannot be {action} now.'),
   payout_in_file: entry(
     409,
     'conflict',

@@ -84,7 +84,7 @@ export const listRefunds = ({ db: { sql } }: Context, { merchantId, mode }: Owne
   select ${sql.unsafe(COLUMNS)} from shop_refunds where merchant_id = ${merchantId} and mode = ${mode}
   order by created_at desc, id desc limit ${MOST_SHOWN}`;
 
-/** The merchant sent the money. Errors: payment_not_found (also when it was marked before, or nobody claimed it). */
+/** The merchant sent the money. Errors: refund_not_found, refund_address_missing, refund_state (it was marked before). */
 export async function markRefundSent(
   tx: Tx,
   { merchantId, mode, refundId, txid }: Owner & { refundId: string; txid: string | null },
@@ -92,5 +92,11 @@ export async function markRefundSent(
   const marked = await tx`
     update shop_refunds set sent_at = clock_timestamp(), txid = ${txid}
     where id = ${refundId} and merchant_id = ${merchantId} and mode = ${mode} and claimed_at is not null and sent_at is null`;
-  if (marked.count === 0) throw new Problem('payment_not_found', { id: refundId });
+  if (marked.count > 0) return;
+  const [known] = await tx<{ isClaimed: boolean }[]>`
+    select claimed_at is not null as "isClaimed" from shop_refunds
+    where id = ${refundId} and merchant_id = ${merchantId} and mode = ${mode}`;
+  if (!known) throw new Problem('refund_not_found', { id: refundId.slice(0, 40) });
+  if (!known.isClaimed) throw new Problem('refund_address_missing', { id: refundId });
+  throw new Problem('refund_state', { id: refundId, state: 'already marked as sent', action: 'marked again' });
 }

@@ -309,6 +309,10 @@ test('an approved refund is sent once: another transaction is refused, and the A
   const { ctx } = app.app;
   await ctx.db.sql`update refunds set state = 'approved' where id = ${refund.id}`;
   refused(await app.test.post(`/v1/refunds/${refund.id}/cancel`), 409, 'refund_state');
+  const asked = made(await refundOf({ payment_id: await paid(), address: ADDRESS }));
+  await assert.rejects(markRefundSent(ctx, { ...owner(), id: asked.id, txid: 'a'.repeat(64), actor: ACTOR }), {
+    message: /is requested, so it cannot be marked as sent now\./,
+  });
   const send = (txid: string) => markRefundSent(ctx, { ...owner(), id: refund.id, txid, actor: ACTOR });
   await assert.rejects(send('nothing'), { code: 'parameter_invalid' });
   const sent = await Promise.allSettled(['a', 'b', 'c'].map((digit) => send(digit.repeat(64))));

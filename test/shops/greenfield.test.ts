@@ -249,8 +249,10 @@ test('a refund that fits no payment: the customer enters an address once, and th
   const [listed] = await listRefunds(ctx, { merchantId: shop.merchantId, mode: 'test' });
   assert.equal(listed!.address, 'test_btc_payer');
   const sent = { merchantId: shop.merchantId, mode: 'test' as const, refundId: refund.id, txid: null };
-  await assert.rejects(ctx.db.begin((tx) => markRefundSent(tx, { ...sent, mode: 'live' })));
-  await ctx.db.begin((tx) => markRefundSent(tx, sent));
+  const mark = (more: object = {}) => ctx.db.begin((tx) => markRefundSent(tx, { ...sent, ...more }));
+  await assert.rejects(mark({ mode: 'live' }), { code: 'refund_not_found' });
+  await mark();
+  await assert.rejects(mark(), { code: 'refund_state', message: /is already marked as sent/ });
   assert.ok((await (await fetch(path)).text()).includes('Refund sent'));
   assert.equal((await fetch(`${app.url}/btcpay/pull-payments/ref_nobody`)).status, 404);
 });

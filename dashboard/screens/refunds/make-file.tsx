@@ -78,7 +78,7 @@ function Ready({ of, made, onClose }: { of: Kind; made: Reply<'POST /:mode/refun
       <p className="text-sm">
         It pays {made.paid === 1 ? `1 ${of}` : `${made.paid} ${of}s`}, for a fee of up to{' '}
         <Money amount={made.fee} currency={made.fee_currency} />. Sign it with the offline signer, then upload the signed file under{' '}
-        <ModeLink to="sweeps">Sweeps</ModeLink>.
+        {of === 'payout' ? <ModeLink to="payouts">Payouts</ModeLink> : <ModeLink to="sweeps">Sweeps</ModeLink>}.
       </p>
       {made.left.length > 0 && (
         <Note tone="warn">

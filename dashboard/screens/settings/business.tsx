@@ -169,11 +169,11 @@ function Refunds({ limit }: { limit: number | null }) {
     save.mutate({ body: { refund_limit_usd: on ? Number(text) : null } });
   };
   return (
-    <Card title="Approval of refunds">
+    <Card title="Approval of refunds and payouts">
       <form onSubmit={submit} className="grid gap-4 p-4">
         <Tick
-          label="Require a second member for large refunds"
-          hint="Above the limit, two members have to agree: the one who requested the refund and another one, or two who approve it. Owners and finance members can approve."
+          label="Require a second member for large refunds and payouts"
+          hint="Above the limit, two members have to agree: the one who requested the refund or payout and another one, or two who approve it. Owners and finance members can approve."
           disabled={!may}
           checked={on}
           onChange={(event) => setOn(event.target.checked)}
