@@ -176,6 +176,11 @@ export type Outlet = {
   readTransactions(wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]>;
   /** Sends a transaction; no effect if it is known. Errors: ChainError refused. */
   send(raw: Uint8Array): Promise<void>;
+  /**
+   * Where a node without an index sees a mined transaction, by its outputs: confirmations below its newest block `best`. Null: none of them
+   * is unspent in a block.
+   */
+  depthOf?(outpoints: readonly string[]): Promise<{ best: string; confirmations: number } | null>;
   /** From how many blocks transactions can be read at once; without it, from as many as needed. */
   mostBlocks?: number;
 };

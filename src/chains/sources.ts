@@ -287,6 +287,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     outlet: {
       areUnspent: (outpoints, options) => any(({ outlet }) => part(outlet?.areUnspent)(outpoints, options)),
       readTransactions: (wanted) => any(({ outlet }) => part(outlet?.readTransactions)(wanted)),
+      depthOf: (outpoints) => any(({ outlet }) => part(outlet?.depthOf)(outpoints)),
       send,
       ...(mostBlocks !== undefined && { mostBlocks }),
     },

@@ -1211,6 +1211,7 @@ create table sweeps (
   read_hash text,
   purpose text not null default 'sweep'::text,
   erased_at timestamp with time zone,
+  unsearched_below bigint,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),

@@ -9,7 +9,7 @@ import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
 import { readEndHeight } from './holdings.ts';
 import { unmovedBy } from './receipts-check.ts';
-import { readSweepBlocks } from './sweep-blocks.ts';
+import { blockByOutputs, readSweepBlocks } from './sweep-blocks.ts';
 
 const POLL_MS = 1_000;
 /** Transactions of one round. */
@@ -28,6 +28,8 @@ type Waiting = Refused & {
   blockHash: string | null;
   /** Whether blocks showed that another transaction spent an input of the sweep. */
   isRobbed: boolean;
+  /** Whether it may be in a block that was pruned before it was searched. */
+  isUnsearched: boolean;
 };
 /** What one round knows about the chain. */
 type Round = {
@@ -64,7 +66,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
   const waiting = await ctx.db.sql<Waiting[]>`
     update sweep_transactions t set looked_at = clock_timestamp()
     from (
-      select t.sweep_id, t.round, t.number, s.coin from sweeps s join sweep_transactions t on t.sweep_id = s.id
+      select t.sweep_id, t.round, t.number, s.coin, s.unsearched_below from sweeps s join sweep_transactions t on t.sweep_id = s.id
       where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
         and (t.after_number is null or exists (select 1 from sweep_transactions f
           where f.sweep_id = t.sweep_id and f.number = t.after_number and f.block_height is not null))
@@ -78,7 +80,8 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       -- Another round of it may be mined already.
       t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) and not exists (select 1 from sweep_transactions m
         where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
-      exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed"`;
+      exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed",
+      chosen.unsearched_below is not null as "isUnsearched"`;
   const sweeps = [...Map.groupBy(waiting, ({ sweepId }) => sweepId)];
   const failures: unknown[] = [];
   for (const [id, transactions] of sweeps) {
@@ -102,7 +105,8 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   if (!isIndexed && one.blockHash !== null && (await chain.blockAt(one.blockHeight!))?.hash === one.blockHash) return;
   const { sql } = ctx.db;
   const state = await chain.txState(one.txid);
-  const mined = state.blockHash === null ? null : await chain.block(state.blockHash);
+  const looksAtOutputs = one.isUnsearched && state.blockHash === null && (isNewTip || one.stale);
+  const mined = looksAtOutputs ? await blockByOutputs(chain, one) : state.blockHash === null ? null : await chain.block(state.blockHash);
   const where = sql`sweep_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
   if (mined) {
     if (mined.hash === one.blockHash) return;

@@ -5,6 +5,7 @@
 import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, coinsBeside } from '../core/coin.ts';
+import { outputsOfRaw } from './utxo-check.ts';
 
 /** Blocks that are read in one round. */
 const AT_ONCE = 10;
@@ -46,16 +47,40 @@ export async function readSweepBlocks(ctx: Context, chain: Chain, tip: BlockRef)
   }
 }
 
-/** Continues with newer blocks: no source has these any more, and everything else of the chain would wait for them. */
+/**
+ * Continues with newer blocks: no source has these any more, and everything else of the chain would wait for them. What was sent before may
+ * be in one of them.
+ */
 async function passPruned(
-  { db, log }: Context,
+  { db: { sql }, log }: Context,
   { sweeps, behind, to }: { sweeps: readonly Open[]; behind: readonly string[]; to: number },
 ): Promise<void> {
   const passed = sweeps.filter(({ id, height }) => behind.includes(id) && (height === null || height < to)).map(({ id }) => id);
-  log.error({ sweeps: passed, to }, 'Blocks were pruned before they were searched for sweeps; search the transactions in an explorer');
-  const failure = `No source has the blocks below ${to} any more, so a transaction that is in one of them is not found.`;
-  await db.sql`
-    update sweeps set read_height = ${to}, read_hash = null, failure = ${failure} where id = any(${passed}::text[])`;
+  const unsearched = await sql<{ id: string }[]>`
+    update sweeps s set unsearched_below = ${to}
+    where s.id = any(${passed}::text[]) and exists (select 1 from sweep_transactions t where t.sweep_id = s.id and t.sent_at is not null)
+    returning s.id`;
+  if (unsearched.length > 0)
+    log.error(
+      { sweeps: unsearched.map(({ id }) => id), to },
+      'Blocks were pruned before they were searched for sweeps; search the transactions in an explorer',
+    );
+  await sql`update sweeps set read_height = ${to}, read_hash = null where id = any(${passed}::text[])`;
+}
+
+/**
+ * The block that contains a transaction, from the depth of its outputs: for those in blocks that no source has any more. Null: its outputs
+ * are spent, it is not mined, or no source can tell.
+ */
+export async function blockByOutputs(chain: Chain, { txid, raw }: { txid: string; raw: Uint8Array }): Promise<BlockRef | null> {
+  const outpoints = Array.from({ length: outputsOfRaw(raw) }, (_, n) => `${txid}:${n}`);
+  const found = await chain.outlet.depthOf?.(outpoints).catch((error: unknown) => {
+    if (error instanceof ChainError && error.kind === 'unsupported') return null;
+    throw error;
+  });
+  const best = found && (await blockOf(chain, found.best));
+  if (!best || (await chain.blockAt(best.height))?.hash !== best.hash) return null;
+  return chain.blockAt(best.height - found.confirmations + 1);
 }
 
 /** The height up to which the blocks of the best chain were searched for a sweep. */

@@ -56,7 +56,9 @@ export type Sweep = {
 const COLUMNS = (sql: Sql | Tx) => sql`
   number, id, wallet_id as "walletId", coin, purpose, state, round, destination, total_units as "totalUnits", fee_units as "feeUnits",
   input_count as "inputCount", made_by as "madeBy", made_at as "madeAt", signed_at as "signedAt", sent_at as "sentAt",
-  ended_at as "endedAt", failure`;
+  ended_at as "endedAt",
+  case when state in ('signed', 'sent') and unsearched_below is not null then concat_ws('; ', failure, 'no source has the blocks below '
+    || unsearched_below || ' any more, so a transaction in one of them is found only while one of its outputs is unspent') else failure end as failure`;
 
 type Owner = { merchantId: string };
 

@@ -162,6 +162,9 @@ export function checkSignedPsbt(request: PsbtRequest, hex: string, script: Bitco
 /** Virtual bytes of a signed transaction. */
 export const sizeOfRaw = (raw: Uint8Array): number => Transaction.fromRaw(raw, OPTIONS).vsize;
 
+/** How many outputs it has. */
+export const outputsOfRaw = (raw: Uint8Array): number => Transaction.fromRaw(raw, OPTIONS).outputsLength;
+
 const inputsOf = (tx: Transaction): string[] =>
   Array.from({ length: tx.inputsLength }, (_, i) => {
     const { txid, index } = tx.getInput(i);

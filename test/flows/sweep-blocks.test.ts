@@ -1,8 +1,11 @@
 /** Blocks that are searched for transactions of sweeps, on a node that removes old ones. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { hexToBytes } from '@noble/hashes/utils.js';
+import { Transaction } from '@scure/btc-signer';
 import { type Chain, ChainError } from '../../src/chains/chain.ts';
-import { readSweepBlocks } from '../../src/money-out/sweep-blocks.ts';
+import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { getSweep } from '../../src/money-out/sweeps.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;
@@ -11,6 +14,9 @@ before(async () => {
 });
 after(() => app.stop());
 
+const tx = new Transaction({ allowUnknownOutputs: true });
+tx.addOutput({ script: hexToBytes(`0014${'ab'.repeat(20)}`), amount: 1_000n });
+tx.addInput({ txid: '01'.repeat(32), index: 0, finalScriptWitness: [new Uint8Array(64)] });
 const block = (height: number) => ({ height, hash: `b${height}`, parent: `b${height - 1}`, time: new Date(0) });
 
 test('a sweep whose blocks were pruned says so and holds up nothing; other sweeps are searched from where they were', async () => {
@@ -25,9 +31,28 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
     values (${id}, ${app.merchant.merchantId}, ${walletId}, 'BTC', 'sent', '{}', 'bc1', 1, 1, 1, 'test', ${height}, ${`b${height}`})`;
   await insert('swp_old', 100);
   await insert('swp_new', 4_950);
+  await insert('swp_unsent', 100);
+  for (const [id, sentAt] of [
+    ['swp_old', new Date(0)],
+    ['swp_unsent', null],
+  ] as const)
+    await sql`
+      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at)
+      values (${id}, 0, 0, ${id === 'swp_old' ? tx.id : 'ab'}, ${Buffer.from(tx.toBytes(true, true))}, 1, ${sentAt})`;
+  await sql`
+    insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
+    values ('swp_old', 0, 'BTC', ${`${'01'.repeat(32)}:0`}, 'BTC', 'pay_0', 'ref', 1)`;
   const searched: number[] = [];
+  let depth: { best: string; confirmations: number } | null = null;
   const chain = {
     coin: 'BTC',
+    tip: async () => block(5_000),
+    health: async () => ({ txindex: false }),
+    txState: async () => ({ state: 'unknown', blockHash: null }),
+    outlet: {
+      send: async () => {},
+      depthOf: async ([outpoint]: string[]) => (outpoint === `${tx.id}:0` ? depth : null),
+    },
     blockAt: async (height: number) => block(height),
     block: async (hash: string) => block(Number(hash.slice(1))),
     fetchBlock: async (hash: string) => {
@@ -37,16 +62,22 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
       return { ref: block(height), scan: () => ({ block: block(height), sightings: [], conflicts: [] }) };
     },
   } as unknown as Chain;
-  const read = () => sql<{ id: string; height: number; failure: string | null }[]>`
-    select id, read_height::int as height, failure from sweeps order by id`;
-  await readSweepBlocks(ctx, chain, block(5_000));
-  const [current, old] = await read();
-  assert.deepEqual([current?.height, current?.failure, old?.height], [4_950, null, 4_900]);
-  assert.match(old!.failure!, /No source has the blocks below 4900/);
-  for (let i = 0; i < 12; i++) await readSweepBlocks(ctx, chain, block(5_000));
-  assert.deepEqual(
-    (await read()).map(({ height }) => height),
-    [5_000, 5_000],
-  );
+  const heights = async () =>
+    (await sql<{ height: number }[]>`select read_height::int as height from sweeps order by id`).map(({ height }) => height);
+  const show = async (id: string) => (await getSweep(ctx, { merchantId: app.merchant.merchantId, id })).sweep;
+  let seen = await followSweeps(ctx, chain, null);
+  assert.deepEqual(await heights(), [4_950, 4_900, 4_900]);
+  for (let i = 0; i < 12; i++) seen = await followSweeps(ctx, chain, seen);
+  assert.deepEqual(await heights(), [5_000, 5_000, 5_000]);
   assert.deepEqual([searched[0], searched.at(-1), searched.length], [4_901, 5_000, 100]);
+  // Later rounds keep the report, and what was not sent before cannot be in one of those blocks.
+  assert.match((await show('swp_old')).failure ?? '', /no source has the blocks below 4900 any more/);
+  assert.deepEqual([(await show('swp_new')).failure, (await show('swp_unsent')).failure], [null, null]);
+
+  // The node still sees the output of the transaction, which says in which block it is.
+  depth = { best: 'b5000', confirmations: 401 };
+  assert.equal(await followSweeps(ctx, chain, 'another tip'), 'b5000');
+  const { sweep, transactions } = await getSweep(ctx, { merchantId: app.merchant.merchantId, id: 'swp_old' });
+  assert.deepEqual([transactions[0]!.blockHeight, sweep.state, sweep.failure], [4_600, 'confirmed', null]);
+  assert.equal((await getSweep(ctx, { merchantId: app.merchant.merchantId, id: 'swp_unsent' })).transactions[0]!.blockHeight, null);
 });

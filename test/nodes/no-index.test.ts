@@ -138,6 +138,28 @@ async function sweepAway(t: TestContext, { service, node, key }: { service: Serv
   }
 }
 
+test('BTC: an unspent output says in which block its transaction is, however old that is', async (t) => {
+  const node = await startBitcoind({ txindex: false });
+  const source = openSource('BTC', node.url);
+  t.after(async () => {
+    await source.close();
+    await node.destroy();
+  });
+  const address = await node.newAddress();
+  const txid = await node.pay(address, '1.5');
+  const outpoints = [`${txid}:0`, `${txid}:1`];
+  const depth = () => source.outlet!.depthOf!(outpoints);
+  assert.equal(await depth(), null, 'it waits');
+  const [hash] = await node.mine(1);
+  await node.mine(20);
+  const { best, confirmations } = (await depth())!;
+  const { height } = (await source.block(best))!;
+  assert.equal((await source.blockAt(height - confirmations + 1))!.hash, hash);
+  await node.rpc('sendall', [await node.newAddress()]);
+  await node.mine(1);
+  assert.equal(await depth(), null, 'its outputs are spent');
+});
+
 for (const [coin, start] of [
   ['LTC', () => startLitecoind({ txindex: false })],
   ['DOGE', () => startScriptedNode('DOGE', { txindex: false })],

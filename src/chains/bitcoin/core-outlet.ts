@@ -2,7 +2,7 @@
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { ChainError, type Outlet } from '../chain.ts';
 import { parseBlock } from './block-proof.ts';
-import { type CoreCall, type CoreCalls, text } from './core-calls.ts';
+import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
 import { PARAMS } from './params.ts';
 import { parseTransaction, type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
 
@@ -48,16 +48,23 @@ export function createCoreOutlet({
       return txidOf(tx) === wanted[i]!.txid ? tx : missing(coin, wanted[i]!.txid);
     });
   };
+  const unspentOf = (outpoints: readonly string[], { onlyBlocks }: { onlyBlocks: boolean }): Promise<unknown[]> =>
+    resultsOf(
+      outpoints.map((outpoint): CoreCall => {
+        const [txid, n] = outpoint.split(':');
+        return ['gettxout', txid, Number(n), !onlyBlocks];
+      }),
+    );
   return {
-    areUnspent: async (outpoints, { onlyBlocks } = { onlyBlocks: false }) =>
-      (
-        await resultsOf(
-          outpoints.map((outpoint): CoreCall => {
-            const [txid, n] = outpoint.split(':');
-            return ['gettxout', txid, Number(n), !onlyBlocks];
-          }),
-        )
-      ).map((result) => result !== null),
+    areUnspent: async (outpoints, options = { onlyBlocks: false }) =>
+      (await unspentOf(outpoints, options)).map((result) => result !== null),
+    depthOf: async (outpoints) => {
+      const [found] = (await unspentOf(outpoints, { onlyBlocks: true })).filter((result) => result !== null);
+      if (found === undefined) return null;
+      const { bestblock, confirmations } = found as Record<string, unknown>;
+      if (integer(confirmations) < 1) throw new ChainError('outage', `the ${coin} node did not say how deep an output is`);
+      return { best: text(bestblock), confirmations: integer(confirmations) };
+    },
     // Old nodes find a mined transaction only in its block.
     readTransactions: async (wanted) => (await (PARAMS[coin].oldCalls ? inBlocks : byCall)(wanted)).map(strippedOf),
     send: async (raw) => {
