@@ -90,32 +90,40 @@ export function internalKeyOf(accountKey: string, { coin, network }: { coin: Coi
 export const containsPrivateKey = (text: string): boolean =>
   /\b[a-z]{3,8}(?:[\s,"]{1,8}[a-z]{3,8}){11}\b/i.test(text) ||
   /(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{64}(?![0-9A-Za-z])/.test(text) ||
-  isPrivate(text);
+  isPhraseOrHex(text) ||
+  encodesPrivateKey(text) ||
+  // Base64 of a large file looks like the start of a key by chance.
+  [...text.matchAll(EXTENDED)].some(([, key]) => EXTENDED_LENGTHS.some((length) => encodesPrivateKey(key!.slice(0, length))));
 
 /** Refuses private keys in every form that wallets export. */
 function refusePrivate(text: string): void {
   if (isPrivate(text)) throw new Problem('private_key_refused', {}, { param: 'key' });
 }
 
-function isPrivate(text: string): boolean {
+/** The start of an extended private key, after something that is no part of it, and what follows. */
+const EXTENDED = /(?<![1-9A-HJ-NP-Za-km-z])((?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)[1-9A-HJ-NP-Za-km-z]{20,120})/g;
+/** Characters of an extended key. */
+const EXTENDED_LENGTHS = [111, 112];
+
+const isPrivate = (text: string): boolean => isPhraseOrHex(text) || text.search(EXTENDED) !== -1 || encodesPrivateKey(text);
+
+function isPhraseOrHex(text: string): boolean {
   const words = text.split(/\s+/);
-  const seed = words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word));
-  const privateHex = /^(0x)?[0-9a-fA-F]{64}$/.test(text);
-  const extended = /(?:^|[^1-9A-HJ-NP-Za-km-z])(?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)[1-9A-HJ-NP-Za-km-z]{20,}/.test(
-    ` ${text}`,
-  );
-  let wif = false;
-  let privateNode = false;
+  return (words.length >= 12 && words.every((word) => /^[a-zA-Z]+$/.test(word))) || /^(0x)?[0-9a-fA-F]{64}$/.test(text);
+}
+
+/** Whether a part of it is a private key in base58check: WIF, or an extended key. */
+function encodesPrivateKey(text: string): boolean {
   for (const part of text.match(/[1-9A-HJ-NP-Za-km-z]{50,120}/g) ?? []) {
     try {
       const payload = base58check.decode(part);
-      if (payload.length === 33 || (payload.length === 34 && payload[33] === 1)) wif = true;
-      if (payload.length === 78 && payload[45] === 0) privateNode = true;
+      if (payload.length === 33 || (payload.length === 34 && payload[33] === 1)) return true;
+      if (payload.length === 78 && payload[45] === 0) return true;
     } catch {
       // Not base58check: the key check below reports it.
     }
   }
-  return seed || privateHex || extended || wif || privateNode;
+  return false;
 }
 
 function readExtended(text: string, { coin, network }: { coin: Coin; network: Network }): { node: HDKey; spelling: KeySpelling } {

@@ -1,0 +1,36 @@
+/** Private keys in files that merchants upload. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { HDKey } from '@scure/bip32';
+import { base58check } from '../../test/kit/base58.ts';
+import { containsPrivateKey } from './account-key.ts';
+
+const node = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/0'/0'");
+/** Of the private keys that wallets of all coins export (SLIP-132 and its kin). */
+const VERSIONS = [
+  0x0488ade4, 0x04358394, 0x049d7878, 0x04b2430c, 0x044a4e28, 0x045f18bc, 0x019d9cfe, 0x01b26792, 0x0436ef7d, 0x02fac398, 0x02fe52cc,
+];
+
+test('a private key is found anywhere in a file, in every form that wallets export', () => {
+  const wif = base58check.encode(Buffer.concat([Buffer.of(0x80), node.privateKey!, Buffer.of(1)]));
+  const keys = [...VERSIONS.map((version) => base58check.respell(node.privateExtendedKey, version)), wif];
+  for (const key of keys) {
+    assert.ok(containsPrivateKey(key), key);
+    assert.ok(containsPrivateKey(`{"key":"${key}"}`), key);
+    assert.ok(containsPrivateKey(`0${key}/abc`), key);
+  }
+  // Characters that follow directly hide no extended key.
+  assert.ok(containsPrivateKey(`/${node.privateExtendedKey}abcdefghijkm`));
+  assert.ok(!containsPrivateKey(node.publicExtendedKey));
+});
+
+test('base64 that looks like the start of a key by chance is no private key', () => {
+  const random = createHash('sha512')
+    .update('psbt')
+    .digest('base64')
+    .replaceAll(/[+/0OIl=]/g, 'a');
+  for (const prefix of ['xprv', 'zprv', 'tprv', 'drkv', 'dgpv', 'dgpr', 'Ltpv'])
+    for (const before of ['/', '+', '0', 'I'])
+      assert.equal(containsPrivateKey(`cHNidP8BAH${before}${prefix}${random}${random}`), false, before + prefix);
+});
