@@ -53,11 +53,15 @@ export async function previousOf(
   return { previous: new Map(wanted.map(({ txid }, i) => [txid, found[i]!])), unreadable };
 }
 
-/** Where previous transactions are read from whole blocks: whether one more block would be too many. */
-function createBlockLimit({ outlet: { mostBlocks } }: Chain, script: BitcoinScript): (holding: Holding) => boolean {
+/** From how many blocks the deposits of one file may be, because previous transactions are read from whole blocks. */
+export const mostBlocksOf = ({ outlet: { mostBlocks } }: Chain, script: BitcoinScript): number =>
+  script === 'p2tr' ? Number.POSITIVE_INFINITY : (mostBlocks ?? Number.POSITIVE_INFINITY);
+
+/** Whether one more block would be too many. */
+function createBlockLimit(mostBlocks: number): (holding: Holding) => boolean {
   const blocks = new Set<string>();
   return ({ blockHash }) => {
-    if (mostBlocks === undefined || script === 'p2tr' || blocks.has(blockHash!)) return false;
+    if (blocks.has(blockHash!)) return false;
     if (blocks.size >= mostBlocks) return true;
     blocks.add(blockHash!);
     return false;
@@ -87,7 +91,7 @@ export async function makePsbts(
   const stay = new Map<Holding, StayReason>();
   const fee = inputFee(script, rateE8);
   const parts: Part[] = [];
-  const isAnotherBlock = createBlockLimit(chain, script);
+  const isAnotherBlock = createBlockLimit(mostBlocksOf(chain, script));
   for (const holding of holdings) {
     const outputs = outputsOf(holding);
     if (outputs === 'unreadable') stay.set(holding, 'unreadable');

@@ -16,9 +16,9 @@ import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
-import type { Made } from './make-utxo.ts';
+import { type Made, mostBlocksOf } from './make-utxo.ts';
 import { buildRequests, lotsOf, MOST_TRIES, planSpendable } from './refund-files.ts';
-import { anchorOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
+import { anchorOf, blocksOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 
 /** Payouts in one file. The signer shows at most 200 recipients. */
@@ -37,6 +37,7 @@ const REASONS = {
   waits: 'the deposit that an earlier file of it spends is not confirmed at the moment; try again later',
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of the amount; try again when fees are lower`,
   many: 'it needs more deposits than fit into one transaction; sweep first, and send it from your own wallet',
+  later: 'the file is full; it can be in the next one',
 } as const;
 const NONE = 'none is approved';
 
@@ -60,10 +61,10 @@ async function readApproved(ctx: Context, { merchantId, coin, walletId }: Owner 
   return cut === null ? rows.slice(0, MOST_PAYOUTS) : rows.filter(({ anchor }) => anchor !== cut);
 }
 
-type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint };
+type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
 type Plan = { chosen: Map<readonly Asked[], Chosen>; left: Left[] };
 /** One transaction for the payouts of each anchor, and one for those without. */
-function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, script, rateE8 }: Options): Plan {
+function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
   const made: Plan = { chosen: new Map(), left: [] };
   const used = new Set<Lot>();
   const leave = (payouts: readonly Asked[], reason: keyof typeof REASONS) =>
@@ -73,7 +74,7 @@ function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, sc
     const first = lots.find((lot) => anchorOf(lot) === anchor);
     if (first && first.holding.stays !== null && first.holding.stays !== 'payout_approved') return 'waits';
     return chooseLots({
-      ...{ units: unitsOf(payouts), anchor, inputScript: script, rateE8, own: [] },
+      ...{ units: unitsOf(payouts), anchor, inputScript: script, rateE8, mostBlocks, own: [] },
       scripts: payouts.map(({ address }) => hexToBytes(decodeAddress(address, { coin, network }).key)),
       others: lots.filter((lot) => lot === first || (lot.holding.stays === null && !used.has(lot))),
     });
@@ -89,6 +90,7 @@ function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, sc
       found = choose(payouts, anchor);
     }
     if (typeof found === 'string') leave(group, found);
+    else if (blocksOf([...used, ...found.lots]).size > mostBlocks) leave(group, 'later');
     else {
       made.chosen.set(payouts, found);
       leave(group.slice(payouts.length), 'short');
@@ -125,9 +127,13 @@ async function tryToMake(
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
-  const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
-  const { script } = options;
-  const { chosen, left, previous } = await planSpendable(chain, { lots: lotsOf(holdings), script }, (lots) => plan(asked, lots, options));
+  const script = wallet.script as BitcoinScript;
+  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
+  const planned = await planSpendable<readonly Asked[], Plan>(chain, { lots: lotsOf(holdings), script }, (lots) =>
+    plan(asked, lots, options),
+  );
+  const { chosen, full, previous } = planned;
+  const left = [...planned.left, ...[...full].flatMap(([group, reason]) => group.map(({ id }) => ({ id, reason: REASONS[reason] })))];
   if (chosen.size === 0) return { sweep: null, left };
   const id = newId('swp', ctx.random);
   const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({

@@ -17,11 +17,11 @@ import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import { readDestinations } from './destinations.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
-import { type Made, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
+import { type Made, mostBlocksOf, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
-import { type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
+import { blocksOf, type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
-import { buildPayment } from './utxo.ts';
+import { buildPayment, bytesOf, MAX_FILE_BYTES } from './utxo.ts';
 
 /** Approved refunds that are looked at for one file: more than fit, because some may wait for money. */
 const MOST_LOOKED_AT = 200;
@@ -39,6 +39,7 @@ const REASONS = {
   moved: 'another transaction spent the money of an earlier file of it; look where it went, then mark it as sent or cancel it',
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower, or send it from your own wallet and mark it as sent`,
   many: 'it needs more deposits than fit into one transaction; send it from your own wallet and mark it as sent',
+  later: 'the file is full; it can be in the next one',
   payout: 'an approved payout has to spend its deposit; make the file of that payout first, or cancel the payout',
 } as const;
 
@@ -81,12 +82,9 @@ export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
     return parts === 'unreadable' ? [] : [lotOf(holding, parts)];
   });
 
+type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
 type Plan = { chosen: Map<Asked, Chosen>; left: Left[] };
-function plan(
-  asked: readonly Asked[],
-  lots: readonly Lot[],
-  { coin, network, script, rateE8 }: { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint },
-): Plan {
+function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
   const used = new Set<Lot>();
   const [chosen, left] = [new Map<Asked, Chosen>(), [] as Left[]];
   // The money of a payment whose refund is in this file pays for no other refund before it.
@@ -100,12 +98,13 @@ function plan(
     }
     const free = lots.filter((lot) => !used.has(lot));
     const found = chooseLots({
-      ...{ units: refund.units, anchor: refund.anchor, inputScript: script, rateE8 },
+      ...{ units: refund.units, anchor: refund.anchor, inputScript: script, rateE8, mostBlocks },
       scripts: [hexToBytes(decodeAddress(refund.address, { coin, network }).key)],
       own: free.filter(({ holding }) => holding.paymentId === refund.paymentId && isOwn(holding)),
       others: free.filter(({ holding }) => holding.stays === null && !refunding.has(holding.paymentId)),
     });
     if (typeof found === 'string') left.push({ id: refund.id, reason: REASONS[found] });
+    else if (blocksOf([...used, ...found.lots]).size > mostBlocks) left.push({ id: refund.id, reason: REASONS.later });
     else {
       chosen.set(refund, found);
       for (const lot of found.lots) used.add(lot);
@@ -117,27 +116,43 @@ function plan(
 /** How often outputs are chosen again, without those that turned out to be spent or unreadable. */
 const MOST_PLANS = 50;
 /**
- * Plans with outputs that the chain still has and that a PSBT can spend. `previous`: the transactions that made them. Errors: sweep_busy,
- * ChainError.
+ * Plans with outputs that the chain still has and that a PSBT can spend. `previous`: the transactions that made them; `full`: what does not
+ * fit into the file, and whether it would fit into one of its own (`later`) or never (`many`). Errors: sweep_busy, ChainError.
  */
-export async function planSpendable<P extends { chosen: ReadonlyMap<unknown, Chosen> }>(
+export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen> }>(
   chain: Chain,
   { lots: all, script }: { lots: readonly Lot[]; script: BitcoinScript },
-  plan: (lots: readonly Lot[]) => P,
-): Promise<P & { previous: Previous }> {
+  plan: (lots: readonly Lot[]) => P & { chosen: ReadonlyMap<K, Chosen> },
+): Promise<Omit<P, 'chosen'> & { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'>; previous: Previous }> {
   let lots = all;
   for (let tries = 0; tries < MOST_PLANS; tries++) {
     const made = plan(lots);
-    const parts = [...made.chosen.values()].flatMap(({ lots }) => lots.flatMap(({ parts }) => parts));
+    const parts = [...made.chosen.values()].flatMap(partsOf);
     const spent = await spentAmong(
       chain,
       parts.map(({ txid, n }) => `${txid}:${n}`),
     );
     const { previous, unreadable } = await previousOf(chain, script, spent.size > 0 ? [] : parts);
-    if (spent.size === 0 && unreadable.size === 0) return { ...made, previous };
+    if (spent.size === 0 && unreadable.size === 0) return { ...made, ...fitIn(made.chosen, previous), previous };
     lots = lots.filter(({ parts }) => !parts.some(({ txid, n }) => spent.has(`${txid}:${n}`) || unreadable.has(txid)));
   }
   throw new Problem('sweep_busy', {});
+}
+const partsOf = ({ lots }: Chosen) => lots.flatMap(({ parts }) => parts);
+
+/** As many of the chosen as a file holds, in order. */
+function fitIn<K>(chosen: ReadonlyMap<K, Chosen>, previous: Previous): { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'> } {
+  const [kept, full] = [new Map<K, Chosen>(), new Map<K, 'later' | 'many'>()];
+  let left = MAX_FILE_BYTES;
+  for (const [key, one] of chosen) {
+    const bytes = partsOf(one).reduce((sum, part) => sum + bytesOf(part, previous), 0);
+    if (bytes > left) full.set(key, bytes > MAX_FILE_BYTES ? 'many' : 'later');
+    else {
+      kept.set(key, one);
+      left -= bytes;
+    }
+  }
+  return { chosen: kept, full };
 }
 
 type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: string; previous: Previous };
@@ -201,14 +216,16 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
-  const options = { coin, network: chain.network, script: wallet.script as BitcoinScript, rateE8 };
-  const planned = await planSpendable(chain, { lots: lotsOf(holdings), script: options.script }, (lots) => plan(asked, lots, options));
-  if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left: planned.left, gasPrice: null };
+  const script = wallet.script as BitcoinScript;
+  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
+  const planned = await planSpendable<Asked, Plan>(chain, { lots: lotsOf(holdings), script }, (lots) => plan(asked, lots, options));
+  const left = [...planned.left, ...[...planned.full].map(([{ id }, reason]) => ({ id, reason: REASONS[reason] }))];
+  if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left, gasPrice: null };
   const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });
   const groups = [...planned.chosen].map(([refund, { lots }]) => ({ lots, lines: [lineOf(refund)] }));
   const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous: planned.previous });
   const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor, number }]));
-  return { made, chosen, left: planned.left, gasPrice: null };
+  return { made, chosen, left, gasPrice: null };
 }
 
 /** Refunds on a chain of accounts. */

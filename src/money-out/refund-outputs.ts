@@ -19,13 +19,17 @@ const bySize = (one: Lot, other: Lot): number => (one.units === other.units ? 0 
 const sizeOf = (lots: readonly Lot[]): number => lots.reduce((sum, { parts }) => sum + parts.length, 0);
 const worthOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
 
+/** The blocks that made their transfers. */
+export const blocksOf = (lots: readonly Lot[]): Set<string> =>
+  new Set(lots.flatMap(({ parts }) => parts.map(({ blockHash }) => blockHash)));
+
 export type Chosen = { lots: readonly Lot[]; anchor: string };
 /**
  * The transfers to spend for `units`, paid to `scripts`. `anchor`: the output that earlier files of this refund spent, which has to be spent
  * again, so that only one of them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the
  * payment is left. Payouts have no customer: `own` is empty.
  * Transfers whose inputs cost more than they hold are never added. Results without transfers: `moved` (another transaction spent the
- * anchor), `short` (too little money), `fee` (the fee is too large a part of the amount), `many` (too many inputs for one transaction).
+ * anchor), `short` (too little money), `fee` (the fee is too large a part of the amount), `many` (too many inputs for one transaction, or from more than `mostBlocks`).
  */
 export function chooseLots({
   units,
@@ -35,6 +39,7 @@ export function chooseLots({
   others,
   inputScript,
   rateE8,
+  mostBlocks,
 }: {
   units: bigint;
   scripts: readonly Uint8Array[];
@@ -43,6 +48,7 @@ export function chooseLots({
   others: readonly Lot[];
   inputScript: BitcoinScript;
   rateE8: bigint;
+  mostBlocks: number;
 }): Chosen | 'moved' | 'short' | 'fee' | 'many' {
   const perInput = inputFee(inputScript, rateE8);
   const isWorthIt = ({ parts, units }: Lot): boolean => units > perInput * BigInt(parts.length);
@@ -65,7 +71,7 @@ export function chooseLots({
     // Those of the customer come first. Of others, the smallest that is enough, or else the largest.
     const next = left.find((lot) => own.includes(lot)) ?? left.findLast((lot) => isEnough([...lots, lot])) ?? left[0];
     if (!next) return 'short';
-    if (sizeOf(lots) + next.parts.length > MAX_INPUTS) return 'many';
+    if (sizeOf(lots) + next.parts.length > MAX_INPUTS || blocksOf([...lots, next]).size > mostBlocks) return 'many';
     lots.push(next);
     left = left.filter((lot) => lot !== next);
   }

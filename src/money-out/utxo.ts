@@ -14,7 +14,7 @@ export const MAX_GROUPS = 20;
 /** The most bytes of one PSBT, unless a single input needs more. */
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 /** The most bytes of all PSBTs in a file, so that their base64 and the text around it stay below what the signer reads. */
-const MAX_FILE_BYTES = (MAX_SIGNING_BYTES / 4) * 3 - 1024 * 1024;
+export const MAX_FILE_BYTES = (MAX_SIGNING_BYTES / 4) * 3 - 1024 * 1024;
 /** More than an input adds to a PSBT besides the transaction that made it. */
 const INPUT_BYTES = 300;
 /** Virtual bytes of a signed input. */
@@ -82,6 +82,10 @@ function addInput(tx: Transaction, output: Output, previous: Uint8Array | null, 
   });
 }
 
+/** The bytes that an output adds to a file. */
+export const bytesOf = ({ txid }: Output, previous: ReadonlyMap<string, Uint8Array>): number =>
+  INPUT_BYTES + (previous.get(txid)?.length ?? 0);
+
 /**
  * Groups of outputs, each small enough for one transaction and all of them for one file. The outputs of a transfer all stay (`left`) or
  * all go. `previous` are the transactions that made the outputs, which a PSBT repeats for each input; none for Taproot.
@@ -97,7 +101,7 @@ export function splitOutputs<T extends Output>(
     const tried = [...groups.slice(0, -1), ...groups.slice(-1).map((last) => [...last])];
     let [inFile, inGroup] = [fileBytes, groupBytes];
     for (const output of transfer) {
-      const more = INPUT_BYTES + (previous.get(output.txid)?.length ?? 0);
+      const more = bytesOf(output, previous);
       const last = tried.at(-1);
       const fits = last && last.length < MAX_INPUTS && inGroup + more <= MAX_GROUP_BYTES;
       if (fits) last.push(output);

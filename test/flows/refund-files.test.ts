@@ -97,3 +97,18 @@ test('a refund leaves the deposit that an approved payout has to spend, until th
     assert.deepEqual((await desk.makeFile()).refunds, [refund]);
   });
 });
+
+test('refunds whose deposits are in more blocks than peers bring at once wait for the next file', async () => {
+  await tell(async (desk) => {
+    const ids: string[] = [];
+    for (let i = 0; i < 3; i++) ids.push(...(await receive(desk, 25)));
+    const refunds: string[] = [];
+    for (const id of ids) refunds.push(await desk.refund(id, '0.01000000'));
+    // As a source that reads previous transactions from whole blocks.
+    Object.assign(desk.app.app.ctx.chains.get('bitcoin')!.outlet, { mostBlocks: 2 });
+    const first = await desk.makeFile();
+    assert.deepEqual(first.refunds, refunds.slice(0, 2));
+    assert.deepEqual(first.left, [{ id: refunds[2], reason: 'the file is full; it can be in the next one' }]);
+    assert.deepEqual((await desk.makeFile()).refunds, refunds.slice(2));
+  });
+});

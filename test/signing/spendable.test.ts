@@ -32,7 +32,7 @@ test('refunds and payouts in DASH are paid without special transactions, which a
   const script = hexToBytes(`76a914${'ab'.repeat(20)}88ac`);
   const planned = await planSpendable(chain, { lots: lotsOf(holdings), script: 'p2pkh' }, (lots) => {
     const options = { units: 50_000_000n, scripts: [script], anchor: null, own: [], inputScript: 'p2pkh', rateE8: 100_000_000n } as const;
-    const found = chooseLots({ ...options, others: lots });
+    const found = chooseLots({ ...options, others: lots, mostBlocks: 10 });
     return { chosen: typeof found === 'string' ? new Map() : new Map([['it', found]]) };
   });
   const lots = planned.chosen.get('it')!.lots;
@@ -63,4 +63,33 @@ test('the share of the fee counts for a whole transfer, so one small output more
     assert.equal(stay.get(holdings[1]!), stays, what);
     assert.equal(inputs.length, 1 + (stays === undefined ? units.length : 0), what);
   }
+});
+
+test('refunds and payouts stay within the bytes of a file and the blocks that peers bring, and the rest is left for later', async () => {
+  const script = hexToBytes(`0014${'ab'.repeat(20)}`);
+  const planOf = async (deposits: readonly Deposit[], groups: readonly (readonly number[])[]) => {
+    const { chain, holdings } = depositsOf('BTC', 'p2wpkh', deposits);
+    const all = lotsOf(holdings);
+    const { chosen, full } = await planSpendable<number, any>(chain, { lots: all, script: 'p2wpkh' }, () => ({
+      chosen: new Map(groups.map((lots, i) => [i, { lots: lots.map((at) => all[at]!), anchor: '' }])),
+    }));
+    return [[...chosen.keys()], [...full]];
+  };
+  const large = (count: number): Deposit[] => Array.from({ length: count }, () => ({ units: [1_000_000n], filler: 3_900_000 }));
+  assert.deepEqual(await planOf([...large(6), { units: [1_000_000n] }], [[0, 1], [2, 3], [4, 5], [6]]), [[0, 1, 2, 3], []]);
+  assert.deepEqual(await planOf([...large(8), { units: [1_000_000n] }], [[0, 1], [2, 3, 4], [5, 6], [8]]), [[0, 1, 3], [[2, 'later']]]);
+  assert.deepEqual(await planOf(large(8), [[0, 1, 2, 3, 4, 5, 6], [7]]), [[1], [[0, 'many']]]);
+
+  const { holdings } = depositsOf(
+    'BTC',
+    'p2wpkh',
+    [0, 1, 2].map((i) => ({ units: [100_000n], block: `b${i}` })),
+  );
+  const choose = (mostBlocks: number) =>
+    chooseLots({
+      ...{ units: 250_000n, scripts: [script], anchor: null, own: [], others: lotsOf(holdings) },
+      ...{ inputScript: 'p2wpkh', rateE8: 100_000_000n, mostBlocks },
+    });
+  assert.equal(choose(2), 'many');
+  assert.equal((choose(3) as { lots: readonly unknown[] }).lots.length, 3);
 });
