@@ -16,6 +16,7 @@ import {
   readSigningFileOf,
   replaceSweep,
 } from '../money-out/sweeps.ts';
+import { MAX_FEE_PERCENT } from '../money-out/utxo.ts';
 import {
   ARRIVED_COIN_OPTION,
   arrivedCoinOf,
@@ -56,7 +57,7 @@ function wishOf(flags: Flags, coin: Coin): SweepWish {
   return {
     minUnits,
     minAgeHours: whole(flags, 'min-age-hours', DEFAULT_WISH.minAgeHours, 87_600),
-    maxFeePercent: whole(flags, 'max-fee-percent', DEFAULT_WISH.maxFeePercent, 100),
+    maxFeePercent: whole(flags, 'max-fee-percent', DEFAULT_WISH.maxFeePercent, MAX_FEE_PERCENT),
     speed: speedOf(flags),
   };
 }
@@ -103,7 +104,10 @@ export const SWEEP_COMMANDS: Commands = {
       wallet: { value: 'ID', about: 'Wallet, such as wal_... (default: the one in use)' },
       'min-age-hours': { value: 'N', about: 'Only money that arrived at least this long ago' },
       'min-amount': { value: 'AMOUNT', about: 'Only addresses with at least this much' },
-      'max-fee-percent': { value: 'N', about: 'Leave money whose fee is a larger part of it (default 10)' },
+      'max-fee-percent': {
+        value: 'N',
+        about: `Leave money whose fee is a larger part of it (default ${DEFAULT_WISH.maxFeePercent}, at most ${MAX_FEE_PERCENT})`,
+      },
       speed: { value: SWEEP_SPEEDS.join('|'), about: 'Fee (default normal)' },
       psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
     },

@@ -78,7 +78,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
       -- Another round of it may be mined already.
-      t.round = (select max(round) from sweep_transactions where sweep_id = t.sweep_id) and not exists (select 1 from sweep_transactions m
+      t.round = (select max(round) from sweep_transactions n where n.sweep_id = t.sweep_id and n.number = t.number) and not exists (select 1 from sweep_transactions m
         where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
       exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed",
       chosen.unsearched_below is not null as "isUnsearched"`;
@@ -220,8 +220,8 @@ async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: Bl
     const [sweep] = await tx`select 1 from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
     const rows = await readTransactions(tx, id);
-    const newest = Math.max(...rows.map(({ round }) => round));
-    const refused = rows.find(({ refusal, round }) => refusal !== null && round === newest)?.refusal ?? null;
+    const isNewest = ({ number, round }: Row): boolean => !rows.some((row) => row.number === number && row.round > round);
+    const refused = rows.find((row) => row.refusal !== null && isNewest(row))?.refusal ?? null;
     // Another process may have found in between that a block is gone.
     if (ends && areFinal(rows, endHeight)) return end(ctx, tx, { id, coin, rows });
     if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))

@@ -128,6 +128,6 @@ export async function makePsbts(
     for (const part of group) made.inputs.push({ input: `${part.txid}:${part.n}`, holding: part.holding, units: part.units });
   }
   const spending = new Set(made.inputs.map(({ holding }) => holding));
-  for (const { holding } of chosen) if (!spending.has(holding)) stay.set(holding, 'later');
+  for (const { holding } of chosen) if (!spending.has(holding) && !stay.has(holding)) stay.set(holding, 'fee');
   return made;
 }

@@ -4,7 +4,7 @@ import { isBitcoinLike, PARAMS } from '../chains/bitcoin/params.ts';
 import { type Chain, ChainError } from '../chains/chain.ts';
 import { feeOf, transactionOf } from '../chains/ethereum/account-requests.ts';
 import type { Context } from '../context.ts';
-import { ALL_COINS, CHAIN, COIN, type Coin, chainCode, chainOf, contractOf, kindOf } from '../core/coin.ts';
+import { ALL_COINS, CHAIN, COIN, type Coin, chainCode, chainOf, contractOf, isToken, kindOf } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '../core/signing-file.ts';
@@ -26,9 +26,10 @@ import {
 } from './holdings.ts';
 import { type GasPrice, makeAccountRequests, readGasPrice } from './make-accounts.ts';
 import { type Made, makePsbts } from './make-utxo.ts';
-import { replacePsbts } from './replace.ts';
+import { replacePsbts, STAY_TEXT } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
 import { readSigned } from './signed.ts';
+import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
 export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
@@ -400,13 +401,14 @@ export async function acceptSigned(
   const asked = await readSigningFileOf(ctx, { merchantId, id });
   const known = upload.check(asked);
   // Once it was sent, its transfers would fail, because they were made.
-  if (!(await isStored(ctx.db.sql, id, known))) await tryBatches(ctx, asked, known);
+  if ((await findNew(ctx.db.sql, { id, checked: known, file: asked })).length > 0) await tryBatches(ctx, asked, known);
   const isKnown = await ctx.db.begin(async (tx) => {
     const sweep = await lockSweep(tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
     // Checking hundreds of signatures takes a second, in which nobody should wait for the lock. Only another round is another file.
     const checked = file.round === asked.round ? known : upload.check(file);
-    if (await isStored(tx, id, checked)) return true;
+    const added = await findNew(tx, { id, checked, file });
+    if (added.length === 0) return true;
     const [{ signed } = { signed: true }] = await tx<{ signed: boolean }[]>`
       select exists (select 1 from sweep_transactions where sweep_id = ${id} and round = ${file.round}) as signed`;
     // A replacement is signed while the transaction before it waits.
@@ -415,9 +417,9 @@ export async function acceptSigned(
     await tx`
       insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, after_number)
       select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric, after_number
-      from unnest(${checked.map((_, i) => i)}::int[], ${checked.map(({ txid }) => txid)}::text[],
-        ${checked.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${checked.map(({ feeUnits }) => feeUnits.toString())}::text[],
-        ${file.requests.map((request) => fundOf(request, file))}::int[]) as given (number, txid, raw, fee, after_number)`;
+      from unnest(${added.map(({ number }) => number)}::int[], ${added.map(({ txid }) => txid)}::text[],
+        ${added.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${added.map(({ feeUnits }) => feeUnits.toString())}::text[],
+        ${added.map(({ number }) => fundOf(file.requests[number]!, file))}::int[]) as given (number, txid, raw, fee, after_number)`;
     await tx`update sweeps set state = case state when 'made' then 'signed' else state end, signed_at = clock_timestamp() where id = ${id}`;
     const after = { transactions: checked.length };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
@@ -426,10 +428,23 @@ export async function acceptSigned(
   return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown };
 }
 
-async function isStored(sql: Sql | Tx, id: string, checked: readonly CheckedTransaction[]): Promise<boolean> {
-  const [known] = await sql`
-    select 1 from sweep_transactions where sweep_id = ${id} and txid = any(${checked.map(({ txid }) => txid)}::text[]) limit 1`;
-  return known !== undefined;
+/**
+ * The transactions that are not stored yet. With a higher fee for others, a PSBT may be in a file again as it was signed; another signature
+ * of the same transaction adds nothing.
+ */
+async function findNew(
+  sql: Sql | Tx,
+  { id, checked, file }: { id: string; checked: readonly CheckedTransaction[]; file: SigningFile },
+): Promise<(CheckedTransaction & { number: number })[]> {
+  const rows = await sql<{ number: number; txid: string; feeUnits: bigint }[]>`
+    select number, txid, fee_units as "feeUnits" from sweep_transactions where sweep_id = ${id}`;
+  const txids = new Set(rows.map(({ txid }) => txid));
+  const fees = new Set(rows.map(({ number, feeUnits }) => `${number} ${feeUnits}`));
+  return checked
+    .map((one, number) => ({ ...one, number }))
+    .filter(
+      ({ number, txid, feeUnits }) => !txids.has(txid) && !(file.requests[number]!.kind === 'psbt' && fees.has(`${number} ${feeUnits}`)),
+    );
 }
 
 /**
@@ -503,28 +518,32 @@ async function raiseFee(
   chain: Chain,
   { file, speed }: { file: SigningFile; speed: SweepWish['speed'] },
 ): Promise<SigningFile> {
-  const { gasPrice } = file;
+  const { gasPrice, coin, chainId } = file;
   const found = gasPrice
     ? await raiseAccounts(ctx, chain, { file: { ...file, gasPrice }, speed })
     : { requests: await raisePsbts(ctx, chain, { file, speed }), gasPrice };
-  if (!found?.requests)
-    throw new Problem('sweep_empty', { coin: file.coin, reason: 'the money is not enough for a higher fee, or all of it is mined' });
-  const { chainId } = file;
+  const empty = (reason: string) => new Problem('sweep_empty', { coin, reason });
+  if (!found) throw empty(`${STAY_TEXT.money}, or ${STAY_TEXT.mined}`);
   const { requests } = found;
-  return { ...file, ...sumsOf(requests, { chainId, gasPrice: found.gasPrice }), round: file.round + 1, gasPrice: found.gasPrice, requests };
+  if (typeof requests === 'string') throw empty(STAY_TEXT[requests]);
+  const sums = sumsOf(requests, { chainId, gasPrice: found.gasPrice });
+  // Fees of tokens are paid in another coin.
+  if (!isToken(coin) && isFeeTooLarge(sums.feeUnits, sums.totalUnits + sums.feeUnits)) throw empty(STAY_TEXT.share);
+  return { ...file, ...sums, round: file.round + 1, gasPrice: found.gasPrice, requests };
 }
 async function raisePsbts(
   ctx: Context,
   chain: Chain,
   { file: { id, coin, requests }, speed }: { file: SigningFile; speed: SweepWish['speed'] },
-): Promise<Request[] | null> {
-  const sent = await ctx.db.sql<{ raw: Uint8Array }[]>`
-    select raw from sweep_transactions where sweep_id = ${id} and round = (select max(round) from sweep_transactions where sweep_id = ${id})
-    order by number limit 100`;
-  const sizes = sent.map(({ raw }) => BigInt(sizeOfRaw(raw)));
-  if (sizes.length !== requests.length) throw new Problem('sweep_state', { id, state: 'not signed yet' });
+): Promise<ReturnType<typeof replacePsbts>> {
+  const sent = await ctx.db.sql<{ raw: Uint8Array; feeUnits: bigint; isMined: boolean }[]>`
+    select distinct on (number) raw, fee_units as "feeUnits", bool_or(block_height is not null or failed_at is not null)
+      over (partition by number) as "isMined"
+    from sweep_transactions where sweep_id = ${id} order by number, round desc limit 100`;
+  if (sent.length !== requests.length) throw new Problem('sweep_state', { id, state: 'not signed yet' });
+  const signed = sent.map(({ raw, feeUnits, isMined }) => ({ feeUnits, isMined, size: BigInt(sizeOfRaw(raw)) }));
   const rateE8 = await rateFor(chain, { ...DEFAULT_WISH, speed });
-  return replacePsbts(requests, { sizes, rateE8, relayE8: relayRateOf(coin), leastUnits: COIN[coin].dustUnits });
+  return replacePsbts(requests, { signed, rateE8, relayE8: relayRateOf(coin), leastUnits: COIN[coin].dustUnits });
 }
 
 /** Cancels a file that was not sent, so that another one may spend the same. Errors: sweep_not_found, sweep_state. */

@@ -24,6 +24,10 @@ const OVERHEAD = 14n;
 /** Replaceable (BIP-125), so that a stuck transaction can be sent again with a higher fee. */
 export const REPLACEABLE = 0xfffffffd;
 
+/** The part of the money above which the signer refuses a fee, in percent. */
+export const MAX_FEE_PERCENT = 25;
+export const isFeeTooLarge = (feeUnits: bigint, spentUnits: bigint): boolean => feeUnits * 100n > spentUnits * BigInt(MAX_FEE_PERCENT);
+
 export type Output = {
   txid: string;
   n: number;
@@ -166,8 +170,8 @@ export function buildPayment({
 }
 
 /**
- * A PSBT that spends all outputs of a group to one line. Null: nothing above `leastUnits` would be left. Segwit inputs also carry the
- * transaction that made them, because a signer cannot otherwise trust their amounts.
+ * A PSBT that spends all outputs of a group to one line. Null: nothing above `leastUnits` would be left, or the fee would be more than the
+ * signer accepts. Segwit inputs also carry the transaction that made them, because a signer cannot otherwise trust their amounts.
  */
 export function buildPsbt({
   group,
@@ -190,7 +194,7 @@ export function buildPsbt({
   const total = group.reduce((sum, { units }) => sum + units, 0n);
   const feeUnits = feeFor(sizeOf(group.length, wallet.script, script.length), rateE8);
   const units = total - feeUnits;
-  if (units < leastUnits) return null;
+  if (units < leastUnits || isFeeTooLarge(feeUnits, total)) return null;
   const tx = new Transaction({ version: 2 });
   const chain = chainOf(wallet);
   for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet, chain);

@@ -1,6 +1,9 @@
 /** Which approved refunds are in a signing file, when others cannot be paid, and when a payout has to spend the same deposit. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { signFile } from '../../signer/sign.ts';
+import { formatUnits } from '../../src/core/money.ts';
+import { signingFileText } from '../../src/core/signing-file.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { followPayouts } from '../../src/money-out/follow-payouts.ts';
 import { readHoldings, readWallets } from '../../src/money-out/holdings.ts';
@@ -8,8 +11,9 @@ import { makePayoutFile } from '../../src/money-out/payout-files.ts';
 import { approvePayouts } from '../../src/money-out/payouts.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
-import { cancelSweep } from '../../src/money-out/sweeps.ts';
-import { giveWallet } from '../kit/shop.ts';
+import { acceptSigned, cancelSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
+import { neededFor } from '../../src/money-out/utxo.ts';
+import { account, giveWallet } from '../kit/shop.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
 
 const DESTINATION = 'bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4';
@@ -110,5 +114,47 @@ test('refunds whose deposits are in more blocks than peers bring at once wait fo
     assert.deepEqual(first.refunds, refunds.slice(0, 2));
     assert.deepEqual(first.left, [{ id: refunds[2], reason: 'the file is full; it can be in the next one' }]);
     assert.deepEqual((await desk.makeFile()).refunds, refunds.slice(2));
+  });
+});
+
+test('a fee is raised for the refunds that can pay it, and signed files are recognized as a whole', async () => {
+  await tell(async (desk, owner) => {
+    const { ctx } = desk.app.app;
+    const [first, second] = await receive(desk, 25, 25);
+    const chain = ctx.chains.get('bitcoin')!;
+    const rateE8 = (await chain.fees()).find(({ speed }) => speed === 'normal')!.rateE8;
+    const fee = neededFor({ units: 0n, scripts: [new Uint8Array(22)] }, { inputs: 1, inputScript: 'p2wpkh', rateE8 });
+    await desk.refund(first!, '0.01000000');
+    // Nothing is left to pay a higher fee from.
+    await desk.refund(second!, formatUnits('BTC', 2_500_000n - fee));
+    const { sweep } = await desk.makeFile();
+    const read = () => readSigningFileOf(ctx, { ...owner, id: sweep.id });
+    const sign = async () => {
+      const content = signingFileText(await read());
+      return signFile({ content, secret: account('BTC').privateExtendedKey, destination: `${DESTINATION} ${CUSTOMER}` }).text;
+    };
+    const upload = async (content: string) => (await acceptSigned(ctx, { ...owner, content, actor })).isKnown;
+    const raise = () => replaceSweep(ctx, { ...owner, id: sweep.id, speed: 'normal', actor });
+    const stored = async () =>
+      (
+        await ctx.db.sql<{ at: string }[]>`
+        select round || ' ' || number as at from sweep_transactions where sweep_id = ${sweep.id} order by round, number`
+      ).map(({ at }) => at);
+    const text = await sign();
+    assert.deepEqual([await upload(text), await upload(text)], [false, true]);
+    const [, without] = (await read()).requests;
+    const once = await raise();
+    assert.deepEqual((await read()).requests[1], without);
+    const twice = await raise();
+    assert.deepEqual([twice.feeUnits, twice.totalUnits], [once.feeUnits, once.totalUnits], 'nobody signed the round before');
+    const raised = await sign();
+    assert.deepEqual([await upload(raised), await upload(raised)], [false, true]);
+    assert.deepEqual(await stored(), ['0 0', '0 1', '2 0'], 'what did not change is stored once');
+    const again = await raise();
+    assert.ok(again.feeUnits > twice.feeUnits);
+    // The other one is mined, so nothing can be raised.
+    await ctx.db
+      .sql`update sweep_transactions set block_height = 1, block_hash = 'ab' where sweep_id = ${sweep.id} and number = 0 and round = 0`;
+    await assert.rejects(raise(), { code: 'sweep_empty', message: /the money is not enough for a higher fee/ });
   });
 });

@@ -179,7 +179,12 @@ test('the service refuses every signed refund that is not exactly what was asked
 });
 
 test('a higher fee is paid by what goes to the merchant; the refund and its inputs stay, and without such a rest it is refused', () => {
-  const raise = { rateE8: 2_000_000_000n, relayE8: 100_000_000n, leastUnits: 546n, sizes: [200n] };
+  const raise = {
+    rateE8: 2_000_000_000n,
+    relayE8: 100_000_000n,
+    leastUnits: 546n,
+    signed: [{ feeUnits: request.feeUnits, size: 200n, isMined: false }],
+  };
   const [replaced] = replacePsbts([request], raise) as [PsbtRequest];
   assert.deepEqual(replaced.lines[0], refund);
   assert.equal(replaced.lines[1]!.units, rest.units + request.feeUnits - replaced.feeUnits);
@@ -187,7 +192,7 @@ test('a higher fee is paid by what goes to the merchant; the refund and its inpu
   const [before, after] = [request, replaced].map(({ psbt }) => Transaction.fromPSBT(base64.decode(psbt), { allowUnknownOutputs: true }));
   assert.equal(after!.getOutput(0).amount, before!.getOutput(0).amount);
   for (let i = 0; i < 2; i++) assert.deepEqual(after!.getInput(i).txid, before!.getInput(i).txid);
-  assert.equal(replacePsbts([{ ...request, lines: [refund] }], raise), null);
+  assert.equal(replacePsbts([{ ...request, lines: [refund] }], raise), 'money');
 });
 
 test('the output of the customer always pays, others only if they must, and an earlier output is never exchanged', () => {

@@ -43,7 +43,7 @@ export function Make({ holding, onClose }: { holding: Holding; onClose: () => vo
           hint="Money stays on addresses where the fee would be a larger share of it."
           type="number"
           min={0}
-          max={100}
+          max={25}
           step={1}
           required
           value={percent}

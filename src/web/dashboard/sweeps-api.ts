@@ -20,6 +20,7 @@ import {
   replaceSweep,
   SWEEP_STATES,
 } from '../../money-out/sweeps.ts';
+import { MAX_FEE_PERCENT } from '../../money-out/utxo.ts';
 import { CHANGE_WAIT_HOURS } from '../../wallets/wallet-changes.ts';
 import { hashSigner } from './build.ts';
 import { ArrivedCoin, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
@@ -192,7 +193,7 @@ const ACTS: readonly Route[] = [
       currency: ArrivedCoin,
       wallet: Type.Optional(Type.String({ maxLength: 40 })),
       speed: Type.Optional(Speed),
-      max_fee_percent: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
+      max_fee_percent: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_FEE_PERCENT })),
       min_age_hours: Type.Optional(Type.Integer({ minimum: 0, maximum: 87_600 })),
       min_amount: Type.Optional(Type.String({ maxLength: 40 })),
     }),
