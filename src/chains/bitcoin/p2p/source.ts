@@ -179,7 +179,7 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     fees: async () => feesOf(family),
     outlet: {
       readTransactions: (wanted) => readTransactions(options, wanted),
-      send: async (raw) => service.sender.send({ txid: txidOf(parseTransaction(Buffer.from(raw), family)), bytes: raw }),
+      send: (raw) => service.sender.send({ txid: txidOf(parseTransaction(Buffer.from(raw), family)), bytes: raw }),
     },
     onHint: options.onHint,
     close: options.close,
