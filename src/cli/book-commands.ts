@@ -5,17 +5,9 @@ import { pipeline } from 'node:stream/promises';
 import type { Context } from '../context.ts';
 import { coinText, MODES, type Mode } from '../core/coin.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
-import {
-  exportCoinTracking,
-  exportKoinly,
-  exportStatement,
-  exportXero,
-  type FileWish,
-  naturalSign,
-  SCOPES,
-} from '../money-out/book-files.ts';
+import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../money-out/book-files.ts';
 import { periodOf } from '../money-out/book-periods.ts';
-import { ACCOUNT_NAMES, MOVEMENTS, readStatement } from '../money-out/books.ts';
+import { ACCOUNT_NAMES, MOVEMENTS, readStatement, SCOPES } from '../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevWish, datevAccountsOf, exportDatev } from '../money-out/datev.ts';
 import { type Commands, type Flags, MERCHANT, need, type Option, oneOf } from './command.ts';
 

@@ -15,6 +15,7 @@ import {
   MOVEMENTS,
   readEntries,
   readStatement,
+  type Scope,
   type StatementLine,
 } from './books.ts';
 
@@ -51,13 +52,10 @@ export async function* exportStatement(ctx: Context, { period, display, ...owner
 }
 
 /** Money that came in or went out, seen from the wallets of an export. */
-export type Flow = Pick<Entry, 'at' | 'kind' | 'coin' | 'units' | 'cents' | 'paymentId' | 'ref' | 'txid' | 'counts' | 'displayed'> & {
+export type Flow = Omit<Entry, 'debit' | 'credit'> & {
   incoming: boolean;
 };
 
-/** `all`: everything that Florin knows is one wallet, and sweeps stay inside. `deposits`: the deposit addresses alone. */
-export const SCOPES = ['all', 'deposits'] as const;
-export type Scope = (typeof SCOPES)[number];
 const WALLETS: Readonly<Record<Scope, ReadonlySet<Account>>> = {
   all: new Set(['deposit_addresses', 'destination_wallet']),
   deposits: new Set(['deposit_addresses']),
@@ -78,7 +76,7 @@ const sum = (a: Flow, b: Flow): Flow => {
 /** The flows of a period, oldest first, a page at a time. */
 export async function* readFlows(ctx: Context, { period, scope, display, ...owner }: FileWish & { scope: Scope }): AsyncGenerator<Flow[]> {
   let last = null as Flow | null;
-  for await (const page of readEntries(ctx, { ...owner, display, from: period.start, until: period.end })) {
+  for await (const page of readEntries(ctx, { ...owner, display, wallets: scope, from: period.start, until: period.end })) {
     const flows: Flow[] = [];
     for (const entry of page) {
       const flow = flowOf(entry, scope);
@@ -104,8 +102,8 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   refund: ({ paymentId, ref }) => `Refund ${ref} of ${paymentId}`,
   marked_refunded: ({ paymentId }) => `Refund of ${paymentId}`,
   payout: ({ ref }) => `Payout ${ref}`,
-  swept: ({ ref }) => `Sweep ${ref}`,
-  network_fee: ({ ref }) => `Network fee of sweep ${ref}`,
+  swept: ({ ref, purpose }) => (purpose === 'refund' || purpose === 'payout' ? `Change of ${purpose} file ${ref}` : `Sweep ${ref}`),
+  network_fee: ({ ref, purpose }) => `Network fee of ${purpose ?? 'sweep'} ${ref}`,
 };
 export const textOf = (flow: Flow): string => TEXT[flow.kind](flow) + on(flow.coin);
 

@@ -3,10 +3,11 @@
  * entry follows from facts (transfers, completed payments, decisions, refunds, payouts, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, type Mode } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { GONE_AFTER_MS } from '../core/transfer.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
+import { depositEntries } from './book-deposits.ts';
 
 /**
  * `held_for_review`: money that no completed payment counts. `gas_address`: what pays for the gas of token sweeps; Florin does not see what
@@ -55,6 +56,8 @@ export type Entry = {
   txid: string | null;
   /** Whether a completed payment counts what was received. */
   counts: boolean;
+  /** Of a signing file: what it is for. */
+  purpose: 'sweep' | 'refund' | 'payout' | null;
   /** `cents` in the smallest units of the display currency, at the rate of the time at which it was valued; null for US dollars. */
   displayed: bigint | null;
 };
@@ -69,8 +72,8 @@ const OWN_RATE = /^[1-9]\d{0,30}$/;
 const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
     select * from unnest(${[...ALL_COINS]}::text[], ${ALL_COINS.map((coin) => feeCoinOf(coin))}::text[],
-      ${ALL_COINS.map((coin) => chainCode(coin))}::text[], ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[])
-      as c (coin, fee_coin, chain, dust)
+      ${ALL_COINS.map((coin) => chainCode(coin))}::text[], ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[],
+      ${ALL_COINS.map((coin) => (kindOf(coin) === 'ethereum' ? 't' : 'f'))}::text[]::bool[]) as c (coin, fee_coin, chain, dust, has_accounts)
   )`;
 
 /** Whether a transfer that is in no block was missing for so long that it does not count. Simulated chains have no tips in the database. */
@@ -202,34 +205,47 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
  */
 const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
   ended as (
-    select s.id, s.coin, s.ended_at, c.fee_coin from sweeps s join coins c on c.coin = s.coin
+    select s.id, s.number, s.coin, s.purpose, s.ended_at, c.fee_coin, c.has_accounts from sweeps s join coins c on c.coin = s.coin
     where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
   ), moves as (
     select e.id, i.payment_id, i.coin, i.ref, sum(i.units) as units
     from ended e join sweep_inputs i on i.sweep_id = e.id
     where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4
-  ), moved as (
-    select m.id, sum(m.units) as units, sum(round(s.cents * m.units / s.units)) as cents, sum(round(s.displayed * m.units / s.units)) as displayed
+  ), moved_of as (
+    select m.id, m.payment_id, sum(m.units) as units, sum(round(s.cents * m.units / s.units)) as cents,
+      sum(round(s.displayed * m.units / s.units)) as displayed
     from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
-    group by 1
+    group by 1, 2
+  ), moved as (
+    select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
+  ), paid as (
+    -- What mined transactions of files paid to others.
+    select e.id as sweep_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, t.fee_units, t.after_number is not null as is_funded
+    from ended e join refunds r on r.sweep_id = e.id
+    join sweep_transactions t on t.sweep_id = e.id and t.number = r.sweep_number and t.block_height is not null
+    where cardinality(t.unmoved) = 0 or not exists (select 1 from deposit_addresses a
+      where a.payment_id = r.payment_id and lower(a.address) = any(t.unmoved))
+    union all
+    select e.id, 'payout', p.id, null, p.units, t.txid, t.fee_units, false
+    from ended e join payouts p on p.sweep_id = e.id
+    join sweep_transactions t on t.sweep_id = e.id and t.number = p.sweep_number and t.block_height is not null and cardinality(t.unmoved) = 0
   ), fees as (
     select e.id, sum(t.fee_units) as units
     from ended e join sweep_transactions t on t.sweep_id = e.id
     where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
-  ), given_back as (
+  ), own_fees as (
     -- A refund from an account is paid in full, so its fee comes from the rest of the money, or from the gas address.
-    select e.id, sum(r.units) as units, sum(r.usd_cents) as cents,
-      sum((select displayed from refunded b where b.id = r.id)) as displayed,
-      exists (select 1 from sweep_inputs i where i.sweep_id = e.id and i.input like 'gas:%') as has_gas
-    from ended e join refunds r on r.sweep_id = e.id
-    where e.coin = e.fee_coin and exists (select 1 from sweep_inputs i where i.sweep_id = e.id and i.input like 'nonce:%')
-      and exists (select 1 from sweep_transactions t
-        where t.sweep_id = e.id and t.number = r.sweep_number and t.block_height is not null and cardinality(t.unmoved) = 0)
-    group by e.id
+    select e.id, p.id as refund_id, p.payment_id, p.units, r.usd_cents as cents, b.displayed,
+      case when is_funded then least(p.fee_units, greatest(0, coalesce(m.units, 0) - p.units)) else p.fee_units end as own
+    from ended e join paid p on p.sweep_id = e.id and p.kind = 'refund' join refunds r on r.id = p.id
+    left join refunded b on b.id = p.id left join moved_of m on m.id = e.id and m.payment_id = p.payment_id
+    where e.coin = e.fee_coin and e.has_accounts
+  ), given_back as (
+    select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed, sum(own) as own from own_fees group by id
   ), costs as (
     select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, b.id is not null as is_refund,
       b.units as refunded, b.cents as refunded_cents, b.displayed as refunded_displayed,
-      case when b.has_gas then least(coalesce(f.units, 0), greatest(0, coalesce(m.units, 0) - b.units)) else f.units end as own
+      least(coalesce(f.units, 0), b.own) as own
     from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id left join given_back b on b.id = e.id
   ), swept as (
     select c.*,
@@ -249,44 +265,45 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     from payouts p where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
   ), entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
-      sold > 0 as counts, displayed
+      sold > 0 as counts, null as purpose, displayed
     from valued where mined
     union all
-    select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus, sold_cents - surplus_cents, payment_id, ref, txid, true,
+    select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus, sold_cents - surplus_cents, payment_id, ref, txid, true, null,
       sold_displayed - surplus_displayed
     from valued where sold > surplus
     union all
-    select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, surplus_cents, payment_id, ref, txid, true,
+    select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, surplus_cents, payment_id, ref, txid, true, null,
       surplus_displayed
     from valued where surplus > 0
     union all
     select decided_at, 'marked_refunded', coin, 'held_for_review', 'destination_wallet', returned, returned_cents, payment_id, ref,
-      decided_txid, false, returned_displayed
+      decided_txid, false, null, returned_displayed
     from valued where returned > 0
     union all
     select r.sent_at, 'refund', r.coin, part.account, 'destination_wallet', part.units, part.cents, r.payment_id, r.id, r.txid, false,
-      part.displayed
+      null, part.displayed
     from refunded r cross join lateral (values ('held_for_review', from_held, held_cents, held_displayed),
       ('overpayments', from_over, over_cents, over_displayed),
       ('refunds', r.units - from_held - from_over, sale_cents, sale_displayed)) as part (account, units, cents, displayed)
     where part.units > 0
     union all
-    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, ${displayed(sql, display)}
+    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null,
+      ${displayed(sql, display)}
     from paid_out
     union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units - fee, cents - round(cents * fee / units), null, id, txid,
-      false, displayed - round(displayed * fee / units)
+      false, purpose, displayed - round(displayed * fee / units)
     from swept where units > fee
     union all
     select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false,
-      round(displayed * fee / units)
+      purpose, round(displayed * fee / units)
     from swept where fee > 0
     union all
-    select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, 0
+    select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, purpose, 0
     from swept where gas > 0
     union all
     select ended_at, 'network_fee', coin, 'network_fees', 'destination_wallet', refund_fee, round(refunded_cents * refund_fee / refunded), null, id,
-      txid, false, round(refunded_displayed * refund_fee / refunded)
+      txid, false, purpose, round(refunded_displayed * refund_fee / refunded)
     from swept where refund_fee > 0
   )`;
 
@@ -351,19 +368,26 @@ export async function readStatement(
   return [...lines.values()].sort((a, b) => place(a) - place(b));
 }
 
+/** `all`: everything that Florin knows is one wallet, and sweeps stay inside. `deposits`: the deposit addresses alone. */
+export const SCOPES = ['all', 'deposits'] as const;
+export type Scope = (typeof SCOPES)[number];
+
 /** Entries read at a time. */
 const PAGE = 1_000;
 
-/** The entries from `from` until before `until`, oldest first, in pages. They hold a connection until the last page is read: read fast. */
+/**
+ * The entries from `from` until before `until`, oldest first, in pages. They hold a connection until the last page is read: read fast.
+ * With `deposits`, those of the deposit addresses alone: what signing files pay leaves them, instead of the destination wallet.
+ */
 export async function* readEntries(
   ctx: Context,
-  { from, until, display, ...owner }: BooksOwner & { from: Date; until: Date; display: Display },
+  { from, until, display, wallets = 'all', ...owner }: BooksOwner & { from: Date; until: Date; display: Display; wallets?: Scope },
 ): AsyncGenerator<Entry[]> {
   const { sql } = ctx.db;
   const pages = sql<Entry[]>`
-    ${entriesCte(sql, owner, display)}
+    ${entriesCte(sql, owner, display)} ${wallets === 'deposits' ? depositEntries(sql) : sql``}
     select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts,
-      displayed from entries
+      purpose, displayed from ${sql(wallets === 'deposits' ? 'deposit_entries' : 'entries')}
     where at >= ${from} and at < ${until}
     order by at, payment_id nulls last, ref, array_position(${[...ENTRY_KINDS]}::text[], kind), coin, debit`;
   // A cursor: pages by key would find all entries again for each of them.

@@ -121,6 +121,12 @@ const KIND: Readonly<Record<Entry['kind'], string>> = {
   network_fee: 'Network fee',
 };
 
+/** A signing file of refunds or payouts is no sweep. */
+const kindOf = ({ kind, purpose }: Entry): string => {
+  if (purpose === null || purpose === 'sweep') return KIND[kind];
+  return kind === 'network_fee' ? `${KIND[kind]} of ${purpose}` : `${KIND[purpose]} file`;
+};
+
 /** The positions of columns that are text, from 0. */
 const TEXT = new Set([1, 2, 5, 8, 10, 11, 13]);
 function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, string>>, day: string): string {
@@ -137,7 +143,7 @@ function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, 
     7: numbers[entry.credit],
     9: `${day.slice(8, 10)}${day.slice(5, 7)}`,
     10: (entry.paymentId ?? entry.ref).replace(/[^A-Za-z0-9_$&%*+/-]/g, '').slice(0, 36),
-    13: `${KIND[entry.kind]} ${formatDecimal(entry.units, decimals, 0)} ${asset}`.slice(0, 60),
+    13: `${kindOf(entry)} ${formatDecimal(entry.units, decimals, 0)} ${asset}`.slice(0, 60),
   };
   for (const [place, text] of Object.entries(given)) cells[Number(place)] = TEXT.has(Number(place)) ? quote(text) : text;
   // Not locked: the consultant may still change it.

@@ -229,43 +229,81 @@ async function goLive(merchantId: string): Promise<void> {
 }
 const walletOf = (merchantId: string, coin: Coin): string => `${WALLET}${merchantId}${COIN[coin].family}`;
 
-/** A sweep of some of what is listed, and what the chain then says about its transaction. */
-async function sweepSome(
+let sweeps = 0;
+let payouts = 0;
+type Input = { paymentId: string; ref: string; units: bigint };
+type FileOf = {
+  coin: Coin;
+  purpose?: 'sweep' | 'refund' | 'payout';
+  state: 'sent' | 'failed' | 'canceled';
+  inputs: readonly Input[];
+  /** The fee of each transaction; `after`: the one that paid for its gas. All are in a block. */
+  transactions: readonly { fee: bigint; after?: number; unmoved?: string[] }[];
+};
+/** A signing file, as the service stores it. */
+async function storeFile(
   { merchantId }: { merchantId: string },
-  { coin, mask: chosen, ends, feePercent }: Sweep,
-  id: string,
-): Promise<void> {
+  { coin, purpose = 'sweep', state, inputs, transactions }: FileOf,
+): Promise<string> {
   const { sql } = ctx.db;
-  const { holdings } = await readHoldings(ctx, { merchantId, walletId: walletOf(merchantId, coin), coin });
-  const picked = holdings.filter(({ blockHeight }, i) => blockHeight !== null && (chosen >> (i % 8)) & 1);
-  if (picked.length === 0) return;
-  const total = picked.reduce((sum, { units }) => sum + units, 0n);
-  const fee = (total * BigInt(feePercent)) / 100n;
-  const state = { canceled: 'canceled', waits: 'sent', confirmed: 'sent', 'in part': 'sent', 'not at all': 'failed' }[ends];
+  const id = `swp_${String(++sweeps).padStart(24, '0')}`;
+  const ended = state === 'sent' ? null : new Date();
+  const fee = transactions.reduce((sum, one) => sum + one.fee, 0n);
+  const total = inputs.reduce((sum, { units }) => sum + units, 0n);
   await sql`
     insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
     values (${walletOf(merchantId, coin)}, ${merchantId}, ${COIN[coin].family}, 'mainnet', ${merchantId}, 'xpub', 'p2wpkh', 'm') on conflict do nothing`;
   await sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
-    values (${id}, ${merchantId}, ${walletOf(merchantId, coin)}, ${coin}, ${state}, '{}', 'mine', ${(total - fee).toString()}, ${fee.toString()},
-      ${picked.length}, 'Ada', ${ends === 'canceled' || ends === 'not at all' ? new Date() : null})`;
+    insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
+    values (${id}, ${merchantId}, ${walletOf(merchantId, coin)}, ${coin}, ${purpose}, ${state}, '{}', 'mine', ${(total - fee).toString()},
+      ${fee.toString()}, ${inputs.length}, 'Ada', ${ended})`;
   await sql`
     insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units, released_at)
-    select ${id}, number, 'chain', ${id} || number, ${coin}, payment_id, ref, units::numeric, ${ends === 'canceled' || ends === 'not at all' ? new Date() : null}
-    from unnest(${picked.map((_, i) => i)}::int[], ${picked.map(({ paymentId }) => paymentId)}::text[], ${picked.map(({ ref }) => ref)}::text[],
-      ${picked.map(({ units }) => units.toString())}::text[]) as given (number, payment_id, ref, units)`;
-  if (ends === 'canceled' || ends === 'not at all') return;
-  await sql`
-    insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, block_height, block_hash, unmoved)
-    values (${id}, 0, 0, ${`tx ${id}`}, '\\x00', ${fee.toString()}, clock_timestamp(), 900, 'b900',
-      ${ends === 'in part' && coin === 'USDC@base' ? [picked[0]!.address.toLowerCase()] : []}::text[])`;
-  if (ends === 'waits') return;
+    select ${id}, number, 'chain', ${id} || number, ${coin}, payment_id, ref, units::numeric, ${ended}
+    from unnest(${inputs.map((_, i) => i)}::int[], ${inputs.map(({ paymentId }) => paymentId)}::text[], ${inputs.map(({ ref }) => ref)}::text[],
+      ${inputs.map(({ units }) => units.toString())}::text[]) as given (number, payment_id, ref, units)`;
+  if (ended) return id;
+  for (const [number, one] of transactions.entries())
+    await sql`
+      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, block_height, block_hash, after_number, unmoved)
+      values (${id}, 0, ${number}, ${`tx ${number} of ${id}`}, '\\x00', ${one.fee.toString()}, clock_timestamp(), 900, 'b900', ${one.after ?? null},
+        ${one.unmoved ?? []}::text[])`;
+  return id;
+}
+
+/** A payout that was sent, by a file or by hand. */
+async function storePayout(
+  merchantId: string,
+  { coin, units, usdCents, file }: { coin: Coin; units: bigint; usdCents: bigint; file: string | null },
+): Promise<void> {
+  const id = `po_${String(++payouts).padStart(24, '0')}`;
+  await ctx.db.sql`
+    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, txid, requested_by, sweep_id, sweep_number, created_at, sent_at)
+    values (${id}, ${merchantId}, 'live', ${coin}, ${units.toString()}, ${usdCents.toString()}, 'recipient', 'sent', 'paid', 'Ada', ${file},
+      ${file === null ? null : 0}, clock_timestamp(), clock_timestamp())`;
+}
+
+/** Follows the files of a coin until this one has ended. */
+async function endFile(coin: Coin, id: string): Promise<void> {
   const following = startSweeps(ctx, chainOf(coin));
   await eventually(
-    async () => (await sql<{ ended: boolean }[]>`select ended_at is not null as ended from sweeps where id = ${id}`)[0]!.ended,
+    async () => (await ctx.db.sql<{ ended: boolean }[]>`select ended_at is not null as ended from sweeps where id = ${id}`)[0]!.ended,
     (ended) => ended,
   );
   await following.stop();
+}
+
+/** A sweep of some of what is listed, and what the chain then says about its transaction. */
+async function sweepSome({ merchantId }: { merchantId: string }, { coin, mask: chosen, ends, feePercent }: Sweep): Promise<void> {
+  const { holdings } = await readHoldings(ctx, { merchantId, walletId: walletOf(merchantId, coin), coin });
+  const picked = holdings.filter(({ blockHeight }, i) => blockHeight !== null && (chosen >> (i % 8)) & 1);
+  if (picked.length === 0) return;
+  const total = picked.reduce((sum, { units }) => sum + units, 0n);
+  const state = ({ canceled: 'canceled', waits: 'sent', confirmed: 'sent', 'in part': 'sent', 'not at all': 'failed' } as const)[ends];
+  const unmoved = ends === 'in part' && coin === 'USDC@base' ? [picked[0]!.address.toLowerCase()] : [];
+  const transactions = [{ fee: (total * BigInt(feePercent)) / 100n, unmoved }];
+  const id = await storeFile({ merchantId }, { coin, state, inputs: picked, transactions });
+  if (state === 'sent' && ends !== 'waits') await endFile(coin, id);
 }
 
 /** A chain on which every transaction of a sweep is deep enough. */
@@ -279,8 +317,8 @@ const chainOf = (coin: Coin): Chain =>
     health: async () => ({ txindex: true }),
   }) as unknown as Chain;
 
-async function happenLater(owner: { merchantId: string; mode: 'live' }, given: Later, id: string): Promise<void> {
-  if (given.do === 'sweep') return sweepSome(owner, given.sweep, id);
+async function happenLater(owner: { merchantId: string; mode: 'live' }, given: Later): Promise<void> {
+  if (given.do === 'sweep') return sweepSome(owner, given.sweep);
   // What a sweep spends is deep below the tip, so only what it does not spend can lose its block.
   const free = await ctx.db.sql<{ payment: string; coin: string; ref: string }[]>`
     select t.payment_id as payment, t.coin, t.ref from transfers t where t.merchant_id = ${owner.merchantId}
@@ -296,7 +334,6 @@ async function happenLater(owner: { merchantId: string; mode: 'live' }, given: L
     where t.payment_id = g.payment and t.coin = g.coin and t.ref = g.ref`;
 }
 
-let sweeps = 0;
 async function live({ facts, later: after }: History): Promise<void> {
   const { merchantId } = await createMerchant(ctx, { name: 'Books' });
   const ids: string[] = [];
@@ -307,7 +344,7 @@ async function live({ facts, later: after }: History): Promise<void> {
   await checkBooks(ctx, { merchantId, mode: 'test' });
   await goLive(merchantId);
   for (const given of after) {
-    await happenLater({ merchantId, mode: 'live' }, given, `swp_${String(++sweeps).padStart(24, '0')}`);
+    await happenLater({ merchantId, mode: 'live' }, given);
     await checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: (coin) => walletOf(merchantId, coin) });
   }
   assert.deepEqual(await trialBalance(ctx, { merchantId, mode: 'test', until: EVER }), [], 'the other mode has its own books');
@@ -398,20 +435,19 @@ async function exported(
 ) {
   const { merchantId } = await balancesAfter(facts);
   await goLive(merchantId);
-  await sweepSome(
-    { merchantId },
-    { coin: 'BTC', mask: 0xff, ends: 'confirmed', feePercent: 1 },
-    `swp_${String(++sweeps).padStart(24, '0')}`,
-  );
+  await sweepSome({ merchantId }, { coin: 'BTC', mask: 0xff, ends: 'confirmed', feePercent: 1 });
+  return wishOf(merchantId);
+}
+async function wishOf(merchantId: string) {
   const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(2), timeZone: 'UTC' });
   return { merchantId, mode: 'live' as const, period, display: null };
 }
 /** What differs from run to run is replaced by what it is. */
 const golden = (text: string): string[] =>
   text
-    .replace(/\b(pay|ref)_[0-9A-Za-z]{24}/g, '$1_')
+    .replace(/\b(pay|ref|po)_[0-9A-Za-z]{24}/g, '$1_')
     .replace(/\bswp_\d{24}/g, 'swp_')
-    .replace(/\b[0-9a-f]{64}\b/g, 'TXID')
+    .replace(/(?<![0-9a-f])[0-9a-f]{64}\b/g, 'TXID')
     .replace(/\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b/g, 'TIME')
     .replace(/\b\d\d\/\d\d\/\d{4}\b/g, 'DAY')
     .split('\r\n');
@@ -427,12 +463,12 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
       '',
       'Date,Sent Amount,Sent Currency,Received Amount,Received Currency,Fee Amount,Fee Currency,Net Worth Amount,Net Worth Currency,Label,Description,TxHash',
       'TIME UTC,,,0.001,BTC,,,97.00,USD,other income,Payment pay_,TXID',
-      'TIME UTC,0.00001,BTC,,,,,0.97,USD,cost,Network fee of sweep swp_,tx swp_',
+      'TIME UTC,0.00001,BTC,,,,,0.97,USD,cost,Network fee of sweep swp_,tx 0 of swp_',
       'TIME UTC,0.0005,BTC,,,,,48.50,USD,cost,Refund ref_ of pay_,TXID',
     ].toSorted(),
   );
   const deposits = golden((await whole(exportKoinly(ctx, { ...wish, scope: 'deposits' }))).toString());
-  assert.ok(deposits.includes('TIME UTC,0.00099,BTC,,,,,96.03,USD,,Sweep swp_,tx swp_'), deposits.join('\n'));
+  assert.ok(deposits.includes('TIME UTC,0.00099,BTC,,,,,96.03,USD,,Sweep swp_,tx 0 of swp_'), deposits.join('\n'));
   assert.ok(!deposits.some((line) => line.includes('Refund')), 'refunds leave from another wallet');
 
   const tracked = golden((await whole(exportCoinTracking(ctx, { ...wish, scope: 'all' }))).toString());
@@ -442,7 +478,7 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
       '',
       'Type,Buy Amount,Buy Currency,Sell Amount,Sell Currency,Fee,Fee Currency,Exchange,Trade-Group,Comment,Date,Tx-ID',
       'Income,0.001,BTC,,,,,Florin,bitcoin,Payment pay_,TIME,TXID',
-      'Other Fee,,,0.00001,BTC,,,Florin,bitcoin,Network fee of sweep swp_,TIME,tx swp_',
+      'Other Fee,,,0.00001,BTC,,,Florin,bitcoin,Network fee of sweep swp_,TIME,tx 0 of swp_',
       'Spend,,,0.0005,BTC,,,Florin,bitcoin,Refund ref_ of pay_,TIME,TXID',
     ].toSorted(),
   );
@@ -453,7 +489,7 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
     [
       '',
       '*Date,*Amount,Payee,Description,Reference',
-      'DAY,-0.97,Network fee,Network fee of sweep swp_: 0.00001 BTC,tx swp_',
+      'DAY,-0.97,Network fee,Network fee of sweep swp_: 0.00001 BTC,tx 0 of swp_',
       'DAY,-48.50,Customer,Refund ref_ of pay_: 0.0005 BTC,TXID',
       'DAY,97.00,Customer,Payment pay_: 0.001 BTC,TXID',
     ].toSorted(),
@@ -470,6 +506,126 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
     'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87',
     '',
   ]);
+});
+
+const inputsOf = async (merchantId: string, coin: Coin): Promise<Input[]> => {
+  const { holdings } = await readHoldings(ctx, { merchantId, walletId: walletOf(merchantId, coin), coin });
+  return holdings.map(({ paymentId, ref, units }) => ({ paymentId, ref, units }));
+};
+/** The newest refunds of a merchant are paid by transactions of a file, in order. */
+async function payWith(merchantId: string, id: string, numbers: readonly number[]): Promise<void> {
+  const refunds = await ctx.db.sql<{ id: string }[]>`
+    select id from refunds where merchant_id = ${merchantId} and sweep_id is null order by number limit ${numbers.length}`;
+  for (const [i, refund] of refunds.entries())
+    await ctx.db.sql`update refunds set sweep_id = ${id}, sweep_number = ${numbers[i]!} where id = ${refund.id}`;
+}
+const koinlyOf = async (wish: Awaited<ReturnType<typeof wishOf>>, scope: 'all' | 'deposits'): Promise<string[]> =>
+  golden((await whole(exportKoinly(ctx, { ...wish, scope }))).toString()).slice(1, -1);
+const refundOf = (percent: number, pick = 0): Fact => ({ do: 'refund', pick, percent, rate: 'payment', approves: true });
+
+test('the deposit addresses alone: a refund that a file pays leaves them, and the destination gets the rest', async () => {
+  const { merchantId } = await balancesAfter([paidIn('success'), hour, refundOf(50)]);
+  await goLive(merchantId);
+  const inputs = await inputsOf(merchantId, 'BTC');
+  const id = await storeFile({ merchantId }, { coin: 'BTC', purpose: 'refund', state: 'sent', inputs, transactions: [{ fee: 1_000n }] });
+  await payWith(merchantId, id, [0]);
+  await endFile('BTC', id);
+  const wish = await wishOf(merchantId);
+  assert.deepEqual((await koinlyOf(wish, 'deposits')).toSorted(), [
+    'TIME UTC,,,0.001,BTC,,,97.00,USD,other income,Payment pay_,TXID',
+    'TIME UTC,0.00001,BTC,,,,,0.97,USD,cost,Network fee of refund swp_,tx 0 of swp_',
+    'TIME UTC,0.00049,BTC,,,,,47.53,USD,,Change of refund file swp_,tx 0 of swp_',
+    'TIME UTC,0.0005,BTC,,,,,48.50,USD,cost,Refund ref_ of pay_,tx 0 of swp_',
+  ]);
+  assert.deepEqual((await koinlyOf(wish, 'all')).toSorted(), [
+    'TIME UTC,,,0.001,BTC,,,97.00,USD,other income,Payment pay_,TXID',
+    'TIME UTC,0.00001,BTC,,,,,0.97,USD,cost,Network fee of refund swp_,tx 0 of swp_',
+    'TIME UTC,0.0005,BTC,,,,,48.50,USD,cost,Refund ref_ of pay_,TXID',
+  ]);
+  const period = { ...wish.period, until: wish.period.from };
+  const datev = {
+    chart: 'SKR03' as const,
+    consultant: 29_098,
+    client: 55_003,
+    fiscalYear: `${period.from.slice(0, 4)}-01-01`,
+    accounts: {},
+  };
+  const euros = { ...wish, period, display: { currency: 'EUR' as const, rateE8: 90_000_000n } };
+  const texts = (await whole(exportDatev(ctx, euros, datev)))
+    .toString('latin1')
+    .split('\r\n')
+    .slice(2, -1)
+    .map((line) => line.split(';')[13]);
+  assert.ok(texts.includes('"Refund file 0.00099 BTC"') && texts.includes('"Network fee of refund 0.00001 BTC"'), texts.join());
+});
+
+test('the deposit addresses alone: payouts that a file pays leave them', async () => {
+  const { merchantId } = await balancesAfter([paidIn('success'), hour]);
+  await goLive(merchantId);
+  const inputs = await inputsOf(merchantId, 'BTC');
+  const id = await storeFile({ merchantId }, { coin: 'BTC', purpose: 'payout', state: 'sent', inputs, transactions: [{ fee: 1_000n }] });
+  await storePayout(merchantId, { coin: 'BTC', units: 30_000n, usdCents: 2_910n, file: id });
+  await endFile('BTC', id);
+  const wish = await wishOf(merchantId);
+  assert.deepEqual((await koinlyOf(wish, 'deposits')).toSorted(), [
+    'TIME UTC,,,0.001,BTC,,,97.00,USD,other income,Payment pay_,TXID',
+    'TIME UTC,0.00001,BTC,,,,,0.97,USD,cost,Network fee of payout swp_,tx 0 of swp_',
+    'TIME UTC,0.0003,BTC,,,,,29.10,USD,cost,Payout po_,tx 0 of swp_',
+    'TIME UTC,0.00069,BTC,,,,,66.93,USD,,Change of payout file swp_,tx 0 of swp_',
+  ]);
+  await checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: (coin) => walletOf(merchantId, coin) });
+});
+
+test('the deposit addresses alone: what a refund leaves on an account is moved by a later sweep, without what was refunded', async () => {
+  const eth = (cents: bigint): Fact => ({ do: 'pay', cents, scenario: 'success', coin: 'ETH' });
+  const { merchantId } = await balancesAfter([eth(35_000n), eth(35_000n), hour, refundOf(50), refundOf(100, 1)]);
+  await goLive(merchantId);
+  const fee = 10n ** 15n;
+  const units = 10n ** 17n;
+  const inputs = await inputsOf(merchantId, 'ETH');
+  assert.deepEqual(
+    inputs.map((one) => one.units),
+    [units, units],
+  );
+  // The first account keeps money and pays its own fee; the gas address pays for the second one.
+  const file = await storeFile(
+    { merchantId },
+    {
+      ...{ coin: 'ETH', purpose: 'refund', state: 'sent' },
+      inputs: [{ ...inputs[0]!, units: units / 2n + fee }, inputs[1]!],
+      transactions: [{ fee }, { fee }, { fee, after: 0 }],
+    },
+  );
+  await payWith(merchantId, file, [1, 2]);
+  await endFile('ETH', file);
+  const owner = { merchantId, mode: 'live' as const };
+  const gas = async () => (await trialBalance(ctx, { ...owner, until: EVER })).find(({ account }) => account === 'gas_address')?.units;
+  assert.equal(await gas(), -2n * fee, 'the gas address pays for itself and for the second refund');
+  const wish = await wishOf(merchantId);
+  const before = [
+    'TIME UTC,,,0.1,ETH,,,350.00,USD,other income,Payment pay_,0xTXID',
+    'TIME UTC,,,0.1,ETH,,,350.00,USD,other income,Payment pay_,0xTXID',
+    'TIME UTC,0.001,ETH,,,,,3.50,USD,cost,Network fee of refund ref_,tx 1 of swp_',
+    'TIME UTC,0.05,ETH,,,,,175.00,USD,cost,Refund ref_ of pay_,tx 1 of swp_',
+    'TIME UTC,0.1,ETH,,,,,350.00,USD,cost,Refund ref_ of pay_,tx 2 of swp_',
+  ];
+  assert.deepEqual((await koinlyOf(wish, 'deposits')).toSorted(), before);
+  const rest = await inputsOf(merchantId, 'ETH');
+  assert.deepEqual(
+    rest.map(({ ref }) => ref),
+    [inputs[0]!.ref],
+  );
+  const sweep = await storeFile({ merchantId }, { coin: 'ETH', state: 'sent', inputs: rest, transactions: [{ fee }] });
+  await endFile('ETH', sweep);
+  assert.deepEqual(
+    (await koinlyOf(wish, 'deposits')).toSorted(),
+    [
+      ...before,
+      'TIME UTC,0.001,ETH,,,,,3.50,USD,cost,Network fee of sweep swp_,tx 0 of swp_',
+      'TIME UTC,0.048,ETH,,,,,168.00,USD,,Sweep swp_,tx 0 of swp_',
+    ].toSorted(),
+  );
+  await checkBooks(ctx, owner, { walletOf: (coin) => walletOf(merchantId, coin) });
 });
 
 test('sweeps in files have the rates of the payments that they move, so deposit addresses reach zero', async () => {

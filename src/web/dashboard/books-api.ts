@@ -4,18 +4,9 @@ import { coinText, namesOf } from '../../core/coin.ts';
 import { formatFiat, usdCentsToFiat } from '../../core/fiat.ts';
 import { formatUnits, formatUsd } from '../../core/money.ts';
 import { literals } from '../../http/schema-fields.ts';
-import {
-  exportCoinTracking,
-  exportKoinly,
-  exportStatement,
-  exportXero,
-  type FileWish,
-  naturalSign,
-  SCOPES,
-  type Scope,
-} from '../../money-out/book-files.ts';
+import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../../money-out/book-files.ts';
 import { periodOf } from '../../money-out/book-periods.ts';
-import { ACCOUNT_NAMES, ACCOUNTS, MOVEMENTS, readStatement, type StatementLine } from '../../money-out/books.ts';
+import { ACCOUNT_NAMES, ACCOUNTS, MOVEMENTS, readStatement, SCOPES, type Scope, type StatementLine } from '../../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevChart, datevAccountsOf, exportDatev } from '../../money-out/datev.ts';
 import { writeAudit } from '../../people/members.ts';
 import { bookTurns } from './book-turns.ts';
