@@ -1,5 +1,6 @@
 /** The facts of a payment and their types. `settle.ts` decides what follows from them. */
 import type { Coin, CompletionRule, ConfirmationTier, Mode } from './coin.ts';
+import type { Fiat } from './fiat.ts';
 
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number];
@@ -65,6 +66,8 @@ export type Lock = 'instantsend' | 'chainlock' | null;
 export const VERIFIERS = ['node', 'proof_of_work', 'sync_committee', 'providers'] as const;
 export type Verifier = (typeof VERIFIERS)[number];
 
+/** Another currency, and its units for one US dollar with eight decimals. */
+export type DisplayRate = { currency: Fiat; rateE8: bigint };
 /** USD worth, valued once at first sight (`first_sight`), again only when its protection ended (`confirmation`). */
 export type TransferValue = {
   usdE8: bigint;
@@ -73,6 +76,8 @@ export type TransferValue = {
   reason: 'first_sight' | 'confirmation';
   /** Stored with the first value; absent when the transfer came alone. */
   company?: CompanyWorth;
+  /** The display currency of the merchant at that time; absent for US dollars, or without a rate. */
+  display?: DisplayRate;
 };
 /** Units of the coin that one payer may have sent together with a transfer. */
 export type Company = {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
 import { COIN, COINS, type Coin, type Family, isToken, type Network } from '../core/coin.ts';
+import type { Fiat } from '../core/fiat.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
@@ -74,6 +75,16 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
     walletNetworks: networks ?? {},
     pausedCoins: COINS.filter((coin) => paused?.includes(COIN[coin].family)),
   }));
+}
+
+/** The display currencies of merchants, in the given transaction. */
+export async function readDisplayCurrencies(
+  sql: Sql | Tx,
+  { merchantIds }: { merchantIds: readonly string[] },
+): Promise<ReadonlyMap<string, Fiat>> {
+  const rows = await sql<{ id: string; settings: unknown }[]>`
+    select id, settings from merchants where id = any(${merchantIds as string[]}::text[])`;
+  return new Map(rows.map(({ id, settings }) => [id, settingsFromJson(settings).displayCurrency]));
 }
 
 /** Whether the merchant offers this coin. Native coins are offered unless they are turned off, tokens only if they are turned on. */

@@ -162,7 +162,7 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
     select r.id, r.number, r.payment_id, r.coin, r.units, r.usd_cents as cents, r.txid, r.sent_at,
       sum(r.units) over (partition by r.payment_id, r.coin order by r.sent_at, r.number) - r.units as before,
       p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
-      null::text as kept_fiat, null::text as kept_rate
+      r.display_currency as kept_fiat, r.display_rate::text as kept_rate
     from refunds r join payments p on p.id = r.payment_id and p.merchant_id = r.merchant_id
     where r.merchant_id = ${merchantId} and r.mode = ${mode} and r.state in ('sent', 'confirmed') and r.sent_at is not null
   ), owed as (
@@ -261,7 +261,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
   with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)}, ${sweeping(sql, owner)},
   paid_out as (
-    select p.*, usd_cents as cents, null::text as fiat, null::text as rate, null::text as kept_fiat, null::text as kept_rate
+    select p.*, usd_cents as cents, null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
     from payouts p where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
   ), entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,

@@ -11,6 +11,7 @@ import { Problem } from '../core/problem.ts';
 import { isPaidOut, mayBecome, type RefundState } from '../core/refund.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { readDisplayRates } from '../payments/display-rates.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
 import { priceOf, unitsFor } from '../payments/price.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
@@ -136,11 +137,13 @@ export async function insertPayouts(
   }: Owner & { drafts: readonly PayoutDraft[]; batchId: string | null; by: string; actor: Actor | null },
 ): Promise<Payout[]> {
   const column = <T>(of: (draft: PayoutDraft) => T): T[] => drafts.map(of);
+  const display = (await readDisplayRates(ctx, tx, [{ merchantId, mode }]))({ merchantId, mode });
   const payouts = await tx<Payout[]>`
     insert into payouts (id, merchant_id, mode, batch_id, reference, coin, units, usd_cents, address, description, state, requested_by,
-      backed_by, event_count, created_at)
+      backed_by, event_count, created_at, display_currency, display_rate)
     select given.id, ${merchantId}, ${mode}, ${batchId}, reference, coin, units::numeric, usd_cents::bigint, address, description, 'requested',
-      ${by}, ${actor?.userId || null}, 1, clock_timestamp()
+      ${by}, ${actor?.userId || null}, 1, clock_timestamp(),
+      ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null}
     from unnest(${column(() => newId('po', ctx.random))}::text[], ${column((one) => one.reference)}::text[], ${column((one) => one.coin)}::text[],
       ${column((one) => one.units.toString())}::text[], ${column((one) => one.usdCents.toString())}::text[],
       ${column((one) => one.address)}::text[], ${column((one) => one.description)}::text[])

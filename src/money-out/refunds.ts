@@ -12,6 +12,7 @@ import { rolesOf, settle } from '../core/settle.ts';
 import { worth } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { readDisplayRates } from '../payments/display-rates.ts';
 import { type PaymentRecord, readOwnedRecords, tipsOf } from '../payments/facts.ts';
 import { checkRefundAddress, writeRefunded } from '../payments/payments.ts';
 import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/price.ts';
@@ -292,11 +293,13 @@ export async function requestRefund(
       const until = address === null ? claimUntil(record.now) : null;
       // With an address too: the page shows the customer what became of the refund.
       const hash = hashOfClaim(ctx, { id, claimNumber: 0 });
+      const display = (await readDisplayRates(ctx, tx, [owner]))(owner);
       const [made] = await tx<Refund[]>`
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
-          reason, requested_by, backed_by, created_at)
+          reason, requested_by, backed_by, created_at, display_currency, display_rate)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
-          'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${actor?.userId ?? null}, ${record.now})
+          'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${actor?.userId ?? null}, ${record.now},
+          ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
         returning ${REFUND_COLUMNS(tx)}`;
       await eraseAgain(tx, paymentId);
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });

@@ -4,6 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ALL_COINS, chainOf } from '../core/coin.ts';
+import type { Fiat } from '../core/fiat.ts';
 import type { Rules, TransferValue } from '../core/payment.ts';
 import {
   outputsFromJson,
@@ -77,6 +78,14 @@ test('the amount that a transfer is counted with is stored with its value', () =
   const company = { transactionUsdCents: 100_000n, merchantUsdCents: 2_500n };
   const [value] = valuesFromJson(JSON.parse(JSON.stringify(valuesToJson([{ ...values[0]!, company }]))));
   assert.deepEqual(value, { ...values[0], company });
+});
+
+test('the rate of the display currency is stored with a value, also of a currency that is no longer offered', () => {
+  for (const currency of ['EUR', 'DEM'] as Fiat[]) {
+    const display = { currency, rateE8: 92_165_000n };
+    const [value] = valuesFromJson(JSON.parse(JSON.stringify(valuesToJson([{ ...values[0]!, display }]))));
+    assert.deepEqual(value, { ...values[0], display });
+  }
 });
 
 test('rows stored today have the version of their format and are read unchanged', () => {

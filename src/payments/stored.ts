@@ -130,7 +130,7 @@ function fiatFromJson(value: unknown): PaymentRequest['fiat'] {
 }
 
 export const valuesToJson = (values: readonly TransferValue[]): readonly Json[] =>
-  values.map(({ usdE8, at, basis, reason, company }) => ({
+  values.map(({ usdE8, at, basis, reason, company, display }) => ({
     v: VERSION,
     usdE8: String(usdE8),
     at: at.toISOString(),
@@ -139,11 +139,19 @@ export const valuesToJson = (values: readonly TransferValue[]): readonly Json[] 
     ...(company && {
       company: { transactionUsdCents: String(company.transactionUsdCents), merchantUsdCents: String(company.merchantUsdCents) },
     }),
+    ...(display && { display: { currency: display.currency, rateE8: String(display.rateE8) } }),
   }));
 
 function companyFromJson(value: unknown): CompanyWorth {
   const stored = asObject(value);
   return { transactionUsdCents: asBigint(stored.transactionUsdCents) ?? 0n, merchantUsdCents: asBigint(stored.merchantUsdCents) ?? 0n };
+}
+
+function displayFromJson(value: unknown): Pick<TransferValue, 'display'> {
+  const stored = asObject(value);
+  const [currency, rateE8] = [asText(stored.currency), asBigint(stored.rateE8)];
+  // A currency that is no longer offered stays stored.
+  return currency === null || rateE8 === null ? {} : { display: { currency: currency as Fiat, rateE8 } };
 }
 
 /** Errors: the worth of a transfer cannot be read. It is never guessed. */
@@ -158,6 +166,7 @@ export const valuesFromJson = (value: unknown): TransferValue[] =>
       basis: oneOf(['quote', 'spot'], stored.basis) ?? 'spot',
       reason: oneOf(['first_sight', 'confirmation'], stored.reason) ?? 'first_sight',
       ...(stored.company !== undefined && { company: companyFromJson(stored.company) }),
+      ...displayFromJson(stored.display),
     };
   });
 

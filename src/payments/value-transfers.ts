@@ -5,6 +5,7 @@ import { type Coin, pricedAs } from '../core/coin.ts';
 import { valueTransfer } from '../core/transfer-value.ts';
 import type { Tx } from '../db/db.ts';
 import { type Newcomer, readCompany } from './company.ts';
+import { readDisplayRates } from './display-rates.ts';
 import type { PaymentRecord } from './facts.ts';
 import { valuesToJson } from './stored.ts';
 
@@ -23,10 +24,16 @@ export async function valueTransfers(ctx: Context, tx: Tx, records: readonly Pay
     tx,
     found.filter(({ record, transfer }) => record.mode === 'live' && transfer.values.length === 0),
   );
+  const displayRate = await readDisplayRates(
+    ctx,
+    tx,
+    found.map(({ record }) => record),
+  );
   for (let i = 0; i < found.length; i += ROWS_AT_ONCE) {
     const rows = found.slice(i, i + ROWS_AT_ONCE).map(({ record, place, spot, payment, transfer }) => {
       const value = valueTransfer({ payment, transfer, spot, now: record.now, company: company.get(transfer) ?? null })!;
-      const values = [...transfer.values, value];
+      const display = displayRate(record);
+      const values = [...transfer.values, { ...value, ...(display && { display }) }];
       record.transfers[place] = { ...transfer, values };
       return { payment_id: payment.id, coin: transfer.coin, ref: transfer.ref, values: valuesToJson(values) };
     });

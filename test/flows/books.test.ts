@@ -12,6 +12,7 @@ import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
 import type { Context } from '../../src/context.ts';
 import { ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
+import { formatFiat, usdCentsToFiat } from '../../src/core/fiat.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
@@ -21,6 +22,7 @@ import { readEntries, readStatement, trialBalance } from '../../src/money-out/bo
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
 import { startSweeps } from '../../src/money-out/follow-sweeps.ts';
 import { readHoldings } from '../../src/money-out/holdings.ts';
+import { approvePayouts, requestPayout } from '../../src/money-out/payouts.ts';
 import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/money-out/refunds.ts';
 import {
   advanceClock,
@@ -654,6 +656,49 @@ test('sweeps in files have the rates of the payments that they move, so deposit 
     cents(swept!) + cents(fee!),
     received.reduce((sum, one) => sum + one, 0n),
   );
+});
+
+test('files in the display currency have the rates of the time at which the money was valued', async () => {
+  const { merchantId } = await createMerchant(ctx, { name: 'Rates' });
+  await ctx.db.sql`update merchants set settings = settings || '{"displayCurrency": "EUR"}'::jsonb where id = ${merchantId}`;
+  const owner = { merchantId, mode: 'test' as const };
+  const ids: string[] = [];
+  for (const given of [
+    paidIn('success'),
+    hour,
+    paidIn('underpaid'),
+    { do: 'pass', minutes: 1_500 } as const,
+    refundOf(50),
+    refundOf(100, 1),
+  ])
+    await happen(owner, given, ids);
+  let payout = '';
+  const asked = { kind: 'usd', cents: 1_000n } as const;
+  await requestPayout(ctx, {
+    ...{ ...owner, by: 'Ada', idempotency: null },
+    asked: { coin: 'BTC', asked, address: ADDRESS.BTC, reference: null, description: null },
+    render: ({ id }) => {
+      payout = id;
+      return { status: 201, body: '' };
+    },
+  });
+  await approvePayouts(ctx, { ...owner, which: { id: payout }, actor: ACTOR });
+  const fileAt = async (rateE8: bigint) => {
+    const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
+    return (await whole(exportXero(ctx, { ...owner, period, display: { currency: 'EUR', rateE8 }, scope: 'all' }))).toString();
+  };
+  const { rateE8 } = ctx.fiat.forTest('EUR');
+  const file = await fileAt(rateE8);
+  assert.equal(file.split('\r\n').length, 7, file);
+  assert.ok(file.includes(`-${formatFiat('EUR', usdCentsToFiat('EUR', 1_000n, rateE8))},`), file);
+  assert.equal(await fileAt(rateE8 / 2n), file, 'the rate of the day of the export changes nothing');
+  // What was valued before rates were stored has the rate of the day.
+  await ctx.db
+    .sql`update transfers set values = (select jsonb_agg(v - 'display') from jsonb_array_elements(values) v) where merchant_id = ${merchantId}`;
+  await ctx.db.sql`update refunds set display_currency = null, display_rate = null where merchant_id = ${merchantId}`;
+  await ctx.db.sql`update payouts set display_currency = null, display_rate = null where merchant_id = ${merchantId}`;
+  assert.equal(await fileAt(rateE8), file);
+  assert.notEqual(await fileAt(rateE8 / 2n), file);
 });
 
 test('DATEV: a header, 125 columns in Windows-1252, and one posting for each entry that a parser adds up to zero', async () => {
