@@ -1,7 +1,7 @@
 /** Checks requests of chains of accounts against the file around them and against the wallet, and signs them. */
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { HDKey } from '@scure/bip32';
-import { domainOf, feeOf, transactionOf, transfersOf } from '../src/chains/ethereum/account-requests.ts';
+import { domainOf, feeOf, gasLimits, mostFunded, transactionOf, transfersOf } from '../src/chains/ethereum/account-requests.ts';
 import { accountOf } from '../src/chains/ethereum/address.ts';
 import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
 import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
@@ -9,13 +9,6 @@ import { CHAIN, CHAINS, chainOf, contractOf, isToken } from '../src/core/coin.ts
 import type { AccountPath, AccountRequest, NativeRequest, Request, SigningFile, TokenRequest } from '../src/core/signing-file.ts';
 import { type Account, refuse, SignerError } from './secret.ts';
 import type { Steps } from './steps.ts';
-
-/** The most gas that one transfer may use, and the highest price of gas, in wei. */
-const MOST_GAS = 300_000n;
-const MOST_PRICE = 5_000_000_000_000n;
-/** An address gets at most its highest fee for gas, and as much again where publishing on Ethereum is charged besides. */
-const mostFunded = (paid: AccountRequest, file: SigningFile): bigint =>
-  feeOf(paid, file) * (chainOf(file.coin).dataFee === 'gas_price_oracle' ? 2n : 1n);
 
 const keyOf = ({ account, addresses }: Account, { chain, index }: AccountPath): HDKey =>
   (chain === 0 ? addresses : account.deriveChild(1)).deriveChild(index);
@@ -39,7 +32,7 @@ export function checkChain({ coin, network, chainId, gasPrice }: SigningFile): v
   // Test networks may have a number of their own, but never that of another chain.
   const isOther = chainId !== chainIds[network] && (network === 'mainnet' || LISTED.includes(chainId));
   if (isOther) refuse('The file is for another network than it says.');
-  if (gasPrice.max > MOST_PRICE || gasPrice.tip > gasPrice.max) refuse('The price of gas in the file is too high.');
+  if (gasPrice.max > gasLimits({ coin }).price || gasPrice.tip > gasPrice.max) refuse('The price of gas in the file is too high.');
 }
 
 /** Whether an address cannot pay for the gas of a request from what it sends. A sweep of native coin sends less. */
@@ -49,7 +42,7 @@ const needsGas = (request: Request): request is NativeRequest | TokenRequest =>
 function checkRequest(request: AccountRequest, file: SigningFile, account: Account): void {
   checkOwn(account, request.from, request.path);
   const count = request.kind === 'batch' ? BigInt(request.authorizations.length) : 1n;
-  if (request.gas > MOST_GAS * count) refuse('A transaction may use more gas than such a transfer needs.');
+  if (request.gas > gasLimits(file).gas * count) refuse('A transaction may use more gas than such a transfer needs.');
   const contract = contractOf(file.coin, file.network);
   if (request.kind !== 'fund' && (request.kind === 'native') === isToken(file.coin)) refuse('The file moves another coin than it says.');
   if ((request.kind === 'token' || request.kind === 'batch') && request.contract.toLowerCase() !== contract?.toLowerCase())

@@ -2901,7 +2901,7 @@ export type Api = {
         transfers: number;
         addresses: number;
         remains: {
-          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
+          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'spent' | 'busy' | 'unreadable' | 'later';
           text: string;
           transfers: number;
           amount: string;
@@ -3017,7 +3017,7 @@ export type Api = {
         failure: string | null;
       };
       remains: {
-        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'spent' | 'busy' | 'unreadable' | 'later';
+        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'spent' | 'busy' | 'unreadable' | 'later';
         text: string;
         transfers: number;
         amount: string;

@@ -254,6 +254,11 @@ export const PROBLEMS = {
     'conflict',
     'There is no confirmed {coin} destination address yet. Set one with ./florin sweep destination.',
   ),
+  sweep_destination_frozen: entry(
+    409,
+    'conflict',
+    'The issuer of {coin} froze the destination address {address}, so nothing can be sent there. Set another destination.',
+  ),
   sweep_empty: entry(409, 'conflict', 'There is nothing to sweep in {coin} with these settings: {reason}.'),
   sweep_gas_missing: entry(
     409,

@@ -22,6 +22,7 @@ export const STAY_REASONS = [
   'dust',
   'fee',
   'frozen',
+  'refused',
   'spent',
   'busy',
   'unreadable',
@@ -129,10 +130,13 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
 
 /** `dust`: transfers below the least that an output may hold. Anybody can send thousands of them, so they are only counted. */
 export type Holdings = { holdings: Holding[]; dust: Remainder; now: Date; tipHeight: number | null };
-/** Transfers on the addresses of a wallet that no open file spends, oldest first, and when they were read. */
+/**
+ * Transfers on the addresses of a wallet that no open file spends, oldest first, and when they were read. `skip`: so many older ones were
+ * read before.
+ */
 export async function readHoldings(
   ctx: Context,
-  { merchantId, walletId, coin }: { merchantId: string; walletId: string; coin: Coin },
+  { merchantId, walletId, coin, skip = 0 }: { merchantId: string; walletId: string; coin: Coin; skip?: number },
 ): Promise<Holdings> {
   const { sql } = ctx.db;
   const free = sql`
@@ -155,7 +159,7 @@ export async function readHoldings(
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
-      ${free} and not (${isDust}) order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS}`,
+      ${free} and not (${isDust}) order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS} offset ${skip}`,
     sql<{ count: number; units: bigint }[]>`select count(*)::int as count, coalesce(sum(t.units), 0) as units ${free} and ${isDust}`,
   ]);
   const tipHeight = tip!.height === null ? null : Number(tip!.height);

@@ -7,12 +7,16 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { internalKeyOf } from '../chains/account-key.ts';
 import { type Chain, ChainError } from '../chains/chain.ts';
+import { mostFunded, transactionOf } from '../chains/ethereum/account-requests.ts';
 import { accountOf, checksumAddress } from '../chains/ethereum/address.ts';
+import { postingCall } from '../chains/ethereum/fees.ts';
 import { domainSeparator, selector, transferData, word } from '../chains/ethereum/token-calls.ts';
-import { type Coin, feeCoinOf, isToken, type Network } from '../core/coin.ts';
+import type { Signature } from '../chains/ethereum/transaction.ts';
+import { type Coin, chainOf, coinText, feeCoinOf, isToken, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { AccountRequest, BatchRequest, FundRequest, Line } from '../core/signing-file.ts';
+import { type GasPrices, isDear } from './gas-worth.ts';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
 import type { Made } from './make-utxo.ts';
 
@@ -174,29 +178,48 @@ export async function readPublishingFee(chain: Chain, bytes: number): Promise<bi
 /** Bytes of transactions without their signatures: of a transfer of native coin or of a token, and of each authorization in a batch. */
 export const TRANSFER_BYTES = 150;
 const AUTHORIZATION_BYTES = 480;
+/** What publishing these requests on Ethereum costs, as readPublishingFee says. */
+export const readPublishingFees = async (chain: Chain, requests: readonly AccountRequest[]): Promise<bigint> => {
+  const bytes = requests.map((one) => TRANSFER_BYTES + (one.kind === 'batch' ? AUTHORIZATION_BYTES * one.authorizations.length : 0));
+  return bytes.length === 0
+    ? 0n
+    : readPublishingFee(
+        chain,
+        bytes.reduce((sum, one) => sum + one, 0),
+      );
+};
 export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
   return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
 }
 const addressesOf = (lots: readonly Lot[]): string[] => lots.map(({ address }) => address);
 
-type Planned = { requests: AccountRequest[]; moved: Lot[]; reserved: string[] };
+type Planned = { requests: AccountRequest[]; reserved: string[] };
 const lineTo = ({ destination, reference }: AccountWork, units: bigint): Line => ({ purpose: 'sweep', to: destination, units, reference });
 
-async function planNative(chain: Chain, lots: readonly Lot[], work: AccountWork, stay: Map<Holding, StayReason>): Promise<Planned> {
-  const gas = await estimate(chain, { from: lots[0]!.address, to: work.destination, value: '0x1' });
-  const fee = gas * work.gasPrice.max;
-  const publishing = await readPublishingFee(chain, TRANSFER_BYTES);
-  const cost = fee + publishing;
-  const moved = lots.filter((lot) => {
-    const reason = lot.units <= cost ? 'dust' : cost * 100n > lot.units * BigInt(work.wish.maxFeePercent) ? 'fee' : null;
-    if (reason) for (const holding of lot.holdings) stay.set(holding, reason);
-    return reason === null;
-  });
-  const nonces = await readNonces(chain, addressesOf(moved));
-  const requests = moved.map(({ address, index, units }, i): AccountRequest => {
+async function planNative(chain: Chain, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
+  const nonces = await readNonces(chain, addressesOf(lots));
+  const requests = lots.map(({ address, index, units, gas, cost }, i): AccountRequest => {
     return { kind: 'native', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, line: lineTo(work, units - cost) };
   });
-  return { requests, moved, reserved: moved.map(({ address }, i) => nonceInput(address, nonces[i]!)) };
+  return { requests, reserved: lots.map(({ address }, i) => nonceInput(address, nonces[i]!)) };
+}
+
+const batchGas = (count: number): bigint => BATCH_GAS + AUTHORIZATION_GAS * BigInt(count);
+/**
+ * A batch that is signed again with a higher fee: valid for as long as a new one, with the gas that it needs now. Its authorizations keep
+ * their nonces, so that each is executed once.
+ */
+export async function renewBatch(
+  chain: Chain,
+  batch: BatchRequest,
+  { nowSeconds, ...file }: Pick<AccountWork, 'coin' | 'chainId' | 'gasPrice' | 'nowSeconds'>,
+): Promise<BatchRequest> {
+  const [bare] = await withPostingGas(chain, [{ ...batch, gas: batchGas(batch.authorizations.length) }], file);
+  const validBefore = nowSeconds + VALID_SECONDS;
+  return {
+    ...{ ...batch, gas: bare!.gas > batch.gas ? bare!.gas : batch.gas },
+    validBefore: validBefore > batch.validBefore ? validBefore : batch.validBefore,
+  };
 }
 
 /** Authorizations that the gas address `from` sends in one transaction. */
@@ -204,28 +227,70 @@ export const batchOf = (
   authorizations: BatchRequest['authorizations'],
   { contract, domain, nowSeconds, from, nonce }: Pick<BatchRequest, 'domain' | 'from' | 'nonce'> & { contract: string; nowSeconds: number },
 ): BatchRequest => ({
-  ...{ kind: 'batch', from, path: { chain: 1, index: 0 }, nonce, gas: BATCH_GAS + AUTHORIZATION_GAS * BigInt(authorizations.length) },
+  ...{ kind: 'batch', from, path: { chain: 1, index: 0 }, nonce, gas: batchGas(authorizations.length) },
   ...{ contract, domain, validBefore: nowSeconds + VALID_SECONDS, authorizations },
 });
 
+/** Stands for a signature that is not known yet. As random as one, because how well data compresses decides what posting it costs. */
+const blankSignature = (nonce: string): Signature => {
+  const number = (text: string) => BigInt(`0x${bytesToHex(keccak_256(utf8ToBytes(text + nonce)))}`);
+  return { r: number('r'), s: number('s'), parity: 1 };
+};
+/**
+ * The same batches with gas for posting them on Ethereum, which Arbitrum takes from the gas of a transaction: twice of what that needs now,
+ * because it changes until they are mined. For other requests, the node estimates it. Errors: ChainError.
+ */
+export async function withPostingGas<T extends AccountRequest>(
+  chain: Chain,
+  requests: readonly T[],
+  file: Pick<AccountWork, 'coin' | 'chainId' | 'gasPrice'>,
+): Promise<T[]> {
+  if (chainOf(file.coin).dataFee !== 'node_interface') return [...requests];
+  const calls = requests.map((request) => {
+    if (request.kind !== 'batch') return null;
+    const { to, data } = transactionOf(request, file, { signatures: request.authorizations.map(({ nonce }) => blankSignature(nonce)) });
+    return ['eth_call', postingCall(to, data), 'latest'] as const;
+  });
+  const replies = await chain.ask(calls.filter((call) => call !== null));
+  let next = 0;
+  return requests.map((request, i) => (calls[i] === null ? request : { ...request, gas: request.gas + 2n * numberOf(replies[next++]!) }));
+}
+
+/** The gas of one authorization beside so many others, with its share of the batch. Errors: ChainError. */
+export async function readAuthorizationGas(
+  chain: Chain,
+  work: Pick<AccountWork, 'coin' | 'chainId' | 'gasPrice' | 'contract' | 'nowSeconds'>,
+  count: number,
+): Promise<bigint> {
+  const from = work.contract!;
+  const nonce = `0x${'00'.repeat(32)}`;
+  const line: Line = { purpose: 'sweep', to: from, units: 1n, reference: '' };
+  const alone = batchOf([{ from, path: { chain: 0, index: 0 }, nonce, line }], {
+    ...{ contract: from, domain: { name: '', version: '' }, nowSeconds: work.nowSeconds, from, nonce: 0 },
+  });
+  const [batch] = await withPostingGas(chain, [alone], work);
+  return batch!.gas - BATCH_GAS + BATCH_GAS / BigInt(Math.min(count, BATCH));
+}
+
 async function planBatches(chain: Chain, lots: readonly Lot[], work: AccountWork, domain: BatchRequest['domain']): Promise<Planned> {
   const gasAccount = await readGasAccount(chain, work);
-  const requests: AccountRequest[] = [];
+  const bare: BatchRequest[] = [];
   const on = { contract: work.contract!, domain, nowSeconds: work.nowSeconds, from: gasAccount.address };
   for (let at = 0; at < lots.length; at += BATCH) {
     const authorizations = lots.slice(at, at + BATCH).map((lot) => ({
       ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: authorizationNonce(work.coin, lot) },
       line: lineTo(work, lot.units),
     }));
-    requests.push(batchOf(authorizations, { ...on, nonce: gasAccount.nonce + requests.length }));
+    bare.push(batchOf(authorizations, { ...on, nonce: gasAccount.nonce + bare.length }));
   }
-  const publishing = await readPublishingFee(chain, AUTHORIZATION_BYTES * lots.length + TRANSFER_BYTES * requests.length);
+  const requests = await withPostingGas(chain, bare, work);
+  const publishing = await readPublishingFees(chain, requests);
   checkGas(
     work.coin,
     gasAccount,
     requests.reduce((sum, { gas }) => sum + gas * work.gasPrice.max, publishing),
   );
-  return { requests, moved: [...lots], reserved: [`gas:${gasAccount.address}`] };
+  return { requests, reserved: [`gas:${gasAccount.address}`] };
 }
 
 /** A transfer by the account that holds the money. */
@@ -249,16 +314,15 @@ export async function fundedTransfers(
   const fundGas = await estimate(chain, { from: gasAccount.address, to: accounts[0]! });
   const funds: FundRequest[] = [];
   const own = transfers.map(({ from, index, nonce, gas, line }, i): AccountRequest => {
-    const fee = gas * gasPrice.max;
-    // The signer pays no address more than twice its fee.
-    const cost = fee + (publishing < fee ? publishing : fee);
-    const missing = cost + (contract === null ? line.units : 0n) - balances[i]!;
-    if (missing > 0n) {
-      const sender = { from: gasAccount.address, path: { chain: 1, index: 0 } as const, nonce: gasAccount.nonce + funds.length };
-      funds.push({ kind: 'fund', ...sender, gas: fundGas, to: from, units: missing });
-    }
     const sender = { from, path: { chain: 0, index } as const, nonce, gas };
-    return contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line };
+    const own: AccountRequest = contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line };
+    const missing = gas * gasPrice.max + publishing + (contract === null ? line.units : 0n) - balances[i]!;
+    if (missing > 0n) {
+      const most = mostFunded(own, { coin, chainId: null, gasPrice });
+      const payer = { from: gasAccount.address, path: { chain: 1, index: 0 } as const, nonce: gasAccount.nonce + funds.length };
+      funds.push({ kind: 'fund', ...payer, gas: fundGas, to: from, units: missing < most ? missing : most });
+    }
+    return own;
   });
   const needed = funds.reduce((sum, { gas, units }) => sum + gas * gasPrice.max + units + publishing, 0n);
   checkGas(coin, gasAccount, needed);
@@ -268,42 +332,111 @@ export async function fundedTransfers(
 /** The nonce of an account, which one transaction uses, as an input of a file. */
 export const nonceInput = (address: string, nonce: number): string => `nonce:${address}:${nonce}`;
 
-async function planFunded(chain: Chain, lots: readonly Lot[], work: AccountWork): Promise<Planned> {
-  const [first] = lots;
-  const contract = work.contract!;
-  const gas = await estimate(chain, { from: first!.address, to: contract, data: `0x${transferData(work.destination, first!.units)}` });
+async function planFunded(chain: Chain, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
   const nonces = await readNonces(chain, addressesOf(lots));
-  const transfers = lots.map(({ address, index, units }, i): Transfer => {
+  const transfers = lots.map(({ address, index, units, gas }, i): Transfer => {
     return { from: address, index, nonce: nonces[i]!, gas, line: lineTo(work, units) };
   });
-  return { ...(await fundedTransfers(chain, transfers, work)), moved: [...lots] };
+  return fundedTransfers(chain, transfers, work);
 }
 
-/** Errors: ChainError, sweep_gas_missing. */
-export async function makeAccountRequests(chain: Chain, work: AccountWork): Promise<Made<AccountRequest>> {
-  const { coin, contract } = work;
+/** Money that can be moved, with the gas of its transfer, and what that costs at most with all that belongs to it. */
+type Movable = Lot & { gas: bigint; cost: bigint };
+/** The gas of each transfer; null: the chain refuses it. */
+async function readGases(
+  chain: Chain,
+  lots: readonly Lot[],
+  work: AccountWork,
+  isAuthorized: boolean,
+): Promise<(readonly [Lot, bigint | null])[]> {
+  const { destination: to, contract } = work;
+  if (isAuthorized) {
+    const gas = await readAuthorizationGas(chain, work, lots.length);
+    return lots.map((lot) => [lot, gas]);
+  }
+  if (contract === null) {
+    const [gas] = await estimateEach(
+      chain,
+      lots.slice(0, 1).map(({ address: from }) => ({ from, to, value: '0x1' })),
+    );
+    return lots.map((lot) => [lot, gas ?? null]);
+  }
+  const gases = await estimateEach(
+    chain,
+    lots.map(({ address: from, units }) => ({ from, to: contract, data: `0x${transferData(to, units)}` })),
+  );
+  return lots.map((lot, i) => [lot, gases[i]!]);
+}
+/** What each of these addresses can send, or why its money stays. */
+async function lookAt(
+  chain: Chain,
+  some: readonly Lot[],
+  work: PricedWork & { isAuthorized: boolean },
+): Promise<(Movable | { lot: Lot; reason: StayReason })[]> {
+  const { coin, contract, gasPrice, wish, prices, isAuthorized } = work;
+  const [frozen, held, publishing] = await Promise.all([
+    contract === null ? new Set<string>() : frozenAmong(chain, contract, addressesOf(some)),
+    onChain(chain, some, contract),
+    readPublishingFee(chain, isAuthorized ? AUTHORIZATION_BYTES : TRANSFER_BYTES),
+  ]);
+  const there = held.filter(({ address, units }) => !frozen.has(address) && units > 0n);
+  const gases = new Map(there.length === 0 ? [] : await readGases(chain, there, work, isAuthorized));
+  // An address without authorizations is first paid for its gas.
+  const paying = contract === null || isAuthorized ? 0n : TRANSFER_GAS * gasPrice.max + publishing;
+  return held.map((lot) => {
+    if (frozen.has(lot.address)) return { lot, reason: 'frozen' };
+    if (lot.units === 0n) return { lot, reason: 'spent' };
+    const gas = gases.get(lot) ?? null;
+    if (gas === null) return { lot, reason: 'refused' };
+    const cost = gas * gasPrice.max + publishing + paying;
+    if (contract === null && lot.units <= cost) return { lot, reason: 'dust' };
+    const isAbove = isDear(coin, { fee: cost, units: lot.units, percent: BigInt(wish.maxFeePercent), prices });
+    return isAbove ? { lot, reason: 'fee' } : { ...lot, gas, cost };
+  });
+}
+
+/** The oldest addresses whose money can be moved, as many as fit into a file. Those that others emptied take nobody's place. */
+async function chooseMovable(
+  chain: Chain,
+  all: readonly Lot[],
+  work: PricedWork & { isAuthorized: boolean },
+  keep: (lot: Lot, reason: StayReason) => void,
+): Promise<Movable[]> {
+  const found: Movable[] = [];
+  for (let at = 0; at < all.length; at += MOST_ADDRESSES) {
+    const some = all.slice(at, at + MOST_ADDRESSES);
+    const looked =
+      found.length === MOST_ADDRESSES ? some.map((lot) => ({ lot, reason: 'later' as const })) : await lookAt(chain, some, work);
+    for (const one of looked) {
+      if ('reason' in one) keep(one.lot, one.reason);
+      else if (found.length === MOST_ADDRESSES) keep(one, 'later');
+      else found.push(one);
+    }
+  }
+  return found;
+}
+
+export type PricedWork = AccountWork & { prices: GasPrices | null };
+/** Errors: ChainError, sweep_gas_missing, sweep_destination_frozen. */
+export async function makeAccountRequests(chain: Chain, work: PricedWork): Promise<Made<AccountRequest>> {
+  const { coin, contract, destination } = work;
   const stay = new Map<Holding, StayReason>();
   const keep = (lot: Lot, reason: StayReason): void => {
     for (const holding of lot.holdings) stay.set(holding, reason);
   };
   const all = lotsOf(work.holdings);
-  for (const lot of all.slice(MOST_ADDRESSES)) keep(lot, 'later');
-  const some = all.slice(0, MOST_ADDRESSES);
-  if (some.length === 0) return { requests: [], inputs: [], stay };
-  const frozen = contract === null ? new Set<string>() : await frozenAmong(chain, contract, addressesOf(some));
-  const lots = (await onChain(chain, some, contract)).filter((lot) => {
-    const reason = frozen.has(lot.address) ? 'frozen' : lot.units === 0n ? 'spent' : null;
-    if (reason) keep(lot, reason);
-    return reason === null;
-  });
-  if (lots.length === 0) return { requests: [], inputs: [], stay };
+  if (all.length === 0) return { requests: [], inputs: [], stay };
+  if (contract !== null && (await frozenAmong(chain, contract, [destination])).size > 0)
+    throw new Problem('sweep_destination_frozen', { coin: coinText(coin), address: destination });
   const domain = isToken(coin) ? await domainFor(chain, { contract: contract!, chainId: work.chainId }) : null;
+  const lots = await chooseMovable(chain, all, { ...work, isAuthorized: domain !== null }, keep);
+  if (lots.length === 0) return { requests: [], inputs: [], stay };
   const plan = !isToken(coin)
-    ? await planNative(chain, lots, work, stay)
+    ? await planNative(chain, lots, work)
     : domain
       ? await planBatches(chain, lots, work, domain)
       : await planFunded(chain, lots, work);
-  const inputs = plan.moved.flatMap(({ holdings }) =>
+  const inputs = lots.flatMap(({ holdings }) =>
     holdings.map((holding) => ({ input: `${coin}:${holding.paymentId}:${holding.ref}`, holding, units: holding.units })),
   );
   return { requests: plan.requests, inputs: [...inputs, ...plan.reserved.map((input) => ({ input, holding: null, units: null }))], stay };

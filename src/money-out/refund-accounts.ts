@@ -10,9 +10,9 @@ import type { Chain } from '../chains/chain.ts';
 import { transferData } from '../chains/ethereum/token-calls.ts';
 import type { AccountRequest, Line } from '../core/signing-file.ts';
 import { usedAmong } from './authorizations.ts';
+import { isDear } from './gas-worth.ts';
 import type { Holding } from './holdings.ts';
 import {
-  type AccountWork,
   batchOf,
   checkGas,
   domainFor,
@@ -23,12 +23,16 @@ import {
   lotsOf,
   nonceInput,
   onChain,
+  type PricedWork,
+  readAuthorizationGas,
   readBalances,
   readGasAccount,
   readNonces,
   readPublishingFee,
+  readPublishingFees,
   TRANSFER_BYTES,
   TRANSFER_GAS,
+  withPostingGas,
 } from './make-accounts.ts';
 import type { Made } from './make-utxo.ts';
 import { MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
@@ -106,7 +110,7 @@ async function findMoney<T extends AskedRefund>(
   return { found: sifted.found, left: [...left, ...sifted.left] };
 }
 
-type Work = Omit<AccountWork, 'wish' | 'destination' | 'reference'>;
+type Work = Omit<PricedWork, 'wish' | 'destination' | 'reference'>;
 /** `refunds`: for each refund in the file, what only one of its transactions can use, and the request that pays it. */
 export type MadeRefunds<T> = Made<AccountRequest> & { refunds: Map<T, { anchor: string; number: number }>; left: Left[] };
 const lineOf = ({ paymentId, address, units }: AskedRefund): Line => ({ purpose: 'refund', to: address, units, reference: paymentId });
@@ -151,17 +155,25 @@ async function authorizeAll<T extends AskedRefund>(
 ): Promise<MadeRefunds<T>> {
   const published = candidates.map(({ refund: { id }, lot }) => ({ from: lot.address, nonce: refundNonce(id) }));
   const used = await usedAmong(chain, work.contract, published);
-  const { found: all, left } = sift(candidates, (_, i) => (used.has(published[i]!) ? 'paid' : null));
+  const [gas, publishing] = await Promise.all([
+    readAuthorizationGas(chain, work, candidates.length),
+    readPublishingFee(chain, TRANSFER_BYTES),
+  ]);
+  const fee = gas * work.gasPrice.max + publishing;
+  const { found: all, left } = sift(candidates, ({ refund: { units } }, i) =>
+    used.has(published[i]!) ? 'paid' : isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT }) ? 'fee' : null,
+  );
   const found = all.slice(0, MOST_REFUNDS);
   if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
   const gasAccount = await readGasAccount(chain, work);
-  const request = batchOf(
+  const bare = batchOf(
     found.map(({ refund, lot }) => ({
       ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: refundNonce(refund.id), line: lineOf(refund) },
     })),
     { ...work, from: gasAccount.address, nonce: gasAccount.nonce },
   );
-  checkGas(work.coin, gasAccount, request.gas * work.gasPrice.max);
+  const [request = bare] = await withPostingGas(chain, [bare], work);
+  checkGas(work.coin, gasAccount, request.gas * work.gasPrice.max + (await readPublishingFees(chain, [request])));
   const inputs = inputsOf(
     work,
     found.map((one) => ({ ...one, units: one.refund.units })),
@@ -188,12 +200,13 @@ async function transferEach<T extends AskedRefund>(chain: Chain, candidates: rea
   ]);
   const anchors = candidates.map(({ refund, lot }, i) => refund.anchor ?? nonceInput(lot.address, nonces[i]!));
   const costs = gases.map((gas) => (gas ?? 0n) * gasPrice.max + publishing);
-  const isDear = ({ refund: { units } }: Found<T>, i: number): boolean => {
-    const most = costs[i]! + (balances[i]! < units + costs[i]! ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
-    return contract === null && most * 100n > units * MAX_REFUND_FEE_PERCENT;
+  const isAbove = ({ refund: { units } }: Found<T>, i: number): boolean => {
+    const needed = costs[i]! + (contract === null ? units : 0n);
+    const fee = costs[i]! + (balances[i]! < needed ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
+    return isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT });
   };
   const { found: all, left } = sift(candidates, (one, i) =>
-    nonces[i]! > nonceOf(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isDear(one, i) ? 'fee' : null,
+    nonces[i]! > nonceOf(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isAbove(one, i) ? 'fee' : null,
   );
   const found = all.slice(0, MOST_REFUNDS);
   if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };

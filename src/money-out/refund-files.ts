@@ -15,6 +15,7 @@ import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import { readDestinations } from './destinations.ts';
+import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, mostBlocksOf, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
@@ -241,7 +242,7 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
     throw new Problem('refund_file_empty', { coin: coinText(coin), reason: 'the token is not known on this network' });
   const { refunds, left, ...made } = await makeAccountRefunds(chain, asked, {
     ...{ holdings: holdings.filter(isOwn), wallet, coin, network, gasPrice },
-    ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000) },
+    ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
   });
   return { made, chosen: refunds, left, gasPrice };
 }

@@ -3,7 +3,17 @@ import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import type { AccountRequest, FundRequest, SigningFile } from '../core/signing-file.ts';
 import { DEFAULT_WISH, type SweepWish } from './holdings.ts';
-import { checkGas, type GasPrice, readBalances, readGasPrice, readNonces } from './make-accounts.ts';
+import {
+  checkGas,
+  type GasPrice,
+  readBalances,
+  readGasPrice,
+  readNonces,
+  readPublishingFee,
+  readPublishingFees,
+  renewBatch,
+  TRANSFER_BYTES,
+} from './make-accounts.ts';
 import { raised } from './replace.ts';
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
@@ -13,32 +23,47 @@ const isSame = (one: string, other: string): boolean => one.toLowerCase() === ot
 export const lastFundOf = (requests: SigningFile['requests'], address: string): number =>
   requests.findLastIndex((one) => one.kind === 'fund' && isSame(one.to, address));
 
+/** What an account pays: per gas, and for publishing a transfer on Ethereum. */
+type Price = { max: bigint; publishing: bigint };
 /** What the account of a request must hold, if the request does not adapt to it; null: it does, or the gas address sends it. */
-function needsOf(request: AccountRequest, max: bigint): bigint | null {
-  if (request.kind === 'token') return request.gas * max;
-  return request.kind === 'native' && request.line.purpose !== 'sweep' ? request.gas * max + request.line.units : null;
+function needsOf(request: AccountRequest, { max, publishing }: Price): bigint | null {
+  const fee = request.gas * max + publishing;
+  if (request.kind === 'token') return fee;
+  return request.kind === 'native' && request.line.purpose !== 'sweep' ? fee + request.line.units : null;
 }
 
-/** One request whose gas costs `more` for each unit; null: the money is not enough. */
-function raiseOne(request: AccountRequest, number: number, { requests, more }: { requests: readonly AccountRequest[]; more: bigint }) {
+/** What an address has that a request sends from, or pays for its gas. */
+const accountIn = (request: AccountRequest): string => (request.kind === 'fund' ? request.to : request.from);
+
+type Raise = Price & {
+  requests: readonly AccountRequest[] /** For each unit of gas. */;
+  more: bigint /** What its account holds. */;
+  held: bigint;
+};
+/** One request whose gas costs more; null: the money is not enough. */
+function raiseOne(request: AccountRequest, number: number, { requests, more, held, ...price }: Raise): AccountRequest | null {
   if (request.kind === 'native' && request.line.purpose === 'sweep') {
-    const units = request.line.units - request.gas * more;
+    const cheaper = request.line.units - request.gas * more;
+    const left = held - request.gas * price.max - price.publishing;
+    // An account with less than it sends was emptied meanwhile, by this transaction or by another one.
+    const units = held >= request.line.units && left < cheaper ? left : cheaper;
     return units > 0n ? { ...request, line: { ...request.line, units } } : null;
   }
   // The last payment for the gas of an address also pays for what it costs more.
   if (request.kind !== 'fund' || lastFundOf(requests, request.to) !== number) return request;
-  const paid = requests.find((one) => needsOf(one, 0n) !== null && isSame(one.from, request.to));
-  return paid ? { ...request, units: request.units + paid.gas * more } : request;
+  const paid = requests.find((one) => needsOf(one, price) !== null && isSame(one.from, request.to));
+  if (!paid) return request;
+  return { ...request, units: larger(request.units + paid.gas * more, needsOf(paid, price)! - held) };
 }
 
 /** Payments for the gas of transfers whose address was already paid, for an earlier price. Null: no gas address is known. */
 async function missingFunds(
   chain: Chain,
-  { requests, mined, max }: { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; max: bigint },
+  { requests, mined, price }: { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; price: Price },
 ): Promise<FundRequest[] | null> {
   const stuck = requests.flatMap((one, number) => {
     const fund = lastFundOf(requests, one.from);
-    const needed = needsOf(one, max);
+    const needed = needsOf(one, price);
     return needed !== null && !mined.has(number) && (fund === -1 || mined.has(fund)) ? [{ from: one.from, needed }] : [];
   });
   const balances = await readBalances(
@@ -70,22 +95,43 @@ export async function raiseAccounts(
   const mined = new Set(rows.map(({ number }) => number));
   const before = file.requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
   if (before.every((_, number) => mined.has(number))) return null;
-  const more = gasPrice.max - file.gasPrice.max;
-  const requests: AccountRequest[] = [];
-  for (const [number, request] of before.entries()) {
-    const one = mined.has(number) ? request : raiseOne(request, number, { requests: before, more });
-    if (!one) return null;
-    requests.push(one);
-  }
-  const funds = await missingFunds(chain, { requests: before, mined, max: gasPrice.max });
+  const price = { max: gasPrice.max, publishing: await readPublishingFee(chain, TRANSFER_BYTES) };
+  const requests = await raiseEach(ctx, chain, { requests: before, mined, file, gasPrice, price });
+  const funds = requests && (await missingFunds(chain, { requests: before, mined, price }));
   if (!funds) return null;
   const all = [...requests, ...funds];
   const paid = all.filter((one, number) => !mined.has(number) && (one.kind === 'fund' || one.kind === 'batch'));
   const [payer] = paid;
   if (payer) {
-    const [units] = await readBalances(chain, [payer.from]);
-    const needed = paid.reduce((sum, one) => sum + one.gas * gasPrice.max + (one.kind === 'fund' ? one.units : 0n), 0n);
+    const [[units], publishing] = await Promise.all([readBalances(chain, [payer.from]), readPublishingFees(chain, paid)]);
+    const needed = paid.reduce((sum, one) => sum + one.gas * gasPrice.max + (one.kind === 'fund' ? one.units : 0n), publishing);
     checkGas(file.coin, { address: payer.from, units: units! }, needed);
   }
   return { requests: all, gasPrice };
+}
+
+type Raising = { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; file: SigningFile & { gasPrice: GasPrice } };
+/** The requests that are not mined, for a higher price, beside those that are. Null: the money is not enough. Errors: ChainError. */
+async function raiseEach(
+  ctx: Context,
+  chain: Chain,
+  { requests, mined, file, gasPrice, price }: Raising & { gasPrice: GasPrice; price: Price },
+): Promise<AccountRequest[] | null> {
+  const more = gasPrice.max - file.gasPrice.max;
+  const [[row], balances] = await Promise.all([
+    ctx.db.sql<{ nowSeconds: number }[]>`select floor(extract(epoch from clock_timestamp()))::float8 as "nowSeconds"`,
+    readBalances(chain, requests.map(accountIn)),
+  ]);
+  const all: AccountRequest[] = [];
+  for (const [number, request] of requests.entries()) {
+    if (mined.has(number)) all.push(request);
+    else if (request.kind === 'batch')
+      all.push(await renewBatch(chain, request, { coin: file.coin, chainId: file.chainId!, gasPrice, nowSeconds: row!.nowSeconds }));
+    else {
+      const one = raiseOne(request, number, { requests, more, held: balances[number]!, ...price });
+      if (!one) return null;
+      all.push(one);
+    }
+  }
+  return all;
 }

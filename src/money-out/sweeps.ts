@@ -10,11 +10,14 @@ import { Problem } from '../core/problem.ts';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
+import { usedAmong } from './authorizations.ts';
 import { readDestinations } from './destinations.ts';
+import { readGasPrices } from './gas-worth.ts';
 import {
   DEFAULT_WISH,
   type Holding,
   hasOpenRefund,
+  MOST_TRANSFERS,
   type Remainder,
   readHoldings,
   readWallets,
@@ -130,8 +133,8 @@ export async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigin
 const MOST_TRIES = 3;
 
 /**
- * Makes a signing file and reserves what it spends. Errors: sweep_destination_missing, sweep_empty, sweep_busy, wallet_not_found,
- * not_supported, chain_unavailable.
+ * Makes a signing file and reserves what it spends. Errors: sweep_destination_missing, sweep_destination_frozen, sweep_empty, sweep_busy,
+ * sweep_gas_missing, wallet_not_found, not_supported, chain_unavailable.
  */
 export async function makeSweep(ctx: Context, wanted: Owner & SweepWanted & { actor: Actor }): Promise<MadeSweep> {
   // A refund that is requested while the file is made wins: the file is made again without its payment.
@@ -152,19 +155,33 @@ async function tryToMake(
   const wallet = await walletFor(ctx, { merchantId, coin, walletId });
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
-  const { holdings, dust, now } = await readHoldings(ctx, { merchantId, walletId: wallet.id, coin });
-  const chosen = selectHoldings(holdings, { wish, now, wholeAddress: kindOf(coin) === 'ethereum' });
-  const ready = chosen.filter(({ stays }) => stays === null);
   const id = newId('swp', ctx.random);
-  const work = { holdings: ready, wallet, destination: current.address, wish, reference: id };
-  const made = await asking(coin, makeRequests(ctx, chain, { ...work, coin, now }));
-  const stayed = chosen.map((holding) => ({ ...holding, stays: holding.stays ?? made.stay.get(holding) ?? null }));
-  const remains = remainderOf(stayed, dust);
+  const made = await findRequests(ctx, chain, { merchantId, wallet, coin, wish, destination: current.address, reference: id });
+  const remains = remainderOf(made.kept, made.dust);
   if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: made.gasPrice });
   const lock = (tx: Tx) => lockPayments(tx, { merchantId, ids: paymentsIn(made.inputs) });
   const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor, lock });
   return sweep && { sweep, remains };
+}
+
+/** How often older transfers, none of which can be moved, make place for newer ones. */
+const MOST_READS = 10;
+/** The requests for the oldest transfers that can be moved, and everything that was looked at with the reasons why it stays. */
+async function findRequests(
+  ctx: Context,
+  chain: Chain,
+  { merchantId, coin, ...work }: Owner & Omit<Work, 'holdings'> & { coin: Coin },
+): Promise<Asked & { kept: Pick<Holding, 'stays' | 'units'>[]; dust: Remainder }> {
+  const kept: Pick<Holding, 'stays' | 'units'>[] = [];
+  for (let read = 1; ; read++) {
+    const { holdings, dust, now } = await readHoldings(ctx, { merchantId, walletId: work.wallet.id, coin, skip: kept.length });
+    const chosen = selectHoldings(holdings, { wish: work.wish, now, wholeAddress: kindOf(coin) === 'ethereum' });
+    const ready = chosen.filter(({ stays }) => stays === null);
+    const made = await asking(coin, makeRequests(ctx, chain, { ...work, holdings: ready, coin, now }));
+    for (const holding of chosen) kept.push({ units: holding.units, stays: holding.stays ?? made.stay.get(holding) ?? null });
+    if (made.requests.length > 0 || holdings.length < MOST_TRANSFERS || read === MOST_READS) return { ...made, kept, dust };
+  }
 }
 
 const WORDS: Readonly<Record<StayReason, string>> = {
@@ -179,6 +196,7 @@ const WORDS: Readonly<Record<StayReason, string>> = {
   dust: 'worth less than the fee to move it',
   fee: 'above the share of fees you chose',
   frozen: 'frozen by the issuer of the token',
+  refused: 'refused by the network or the contract of the token, which may be paused',
   spent: 'already moved by another wallet',
   busy: 'in another signing file',
   unreadable: 'in a form that cannot be spent from here',
@@ -199,7 +217,14 @@ async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coi
   const gasPrice = await readGasPrice(chain, work.wish);
   const network = ctx.settings.networks[COIN[coin].chain];
   const nowSeconds = Math.floor(now.getTime() / 1000);
-  const on = { network, chainId: chainIdOf(ctx, coin), contract: contractOf(coin, network), gasPrice, nowSeconds };
+  const on = {
+    network,
+    chainId: chainIdOf(ctx, coin),
+    contract: contractOf(coin, network),
+    gasPrice,
+    nowSeconds,
+    prices: readGasPrices(ctx, coin),
+  };
   return { ...(await makeAccountRequests(chain, { ...work, ...on })), gasPrice };
 }
 /** The number of a chain of accounts in its signatures. */
@@ -449,21 +474,30 @@ async function findNew(
 
 /**
  * Runs the batches on the node before anything is sent, in the form in which the first failure ends all of it: a transfer that would fail
- * is known before it costs a fee. Errors: signed_file_refused.
+ * is known before it costs a fee. Those that somebody sent already fail without harm. Errors: signed_file_refused.
  */
 async function tryBatches(ctx: Context, file: SigningFile, checked: readonly CheckedTransaction[]): Promise<void> {
   const chain = chainFor(ctx, file.coin);
   for (const [i, { signatures }] of checked.entries()) {
     const request = file.requests[i]!;
     if (request.kind !== 'batch') continue;
-    const { to, data } = transactionOf(request, file, { signatures: signatures ?? [], mayFail: false });
-    const [reply] = await asking(
-      file.coin,
-      chain.ask([['eth_estimateGas', { from: request.from, to: `0x${to}`, data: `0x${data}` }, 'latest']]),
-    );
-    const failure = reply?.error?.message;
-    if (failure !== undefined && !/nonce|authorization is used/i.test(failure))
+    const used = await asking(file.coin, usedAmong(chain, request.contract, request.authorizations));
+    const left = request.authorizations.flatMap((authorization, at) => (used.has(authorization) ? [] : [at]));
+    if (left.length === 0) continue;
+    const { to, data } = transactionOf({ ...request, authorizations: left.map((at) => request.authorizations[at]!) }, file, {
+      signatures: left.map((at) => signatures![at]!),
+      mayFail: false,
+    });
+    const call = { from: request.from, to: `0x${to}`, data: `0x${data}` };
+    const [reply] = await asking(file.coin, chain.ask([['eth_estimateGas', call, 'latest']]));
+    const failure = reply!.error?.message;
+    if (failure !== undefined)
       throw new Problem('signed_file_refused', { reason: `contains a token transfer that would fail (${failure.slice(0, 200)})` });
+    const needed = BigInt(String(reply!.result));
+    if (needed > request.gas)
+      throw new Problem('signed_file_refused', {
+        reason: `allows ${request.gas} gas for a transaction that now needs ${needed}; cancel the sweep, or raise its fee if it was sent`,
+      });
   }
 }
 

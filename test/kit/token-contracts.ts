@@ -61,6 +61,8 @@ export const FORWARDER = `6020360380602060003760006000826000600060003 55af100`.r
 const only = (selector: string): string => `60003560e01c63${selector}14601357600080fd5b`;
 /** `GasPriceOracle` of the OP stack: `getL1Fee(bytes)` charges so many wei for each byte: CALLDATALOAD(24) PUSH32 wei MUL, returned. */
 export const gasPriceOracle = (wei: bigint): string => `${only('49948e0e')}6024357f${word(wei)}0260005260206000f3`;
+/** The same for `getL1FeeUpperBound(uint256)`, from the size alone: CALLDATALOAD(4) PUSH32 wei MUL, returned. */
+export const publishingFee = (wei: bigint): string => `${only('f1c7a58b')}6004357f${word(wei)}0260005260206000f3`;
 /**
  * `NodeInterface` of Arbitrum: `gasEstimateL1Component(address,bool,bytes)` charges so much gas for each byte, at a price:
  * CALLDATALOAD(64) PUSH32 gas MUL PUSH1 0 MSTORE PUSH32 price PUSH1 20 MSTORE PUSH1 60 PUSH1 0 RETURN.

@@ -75,8 +75,8 @@ after(async () => {
   await node?.destroy();
 });
 
-const create = async (crypto: string): Promise<{ id: string; address: string; amount: string }> => {
-  const made = await app.live.post('/v1/transactions/create', { amount: 25, currency_fiat: 'USD', crypto, network: 'ethereum' });
+const create = async (crypto: string, amount = 25): Promise<{ id: string; address: string; amount: string }> => {
+  const made = await app.live.post('/v1/transactions/create', { amount, currency_fiat: 'USD', crypto, network: 'ethereum' });
   assert.equal(made.status, 201, made.text);
   return { id: made.json.transaction_id, address: made.json.payment_address, amount: made.json.amount };
 };
@@ -88,8 +88,8 @@ async function paid(crypto: string, count: number, pay: (address: string) => Pro
   for (const { id } of payments) await reach(app, id, ({ status }) => status === 'completed');
   return payments.map(({ address }) => address);
 }
-const mint = (coin: Coin) => (address: string) =>
-  node.send({ to: contract(coin), data: `0x${selector('mint(address,uint256)')}${word(address)}${word(25_000_000n)}`, gas: 200_000 });
+const mint = (coin: Coin, units = 25_000_000n) => (address: string) =>
+  node.send({ to: contract(coin), data: `0x${selector('mint(address,uint256)')}${word(address)}${word(units)}`, gas: 200_000 });
 const held = async (coin: Coin, address: string): Promise<bigint> =>
   BigInt(await node.rpc('eth_call', { to: contract(coin), data: `0x${selector('balanceOf(address)')}${word(address)}` }, 'latest'));
 /** Empty blocks lower the price of gas, down to less than the unit in which sources report fees. */
@@ -179,8 +179,8 @@ test('USDC: authorizations in one transaction that the gas address pays for; a f
 
 test('USDC: a refund in several files that a stranger may send is paid once, and what is left is swept', async () => {
   const { ctx } = app.app;
-  const payment = await create('USDC');
-  await mint(USDC)(payment.address);
+  const payment = await create('USDC', 250);
+  await mint(USDC, 250_000_000n)(payment.address);
   await node.mine(2);
   await reach(app, payment.id, ({ status }) => status === 'completed');
   const customer = checksumAddress('00000000000000000000000000000000000cafe1');
@@ -201,7 +201,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
       one.kind === 'batch' ? one.authorizations.map(({ nonce }) => nonce) : [],
     );
 
-  const first = await request('10');
+  const first = await request('100');
   const canceled = await makeFile();
   const published = await signed(canceled.sweep.id);
   const taken = await makeSweep(ctx, { ...owner(), coin: USDC, walletId: null, wish: DEFAULT_WISH, actor }).catch(({ code }) => code);
@@ -229,15 +229,15 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
     return state;
   };
   await sendAs(published);
-  assert.equal(await held(USDC, customer), 10_000_000n);
+  assert.equal(await held(USDC, customer), 100_000_000n);
   assert.equal(await sendInVain(again.sweep.id), 'confirmed');
   await eventually(
     () => refundOf(first),
     ({ state }) => state === 'confirmed',
   );
-  assert.equal(await held(USDC, customer), 10_000_000n, 'once');
+  assert.equal(await held(USDC, customer), 100_000_000n, 'once');
 
-  const second = await request('5');
+  const second = await request('50');
   const { sweep } = await makeFile();
   await upload(await signed(sweep.id));
   await eventually(
@@ -253,15 +253,15 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
     () => refundOf(second),
     ({ state }) => state === 'confirmed',
   );
-  assert.equal(await held(USDC, customer), 15_000_000n);
-  assert.equal(await held(USDC, payment.address), 10_000_000n);
+  assert.equal(await held(USDC, customer), 150_000_000n);
+  assert.equal(await held(USDC, payment.address), 100_000_000n);
 
   // The transaction does not execute the authorization, so anybody can still send it: the refund has not failed before that expires.
   for (const [late, state] of [
     [true, 'confirmed'],
     [false, 'failed'],
   ] as const) {
-    const id = await request('2');
+    const id = await request('20');
     const { sweep } = await makeFile();
     assert.equal(await sendInVain(sweep.id), 'failed');
     await followRefunds(ctx);
@@ -275,10 +275,10 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
     if (!late)
       await cancelRefund(ctx, { ...owner(), mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
   }
-  assert.equal(await held(USDC, customer), 17_000_000n);
+  assert.equal(await held(USDC, customer), 170_000_000n);
 
   // A canceled file that somebody sent is noticed before the refund is in another one.
-  const third = await request('1');
+  const third = await request('10');
   const gone = await makeFile();
   const text = await signed(gone.sweep.id);
   await cancelSweep(ctx, { ...owner(), id: gone.sweep.id, actor });
@@ -289,14 +289,14 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   await sendAs(text);
   await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /already paid/.test(error.message));
   await markRefundSent(ctx, { ...owner(), mode: 'live', id: third, actor, txid: `0x${'ab'.repeat(32)}` });
-  assert.equal(await held(USDC, customer), 18_000_000n);
+  assert.equal(await held(USDC, customer), 180_000_000n);
 
   // The money moves before the last refund is in a file.
   const rest = await make(USDC);
   await upload(await sign(rest.sweep.id));
   await finish(rest.sweep.id);
   assert.equal(await held(USDC, payment.address), 0n);
-  await request('7');
+  await request('70');
   await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /was moved.*mark it as sent/.test(error.message));
 });
 

@@ -1,4 +1,5 @@
 /** The transaction that each request of a signing file asks for. The signer signs it, and the service compares what comes back with it. */
+import { chainOf } from '../../core/coin.ts';
 import { invariant } from '../../core/invariant.ts';
 import type { AccountRequest, BatchRequest, SigningFile } from '../../core/signing-file.ts';
 import { isAddress } from './address.ts';
@@ -40,3 +41,20 @@ export function transactionOf(
 
 /** The highest fee that a request can cost. */
 export const feeOf = ({ gas }: AccountRequest, { gasPrice }: In): bigint => gas * gasPrice!.max;
+
+/** The most gas of one transfer, and the highest price of gas, in wei. */
+const MOST_GAS = 300_000n;
+const MOST_PRICE = 5_000_000_000_000n;
+/** Arbitrum takes what posting on Ethereum costs from the gas of a transaction, at a price that is as much lower. */
+const POSTED = 40n;
+/** The limits of a signing file: the signer refuses more. */
+export const gasLimits = ({ coin }: Pick<SigningFile, 'coin'>): { gas: bigint; price: bigint } =>
+  chainOf(coin).dataFee === 'node_interface'
+    ? { gas: MOST_GAS * POSTED, price: MOST_PRICE / POSTED }
+    : { gas: MOST_GAS, price: MOST_PRICE };
+
+/** The most that publishing one transfer on Ethereum is taken to cost, in wei. */
+const MOST_PUBLISHING = 2_000_000_000_000_000n;
+/** What the gas address pays an address at most: its highest fee, and where publishing on Ethereum is charged besides, also that. */
+export const mostFunded = (paid: AccountRequest, file: Pick<SigningFile, 'coin' | 'chainId' | 'gasPrice'>): bigint =>
+  feeOf(paid, file) + (chainOf(file.coin).dataFee === 'gas_price_oracle' ? MOST_PUBLISHING : 0n);

@@ -59,15 +59,17 @@ const UNITS = 1_234_560_000n;
 /** The words of `(bytes)` at the end of a call. */
 const bytesWords = (hex: string): string => word(BigInt(hex.length / 2)) + hex.padEnd(Math.ceil(hex.length / 64) * 64, '0');
 
+/** The question how much gas Arbitrum takes for posting the data of a call on Ethereum. `to`: 40 hex digits; `data`: hex without 0x. */
+export const postingCall = (to: string, data: string): { to: string; data: string } => ({
+  to: NODE_INTERFACE,
+  data: `0x${selector('gasEstimateL1Component(address,bool,bytes)')}${word(to)}${word(0n)}${word(96n)}${bytesWords(data)}`,
+});
+
 /** The question for what a typical transfer of a token is charged for its bytes. */
 function dataFeeCall(kind: DataFee, { chainId, gasPrice }: { chainId: number; gasPrice: bigint }): { to: string; data: string } {
   const to = MULTICALL3.slice(2).toLowerCase();
   const data = transferData(RECIPIENT, UNITS);
-  if (kind === 'node_interface')
-    return {
-      to: NODE_INTERFACE,
-      data: `0x${selector('gasEstimateL1Component(address,bool,bytes)')}${word(to)}${word(0n)}${word(96n)}${bytesWords(data)}`,
-    };
+  if (kind === 'node_interface') return postingCall(to, data);
   const raw = unsignedBytes({ chainId, nonce: 1_000, tip: gasPrice / 10n, max: gasPrice, gas: 65_000n, to, units: 0n, data });
   return { to: GAS_PRICE_ORACLE, data: `0x${selector('getL1Fee(bytes)')}${word(32n)}${bytesWords(bytesToHex(raw))}` };
 }
