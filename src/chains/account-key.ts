@@ -100,7 +100,7 @@ function refusePrivate(text: string): void {
   if (isPrivate(text)) throw new Problem('private_key_refused', {}, { param: 'key' });
 }
 
-/** The start of an extended private key, after something that is no part of it, and what follows. */
+/** The start of an extended private key, after a character that cannot be part of it, and what follows. */
 const EXTENDED = /(?<![1-9A-HJ-NP-Za-km-z])((?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv|dgpv|DRKV|dgpr)[1-9A-HJ-NP-Za-km-z]{20,120})/g;
 /** Characters of an extended key. */
 const EXTENDED_LENGTHS = [111, 112];

@@ -11,7 +11,7 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, coinText, contractOf, isToken, kindOf, type Mode } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { depthToEnd } from './holdings.ts';
+import { readEndHeight } from './holdings.ts';
 
 /** How often each one is looked for, and how many in one round. */
 const LOOK_SECONDS = 60;
@@ -79,7 +79,7 @@ async function unitsPaid(ctx: Context, one: HandSent): Promise<bigint | null> {
 
 async function isFinal(ctx: Context, chain: Chain, { coin, height, hash }: { coin: Coin; height: number; hash: string }): Promise<boolean> {
   const tip = await chain.tip();
-  return tip.height - height + 1 >= depthToEnd(ctx, coin) && (await chain.blockAt(height))?.hash === hash;
+  return height <= (await readEndHeight(ctx, coin, tip)) && (await chain.blockAt(height))?.hash === hash;
 }
 
 async function paidByOutputs(ctx: Context, chain: Chain, { coin, address, txid }: HandSent): Promise<bigint | null> {

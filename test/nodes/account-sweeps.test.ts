@@ -88,8 +88,10 @@ async function paid(crypto: string, count: number, pay: (address: string) => Pro
   for (const { id } of payments) await reach(app, id, ({ status }) => status === 'completed');
   return payments.map(({ address }) => address);
 }
-const mint = (coin: Coin, units = 25_000_000n) => (address: string) =>
-  node.send({ to: contract(coin), data: `0x${selector('mint(address,uint256)')}${word(address)}${word(units)}`, gas: 200_000 });
+const mint =
+  (coin: Coin, units = 25_000_000n) =>
+  (address: string) =>
+    node.send({ to: contract(coin), data: `0x${selector('mint(address,uint256)')}${word(address)}${word(units)}`, gas: 200_000 });
 const held = async (coin: Coin, address: string): Promise<bigint> =>
   BigInt(await node.rpc('eth_call', { to: contract(coin), data: `0x${selector('balanceOf(address)')}${word(address)}` }, 'latest'));
 /** Empty blocks lower the price of gas, down to less than the unit in which sources report fees. */
