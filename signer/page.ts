@@ -1,8 +1,10 @@
 /** The page around the signer. It sends nothing: its security policy forbids every connection. */
 import { FileError, MAX_SIGNING_BYTES, readSigningFile } from '../src/core/signing-file.ts';
 import { showCodes } from './codes.ts';
+import { startScan } from './scan.ts';
 import { SignerError } from './secret.ts';
-import { describeFile, type Review, signFile } from './sign.ts';
+import { checkAddresses, describeFile, type Review, signInSteps } from './sign.ts';
+import { finishInSlices } from './steps.ts';
 
 const find = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
 const [file, text, destination, recipients, secret, passphrase, signed] = [
@@ -17,6 +19,7 @@ const [file, text, destination, recipients, secret, passphrase, signed] = [
 let content = '';
 let saved = '';
 let stopCodes: (() => void) | null = null;
+let stopScan: (() => void) | null = null;
 
 const show = (id: string, visible: boolean): void => {
   find(id).hidden = !visible;
@@ -33,12 +36,40 @@ function toggleCodes(wanted: boolean): void {
   else if (!wanted) find('codes').replaceChildren();
   find('show').textContent = stopCodes ? 'Hide QR codes' : 'Show as QR codes';
 }
-function fail(error: unknown): void {
-  const known = error instanceof SignerError || error instanceof FileError;
-  find('error').textContent = known
-    ? `${error instanceof FileError ? 'The file cannot be read: ' : ''}${error.message}`
-    : 'The file cannot be signed: it is damaged.';
+/** Says what is wrong, below what it is about. */
+function sayFault(fault: string, below: HTMLElement): void {
+  below.after(find('error'));
+  find('error').textContent = fault;
   show('error', true);
+}
+function fail(error: unknown): void {
+  const field = error instanceof SignerError && error.field !== null ? find(error.field) : null;
+  // Until a file is shown, what is wrong is the one that was chosen.
+  const place = find(find('sign').hidden ? 'load' : 'progress');
+  if (error instanceof FileError) sayFault(`The file cannot be read: ${error.message}.`, find('load'));
+  else if (error instanceof SignerError) sayFault(error.message, field?.parentElement ?? place);
+  else sayFault('The file cannot be signed: it is damaged.', place);
+  field?.focus();
+}
+/** Turns the camera on or off. */
+function toggleScan(wanted: boolean): void {
+  stopScan?.();
+  stopScan = null;
+  show('camera', wanted);
+  find('scan').textContent = wanted ? 'Stop the camera' : 'Scan with the camera';
+  if (!wanted) return;
+  show('error', false);
+  find('seen').textContent = 'Hold the codes that the dashboard shows in front of the camera.';
+  stopScan = startScan(find<HTMLVideoElement>('video'), {
+    tell: (seen) => {
+      find('seen').textContent = seen;
+    },
+    done: readContent,
+    fail: (fault) => {
+      toggleScan(false);
+      sayFault(fault, find('load'));
+    },
+  });
 }
 
 function showFacts(review: Review): void {
@@ -69,6 +100,9 @@ function showFacts(review: Review): void {
 }
 
 function readContent(given: string): void {
+  // The secret was entered for another file.
+  clearSecret();
+  toggleScan(false);
   toggleCodes(false);
   show('error', false);
   show('result', false);
@@ -96,31 +130,52 @@ file.addEventListener('change', () => {
   void chosen.text().then(readContent, fail);
 });
 find('read').addEventListener('click', () => readContent(text.value));
-find('sign').addEventListener('submit', (event) => {
-  event.preventDefault();
+/** Nothing else can be done while it signs. */
+function setBusy(isBusy: boolean): void {
+  for (const id of ['load', 'review', 'sign']) find(id).inert = isBusy;
+  show('progress', isBusy);
+}
+
+function showSigned({ text: result, review }: { text: string; review: Review }): void {
+  signed.value = result;
+  URL.revokeObjectURL(saved);
+  saved = URL.createObjectURL(new Blob([result], { type: 'application/json' }));
+  const link = find<HTMLAnchorElement>('save');
+  link.href = saved;
+  link.download = `${review.id}-signed.json`;
+  for (const id of ['review', 'sign']) show(id, false);
+  show('result', true);
+  link.focus();
+}
+
+async function sign(): Promise<void> {
   show('error', false);
+  const addresses = { destination: destination.value, recipients: recipients.value };
+  find('progress').textContent = 'Checking the file';
+  setBusy(true);
   try {
-    const result = signFile({
-      content,
-      secret: secret.value,
-      passphrase: passphrase.value,
-      destination: destination.value,
-      recipients: recipients.value,
+    // Before the secret is read.
+    checkAddresses(readSigningFile(content), addresses);
+    const steps = signInSteps({ content, secret: secret.value, passphrase: passphrase.value, ...addresses });
+    const result = await finishInSlices(steps, ({ what, done, of }) => {
+      find('progress').textContent = `${what} ${done} of ${of}`;
     });
-    signed.value = result.text;
-    URL.revokeObjectURL(saved);
-    saved = URL.createObjectURL(new Blob([result.text], { type: 'application/json' }));
-    const link = find<HTMLAnchorElement>('save');
-    link.href = saved;
-    link.download = `${result.review.id}-signed.json`;
-    for (const id of ['review', 'sign']) show(id, false);
-    show('result', true);
-    link.focus();
+    clearSecret();
+    setBusy(false);
+    showSigned(result);
   } catch (error) {
+    setBusy(false);
+    // A person corrects an address or a word and tries again. Nothing corrects the file.
+    if (!(error instanceof SignerError && error.field)) clearSecret();
     fail(error);
   }
-  clearSecret();
+}
+find('sign').addEventListener('submit', (event) => {
+  event.preventDefault();
+  void sign();
 });
+find('clear').addEventListener('click', clearSecret);
+find('scan').addEventListener('click', () => toggleScan(stopScan === null));
 find('copy').addEventListener('click', () => {
   signed.select();
   void navigator.clipboard?.writeText(signed.value).catch(() => {});
@@ -128,11 +183,15 @@ find('copy').addEventListener('click', () => {
 find('show').addEventListener('click', () => toggleCodes(stopCodes === null));
 find('again').addEventListener('click', () => {
   toggleCodes(false);
+  URL.revokeObjectURL(saved);
   [text.value, signed.value, content, file.value] = ['', '', '', ''];
   show('result', false);
   text.focus();
 });
-addEventListener('pagehide', clearSecret);
+addEventListener('pagehide', () => {
+  clearSecret();
+  toggleScan(false);
+});
 const sayNetwork = () => {
   find('network').textContent = navigator.onLine
     ? 'This computer is online. Save this page, disconnect, and open it from the disk before you enter a secret.'

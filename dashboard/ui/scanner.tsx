@@ -1,28 +1,13 @@
 /** Reading QR codes with the camera, which is on only while this dialog is open. */
 import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { BETWEEN_LOOKS_MS, cameraFault, createReader, openCamera, type Read } from '../lib/camera.ts';
 import { Button } from './button.tsx';
 import { Dialog } from './dialog.tsx';
 import { Note } from './form.tsx';
-import { createReader } from './read-code.ts';
 
-const BETWEEN_LOOKS_MS = 120;
+/** The decoder is loaded only when a camera is there. */
+const loadReader = async (): Promise<Read> => createReader((await import('qr/decode.js')).default);
 
-/** Why there is no picture, by the name of what was thrown (W3C Media Capture), and what to do. */
-function faultOf(error: unknown, instead: string): string {
-  switch (error instanceof Error ? error.name : '') {
-    case 'NotAllowedError':
-    case 'SecurityError':
-      return `The browser blocked the camera. Allow it in the address bar and try again, or ${instead}.`;
-    case 'NotFoundError':
-    case 'OverconstrainedError':
-      return `No camera was found. Connect one and try again, or ${instead}.`;
-    case 'NotReadableError':
-    case 'AbortError':
-      return `The camera could not start; another app may be using it. Close that app and try again, or ${instead}.`;
-    default:
-      return `The camera is not available here. To continue, ${instead}.`;
-  }
-}
 const INSECURE = 'Browsers allow the camera on HTTPS pages only, and this page was opened over HTTP.';
 
 /** Opens the camera for as long as it is shown; null until there is a picture. */
@@ -36,13 +21,11 @@ function useCamera(again: number, instead: string, onFault: (fault: string) => v
       for (const track of opened?.getTracks() ?? []) track.stop();
     };
     const open = async () => {
-      // Absent on pages that are not secure.
-      const devices = navigator.mediaDevices as MediaDevices | undefined;
-      if (devices === undefined) return onFault(isSecureContext ? faultOf(null, instead) : `${INSECURE} To continue, ${instead}.`);
+      if (!isSecureContext) return onFault(`${INSECURE} To continue, ${instead}.`);
       try {
-        opened = await devices.getUserMedia({ video: { facingMode: { ideal: 'environment' }, width: { ideal: 1280 } } });
+        opened = await openCamera();
       } catch (error) {
-        if (!gone) onFault(faultOf(error, instead));
+        if (!gone) onFault(cameraFault(error, instead));
         return;
       }
       // Left while the browser was asking.
@@ -96,7 +79,7 @@ export function Scanner({
     picture.srcObject = stream;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let gone = false;
-    const look = async (read: Awaited<ReturnType<typeof createReader>>): Promise<void> => {
+    const look = async (read: Read): Promise<void> => {
       const code = await read(picture);
       if (gone) return;
       if (code !== null) {
@@ -106,7 +89,7 @@ export function Scanner({
       }
       timer = setTimeout(() => void look(read), BETWEEN_LOOKS_MS);
     };
-    createReader().then(look, () => setFault(`The code reader could not be loaded. Try again, or ${instead}.`));
+    loadReader().then(look, () => setFault(`The code reader could not be loaded. Try again, or ${instead}.`));
     return () => {
       gone = true;
       clearTimeout(timer);

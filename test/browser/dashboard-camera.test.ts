@@ -173,6 +173,17 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
     if (seen.psbt) assert.equal(Buffer.from(seen.psbt).toString('base64'), request.psbt);
     psbt = seen.psbt;
   }
+  await page.getByLabel('Kind of codes').selectOption('file');
+  const fileReader = createBbqrReader();
+  for (let isWhole = false; !isWhole; ) {
+    const { data, width, height } = PNG.sync.read(await page.getByRole('img', { name: /of the signing file$/ }).screenshot());
+    const seen = fileReader.add(decode({ data: new Uint8Array(data), width, height }));
+    assert.ok(seen !== null && seen.total > 1);
+    isWhole = seen.have === seen.total;
+  }
+  const whole = await fileReader.file();
+  const scanned = { content: Buffer.from(whole.bytes).toString(), secret: PHRASE, destination };
+  assert.deepEqual([whole.type, signFile(scanned).text], ['J', signFile({ content, secret: PHRASE, destination }).text]);
   await page.getByRole('button', { name: 'Pause' }).click();
   await audit('codes of a sweep');
   await page.keyboard.press('Escape');

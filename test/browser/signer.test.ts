@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { PNG } from 'pngjs';
 import decode from 'qr/decode.js';
-import { createBbqrReader } from '../../dashboard/lib/bbqr.ts';
+import { createBbqrReader, splitBbqr } from '../../dashboard/lib/bbqr.ts';
 import { signFile } from '../../signer/sign.ts';
-import { signingFileText } from '../../src/core/signing-file.ts';
+import { type SigningFile, signingFileText } from '../../src/core/signing-file.ts';
 import { buildApp, hashSigner } from '../../src/web/dashboard/build.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
-import { accountFile, PHRASE, sweepFile } from '../kit/signing.ts';
+import { cameraFlags, showToCamera } from '../kit/camera.ts';
+import { accountFile, PHRASE, refundFile, sweepFile, tokenRefundFile } from '../kit/signing.ts';
 
 let folder = '';
 let page = '';
@@ -46,7 +47,7 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
       ['USDC@base', 'regtest. Treat this as real money'],
     ] as const) {
       await tab.getByLabel('Text', { exact: true }).fill(signingFileText(accountFile(coin, 'regtest').file));
-      await tab.getByRole('button', { name: 'Read file' }).click();
+      await tab.getByRole('button', { name: 'Read text' }).click();
       await tab.getByText(said).waitFor();
     }
     await tab.getByLabel('File', { exact: true }).setInputFiles(asked);
@@ -58,7 +59,6 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
     };
     await sign(destination.slice(-6));
     await tab.getByText('is not the address that you entered').waitFor();
-    assert.equal(await tab.getByLabel('Seed phrase').inputValue(), '');
     await sign(` ${destination}\n`);
     await tab.getByRole('heading', { name: 'Signed' }).waitFor();
     const expected = signFile({ content, secret: PHRASE, destination }).text;
@@ -92,6 +92,164 @@ test('opened from the disk with the network cut, it signs the same bytes as in N
       faults.every((fault) => fault.includes('example.com')),
       faults.join('\n'),
     );
+  } finally {
+    await browser.close();
+  }
+});
+
+test('a file that is chosen, pasted or scanned gives the same signed bytes as in Node, with the network cut', async () => {
+  const film = join(folder, 'film.y4m');
+  showToCamera(film, null);
+  const browser = await startBrowser({ windows: true, flags: cameraFlags(film) });
+  try {
+    const { page: tab, faults } = await openTab(browser, `file://${page}`, { width: 390 });
+    await tab.context().grantPermissions(['camera']);
+    await tab.context().setOffline(true);
+    await tab.evaluate(`
+      window.tracks = [];
+      const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+      navigator.mediaDevices.getUserMedia = async (wanted) => {
+        const stream = await open(wanted);
+        window.tracks.push(...stream.getTracks());
+        return stream;
+      };`);
+    const [sweep, refund, tokens] = [sweepFile('BTC', 'p2wpkh', 2), refundFile('BTC', 'p2wpkh', 2), tokenRefundFile(2)];
+    const files: [file: SigningFile, destination: string, recipients: string][] = [
+      [sweep.file, sweep.destination, ''],
+      [refund.file, refund.destination, refund.customer],
+      [tokens.file, '', tokens.customers.join('\n')],
+    ];
+    const scan = tab.getByRole('button', { name: 'Scan with the camera' });
+    const ways: Record<string, (content: string) => Promise<unknown>> = {
+      chosen: (content) =>
+        tab
+          .getByLabel('File', { exact: true })
+          .setInputFiles({ name: 'file.json', mimeType: 'application/json', buffer: Buffer.from(content) }),
+      pasted: async (content) => {
+        await tab.getByLabel('Text', { exact: true }).fill(`\n${content}\n`);
+        await tab.getByRole('button', { name: 'Read text' }).click();
+      },
+      scanned: (content) => {
+        showToCamera(film, splitBbqr({ type: 'J', bytes: Uint8Array.from(Buffer.from(content)) }));
+        return scan.click();
+      },
+    };
+    for (const [file, destination, recipients] of files) {
+      const content = signingFileText(file);
+      const expected = signFile({ content, secret: PHRASE, destination, recipients }).text;
+      for (const [way, give] of Object.entries(ways)) {
+        await give(content);
+        await tab.getByRole('heading', { name: 'Check what it does' }).waitFor();
+        const [own, others] = [tab.getByLabel('Your own address'), tab.getByLabel('Recipients')];
+        assert.deepEqual([await own.isVisible(), await others.isVisible()], [destination !== '', recipients !== ''], way);
+        if (destination) await own.fill(destination);
+        if (recipients) await others.fill(recipients);
+        await tab.getByLabel('Seed phrase').fill(PHRASE);
+        await tab.getByRole('button', { name: 'Sign', exact: true }).click();
+        await tab.getByRole('heading', { name: 'Signed' }).waitFor();
+        assert.equal(await tab.getByLabel('Signed file').inputValue(), expected, way);
+        await tab.getByRole('button', { name: 'Sign another file' }).click();
+      }
+    }
+    const dark = () =>
+      tab.waitForFunction(() => {
+        const { tracks } = globalThis as unknown as { tracks: { readyState: string }[] };
+        return tracks.length > 0 && tracks.every((track) => track.readyState === 'ended');
+      });
+    await dark();
+    for (const [text, says] of [
+      ['https://shop.example', 'not a part of a signing file'],
+      [splitBbqr({ type: 'P', bytes: new Uint8Array(40) })![0]!, 'These codes are not a signing file'],
+    ] as const) {
+      showToCamera(film, text);
+      await scan.click();
+      await tab.getByText(says).waitFor();
+      await tab.getByRole('button', { name: 'Stop the camera' }).click();
+      await dark();
+    }
+    showToCamera(film, splitBbqr({ type: 'U', bytes: new TextEncoder().encode('hello') }));
+    await scan.click();
+    await tab.getByRole('alert').getByText('The file cannot be read: it is not JSON').waitFor();
+    await tab.context().clearPermissions();
+    await scan.click();
+    await tab.getByRole('alert').getByText('The browser blocked the camera').waitFor();
+    await tab.evaluate("Object.defineProperty(navigator, 'mediaDevices', { value: undefined })");
+    await scan.click();
+    await tab.getByRole('alert').getByText('The camera is not available here').waitFor();
+    assert.deepEqual(faults, []);
+  } finally {
+    await browser.close();
+  }
+});
+
+test('the secret stays while an address or a word is corrected, and is cleared after signing, for another file, and for a refused one', async () => {
+  const { file, destination, customer } = refundFile('BTC', 'p2wpkh', 120);
+  const content = signingFileText(file);
+  const browser = await startBrowser();
+  try {
+    const { page: tab, faults } = await openTab(browser, `file://${page}`, { width: 390 });
+    const read = async (text: string) => {
+      await tab.getByLabel('Text', { exact: true }).fill(text);
+      await tab.getByRole('button', { name: 'Read text' }).click();
+    };
+    const [own, others, secret] = [tab.getByLabel('Your own address'), tab.getByLabel('Recipients'), tab.getByLabel('Seed phrase')];
+    const press = (name: string) => tab.getByRole('button', { name, exact: true }).click();
+    const focused = () => tab.evaluate(() => document.activeElement?.id);
+    await read(content);
+    await secret.fill(PHRASE);
+    await tab.getByLabel('Passphrase').fill('trezor');
+    const attempts: [fill: () => Promise<void>, says: string, field: string][] = [
+      [async () => {}, 'Enter your own address.', 'destination'],
+      [() => own.fill(customer), 'not the address that you entered', 'destination'],
+      [() => own.fill(destination), 'Enter the recipients.', 'recipients'],
+      [() => others.fill(destination), 'not among the recipients', 'recipients'],
+      [() => others.fill(customer), 'This secret belongs to another wallet', 'secret'],
+    ];
+    for (const [fill, says, field] of attempts) {
+      await fill();
+      await press('Sign');
+      await tab.getByRole('alert').getByText(says).waitFor();
+      assert.deepEqual(
+        [await focused(), await secret.inputValue(), await tab.getByLabel('Passphrase').inputValue()],
+        [field, PHRASE, 'trezor'],
+      );
+    }
+    const isClear = async () => {
+      assert.deepEqual([await secret.inputValue(), await tab.getByLabel('Passphrase').inputValue()], ['', '']);
+    };
+    await press('Clear');
+    await isClear();
+    await secret.fill(PHRASE);
+    await read(content);
+    await isClear();
+    const refused = signingFileText({ ...file, feeUnits: 1n });
+    const fill = async (text: string) => {
+      await read(text);
+      await own.fill(destination.toUpperCase());
+      await others.fill(customer.toUpperCase());
+      await secret.fill(PHRASE);
+      await press('Sign');
+    };
+    await fill(refused);
+    await tab.getByRole('alert').getByText('not the sum of its fees').waitFor();
+    await isClear();
+    await tab.evaluate(() => {
+      const seen: string[] = [];
+      Object.assign(window, { seen });
+      const progress = document.querySelector('#progress')!;
+      new MutationObserver(() => seen.push(progress.textContent!)).observe(progress, { childList: true });
+    });
+    await fill(content);
+    await tab.getByRole('heading', { name: 'Signed' }).waitFor();
+    await isClear();
+    const seen = (await tab.evaluate('window.seen')) as string[];
+    assert.ok(seen.filter((text) => /^Signing \d+ of 120$/.test(text)).length > 1, seen.join());
+    assert.equal(await tab.locator('#progress').isVisible(), false);
+    assert.equal(
+      await tab.getByLabel('Signed file').inputValue(),
+      signFile({ content, secret: PHRASE, destination, recipients: customer }).text,
+    );
+    assert.deepEqual(faults, []);
   } finally {
     await browser.close();
   }

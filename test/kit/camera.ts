@@ -5,7 +5,7 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { encode } from 'uqr';
 
-const [WIDTH, HEIGHT, MODULE] = [640, 480, 6];
+const [WIDTH, HEIGHT, LARGEST_MODULE] = [640, 480, 6];
 const [DARK, BRIGHT, GREY] = [16, 235, 128];
 
 /** The arguments for starting the browser. The test grants or denies the permission. */
@@ -16,11 +16,13 @@ function pictureOf(text: string | null, dark: boolean): Buffer {
   const picture = Buffer.alloc(WIDTH * HEIGHT, dark ? DARK : BRIGHT);
   if (text === null) return picture;
   const { data, size } = encode(text, { border: 0, ecc: 'L' });
-  if (size * MODULE > HEIGHT) throw new Error('the code is larger than the picture');
-  const [left, top] = [(WIDTH - size * MODULE) >> 1, (HEIGHT - size * MODULE) >> 1];
-  for (let y = 0; y < size * MODULE; y++)
-    for (let x = 0; x < size * MODULE; x++)
-      picture[(top + y) * WIDTH + left + x] = data[Math.floor(y / MODULE)]![Math.floor(x / MODULE)] !== dark ? DARK : BRIGHT;
+  // A quiet zone of four modules is left on each side.
+  const module = Math.min(LARGEST_MODULE, Math.floor(HEIGHT / (size + 8)));
+  if (module < 4) throw new Error('the code is larger than the picture');
+  const [left, top] = [(WIDTH - size * module) >> 1, (HEIGHT - size * module) >> 1];
+  for (let y = 0; y < size * module; y++)
+    for (let x = 0; x < size * module; x++)
+      picture[(top + y) * WIDTH + left + x] = data[Math.floor(y / module)]![Math.floor(x / module)] !== dark ? DARK : BRIGHT;
   return picture;
 }
 

@@ -25,7 +25,7 @@ import {
 import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/money-out/holdings.ts';
 import { makePsbts } from '../../src/money-out/make-utxo.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
-import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, sweepFile } from '../kit/signing.ts';
+import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, refundFile, sweepFile } from '../kit/signing.ts';
 
 bitcoin.initEccLib(ecc);
 const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [
@@ -400,6 +400,29 @@ test('Taproot: a wrong amount that the file admits gives signatures that are not
   const key = scripts[0]!.subarray(2);
   assert.equal(ecc.verifySchnorr(hashOf(amounts), key, witness[0]!), false, 'no node accepts it');
   assert.equal(ecc.verifySchnorr(hashOf([amounts[0]! + lie, amounts[1]!]), key, witness[0]!), true);
+});
+
+test('Bech32 addresses may be entered in capital letters, as QR codes have them, but not in both; Base58 addresses are exact', () => {
+  const flip = (text: string, at: number) => text.slice(0, at) + text[at]!.toUpperCase() + text.slice(at + 1);
+  for (const [coin, script] of KINDS) {
+    const made = sweepFile(coin, script, 1);
+    const { destination } = made;
+    const isBech32 = script === 'p2wpkh' || script === 'p2tr';
+    const capital = destination.toUpperCase();
+    const at = destination.search(/[a-z][^a-z]*$/);
+    const wrong = [
+      flip(destination, at),
+      ...(isBech32 ? [destination[0]!.toUpperCase() + destination.slice(1), flip(destination, 0)] : [capital, destination.toLowerCase()]),
+      ...(isBech32 ? [`${capital.slice(0, -1)}${destination.slice(-1).toLowerCase()}`].filter((one) => one !== capital) : []),
+    ];
+    if (isBech32) assert.equal(sign({ ...made, destination: capital }).length, sign(made).length, `${coin} ${script}`);
+    for (const entered of wrong)
+      assert.throws(() => sign({ ...made, destination: entered }), /not the address that you entered/, `${coin} ${script}: ${entered}`);
+  }
+  const refund = refundFile('BTC', 'p2wpkh', 1);
+  const content = signingFileText(refund.file);
+  const given = { content, secret: PHRASE, destination: refund.destination.toUpperCase(), recipients: refund.customer.toUpperCase() };
+  assert.equal(signFile(given).text, signFile({ ...given, destination: refund.destination, recipients: refund.customer }).text);
 });
 
 test('the signer accepts a seed phrase or an extended private key of root or account, and no other wallet', () => {

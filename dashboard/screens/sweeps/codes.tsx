@@ -1,4 +1,4 @@
-/** Signing by camera: the PSBT of a sweep as animated QR codes (BBQr or UR), and the signed transaction read back from the wallet. */
+/** Signing by camera: a signing file or its PSBT as animated QR codes (BBQr or UR), and the signed transaction read back. */
 import { useEffect, useRef, useState } from 'react';
 import { createUrReader, splitUr } from '../../lib/animated-ur.ts';
 import { base64Of } from '../../lib/base64.ts';
@@ -15,22 +15,33 @@ const QUIET = 4;
 
 const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 
-/** The two forms of animated codes that hardware wallets read. */
+/** The forms of animated codes: two that hardware wallets read, and the whole file for the signer. */
 const FORMS = {
-  bbqr: { name: 'BBQr', wallets: 'Coldcard Q', split: (psbt: Uint8Array<ArrayBuffer>) => splitBbqr({ type: 'P', bytes: psbt }) },
-  ur: { name: 'UR', wallets: 'Keystone, Passport, Jade, SeedSigner', split: splitUr },
+  bbqr: 'BBQr (Coldcard Q)',
+  ur: 'UR (Keystone, Passport, Jade, SeedSigner)',
+  file: 'Signing file (offline signer)',
 } as const;
 type Form = keyof typeof FORMS;
 
+/** The transaction that wallets read. Null when the file has several, or is of accounts. */
+function psbtOf(file: string): Uint8Array<ArrayBuffer> | null {
+  const { requests } = JSON.parse(file) as { requests: { psbt?: string }[] };
+  const [request] = requests;
+  return requests.length === 1 && request?.psbt !== undefined ? bytesOf(request.psbt) : null;
+}
+
 /** The texts of the codes for a signing file, or why there are none. */
 function codesOf(file: string, form: Form): string[] | string {
-  const { requests } = JSON.parse(file) as { requests: { kind: string; psbt?: string }[] };
-  const [request] = requests;
-  if (requests.length !== 1 || request?.psbt === undefined)
-    return 'QR codes can carry one Bitcoin transaction (PSBT), and this file is of another kind or has several. Download the file and sign it with the offline signer.';
-  return (
-    FORMS[form].split(bytesOf(request.psbt)) ?? 'This file is too large for QR codes. Download it and sign it with the offline signer.'
-  );
+  const psbt = form === 'file' ? null : psbtOf(file);
+  if (form !== 'file' && psbt === null)
+    return 'Wallets read one Bitcoin transaction (PSBT), and this file is of another kind or has several. Choose “Signing file” and sign it with the offline signer.';
+  const codes =
+    psbt === null
+      ? splitBbqr({ type: 'J', bytes: new TextEncoder().encode(file) })
+      : form === 'ur'
+        ? splitUr(psbt)
+        : splitBbqr({ type: 'P', bytes: psbt });
+  return codes ?? 'This file is too large for QR codes. Download it instead.';
 }
 
 type Picture = { side: number; path: string };
@@ -89,8 +100,10 @@ function usePictures(id: string, form: Form): { pictures: Picture[] | null; faul
   return { pictures: current?.pictures ?? null, fault: unread ?? current?.fault ?? null };
 }
 
-export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) {
-  const [form, setForm] = useState<Form>('bbqr');
+/** `isPsbt`: whether hardware wallets can sign files of this coin. */
+export function ShowCodes({ id, isPsbt, onClose }: { id: string; isPsbt: boolean; onClose: () => void }) {
+  const [form, setForm] = useState<Form>(isPsbt ? 'bbqr' : 'file');
+  const what = form === 'file' ? 'the signing file' : 'the transaction';
   const { pictures, fault } = usePictures(id, form);
   const [at, setAt] = useState(0);
   const [isPaused, setPaused] = useState(false);
@@ -102,38 +115,42 @@ export function ShowCodes({ id, onClose }: { id: string; onClose: () => void }) 
   }, [count, isPaused]);
   const picture = pictures?.[at % Math.max(1, count)];
   return (
-    <Dialog open onClose={onClose} title="Scan with your wallet">
+    <Dialog open onClose={onClose} title="Sign by camera">
+      {isPsbt && (
+        <Choice
+          label="Kind of codes"
+          value={form}
+          options={Object.entries(FORMS).map(([value, label]) => ({ value, label }))}
+          onChange={(event) => setForm(event.target.value as Form)}
+        />
+      )}
+      <p className="text-sm text-soft">
+        {form === 'file' ? (
+          <>
+            In the offline signer, choose <b className="text-ink">Scan with the camera</b>. Sign the file there and show it as QR codes.
+          </>
+        ) : (
+          'Scan the codes with your hardware wallet. Check the amount and the address on its screen, and sign.'
+        )}{' '}
+        Then choose <b className="text-ink">Scan signed transaction</b> here.
+      </p>
       {fault !== null ? (
         <div role="alert">
           <Note tone="warn">{fault}</Note>
         </div>
+      ) : picture ? (
+        <svg
+          role="img"
+          aria-label={count === 1 ? `QR code of ${what}` : `QR code ${(at % count) + 1} of ${count} of ${what}`}
+          viewBox={`0 0 ${picture.side} ${picture.side}`}
+          shapeRendering="crispEdges"
+          className="w-full rounded-lg"
+        >
+          <rect width={picture.side} height={picture.side} fill="#fff" />
+          <path d={picture.path} fill="#000" />
+        </svg>
       ) : (
-        <>
-          <p className="text-sm text-soft">
-            Choose the kind of codes that your hardware wallet reads, and scan them with it. Check the amount and the address on its screen,
-            and sign. Then choose <b className="text-ink">Scan signed transaction</b>.
-          </p>
-          <Choice
-            label="Kind of codes"
-            value={form}
-            options={Object.entries(FORMS).map(([value, { name, wallets }]) => ({ value, label: `${name} (${wallets})` }))}
-            onChange={(event) => setForm(event.target.value as Form)}
-          />
-          {picture ? (
-            <svg
-              role="img"
-              aria-label={count === 1 ? 'QR code of the transaction' : `QR code ${(at % count) + 1} of ${count} of the transaction`}
-              viewBox={`0 0 ${picture.side} ${picture.side}`}
-              shapeRendering="crispEdges"
-              className="w-full rounded-lg"
-            >
-              <rect width={picture.side} height={picture.side} fill="#fff" />
-              <path d={picture.path} fill="#000" />
-            </svg>
-          ) : (
-            <p className="late text-sm text-soft">Preparing the codes</p>
-          )}
-        </>
+        <p className="late text-sm text-soft">Preparing the codes</p>
       )}
       <div className="flex flex-wrap items-center justify-end gap-2">
         {count > 1 && (

@@ -224,10 +224,10 @@ function Acts({ sweep: { id, state, currency } }: { sweep: Sweep }) {
       <Download look={state === 'made' ? 'main' : 'plain'} href={`/dashboard/api/${mode}/sweeps/${id}/file`}>
         Download the file
       </Download>
-      {COIN_KINDS[currency] === 'bitcoin' && <Button onClick={() => setCodesShown(true)}>Show as QR codes</Button>}
+      <Button onClick={() => setCodesShown(true)}>Show as QR codes</Button>
       {areCodesShown && (
         <Suspense>
-          <ShowCodes id={id} onClose={() => setCodesShown(false)} />
+          <ShowCodes id={id} isPsbt={COIN_KINDS[currency] === 'bitcoin'} onClose={() => setCodesShown(false)} />
         </Suspense>
       )}
       {isWaiting && (
