@@ -77,8 +77,11 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       t.block_hash as "blockHash",
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
-      -- Another round of it may be mined already.
-      t.round = (select max(round) from sweep_transactions n where n.sweep_id = t.sweep_id and n.number = t.number) and not exists (select 1 from sweep_transactions m
+      -- Another round of it may be mined already. What paid for its gas may be an earlier round, which is enough for the same round only.
+      t.round = (select max(o.round) from sweep_transactions o where o.sweep_id = t.sweep_id and o.number = t.number
+        and (o.after_number is null or exists (select 1 from sweep_transactions f
+          where f.sweep_id = o.sweep_id and f.number = o.after_number and f.block_height is not null and f.round >= o.round)))
+        and not exists (select 1 from sweep_transactions m
         where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
       exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed",
       chosen.unsearched_below is not null as "isUnsearched"`;

@@ -442,6 +442,44 @@ test('ETH: a refund whose nonce was used otherwise fails with its reason, and it
   assert.equal(await balanceOf(customer), 0n);
 });
 
+/** A file that returns all of a payment, for whose gas another transaction pays first. Waits until the node has that. */
+async function wholeRefund(customer: string) {
+  const { ctx } = app.app;
+  const payment = await completed('ETH', payEther);
+  const id = await approved(payment, payment.amount, customer);
+  const file = await refundFile('ETH', customer);
+  const text = await file.signed();
+  await upload(text);
+  const given = (round: number, number: number) =>
+    eventually(
+      async () =>
+        (await getSweep(ctx, { ...owner(), id: file.id })).transactions.find((one) => one.round === round && one.number === number),
+      (one) => one !== undefined && one.sentAt !== null,
+    );
+  await given(0, 0);
+  return { ...file, id, sweep: { ...owner(), id: file.id }, text, given, units: parseDecimal(payment.amount, 18)! };
+}
+
+test('ETH: what pays for the gas of a refund is mined at an earlier price, and the refund follows at that price', async () => {
+  const { ctx } = app.app;
+  const customer = customerAt(5);
+  const { id, sweep, text, given, signed, units } = await wholeRefund(customer);
+  await replaceSweep(ctx, { ...sweep, speed: 'fast', actor });
+  await upload(await signed());
+  const dearer = await given(1, 0);
+  await node.rpc('anvil_dropTransaction', dearer!.txid);
+  await node.rpc('eth_sendRawTransaction', `0x${readSignedFile(text).transactions[0]}`);
+  await node.mine(1);
+  await finish(sweep.id);
+  await refundReaches(id, 'confirmed');
+  assert.equal(await balanceOf(customer), units);
+  const mined = (await getSweep(ctx, sweep)).transactions.filter(({ blockHeight }) => blockHeight !== null);
+  assert.deepEqual(
+    mined.map(({ round, number }) => `${round}:${number}`),
+    ['0:0', '0:1'],
+  );
+});
+
 test('ETH: a refund whose block is replaced is sent again, and paid once', async () => {
   const payment = await completed('ETH', payEther);
   const customer = customerAt(3);
