@@ -64,13 +64,17 @@ async function missingFunds(
   const stuck = requests.flatMap((one, number) => {
     const fund = lastFundOf(requests, one.from);
     const needed = needsOf(one, price);
-    return needed !== null && !mined.has(number) && (fund === -1 || mined.has(fund)) ? [{ from: one.from, needed }] : [];
+    const open = needed !== null && !mined.has(number) && (fund === -1 || mined.has(fund));
+    return open ? [{ from: one.from, nonce: one.nonce, needed }] : [];
   });
-  const balances = await readBalances(
-    chain,
-    stuck.map(({ from }) => from),
+  const accounts = stuck.map(({ from }) => from);
+  const balances = await readBalances(chain, accounts);
+  // An account whose nonce is used needs nothing more: a block may contain its transaction that was not looked at yet. Read after the
+  // balances, so that such a block cannot arrive between the two.
+  const nonces = await readNonces(chain, accounts);
+  const lacking = stuck.flatMap(({ from, nonce, needed }, i) =>
+    nonces[i]! <= nonce && balances[i]! < needed ? [{ to: from, units: needed - balances[i]! }] : [],
   );
-  const lacking = stuck.flatMap(({ from, needed }, i) => (balances[i]! < needed ? [{ to: from, units: needed - balances[i]! }] : []));
   if (lacking.length === 0) return [];
   const funds = requests.filter((one): one is FundRequest => one.kind === 'fund');
   const [payer] = funds;

@@ -480,6 +480,28 @@ test('ETH: what pays for the gas of a refund is mined at an earlier price, and t
   );
 });
 
+test('ETH: a higher fee for a refund that is mined already sends no more money for its gas', async () => {
+  const { ctx } = app.app;
+  const customer = customerAt(6);
+  const { id, sweep, given, requests, signed, units } = await wholeRefund(customer);
+  await node.mine(1);
+  await given(0, 1);
+  // While it is locked, nobody writes down that a block contains the transaction.
+  await ctx.db.begin(async (tx) => {
+    await tx`select 1 from sweep_transactions where sweep_id = ${sweep.id} and number = 1 for update`;
+    await node.mine(1);
+    await replaceSweep(ctx, { ...sweep, speed: 'fast', actor });
+  });
+  assert.deepEqual(
+    (await requests()).map(({ kind }) => kind),
+    ['fund', 'native'],
+  );
+  await signed();
+  await finish(sweep.id);
+  await refundReaches(id, 'confirmed');
+  assert.equal(await balanceOf(customer), units);
+});
+
 test('ETH: a refund whose block is replaced is sent again, and paid once', async () => {
   const payment = await completed('ETH', payEther);
   const customer = customerAt(3);
