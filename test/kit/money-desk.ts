@@ -7,11 +7,12 @@ import { HDKey } from '@scure/bip32';
 import { type Role, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
+import { COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
-import { createMerchant } from '../../src/merchants/merchants.ts';
-import { type Account, trialBalance } from '../../src/money-out/books.ts';
+import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
+import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
 import { makePayoutFile } from '../../src/money-out/payout-files.ts';
@@ -22,9 +23,11 @@ import { acceptSigned, cancelSweep, makeSweep, readSigningFileOf, replaceSweep }
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { base58check } from './base58.ts';
 import { checkBooks, EVER } from './books.ts';
+import type { Books } from './money-ground.ts';
 
 const actor = { userId: '', name: 'Test', ip: '' };
 type Of = { merchantId: string; id: string };
+type InCoin = { merchantId: string; coin: Coin };
 const owned = ({ merchantId, id }: Of) => ({ merchantId, id, mode: 'live', actor }) as const;
 const unread = { idempotency: null, render: () => ({ status: 200, body: '' }) };
 const nothing = (): null => null;
@@ -32,11 +35,13 @@ const nothing = (): null => null;
 const LOCK_TIMEOUT = '55P03';
 
 const actsOf = (ctx: Context) => ({
-  openMerchant: async ({ secret, destination }: { secret: string; destination: string }) => {
+  openMerchant: async ({ secret, destination, coins }: { secret: string; destination: string; coins: Coin[] }) => {
     const { merchantId, keys } = await createMerchant(ctx, { name: 'Test shop' });
+    const coin = COIN[coins[0]!].family;
     const accountKey = base58check.respell(HDKey.fromExtendedKey(secret).publicExtendedKey, 0x043587cf);
-    await setWallet(ctx, { merchantId, coin: 'BTC', accountKey, script: 'p2wpkh' });
-    await setDestination(ctx, { merchantId, coin: 'BTC', address: destination, ends: destination.slice(-6), actor: null });
+    await setWallet(ctx, { merchantId, coin, accountKey, ...(kindOf(coin) !== 'ethereum' && { script: 'p2wpkh' }) });
+    await setDestination(ctx, { merchantId, coin, address: destination, ends: destination.slice(-6), actor: null });
+    await changeSettings(ctx, { merchantId, settings: { tokens: coins.filter(isToken) } });
     return { merchantId, key: keys.liveSecret };
   },
   approveRefund: (of: Of) => approveRefund(ctx, owned(of)).then(nothing),
@@ -45,33 +50,24 @@ const actsOf = (ctx: Context) => ({
   approvePayout: (of: Of) => approvePayouts(ctx, { ...owned(of), which: { id: of.id } }).then(nothing),
   cancelPayout: (of: Of) => cancelPayout(ctx, { ...owned(of), ...unread }).then(nothing),
   markPayoutSent: ({ txid, ...of }: Of & { txid: string }) => markPayoutSent(ctx, { ...owned(of), txid }).then(nothing),
-  makeRefundFile: ({ merchantId }: { merchantId: string }) =>
-    makeRefundFile(ctx, { merchantId, coin: 'BTC', speed: 'normal', actor }).then(({ sweep }) => sweep.id),
-  makePayoutFile: ({ merchantId }: { merchantId: string }) =>
-    makePayoutFile(ctx, { merchantId, coin: 'BTC', speed: 'normal', actor }).then(({ sweep }) => sweep.id),
-  makeSweep: ({ merchantId }: { merchantId: string }) =>
-    makeSweep(ctx, { merchantId, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor }).then(({ sweep }) => sweep.id),
+  makeRefundFile: (of: InCoin) => makeRefundFile(ctx, { ...of, speed: 'normal', actor }).then(({ sweep }) => sweep.id),
+  makePayoutFile: (of: InCoin) => makePayoutFile(ctx, { ...of, speed: 'normal', actor }).then(({ sweep }) => sweep.id),
+  makeSweep: (of: InCoin) => makeSweep(ctx, { ...of, walletId: null, wish: DEFAULT_WISH, actor }).then(({ sweep }) => sweep.id),
   cancelSweep: (of: Of) => cancelSweep(ctx, owned(of)).then(nothing),
   replaceSweep: (of: Of) => replaceSweep(ctx, { ...owned(of), speed: 'fast' }).then(nothing),
   readFile: async (of: Of) => signingFileText(await readSigningFileOf(ctx, owned(of))),
   upload: ({ merchantId, content }: { merchantId: string; content: string }) =>
     acceptSigned(ctx, { merchantId, content, actor }).then(nothing),
-  /** What the books say in BTC, after they were checked, and the outputs that sweeps list. */
-  readBooks: async ({ merchantId }: { merchantId: string }) => {
+  /** What the books say in a coin, after they were checked, and the money that sweeps list. */
+  readBooks: async ({ merchantId, coin }: InCoin): Promise<Books> => {
     const owner = { merchantId, mode: 'live' } as const;
     const walletId = (await readWallets(ctx, owner))[0]!.id;
     await checkBooks(ctx, owner, { walletOf: () => walletId });
     const lines = await trialBalance(ctx, { ...owner, until: EVER });
-    const of = (account: Account) => lines.find((one) => one.account === account)?.units ?? 0n;
-    const { holdings } = await readHoldings(ctx, { ...owner, walletId, coin: 'BTC' });
+    const { holdings } = await readHoldings(ctx, { ...owner, walletId, coin });
     return {
-      listed: holdings.map(({ ref }) => ref),
-      balances: {
-        deposit_addresses: of('deposit_addresses').toString(),
-        network_fees: of('network_fees').toString(),
-        destination_wallet: of('destination_wallet').toString(),
-        out: (of('refunds') + of('payouts') + of('overpayments')).toString(),
-      },
+      listed: holdings.map(({ ref, address }) => ({ ref, address })),
+      accounts: Object.fromEntries(lines.flatMap((one) => (one.coin === coin ? [[one.account, one.units.toString()]] : []))),
     };
   },
 });

@@ -6,39 +6,22 @@
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { HDKey } from '@scure/bip32';
-import { p2wpkh, Transaction } from '@scure/btc-signer';
 import { signFile } from '../../signer/sign.ts';
-import { addressOfScript } from '../../src/chains/address.ts';
+import { COIN, type Coin, isToken } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { eventually } from './app.ts';
-import type { SeenOutput, SeenTx } from './money-chain.ts';
-import { DEEP, type Desk, hashOf, type Merchant, type MoneyWorld, openMoneyWorld, strangerOf } from './money-world.ts';
+import { type Books, DEEP, type Deposit, type Ground, hashOf, type Merchant, type Out, type Paid, sum } from './money-ground.ts';
+import { type Desk, type MoneyWorld, openMoneyWorld } from './money-world.ts';
 import { randomOf } from './schedules.ts';
 
-/** A refund or a payout. */
-type Out = {
-  kind: 'refund' | 'payout';
-  id: string;
-  merchantId: string;
-  /** The payment of a refund, the reference of a payout. */
-  of: string;
-  state: string;
-  units: bigint;
-  address: string;
-  txid: string | null;
-  sweepId: string | null;
-};
-type Sweep = { id: string; merchantId: string; state: string };
+type Sweep = { id: string; merchantId: string; coin: Coin; state: string };
 type Rows = { outs: Out[]; sweeps: Sweep[] };
-type Deposit = { index: number; address: string; outpoint: string; units: bigint };
 type Schedule = {
   name: string;
   merchant: Merchant;
   /** Whether it is the first one of its merchant. */
   leads: boolean;
   below(n: number): number;
-  payments: { id: string; address: string }[];
   deposits: Deposit[];
   step(rows: Rows): Promise<unknown>;
   /** The steps with which it begins, so that most schedules get as far as a signed file. */
@@ -69,22 +52,22 @@ export type Report = {
 
 const STEPS = 12;
 const PRICE = 25;
-const PAID_AT_ONCE = 8;
-const ELSEWHERE_SCRIPT = `0014${'22'.repeat(20)}`;
-const ELSEWHERE = Buffer.from(ELSEWHERE_SCRIPT, 'hex');
-const ELSEWHERE_ADDRESS = addressOfScript(ELSEWHERE_SCRIPT, { coin: 'BTC', network: 'regtest' })!;
-/** Leaves the money of a deposit to another wallet: more than any file pays. */
-const OTHER_FEE = 90_000n;
+const OPENED_AT_ONCE = 8;
+/** Strangers of each schedule who may send a signed copy. */
+const STRANGERS = 6;
+/** How files are made. */
+const FILES = { refund: 'makeRefundFile', payout: 'makePayoutFile' } as const;
 
 const count = (into: Map<string, number>, what: string) => into.set(what, (into.get(what) ?? 0) + 1);
-const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
+/** Payments of each schedule. */
+const PAYMENTS = 2;
 
 /** Schedules that share a merchant, and so its files. */
 const FOR_EACH_MERCHANT = 4;
 
-/** Plays so many schedules in a world of their own. `indexed`: whether the node finds transactions in blocks. */
-export async function openAndPlay({ seed, schedules, indexed }: { seed: number; schedules: number; indexed: boolean }): Promise<Report> {
-  const world = await openMoneyWorld({ merchants: Math.ceil(schedules / FOR_EACH_MERCHANT), seed, indexed });
+/** Plays so many schedules in a world of their own. */
+export async function openAndPlay({ seed, schedules, ground }: { seed: number; schedules: number; ground: Ground }): Promise<Report> {
+  const world = await openMoneyWorld({ merchants: Math.ceil(schedules / FOR_EACH_MERCHANT), seed, ground });
   try {
     return await playSchedules(world, { seed, schedules });
   } finally {
@@ -109,8 +92,8 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
   const outside: Outside = { byHand: new Set(), tried: new Map(), leaked: new Set(), strayed: new Set(), kept: [] };
   const report: Report = { kills: 0, reorganizations: 0, blocks: 0, outs: new Map(), sweeps: new Map(), refusals: world.refusals };
   const schedules = await openSchedules(world, { seed, size, outside });
-  const mine = async (blocks: number) => {
-    await world.chain.mine(blocks);
+  const mine = async (blocks: number, draw?: (n: number) => number) => {
+    await world.ground.mine(blocks, draw);
     report.blocks += blocks;
   };
   let lastMs = 500;
@@ -122,9 +105,10 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
     lastMs = Math.max(1, Math.round(performance.now() - from));
     if (await killing) report.kills++;
     if (below(5) === 0) {
-      await world.chain.reorganize(1 + below(DEEP - 1), await rivalsOf(world, below));
+      await world.ground.reorganize(1 + below(DEEP - 1), await rivalsOf(world, below));
       report.reorganizations++;
-    } else if (below(3) > 0) await mine(1 + below(2));
+    } else if (below(3) > 0) await mine(1 + below(2), below);
+    if (world.ground.pauseMs > 0) await sleep(below(world.ground.pauseMs));
     await check(world, outside);
   }
   await world.whole();
@@ -153,52 +137,55 @@ async function openSchedules(
   world: MoneyWorld,
   { seed, size, outside }: { seed: number; size: number; outside: Outside },
 ): Promise<Schedule[]> {
-  const { merchants, chain, node, database } = world;
+  const { merchants, ground, database } = world;
   const desk = world.desk(() => 0);
+  const nameOf = (i: number) => `${seed}.${i}`;
+  const customers = Array.from({ length: size }, (_, i) =>
+    ground.kinds.flatMap((kind) => Array.from({ length: ground.requests }, (_, n) => ground.strangerOf(`${nameOf(i)} ${kind} ${n}`))),
+  ).flat();
+  await ground.prepare({ merchants, customers, strangers: size * STRANGERS });
   const openOne = async (i: number) => {
-    const merchant = merchants[(i >> 1) % merchants.length]!;
-    const wanted = { crypto: 'BTC', amount: PRICE, currency_fiat: 'USD' };
+    const merchant = merchants[Math.floor(i / PAYMENTS) % merchants.length]!;
+    const coin = ground.coins[i % ground.coins.length]!;
+    const { asset, chain } = COIN[coin];
+    const wanted = { crypto: asset, ...(isToken(coin) && { network: chain }), amount: PRICE, currency_fiat: 'USD' };
     const made = await desk.post(merchant, '/v1/transactions/create', wanted, `payment ${seed} ${i}`);
     assert.equal(made?.status, 201, made?.text);
     const { transaction_id: id, payment_address: address, amount } = made!.json;
-    return { id: id as string, address: address as string, amount: amount as string };
+    return { coin, id: id as string, address: address as string, amount: amount as string };
   };
   // Few at a time: a busy machine refuses hundreds at once with 503.
   const opened: Awaited<ReturnType<typeof openOne>>[] = [];
-  for (let i = 0; i < size * 2; i += PAID_AT_ONCE)
-    opened.push(...(await Promise.all(Array.from({ length: Math.min(PAID_AT_ONCE, size * 2 - i) }, (_, k) => openOne(i + k)))));
-  // Files contain the whole transaction that each deposit is an output of, so those are small.
-  for (let i = 0; i < opened.length; i += PAID_AT_ONCE)
-    await node.payMany(opened.slice(i, i + PAID_AT_ONCE).map(({ address, amount }) => [address, amount] as const));
-  await chain.mine(DEEP);
+  const total = size * PAYMENTS;
+  for (let i = 0; i < total; i += OPENED_AT_ONCE)
+    opened.push(...(await Promise.all(Array.from({ length: Math.min(OPENED_AT_ONCE, total - i) }, (_, k) => openOne(i + k)))));
+  await ground.pay(opened);
+  await ground.mine(DEEP);
   const { sql } = database.db;
   await eventually(
     () => sql<{ count: number }[]>`select count(*)::int as count from payments where status = 'completed'`,
     ([row]) => row!.count === opened.length,
     60_000,
   );
-  const rows = await sql<{ id: string; index: number }[]>`select payment_id as id, index::int as index from deposit_addresses`;
-  const indexes = new Map(rows.map(({ id, index }) => [id, index]));
-  const seen = new Map((await chain.read()).mined.flatMap(({ outputs }) => outputs.map((one) => [one.address, one] as const)));
+  const rows = await sql<Deposit[]>`
+    select t.payment_id as id, t.coin, t.address, a.index::int as index, t.units from transfers t
+    join deposit_addresses a on a.payment_id = t.payment_id`;
+  const deposits = new Map(rows.map((row) => [row.id, row]));
   return Array.from({ length: size }, (_, i) => {
-    const payments = opened.slice(2 * i, 2 * i + 2);
-    const deposits = payments.map(({ id, address }): Deposit => {
-      const { outpoint, units } = seen.get(address)!;
-      return { address, outpoint, units, index: indexes.get(id)! };
-    });
+    const own = opened.slice(PAYMENTS * i, PAYMENTS * (i + 1)).map(({ id }) => deposits.get(id)!);
     const random = randomOf(hashOf(`schedule ${i} of ${seed}`).readUInt32LE());
-    const name = `${seed}.${i}`;
     const below = (n: number) => Math.floor(random() * n);
-    const schedule = { name, merchant: merchants[i % merchants.length]!, leads: i < merchants.length, below, payments, deposits };
+    const merchant = merchants[i % merchants.length]!;
+    const schedule = { name: nameOf(i), merchant, leads: i < merchants.length, below, deposits: own };
     return { ...schedule, ...stepsOf(world, schedule, outside) };
   });
 }
 
 function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, outside: Outside): Pick<Schedule, 'step' | 'first'> {
-  const { name, merchant, leads, below, payments, deposits } = schedule;
-  const { node } = world;
+  const { name, merchant, leads, below, deposits } = schedule;
+  const { ground } = world;
   const merchantId = merchant.id;
-  const own = new Set(payments.map(({ id }) => id));
+  const own = new Set(deposits.map(({ id }) => id));
   const pick = <T>(all: readonly T[]): T | undefined => all[below(all.length)];
   const desk = (): Desk => world.desk(below);
   /** A double click, which may reach two processes. */
@@ -210,21 +197,15 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
 
   const asked = new Map<string, string>();
   const request = async (kind: Out['kind']) => {
-    const n = below(3);
+    const n = below(ground.requests);
     const key = `${name} ${kind} ${n}`;
-    const address = strangerOf(key);
+    const address = ground.strangerOf(key);
     const draw = hashOf(key)[0]! % 3;
+    const { id, coin, units } = deposits[n % PAYMENTS]!;
     const [path, body] =
       kind === 'refund'
-        ? [
-            '/v1/refunds',
-            {
-              payment_id: payments[n % 2]!.id,
-              address,
-              ...(draw > 0 && { amount: formatUnits('BTC', deposits[0]!.units / BigInt(draw + 1)) }),
-            },
-          ]
-        : ['/v1/payouts', { currency: 'BTC', amount: ['0.005', '0.012', '0.03'][draw], address, payout_reference: key }];
+        ? ['/v1/refunds', { payment_id: id, address, ...(draw > 0 && { amount: formatUnits(coin, units / BigInt(draw + 1)) }) }]
+        : ['/v1/payouts', { currency: coin, amount: ['0.005', '0.012', '0.03'][draw], address, payout_reference: key }];
     await twice(async (at) => {
       const reply = await at.post(merchant, path as string, body as object, key);
       if (reply?.status !== 201) return;
@@ -240,9 +221,10 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     for (const one of outsIn(rows, 'requested'))
       await desk().ask(one.kind === 'refund' ? 'approveRefund' : 'approvePayout', { merchantId, id: one.id });
   };
+  const acts = ground.kinds.flatMap((kind) => ground.coins.map((coin) => [FILES[kind], coin] as const));
   const make = async () => {
-    const act = pick(['makeRefundFile', 'makePayoutFile'] as const)!;
-    await (below(2) ? twice((at) => at.ask(act, { merchantId })) : desk().ask(act, { merchantId }));
+    const [act, coin] = pick(acts)!;
+    await (below(2) ? twice((at) => at.ask(act, { merchantId, coin })) : desk().ask(act, { merchantId, coin }));
   };
   const upload = async (id: string) => {
     const content = await signedFile(world, merchant, desk(), id);
@@ -261,12 +243,12 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const one = pick(outside.kept.filter((kept) => kept.merchant === merchant));
     if (!one || below(2)) return;
     // The person who sends a copy knows what the merchant sent in another way.
-    const addresses = await addressesOf(world, one.raws);
+    const addresses = await ground.addressesIn(one.raws);
     const paid = (await readOuts(world)).filter(({ address }) => addresses.includes(address));
     if (paid.some(({ id }) => outside.byHand.has(id))) return;
     for (const { id } of paid) outside.leaked.add(id);
     outside.strayed.add(merchantId);
-    for (const raw of one.raws) await tryToSend(world, raw);
+    await ground.leak(one.raws, below);
   };
   const cancelFile = async (rows: Rows) => {
     const one = pick(sweepsIn(rows, 'made'));
@@ -279,26 +261,20 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     await upload(one.id);
   };
   const sendByHand = async (rows: Rows) => {
-    const one = pick(outsIn(rows, 'approved', 'signed', 'sent'));
+    const one = pick(outsIn(rows, 'approved', 'signed', 'sent', 'failed'));
     if (!one || outside.leaked.has(one.id) || outside.byHand.has(one.id)) return;
     // Paid once Florin recorded that no file does.
-    const { hex } = await node.rpc(
-      'fundrawtransaction',
-      await node.rpc('createrawtransaction', [], [{ [one.address]: formatUnits('BTC', one.units) }]),
-      { lockUnspents: true },
-    );
-    const signed = await node.rpc('signrawtransactionwithwallet', hex);
-    const { txid } = await node.rpc('decoderawtransaction', signed.hex);
+    const { txid, raw } = await ground.payByHand(one);
     if (outside.leaked.has(one.id)) return;
     outside.byHand.add(one.id);
-    outside.tried.set(txid, signed.hex);
+    outside.tried.set(txid, raw);
     await twice((at) => at.ask(one.kind === 'refund' ? 'markRefundSent' : 'markPayoutSent', { merchantId, id: one.id, txid }));
     const [row] = await readOuts(world, one.id);
-    if (row?.txid === txid) await node.rpc('sendrawtransaction', signed.hex);
+    if (row?.txid === txid) await ground.send(raw);
     else outside.byHand.delete(one.id);
   };
   const cancel = async (rows: Rows) => {
-    const one = pick(outsIn(rows, 'requested', 'approved', 'signed', 'sent'));
+    const one = pick(outsIn(rows, 'requested', 'approved', 'signed', 'sent', 'failed'));
     if (one && !outside.leaked.has(one.id))
       await desk().ask(one.kind === 'refund' ? 'cancelRefund' : 'cancelPayout', { merchantId, id: one.id });
   };
@@ -307,21 +283,25 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     if (!one) return;
     const sent = await world.database.db.sql<{ raw: Uint8Array }[]>`select raw from sweep_transactions where sweep_id = ${one.id}`;
     const raw = pick(sent)?.raw;
-    if (raw) await tryToSend(world, Buffer.from(raw).toString('hex'));
+    if (raw) await ground.send(Buffer.from(raw).toString('hex'));
+  };
+  const waitAMinute = async () => {
+    await world.database.db.sql`
+      update sweep_transactions t set sent_at = t.sent_at - interval '61 seconds' from sweeps s where s.id = t.sweep_id and s.merchant_id = ${merchantId}`;
   };
   const spendElsewhere = async () => {
     if (below(5) > 0) return;
     outside.strayed.add(merchantId);
-    await tryToSend(world, otherSpend(merchant, pick(deposits)!));
+    await ground.spendElsewhere(merchant, pick(deposits)!, below);
   };
   const steps: ((rows: Rows) => Promise<unknown>)[] = [
-    ...[() => request('refund'), () => request('payout')],
+    ...[() => request('refund'), () => request(ground.kinds.at(-1)!)],
     ...[approve, approve, make, make, sign, sign, sign, keep, leak, cancelFile, replace, replace],
-    ...[sendByHand, cancel, broadcast, broadcast, spendElsewhere],
-    () => desk().ask('makeSweep', { merchantId }),
+    ...[sendByHand, cancel, broadcast, broadcast, spendElsewhere, waitAMinute],
+    () => desk().ask('makeSweep', { merchantId, coin: pick(ground.coins)! }),
   ];
   return {
-    first: [() => request('refund'), () => request('payout'), approveAll, ...(leads ? [make, sign] : [])],
+    first: [() => request('refund'), () => request(ground.kinds.at(-1)!), approveAll, ...(leads ? [make, sign] : [])],
     step: (rows) => pick(steps)!(rows),
   };
 }
@@ -345,26 +325,6 @@ async function signedFile(world: MoneyWorld, merchant: Merchant, desk: Desk, id:
 /** Signing takes all of the thread. Answers of the processes are read between two files. */
 let inTurn: Promise<unknown> = Promise.resolve();
 
-/** Nodes refuse what was replaced, what is mined and what is spent. */
-const tryToSend = ({ node }: MoneyWorld, raw: string): Promise<unknown> => node.rpc('sendrawtransaction', raw).catch(() => null);
-
-async function addressesOf({ node }: MoneyWorld, raws: readonly string[]): Promise<string[]> {
-  const decoded = await Promise.all(raws.map((raw) => node.rpc('decoderawtransaction', raw)));
-  return decoded.flatMap(({ vout }) => vout.map((one: any) => one.scriptPubKey.address as string));
-}
-
-/** The merchant's own wallet moves a deposit. */
-function otherSpend({ secret }: Merchant, { outpoint, units, index }: Deposit): string {
-  const key = HDKey.fromExtendedKey(secret).deriveChild(0).deriveChild(index);
-  const tx = new Transaction({ allowUnknownOutputs: true });
-  const [txid, n] = outpoint.split(':') as [string, string];
-  tx.addInput({ txid, index: Number(n), sequence: 0xfffffffd, witnessUtxo: { script: p2wpkh(key.publicKey!).script, amount: units } });
-  tx.addOutput({ script: ELSEWHERE, amount: units - OTHER_FEE });
-  tx.sign(key.privateKey!);
-  tx.finalize();
-  return tx.hex;
-}
-
 /** Some of the transactions that were signed: in the branch of a reorganization, they compete with what replaced them. */
 async function rivalsOf({ database }: MoneyWorld, below: (n: number) => number): Promise<string[]> {
   const rows = await database.db.sql<{ raw: Uint8Array }[]>`
@@ -374,41 +334,41 @@ async function rivalsOf({ database }: MoneyWorld, below: (n: number) => number):
 
 const readOuts = ({ database }: MoneyWorld, id: string | null = null) =>
   database.db.sql<Out[]>`
-    select 'refund' as kind, id, merchant_id as "merchantId", payment_id as of, state, units, address, txid, sweep_id as "sweepId" from refunds
+    select 'refund' as kind, id, merchant_id as "merchantId", payment_id as of, coin, state, units, address, txid, sweep_id as "sweepId" from refunds
       where ${id}::text is null or id = ${id}
-    union all select 'payout', id, merchant_id, reference, state, units, address, txid, sweep_id from payouts
+    union all select 'payout', id, merchant_id, reference, coin, state, units, address, txid, sweep_id from payouts
       where ${id}::text is null or id = ${id}`;
 async function readRows(world: MoneyWorld): Promise<Rows> {
-  const sweeps = await world.database.db.sql<Sweep[]>`select id, merchant_id as "merchantId", state from sweeps order by number`;
+  const sweeps = await world.database.db.sql<Sweep[]>`select id, merchant_id as "merchantId", coin, state from sweeps order by number`;
   return { outs: [...(await readOuts(world))], sweeps: [...sweeps] };
 }
 
 /** Nobody is paid twice, or anything but what was asked, on the chain and in what waits for it; no money is in two files. */
 async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Rows> {
-  const { mined, waiting } = await world.chain.read();
+  const { mined, waiting } = await world.ground.read();
   const rows = await readRows(world);
-  const paid = (txs: readonly SeenTx[]) =>
-    Map.groupBy(
-      txs.flatMap(({ outputs }) => outputs),
-      ({ address }) => address,
-    );
+  const paid = (all: readonly Paid[]) => Map.groupBy(all, ({ address }) => address);
   const [everywhere, inBlocks] = [paid([...mined, ...waiting]), paid(mined)];
+  const { sql } = world.database.db;
+  const signed = new Set((await sql<{ txid: string }[]>`select txid from sweep_transactions`).map(({ txid }) => txid));
   assert.equal(new Set(rows.outs.map(({ address }) => address)).size, rows.outs.length, 'a repeated request is not another one');
   for (const { id, kind, state, units, address, txid } of rows.outs) {
-    const got: SeenOutput[] = everywhere.get(address) ?? [];
+    const got: Paid[] = everywhere.get(address) ?? [];
     assert.ok(got.length <= 1, `${kind} ${id} is paid ${got.length} times`);
     for (const one of got) assert.equal(one.units, units, `${kind} ${id} is paid in full`);
-    if (state === 'confirmed') assert.equal(inBlocks.get(address)?.[0]?.txid, txid, `${kind} ${id} is confirmed and not paid`);
+    const [paying] = inBlocks.get(address) ?? [];
+    if (state === 'confirmed') assert.ok(paying, `${kind} ${id} is confirmed and not paid`);
+    if (state === 'confirmed' && paying && !(paying.isPublic && !signed.has(paying.txid))) assert.equal(paying.txid, txid, `${kind} ${id}`);
     const unpaid = ['requested', 'canceled', 'failed'].includes(state) && !leaked.has(id) && !byHand.has(id);
     if (unpaid) assert.equal(got.length, 0, `${kind} ${id} is ${state} and paid`);
   }
-  const { sql } = world.database.db;
   const held = await sql`select input from sweep_inputs where released_at is null group by chain, input having count(*) > 1`;
   assert.deepEqual([...held], [], 'an input is in two files');
   return rows;
 }
 
 type Ending = { mine(blocks: number): Promise<void>; outside: Outside };
+
 /** Nobody changes anything, and blocks are mined until everything is final. */
 async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promise<void> {
   const { sql } = world.database.db;
@@ -417,7 +377,7 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     const raw = outside.tried.get(txid ?? '');
     if (state !== 'sent' || raw === undefined || outside.byHand.has(id)) continue;
     outside.byHand.add(id);
-    await tryToSend(world, raw);
+    await world.ground.send(raw);
   }
   const byHand = [...outside.byHand];
   for (let tries = 0; tries < 20; tries++) {
@@ -426,6 +386,10 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     // What waited for a minute is due again.
     await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
     await mine(DEEP);
+    // What was published and did nothing is not sent any more.
+    await sql`
+      update sweeps set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1')
+      where state in ('confirmed', 'failed') and purpose = 'refund' and file::jsonb #> '{requests,0,validBefore}' is not null`;
     for (let looks = 0; looks < 60; looks++) {
       const [row] = await sql<{ open: boolean }[]>`
         select exists (select 1 from sweeps where state in ('made', 'signed', 'sent'))
@@ -450,11 +414,12 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
 /** The last files of a merchant, signed and sent. */
 async function finish(world: MoneyWorld, merchant: Merchant, below: (n: number) => number): Promise<void> {
   const merchantId = merchant.id;
-  for (const act of ['makeRefundFile', 'makePayoutFile'] as const) {
-    const id = await world.desk(below).ask(act, { merchantId });
-    const content = id && (await signedFile(world, merchant, world.desk(below), id));
-    if (content) await world.desk(below).ask('upload', { merchantId, content });
-  }
+  for (const kind of world.ground.kinds)
+    for (const coin of world.ground.coins) {
+      const id = await world.desk(below).ask(FILES[kind], { merchantId, coin });
+      const content = id && (await signedFile(world, merchant, world.desk(below), id));
+      if (content) await world.desk(below).ask('upload', { merchantId, content });
+    }
 }
 async function endRest(world: MoneyWorld, below: (n: number) => number): Promise<void> {
   const { outs } = await readRows(world);
@@ -464,47 +429,19 @@ async function endRest(world: MoneyWorld, below: (n: number) => number): Promise
   );
 }
 
-/** Where all money of the merchants is, read from the chain, and whether Florin says the same. */
+/** Whether the chain and the books agree where all money of the merchants is. */
 async function checkMoney(
   world: MoneyWorld,
   { schedules, outside, rows }: { schedules: readonly Schedule[]; outside: Outside; rows: Rows },
 ): Promise<void> {
-  const { mined } = await world.chain.read();
-  const spent = new Set(mined.flatMap(({ spends }) => spends));
-  const arrived = new Map(mined.flatMap(({ outputs }) => outputs.map((one) => [one.outpoint, one] as const)));
-  await Promise.all(
-    world.merchants.map(async (merchant, i) => {
-      const own = schedules.filter((one) => one.merchant === merchant);
-      const addresses = new Set(own.flatMap(({ payments }) => payments.map(({ address }) => address)));
-      const deposits = [...arrived.values()].filter(({ address }) => addresses.has(address));
-      const outs = rows.outs.filter(({ merchantId }) => merchantId === merchant.id);
-      const customers = new Set(outs.map(({ address }) => address));
-      const outpoints = new Set(deposits.map(({ outpoint }) => outpoint));
-      const spending = mined.filter(({ spends }) => spends.some((one) => outpoints.has(one)));
-      let [fees, home, paid] = [0n, 0n, 0n];
-      for (const { txid, spends, outputs } of spending) {
-        assert.ok(
-          spends.every((one) => outpoints.has(one)),
-          `${txid} spends the money of others`,
-        );
-        fees += sum(spends.map((one) => arrived.get(one)!.units)) - sum(outputs.map(({ units }) => units));
-        for (const { address, units } of outputs) {
-          if (address === merchant.destination) home += units;
-          else if (customers.has(address)) paid += units;
-          else assert.ok(outside.strayed.has(merchant.id) && address === ELSEWHERE_ADDRESS, `${txid} pays ${address}`);
-        }
-      }
-      const left = deposits.filter(({ outpoint }) => !spent.has(outpoint));
-      const books = await world.desk(() => i % 2).ask('readBooks', { merchantId: merchant.id });
-      for (const { outpoint } of left) assert.ok(books!.listed.includes(outpoint), `${outpoint} is unspent and cannot be swept`);
-      if (outside.strayed.has(merchant.id)) return;
-      assert.deepEqual(books!.listed.toSorted(), left.map(({ outpoint }) => outpoint).toSorted());
-      const byHand = sum(outs.flatMap(({ id, units }) => (outside.byHand.has(id) ? [units] : [])));
-      assert.deepEqual(books!.balances, {
-        ...{ deposit_addresses: sum(left.map(({ units }) => units)).toString(), network_fees: fees.toString() },
-        destination_wallet: (home - byHand).toString(),
-        out: (paid + byHand).toString(),
-      });
-    }),
-  );
+  const { merchants, ground } = world;
+  for (const [i, merchant] of merchants.entries()) {
+    const books = new Map<Coin, Books>();
+    for (const coin of ground.coins) books.set(coin, (await world.desk(() => i % 2).ask('readBooks', { merchantId: merchant.id, coin }))!);
+    for (const [coin, { accounts }] of books)
+      assert.equal(sum(Object.values(accounts).map(BigInt)), 0n, `${coin}: the trial balance is zero`);
+    const deposits = schedules.flatMap((one) => (one.merchant === merchant ? one.deposits : []));
+    const outs = rows.outs.filter(({ merchantId }) => merchantId === merchant.id);
+    await ground.checkMoney({ merchant, deposits, outs, byHand: outside.byHand, strayed: outside.strayed.has(merchant.id), books });
+  }
 }

@@ -4,32 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { HDKey } from '@scure/bip32';
-import { addressOfScript } from '../../src/chains/address.ts';
 import { type Client, client, testEnvironment } from './app.ts';
 import { type TestDatabase, testDatabase } from './database.ts';
-import { type MoneyChain, openMoneyChain } from './money-chain.ts';
 import type { Acts, Answer, Asked } from './money-desk.ts';
-import { type RealNode, startBitcoind } from './nodes.ts';
+import { type Ground, hashOf, type Merchant } from './money-ground.ts';
 
-/** Confirmations after which payments and files are final. Reorganizations are shorter. */
-export const DEEP = 3;
-export const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest();
-/** The address of a stranger, by a name that nobody else has. */
-export const strangerOf = (name: string): string =>
-  addressOfScript(`0014${hashOf(name).toString('hex').slice(0, 40)}`, { coin: 'BTC', network: 'regtest' })!;
-
-export type Merchant = {
-  id: string;
-  /** Extended private key of the account. */
-  secret: string;
-  destination: string;
-  /** The live key of its API. */
-  key: string;
-};
 export type Given<A extends keyof Acts> = Parameters<Acts[A]>[0];
 export type Desk = {
   /** What a member does there. Null: it was refused, or the process died before it answered. */
@@ -38,8 +20,7 @@ export type Desk = {
   post(merchant: Merchant, path: string, body: object, key: string): Promise<Awaited<ReturnType<Client['post']>> | null>;
 };
 export type MoneyWorld = {
-  node: RealNode;
-  chain: MoneyChain;
+  ground: Ground;
   database: TestDatabase;
   merchants: readonly Merchant[];
   /** One of the processes that live. */
@@ -129,21 +110,21 @@ async function startProcess(
   };
 }
 
-/** `indexed`: whether the node finds transactions in blocks. `seed`: of the merchants' keys. */
+/** `ground`: stopped with the world, and if that cannot be opened. `seed`: of the merchants' keys. */
 export async function openMoneyWorld({
   merchants: count,
   seed,
-  indexed,
+  ground,
 }: {
   merchants: number;
   seed: number;
-  indexed: boolean;
+  ground: Ground;
 }): Promise<MoneyWorld> {
-  const [node, database] = await Promise.all([startBitcoind({ txindex: indexed }), testDatabase()]);
-  const environment = {
-    ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: String(DEEP) },
-    ...{ PRICES: 'static:BTC=1000.00', LOG_LEVEL: 'error' },
-  };
+  const database = await testDatabase().catch(async (error) => {
+    await ground.stop();
+    throw error;
+  });
+  const environment = { ...ground.environment, LOG_LEVEL: 'error' };
   const env = { PATH: process.env.PATH, ...testEnvironment(database.url, database.folder, environment) };
   const refusals = new Map<string, number>();
   const written: string[] = [];
@@ -156,21 +137,20 @@ export async function openMoneyWorld({
     await Promise.allSettled(starting);
     for (const one of processes) await one.end();
     await database.drop();
-    await node.destroy();
+    await ground.stop();
   };
   try {
     processes.push(...(await Promise.all([start(0), start(1)])));
-    const chain = await openMoneyChain(node);
     const open = async (i: number): Promise<Merchant> => {
-      const secret = HDKey.fromMasterSeed(hashOf(`merchant ${i} of ${seed}`)).derive("m/84'/1'/0'").privateExtendedKey;
-      const destination = strangerOf(`destination ${i} of ${seed}`);
-      const made = await processes[i % 2]!.ask('openMerchant', { secret, destination });
+      const secret = HDKey.fromMasterSeed(hashOf(`merchant ${i} of ${seed}`)).derive(ground.accountPath).privateExtendedKey;
+      const destination = ground.strangerOf(`destination ${i} of ${seed}`);
+      const made = await processes[i % 2]!.ask('openMerchant', { secret, destination, coins: [...ground.coins] });
       return { id: made!.merchantId, key: made!.key, secret, destination };
     };
     const merchants: Merchant[] = [];
     for (let i = 0; i < count; i++) merchants.push(await open(i));
     return {
-      ...{ node, chain, database, merchants, refusals },
+      ...{ ground, database, merchants, refusals },
       desk: (below) => {
         const alive = processes.filter((one) => one.isAlive());
         return alive[below(alive.length)]!;
