@@ -64,6 +64,28 @@ test('a payout: requested, approved, signed offline, uploaded, and confirmed wit
   await reach(app, id, ({ status }) => status === 'completed');
   const recipient = await node.newAddress();
 
+  // What a sweep would move is chosen by fee, age and amount.
+  await open('live/sweeps');
+  await page.getByRole('button', { name: 'Make a signing file' }).click();
+  await dialog.getByText('Options', { exact: true }).click();
+  const [percent, hours, least] = [/Highest share of fees/, 'Lowest age', 'Lowest amount'].map((label) => dialog.getByLabel(label));
+  assert.deepEqual([await percent!.inputValue(), await hours!.inputValue(), await least!.inputValue()], ['10', '0', '0']);
+  await audit('options of a sweep');
+  const ask = async (): Promise<unknown> => {
+    const [sent] = await Promise.all([
+      page.waitForRequest((request) => request.method() === 'POST' && request.url().endsWith('/live/sweeps')),
+      dialog.getByRole('button', { name: 'Make the file' }).click(),
+    ]);
+    const { max_fee_percent, min_age_hours, min_amount } = sent.postDataJSON();
+    return { max_fee_percent, min_age_hours, min_amount };
+  };
+  await hours!.fill('48');
+  await least!.fill('0.5');
+  assert.deepEqual(await ask(), { max_fee_percent: 10, min_age_hours: 48, min_amount: '0.5' });
+  await dialog.getByRole('alert').waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  noFaults(/sweeps$/);
+
   await open('live/payouts');
   const request = async (reference: string, more: { address?: string } = {}) => {
     await page.getByRole('button', { name: 'Request a payout' }).click();

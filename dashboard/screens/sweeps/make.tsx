@@ -20,14 +20,57 @@ const SPEEDS = [
 type Speed = (typeof SPEEDS)[number]['value'];
 type Made = Reply<'POST /:mode/sweeps'>;
 
+/** What the server does without a wish: all money moves whose fee is at most a tenth of it. */
+const DEFAULTS = { percent: '10', hours: '0', amount: '0' };
+type Wish = typeof DEFAULTS;
+
+/** Which money moves, by fee, age and amount. */
+function Options({ currency, wish, onChange }: { currency: string; wish: Wish; onChange: (wish: Wish) => void }) {
+  const whole = { type: 'number', min: 0, step: 1, required: true } as const;
+  return (
+    <details className="grid gap-4">
+      <summary className="cursor-pointer text-sm font-medium">Options</summary>
+      <div className="mt-4 grid gap-4">
+        <Field
+          label="Highest share of fees, in percent"
+          hint="Money stays on addresses where the fee would be a larger share of it."
+          {...whole}
+          max={25}
+          value={wish.percent}
+          onChange={(event) => onChange({ ...wish, percent: event.target.value })}
+        />
+        <Field
+          label="Lowest age, in hours"
+          hint="Money that arrived later stays on its address. 0 moves money of any age."
+          {...whole}
+          max={87_600}
+          value={wish.hours}
+          onChange={(event) => onChange({ ...wish, hours: event.target.value })}
+        />
+        <Field
+          label={`Lowest amount of an address, in ${coinName(currency)}`}
+          hint="Addresses with less keep their money. 0 moves any amount."
+          inputMode="decimal"
+          required
+          value={wish.amount}
+          onChange={(event) => onChange({ ...wish, amount: event.target.value })}
+        />
+      </div>
+    </details>
+  );
+}
+
 export function Make({ holding, onClose }: { holding: Holding; onClose: () => void }) {
   const { currency, wallet } = holding;
   const [speed, setSpeed] = useState<Speed>('normal');
-  const [percent, setPercent] = useState('10');
+  const [wish, setWish] = useState(DEFAULTS);
   const make = useAct('POST /:mode/sweeps', { refreshes: [['sweeps']], quiet: true });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    make.mutate({ body: { currency, wallet, speed, max_fee_percent: Number(percent) } });
+    const { percent, hours, amount } = wish;
+    make.mutate({
+      body: { currency, wallet, speed, max_fee_percent: Number(percent), min_age_hours: Number(hours), min_amount: amount.trim() },
+    });
   };
   if (make.data) return <Ready made={make.data} onClose={onClose} />;
   return (
@@ -38,17 +81,7 @@ export function Make({ holding, onClose }: { holding: Holding; onClose: () => vo
           file until you cancel it.
         </p>
         <Choice label="Network fee" options={SPEEDS} value={speed} onChange={(event) => setSpeed(event.target.value as Speed)} />
-        <Field
-          label="Highest share of fees, in percent"
-          hint="Money stays on addresses where the fee would be a larger share of it."
-          type="number"
-          min={0}
-          max={25}
-          step={1}
-          required
-          value={percent}
-          onChange={(event) => setPercent(event.target.value)}
-        />
+        <Options currency={currency} wish={wish} onChange={setWish} />
         <ErrorNote error={make.error} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={make.isPending}>
