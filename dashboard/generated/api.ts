@@ -2988,6 +2988,21 @@ export type Api = {
     reply: {
     };
   };
+  'GET /:mode/sweeps/:id/psbts': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      count: number;
+      has_origin: boolean;
+    };
+  };
+  'GET /:mode/sweeps/:id/psbts/:number': {
+    query: undefined;
+    body: undefined;
+    reply: {
+    };
+  };
   'POST /:mode/sweeps': {
     query: undefined;
     body: {

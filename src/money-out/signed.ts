@@ -3,6 +3,7 @@ import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import { Problem } from '../core/problem.ts';
 import { FileError, MAX_SIGNED_BYTES, type PsbtRequest, type SignedFile, type SigningFile } from '../core/signing-file.ts';
 import { checkSignedRequest } from './accounts-check.ts';
+import { psbtsOf } from './psbts.ts';
 import { type CheckedTransaction, checkSignedPsbt, finishPsbt, inputsOfPsbt, inputsOfRaw, SignedError } from './utxo-check.ts';
 
 export type Upload = {
@@ -33,9 +34,9 @@ function checkAll(file: SigningFile, transactions: readonly string[]): CheckedTr
   });
 }
 
-/** A PSBT in base64 or a raw transaction in hex, of a file with one request. Errors: SignedError. */
-function readBare(content: string): { inputs: string[]; finish(request: PsbtRequest): string } {
-  const text = content.trim();
+type Bare = { inputs: string[]; finish(request: PsbtRequest): string };
+/** A PSBT in base64 or a raw transaction in hex. Errors: SignedError. */
+function readBare(text: string): Bare {
   if (/^[0-9a-fA-F]+$/.test(text) && text.length % 2 === 0) {
     const hex = text.toLowerCase();
     return { inputs: inputsOfRaw(hex), finish: () => hex };
@@ -44,12 +45,26 @@ function readBare(content: string): { inputs: string[]; finish(request: PsbtRequ
   if (bytes.subarray(0, 5).toString('latin1') !== 'psbt\xff') throw new SignedError('is neither a signed file of the signer nor a PSBT');
   return { inputs: inputsOfPsbt(bytes), finish: (request) => finishPsbt(request, bytes) };
 }
-function checkBare(file: SigningFile, finish: (request: PsbtRequest) => string): CheckedTransaction[] {
-  const [request, ...others] = file.requests;
-  if (others.length > 0)
-    throw new SignedError(`is one transaction, but ${file.requests.length} were asked for; sign the whole file with the signer page`);
-  if (request?.kind !== 'psbt') throw new SignedError('is not of the kind that was asked for; sign the file with the signer page');
-  return checkAll(file, [finish(request)]);
+/** One after the other. Base64 may have line breaks; that of a PSBT begins with cHNidP. Errors: SignedError. */
+function readAllBare(content: string): Bare[] {
+  const text = content.trim();
+  return text.split(/^[0-9a-fA-F\s]+$/.test(text) ? /\s+/ : /\s+(?=cHNidP)/).map(readBare);
+}
+
+/** Wallets give transactions back one by one, so their order says nothing. The first input says which request one belongs to. */
+function checkBare(file: SigningFile, given: readonly Bare[]): CheckedTransaction[] {
+  const requests = file.requests.flatMap((request) => (request.kind === 'psbt' ? [request] : []));
+  if (requests.length === 0) throw new SignedError('is not of the kind that was asked for; sign the file with the signer page');
+  if (given.length < requests.length)
+    throw new SignedError(`has ${given.length} of ${requests.length} transactions; upload all signed PSBTs together`);
+  const firsts = psbtsOf(file).map((psbt) => inputsOfPsbt(Buffer.from(psbt, 'base64'))[0]!);
+  const placeOf = ({ inputs }: Bare) => firsts.indexOf(inputs[0] ?? '');
+  const inOrder = given.toSorted((one, other) => placeOf(one) - placeOf(other));
+  if (inOrder.length > requests.length) throw new SignedError('has a different number of transactions than was asked for');
+  return checkAll(
+    file,
+    requests.map((request, i) => inOrder[i]!.finish(request)),
+  );
 }
 
 /** Errors: signed_file_refused. */
@@ -57,8 +72,8 @@ export const readSigned = (content: string, read: (content: string) => SignedFil
   refusing(() => {
     if (content.length > MAX_SIGNED_BYTES) throw new SignedError(`has more than ${MAX_SIGNED_BYTES} bytes`);
     if (!content.trimStart().startsWith('{')) {
-      const { inputs, finish } = readBare(content);
-      return { id: null, input: inputs[0] ?? null, check: (file) => refusing(() => checkBare(file, finish)) };
+      const given = readAllBare(content);
+      return { id: null, input: given[0]!.inputs[0] ?? null, check: (file) => refusing(() => checkBare(file, given)) };
     }
     const { id, round, transactions } = read(content);
     const check = (file: SigningFile) =>

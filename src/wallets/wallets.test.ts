@@ -132,6 +132,29 @@ test('the same key imported again, in any notation, resumes its counter and neve
   );
 });
 
+test('the same key imported again with its origin keeps its addresses and gets the origin, which a later import without one keeps', async () => {
+  const key = accountKey(21);
+  const stored = async () => {
+    const rows = await shop.app.ctx.db.sql`select id, account_key, path from wallets where account_key like ${`%${key}%`}`;
+    return rows.map(({ id, account_key, path }) => ({ id, account_key, path }));
+  };
+  await set(key);
+  const first = await next();
+  const [plain] = await stored();
+  assert.ok(!plain!.path.startsWith('m'));
+  const descriptor = `wpkh([73c5da0a/84h/0h/21h]${key}/0/*)`;
+  await set(descriptor);
+  const named = await stored();
+  assert.deepEqual(named, [{ id: plain!.id, account_key: descriptor, path: "m/84'/0'/21'/0" }]);
+  const second = await next();
+  assert.equal(second.index, first.index + 1n);
+  await set(key);
+  assert.deepEqual(await stored(), named);
+  const other = await createMerchant(shop.app.ctx, { name: 'Third' });
+  await assert.rejects(set(`wpkh([aaaaaaaa/84h/0h/22h]${key}/0/*)`, { merchantId: other.merchantId }), { code: 'account_key_invalid' });
+  assert.deepEqual(await stored(), named);
+});
+
 test('a key belongs to one merchant; it is refused to another one, who keeps the previous wallet', async () => {
   await set(accountKey(5));
   const other = await createMerchant(shop.app.ctx, { name: 'Other shop' });

@@ -69,11 +69,15 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
   await tx`
     update wallets set active = false, paused_at = null
     where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+  // The same key may come again with its origin, by which hardware wallets find it.
+  const named = tx`wallets.merchant_id = excluded.merchant_id and excluded.path like 'm/%'`;
   const [stored] = await tx<{ id: string; merchantId: string; nextIndex: bigint }[]>`
     insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
     values (${newId('wal', ctx.random)}, ${merchantId}, ${coin}, ${network}, ${chainKey}, ${accountKey}, ${script}, ${path}, ${firstIndex})
     on conflict (coin, chain_key, script) do update
       set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
+        account_key = case when ${named} then excluded.account_key else wallets.account_key end,
+        path = case when ${named} then excluded.path else wallets.path end,
         xid = pg_current_xact_id()
     returning id, merchant_id as "merchantId", next_index as "nextIndex"`;
   if (stored!.merchantId !== merchantId) {

@@ -1,6 +1,6 @@
 /** The camera of the wallet import in a real browser that sees a film: codes are read, and the camera light turns off. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -149,6 +149,15 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
   await page.context().grantPermissions(['camera']);
   await go('live/sweeps', 'Sweeps');
   await page.getByRole('table', { name: 'Sweeps' }).getByRole('button').first().click();
+  const [request] = file.requests;
+  assert.ok(request?.kind === 'psbt');
+  await page.getByRole('button', { name: 'Sign with another wallet' }).click();
+  await page.getByText('imported without its origin').waitFor();
+  await audit('PSBTs of a sweep');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download PSBT' }).click()]);
+  assert.equal(download.suggestedFilename(), `${file.id}.psbt`);
+  assert.equal(readFileSync(await download.path(), 'base64'), request.psbt);
+  await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Show as QR codes' }).click();
   const code = page.getByRole('img', { name: /^QR code/ });
   const reader = createBbqrReader();
@@ -159,8 +168,6 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
     isWhole = seen.have === seen.total;
   }
   const { type, bytes } = await reader.file();
-  const [request] = file.requests;
-  assert.ok(request?.kind === 'psbt');
   assert.deepEqual([type, Buffer.from(bytes).toString('base64')], ['P', request.psbt]);
   await page.getByLabel('Kind of codes').selectOption('ur');
   const urReader = createUrReader();
@@ -189,6 +196,10 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
 
+  const [signed = ''] = readSignedFile(signFile({ content, secret: PHRASE, destination }).text).transactions;
+  for (const [number, input] of inputsOfRaw(signed).entries())
+    await sql`insert into sweep_inputs (sweep_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
+
   // A wallet with UR codes: they are read whole, and the server says that nobody signed this PSBT.
   await page.context().grantPermissions(['camera']);
   showToCamera(film, splitUr(Buffer.from(request.psbt, 'base64'))!.toReversed());
@@ -196,9 +207,6 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
   await page.getByRole('alert').getByText(/sign/).waitFor();
 
   // The signed transaction in the form that hardware wallets show. The second half comes first.
-  const [signed = ''] = readSignedFile(signFile({ content, secret: PHRASE, destination }).text).transactions;
-  for (const [number, input] of inputsOfRaw(signed).entries())
-    await sql`insert into sweep_inputs (sweep_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
   const half = Math.ceil(signed.length / 4) * 2;
   const parts = [signed.slice(0, half), signed.slice(half)].map((part, i) => `B$HT020${i}${part.toUpperCase()}`);
   showToCamera(film, 'https://shop.example');

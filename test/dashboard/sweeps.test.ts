@@ -47,7 +47,8 @@ test('only owners and finance members use sweeps, and only owners confirm a dest
   const { sql } = app.app.ctx.db;
   for (const [role, status] of [['admin', 403] as const, ['finance', 200] as const]) {
     await sql`update members set role = ${role}`;
-    for (const path of ['overview', id, `${id}/file`]) assert.equal((await owner.get(`/live/sweeps/${path}`)).status, status, role);
+    for (const path of ['overview', id, `${id}/file`, `${id}/psbts`, `${id}/psbts/1`])
+      assert.equal((await owner.get(`/live/sweeps/${path}`)).status, status, role);
   }
   await sql`update members set role = 'owner'`;
 });
@@ -60,6 +61,7 @@ test('making, sending, replacing, downloading and setting a destination require 
     await owner.post('/live/sweeps/signed', { content }),
     await owner.post(`/live/sweeps/${id}/replace`),
     await owner.get(`/live/sweeps/${id}/file`),
+    await owner.get(`/live/sweeps/${id}/psbts/1`),
     await setDestination(),
     await owner.post('/live/sweep-destinations/BTC/confirm'),
   ])
@@ -136,6 +138,8 @@ test('another merchant sees nothing of a sweep, and cannot sign, replace or canc
   for (const reply of [
     await stranger.get(`/live/sweeps/${id}`),
     await stranger.get(`/live/sweeps/${id}/file`),
+    await stranger.get(`/live/sweeps/${id}/psbts`),
+    await stranger.get(`/live/sweeps/${id}/psbts/1`),
     await stranger.post('/live/sweeps/signed', { content: signed }),
     await stranger.post(`/live/sweeps/${id}/replace`),
     await stranger.post(`/live/sweeps/${id}/cancel`),
@@ -163,6 +167,20 @@ test('a file with a private key or a seed phrase is refused and stored nowhere; 
   const nobody = await new Person(app.url).post('/live/sweeps/signed', { content: 'ab'.repeat(100_000) });
   assert.deepEqual(answer(nobody), [401, 'not_signed_in']);
   assert.equal((await app.app.ctx.db.sql`select 1 from sweep_transactions`).length, 0);
+});
+
+test('its PSBT is downloaded as bytes for another wallet, and says whether hardware wallets find their keys', async () => {
+  const [request] = made.file.requests;
+  assert.ok(request?.kind === 'psbt');
+  assert.deepEqual((await owner.get(`/live/sweeps/${id}/psbts`)).json, { success: true, count: 1, has_origin: false });
+  const reply = await owner.get(`/live/sweeps/${id}/psbts/1`);
+  assert.deepEqual(
+    [reply.headers.get('content-type'), reply.headers.get('content-disposition')],
+    ['application/octet-stream', `attachment; filename="${id}.psbt"`],
+  );
+  assert.ok(reply.text.startsWith('psbt'));
+  for (const number of ['0', '2', '01', '-1', 'x', '1.5'])
+    assert.deepEqual(answer(await owner.get(`/live/sweeps/${id}/psbts/${number}`)), [404, 'sweep_not_found'], number);
 });
 
 test('the file is downloaded as it was made; once it is signed, the sweep shows its transaction with a link and cannot be canceled', async () => {

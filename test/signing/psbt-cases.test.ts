@@ -634,6 +634,50 @@ test('the service refuses every signed file that is not exactly what was asked',
   assert.equal(upload(made.file, raw)[0]!.txid, bitcoin.Transaction.fromHex(raw).getId());
 });
 
+/** A file of several transactions, and each of them signed by another wallet as a PSBT. */
+function severalPsbts(): { file: SigningFile; psbts: string[] } {
+  const sweeps = [11, 12, 13].map((seed) => sweepFile('BTC', 'p2wpkh', 2, seed));
+  const chain = addressesOf('BTC', 'p2wpkh');
+  const requests = sweeps.map(({ file }) => file.requests[0] as PsbtRequest);
+  const psbts = requests.map(({ psbt: asked }, at) => {
+    const psbt = bitcoin.Psbt.fromBase64(asked);
+    for (const [i, { index }] of sweeps[at]!.outputs.entries()) {
+      const { privateKey, publicKey } = chain.deriveChild(Number(index));
+      psbt.signInput(i, { publicKey: publicKey!, sign: (hash) => ecc.sign(hash, privateKey!) });
+    }
+    return psbt.toBase64();
+  });
+  return { file: { ...sweeps[0]!.file, requests }, psbts };
+}
+
+test('the signed PSBTs of a file with several transactions are accepted together, in any order, and only all of them', () => {
+  const { file, psbts } = severalPsbts();
+  const [one, two, three] = psbts as [string, string, string];
+  const txids = upload(file, psbts.join('\n')).map(({ txid }) => txid);
+  assert.equal(new Set(txids).size, 3);
+  const raws = upload(file, psbts.join('\n')).map(({ raw }) => bytesToHex(raw));
+  const broken = psbts.map((psbt) => psbt.replace(/.{76}/g, '$&\n')).join('\n\n');
+  for (const content of [`${three}\n${one}\n${two}\n`, `${two} ${three}\r\n${one}`, broken, raws.toReversed().join('\n')])
+    assert.deepEqual(
+      upload(file, content).map(({ txid }) => txid),
+      txids,
+    );
+  const rows: [what: string, content: string, reason: RegExp][] = [
+    ['one of three', one, /1 of 3 transactions; upload all signed PSBTs together/],
+    ['two of three', `${one}\n${three}`, /2 of 3 transactions/],
+    ['one twice', `${one}\n${two}\n${two}`, /not asked for/],
+    ['one more', `${one}\n${two}\n${three}\n${three}`, /different number of transactions/],
+    ['one that nobody signed', `${one}\n${two}\n${(file.requests[2] as PsbtRequest).psbt}`, /without all signatures/],
+    ['something else', `${one}\n${two}\nhello`, /PSBT/],
+  ];
+  for (const [what, content, reason] of rows)
+    assert.throws(
+      () => upload(file, content),
+      (error: any) => error.code === 'signed_file_refused' && reason.test(error.message),
+      what,
+    );
+});
+
 test('a PSBT that another wallet signed is accepted, finished or not', () => {
   const made = sweepFile('BTC', 'p2wpkh', 2);
   const psbt = bitcoin.Psbt.fromBase64((made.file.requests[0] as PsbtRequest).psbt);

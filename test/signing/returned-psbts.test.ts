@@ -87,7 +87,7 @@ test('a PSBT that is not exactly what was asked is refused, whatever its form', 
         );
 });
 
-test('one transaction of a file of several is refused with the advice to use the signer', () => {
+test('one transaction of a file of several is refused with the advice to upload all of them', () => {
   const made = sweepFile('BTC', 'p2wpkh', 2);
   const [request] = made.file.requests;
   const several = { ...made, file: { ...made.file, requests: [request!, ...sweepFile('BTC', 'p2wpkh', 1, 2).file.requests] } };
@@ -97,6 +97,6 @@ test('one transaction of a file of several is refused with the advice to use the
   for (const content of [psbt, bytesToHex(tx.extract())])
     assert.throws(() => check(several, content), {
       code: 'signed_file_refused',
-      message: /one transaction, but 2 were asked for; sign the whole file with the signer page/,
+      message: /1 of 2 transactions; upload all signed PSBTs together/,
     });
 });

@@ -17,6 +17,7 @@ import type { Column } from '../../ui/table.tsx';
 import { Badge, Money, Time, type Tone } from '../../ui/values.tsx';
 
 const ShowCodes = lazy(() => import('./codes.tsx').then((module) => ({ default: module.ShowCodes })));
+const Psbts = lazy(() => import('./psbts.tsx').then((module) => ({ default: module.Psbts })));
 const ScanSigned = lazy(() => import('./codes.tsx').then((module) => ({ default: module.ScanSigned })));
 type Sweep = Reply<'GET /:mode/sweeps'>['data'][number];
 const STATES: Readonly<Record<Sweep['state'], { tone: Tone; icon: IconName; word: string }>> = {
@@ -97,14 +98,23 @@ export function Upload({ onDone }: { onDone: (id: string) => void }) {
       },
     );
   const choose = async (event: ChangeEvent<HTMLInputElement>) => {
-    const [file] = event.target.files ?? [];
+    const files = [...(event.target.files ?? [])];
     event.target.value = '';
-    if (!file) return;
-    upload(await textOf(file));
+    if (files.length === 0) return;
+    // Wallets save each signed PSBT as a file of its own.
+    upload((await Promise.all(files.map(textOf))).join('\n'));
   };
   return (
     <>
-      <input ref={input} type="file" aria-label="Signed file" className="sr-only" tabIndex={-1} onChange={(event) => void choose(event)} />
+      <input
+        ref={input}
+        type="file"
+        multiple
+        aria-label="Signed file"
+        className="sr-only"
+        tabIndex={-1}
+        onChange={(event) => void choose(event)}
+      />
       <div className="flex flex-wrap gap-2">
         <Button disabled={send.isPending} onClick={() => setScanning(true)}>
           Scan signed transaction
@@ -211,6 +221,8 @@ function Acts({ sweep: { id, state, currency } }: { sweep: Sweep }) {
   const mode = useMode();
   const may = useMay('sweeps.use');
   const [areCodesShown, setCodesShown] = useState(false);
+  const [arePsbtsShown, setPsbtsShown] = useState(false);
+  const isPsbt = COIN_KINDS[currency] === 'bitcoin';
   const [asked, setAsked] = useState(false);
   const cancel = useAct('POST /:mode/sweeps/:id/cancel', { refreshes: [['sweeps']], done: 'Sweep canceled.' });
   const replace = useAct('POST /:mode/sweeps/:id/replace', {
@@ -225,9 +237,15 @@ function Acts({ sweep: { id, state, currency } }: { sweep: Sweep }) {
         Download the file
       </Download>
       <Button onClick={() => setCodesShown(true)}>Show as QR codes</Button>
+      {isPsbt && <Button onClick={() => setPsbtsShown(true)}>Sign with another wallet</Button>}
+      {arePsbtsShown && (
+        <Suspense>
+          <Psbts id={id} onClose={() => setPsbtsShown(false)} />
+        </Suspense>
+      )}
       {areCodesShown && (
         <Suspense>
-          <ShowCodes id={id} isPsbt={COIN_KINDS[currency] === 'bitcoin'} onClose={() => setCodesShown(false)} />
+          <ShowCodes id={id} isPsbt={isPsbt} onClose={() => setCodesShown(false)} />
         </Suspense>
       )}
       {isWaiting && (

@@ -8,6 +8,7 @@ import { signingFileText } from '../../core/signing-file.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { confirmDestination, type Destination, dropDestination, listDestinations, setDestination } from '../../money-out/destinations.ts';
 import { DEFAULT_WISH, STAY_REASONS, SWEEP_SPEEDS, type SweepWish } from '../../money-out/holdings.ts';
+import { hasOrigin, psbtsOf } from '../../money-out/psbts.ts';
 import { remainsBody, sweepBody } from '../../money-out/sweep-body.ts';
 import {
   acceptSigned,
@@ -85,9 +86,40 @@ function wishOf({ currency, speed, max_fee_percent, min_age_hours, min_amount }:
   };
 }
 
-async function* parts(text: string): AsyncIterable<string> {
-  yield text;
+async function* parts<T>(whole: T): AsyncIterable<T> {
+  yield whole;
 }
+
+const PSBTS: readonly Route[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/sweeps/:id/psbts',
+    action: 'sweeps.read',
+    /** `has_origin`: whether they name keys by the fingerprint of the seed, by which hardware wallets find them. */
+    reply: Type.Object({ success: Type.Boolean(), count: Type.Integer(), has_origin: Type.Boolean() }),
+    handle: async (call) => {
+      const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id: call.params.id });
+      return { success: true, count: psbtsOf(file).length, has_origin: hasOrigin(file) };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/sweeps/:id/psbts/:number',
+    action: 'sweeps.read',
+    recent: true,
+    reply: NoFields,
+    /** `number`: counted from 1. Errors: sweep_not_found. */
+    handle: async (call) => {
+      const { id, number } = call.params;
+      const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id });
+      const psbts = psbtsOf(file);
+      const psbt = /^[1-9]\d{0,2}$/.test(number) ? psbts[Number(number) - 1] : undefined;
+      if (psbt === undefined) throw new Problem('sweep_not_found', { id: `with a PSBT of this number: ${file.id}` });
+      const name = psbts.length === 1 ? `${file.id}.psbt` : `${file.id}-${number}.psbt`;
+      return { name, type: 'application/octet-stream', parts: parts(Buffer.from(psbt, 'base64')) };
+    },
+  }),
+];
 
 const READS: readonly Route[] = [
   memberRoute({
@@ -287,4 +319,4 @@ const DESTINATIONS: readonly Route[] = [
   }),
 ];
 
-export const SWEEPS: readonly Route[] = [...READS, ...ACTS, ...DESTINATIONS];
+export const SWEEPS: readonly Route[] = [...READS, ...PSBTS, ...ACTS, ...DESTINATIONS];
