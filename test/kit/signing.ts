@@ -19,7 +19,7 @@ import type {
 } from '../../src/core/signing-file.ts';
 import { batchOf } from '../../src/money-out/make-accounts.ts';
 import { refundNonce } from '../../src/money-out/refund-accounts.ts';
-import { buildPayment, buildPsbt, type Output } from '../../src/money-out/utxo.ts';
+import { buildPayment, buildPsbt, neededFor, type Output } from '../../src/money-out/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */
 export const PHRASE = `${'abandon '.repeat(11)}about`;
@@ -95,6 +95,39 @@ export function refundFile(coin: BitcoinFamily, script: BitcoinScript, count: nu
   })!;
   const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);
   return { ...made, file: { ...made.file, requests: [request], totalUnits, feeUnits: request.feeUnits }, customer, units };
+}
+
+/** A random file that pays one refund, or several payouts, from up to six outputs, with a rest or without one. */
+export function randomPaymentFile(coin: BitcoinFamily, script: BitcoinScript, number: (below: number) => number, seed: number): MadeFile {
+  const made = sweepFile(coin, script, 1 + number(6), seed);
+  const asked = Transaction.fromPSBT(Buffer.from((made.file.requests[0] as PsbtRequest).psbt, 'base64'));
+  const raws = made.outputs.flatMap(({ txid }, i) => {
+    const { nonWitnessUtxo } = asked.getInput(i);
+    return nonWitnessUtxo ? [[txid, RawTx.encode(nonWitnessUtxo)] as const] : [];
+  });
+  const purpose = number(2) === 0 ? 'refund' : 'payout';
+  const received = made.outputs.reduce((sum, { units }) => sum + units, 0n);
+  const count = purpose === 'refund' ? 1 : 1 + number(20);
+  const rateE8 = 500_000_000n;
+  const chain = addressesOf(coin, script);
+  const scripts = Array.from({ length: count }, () => outputScript(script, chain.deriveChild(3_000_000 + number(1_000)).publicKey!));
+  // Sometimes all of it, so that no rest is left.
+  const inputs = { inputs: made.outputs.length, inputScript: script, rateE8 };
+  const most = received - neededFor({ units: 0n, scripts }, inputs);
+  const all = number(3) === 0 ? most : most / 2n;
+  const to = scripts.map((one, i) => ({
+    script: one,
+    units: all / BigInt(count) + (i === 0 ? all % BigInt(count) : 0n),
+    line: { purpose, to: addressOfOutput(bytesToHex(one), PARAMS[coin].forms.mainnet)!, reference: `of_${seed}_${i}` } as const,
+  }));
+  const request = buildPayment({
+    ...{ group: made.outputs, previous: new Map(raws), rateE8, leastUnits: 546n, to },
+    wallet: { chainKey: made.file.account.chainKey, script, path: '0', fingerprint: null },
+    rest: { script: asked.getOutput(0).script!, line: { purpose: 'sweep', to: made.destination, reference: made.file.id } },
+  })!;
+  const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);
+  const destination = [...new Set(request.lines.map((line) => line.to))].join('\n');
+  return { ...made, file: { ...made.file, requests: [request], totalUnits, feeUnits: request.feeUnits }, destination };
 }
 
 /** A sweep of one account of an Ethereum-like chain. */

@@ -25,7 +25,7 @@ import {
 import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/money-out/holdings.ts';
 import { makePsbts } from '../../src/money-out/make-utxo.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
-import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, refundFile, sweepFile } from '../kit/signing.ts';
+import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, randomPaymentFile, refundFile, sweepFile } from '../kit/signing.ts';
 
 bitcoin.initEccLib(ecc);
 const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [
@@ -52,12 +52,12 @@ function signElsewhere(
   { coin, script, mine }: { coin: BitcoinFamily; script: BitcoinScript; mine: Uint8Array },
 ): bitcoin.Transaction {
   const chain = addressesOf(coin, script);
-  const [line] = (file.requests[0] as PsbtRequest).lines;
+  const { lines } = file.requests[0] as PsbtRequest;
   const asked = Transaction.fromPSBT(base64.decode((file.requests[0] as PsbtRequest).psbt));
   const tx = new bitcoin.Transaction();
   tx.version = 2;
   for (const { txid, n } of outputs) tx.addInput(hexToBytes(txid).reverse(), n, 0xfffffffd);
-  tx.addOutput(asked.getOutput(0).script!, line!.units);
+  for (const [i, { units }] of lines.entries()) tx.addOutput(asked.getOutput(i).script!, units);
   const scripts = outputs.map(({ script: paid }) => paid);
   const amounts = outputs.map(({ units }) => units);
   for (const [i, output] of outputs.entries()) {
@@ -86,18 +86,24 @@ function signElsewhere(
 /** Files of random sizes, one after the other over all kinds. */
 export function checkAgreement(files: number): void {
   const number = numbersFrom(7);
+  const recipients = new Set<number>();
   for (let i = 0; i < files; i++) {
     const [coin, script] = KINDS[i % KINDS.length]!;
-    const made = sweepFile(coin, script, 1 + number(4), i);
+    // Sweeps, and refunds and payouts, of every kind in turn.
+    const isSweep = Math.floor(i / KINDS.length) % 2 === 0;
+    const made = isSweep ? sweepFile(coin, script, 1 + number(6), i) : randomPaymentFile(coin, script, number, i);
     // The root key, because deriving it from the phrase takes most of the time.
     const { text } = signFile({ content: signingFileText(made.file), secret: ROOT, destination: made.destination });
     const [checked] = upload(made.file, text);
     const { raw } = checked!;
+    recipients.add((made.file.requests[0] as PsbtRequest).lines.length);
     assert.equal(bytesToHex(raw), signElsewhere(made, { coin, script, mine: raw }).toHex(), `${coin} ${script} ${i}`);
   }
+  assert.ok(recipients.size > 5, `${[...recipients]}`);
 }
 
-test('another library signs the same bytes, for 50 random files of every coin and address type', () => checkAgreement(50));
+test('another library signs the same bytes, for 50 random sweeps, refunds and payouts of every coin and address type', () =>
+  checkAgreement(50));
 
 const changed = (made: MadeFile, change: Partial<SigningFile>): MadeFile => ({ ...made, file: { ...made.file, ...change } });
 /** The request with another transaction, as a server would make it that tells the truth about the rest. */
