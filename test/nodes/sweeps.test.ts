@@ -128,38 +128,58 @@ for (const coin of PAIRS)
     assert.deepEqual(await listSweepable(app.app.ctx, owner()), []);
   });
 
-test('a sweep that waits is replaced by one with a higher fee, from the same inputs', async () => {
-  const address = await receive('BTC');
-  const { sweep } = await make('BTC');
-  await assert.rejects(replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor }), { code: 'sweep_state' });
-  const first = await signed('BTC', sweep.id, address);
-  await upload(first);
+for (const coin of ['BTC', 'DOGE'] as const)
+  test(`a sweep in ${coin} that waits is replaced by one with a higher fee, from the same inputs`, async () => {
+    const address = await receive(coin);
+    const { sweep } = await make(coin);
+    await assert.rejects(replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor }), { code: 'sweep_state' });
+    const first = await signed(coin, sweep.id, address);
+    await upload(first);
+    await eventually(
+      () => stateOf(sweep.id),
+      (state) => state === 'sent',
+    );
+    const second = await replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
+    assert.ok(second.feeUnits >= (sweep.feeUnits * 5n) / 4n);
+    assert.equal(second.totalUnits + second.feeUnits, RECEIVED[coin]);
+    // The file before it does not count any more.
+    await assert.rejects(upload(first), { code: 'signed_file_refused' });
+    await upload(await signed(coin, sweep.id, address));
+    const { transactions } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
+    assert.deepEqual(
+      transactions.map(({ round }) => round),
+      [0, 1],
+    );
+    await eventually(
+      () => nodes[coin].rpc('getrawmempool') as Promise<string[]>,
+      (mempool) => mempool.includes(transactions[1]!.txid) && !mempool.includes(transactions[0]!.txid),
+      // After a call that a busy node did not answer, the service waits before the next one.
+      120_000,
+    );
+    await nodes[coin].mine(2);
+    await eventually(
+      () => stateOf(sweep.id),
+      (state) => state === 'confirmed',
+    );
+  });
+
+test('nodes of DASH replace nothing: the first transaction stays, and the sweep ends with it', async () => {
+  const address = await receive('DASH');
+  const { sweep } = await make('DASH');
+  await upload(await signed('DASH', sweep.id, address));
   await eventually(
     () => stateOf(sweep.id),
     (state) => state === 'sent',
   );
-  const second = await replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
-  assert.ok(second.feeUnits >= (sweep.feeUnits * 5n) / 4n);
-  assert.equal(second.totalUnits + second.feeUnits, 7_500_000n);
-  // The file before it does not count any more.
-  await assert.rejects(upload(first), { code: 'signed_file_refused' });
-  await upload(await signed('BTC', sweep.id, address));
-  const { transactions } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
-  assert.deepEqual(
-    transactions.map(({ round }) => round),
-    [0, 1],
-  );
-  await eventually(
-    () => nodes.BTC.rpc('getrawmempool') as Promise<string[]>,
-    (mempool) => mempool.includes(transactions[1]!.txid) && !mempool.includes(transactions[0]!.txid),
-    // After a call that a busy node did not answer, the service waits before the next one.
-    120_000,
-  );
-  await nodes.BTC.mine(2);
-  await eventually(
-    () => stateOf(sweep.id),
-    (state) => state === 'confirmed',
-  );
+  await replaceSweep(app.app.ctx, { ...owner(), id: sweep.id, speed: 'fast', actor });
+  await upload(await signed('DASH', sweep.id, address));
+  const show = () => getSweep(app.app.ctx, { ...owner(), id: sweep.id });
+  const { transactions } = await eventually(show, (one) => one.transactions[1]?.refusal != null);
+  assert.match(transactions[1]!.refusal!, /txn-mempool-conflict/);
+  assert.deepEqual(await nodes.DASH.rpc('getrawmempool'), [transactions[0]!.txid]);
+  await nodes.DASH.mine(6);
+  const { sweep: done } = await eventually(show, ({ sweep: { state } }) => state === 'confirmed');
+  assert.equal(done.failure, null);
 });
 
 for (const coin of ['BTC', 'LTC'] as const)
