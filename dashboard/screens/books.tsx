@@ -117,6 +117,7 @@ function Statement({ days }: { days: Days }) {
 /** DATEV asks for numbers that only the tax consultant knows. */
 function Datev({ days }: { days: Days }) {
   const mode = useMode();
+  const isInEuros = useMe()?.display?.currency === 'EUR';
   const [given, setGiven] = useState({
     chart: 'SKR03',
     consultant: '',
@@ -134,8 +135,13 @@ function Datev({ days }: { days: Days }) {
         <div className="grid max-w-xl gap-0.5">
           <h3 className="font-semibold">DATEV</h3>
           <p className="text-sm text-soft">A posting batch for your tax consultant. The range must be inside one fiscal year.</p>
+          {!isInEuros && (
+            <p className="text-sm text-soft">
+              DATEV needs amounts in euros. If EUR is not your display currency, choose it in Settings, under Business.
+            </p>
+          )}
         </div>
-        {ready && (
+        {ready && isInEuros && (
           <Download href={`/dashboard/api/${mode}/books/datev?${new URLSearchParams({ ...days, ...given, fiscal_year: fiscalYear })}`}>
             Download CSV<span className="sr-only">: DATEV</span>
           </Download>

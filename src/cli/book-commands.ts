@@ -4,10 +4,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Context } from '../context.ts';
 import { coinText, MODES, type Mode } from '../core/coin.ts';
+import { FIATS } from '../core/fiat.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
+import { Problem } from '../core/problem.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../money-out/book-files.ts';
 import { periodOf } from '../money-out/book-periods.ts';
-import { ACCOUNT_NAMES, MOVEMENTS, readStatement, SCOPES } from '../money-out/books.ts';
+import { ACCOUNT_NAMES, type Display, MOVEMENTS, readStatement, SCOPES } from '../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevWish, datevAccountsOf, exportDatev } from '../money-out/datev.ts';
 import { type Commands, type Flags, MERCHANT, need, type Option, oneOf } from './command.ts';
 
@@ -27,8 +29,18 @@ const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
 async function wishOf(ctx: Context, flags: Flags): Promise<FileWish> {
   const owner = ownerOf(flags);
   const days = { from: need(flags, 'from'), until: need(flags, 'to'), timeZone: flags['time-zone'] ?? 'UTC' };
-  // Commands run without a feed of exchange rates.
-  return { ...owner, period: await periodOf(ctx, days), display: null };
+  return { ...owner, period: await periodOf(ctx, days), display: await displayOf(ctx, owner, flags) };
+}
+
+/** The currency of a file, with the current rate. Errors: price_unavailable. */
+async function displayOf(ctx: Context, { mode }: { mode: Mode }, flags: Flags): Promise<Display> {
+  const currency = flags.currency === undefined ? 'USD' : oneOf(flags.currency, FIATS, 'currency');
+  if (currency === 'USD') return null;
+  // Commands run without a feed of exchange rates, so they ask the sources once.
+  await ctx.fiat.check();
+  const found = mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
+  if (!('rate' in found)) throw new Problem('price_unavailable', { coin: currency, reason: found.reason });
+  return { currency, rateE8: found.rate.rateE8 };
 }
 
 const datevOf = (flags: Flags): DatevWish => ({
@@ -86,13 +98,15 @@ export const BOOK_COMMANDS: Commands = {
       format: { value: FORMATS.join('|'), about: 'What reads the file', required: true },
       out: { value: 'FILE', about: 'Where to write it', required: true },
       wallets: { value: SCOPES.join('|'), about: 'Koinly, CoinTracking, Xero: all money, or only that on deposit addresses (default all)' },
+      currency: { value: 'CODE', about: 'Currency of the values, such as EUR (default USD); DATEV needs EUR' },
       chart: { value: DATEV_CHARTS.join('|'), about: 'DATEV: chart of accounts (default SKR03)' },
       consultant: { value: 'N', about: 'DATEV: number of the tax consultant' },
       client: { value: 'N', about: 'DATEV: number of the client' },
       'fiscal-year': { value: 'DAY', about: 'DATEV: first day of the fiscal year (default January 1)' },
       accounts: { value: 'LIST', about: 'DATEV: account numbers that differ from the chart, such as sales=8400,refunds=8720' },
     },
-    notes: 'Values are in US dollars. The dashboard can export in your display currency.',
+    notes:
+      'With --currency, Xero and DATEV have the rate of each payment or the one that was stored with the money, and the current one for the rest. Koinly and CoinTracking have values in US dollars.',
     run: async (ctx, flags) => {
       const file = fileOf(ctx, flags, await wishOf(ctx, flags));
       const out = need(flags, 'out');

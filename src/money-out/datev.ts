@@ -70,8 +70,14 @@ export function datevAccountsOf(text: string): Partial<Record<Account, string>> 
 }
 
 /** Errors: parameter_invalid. */
-export function checkDatev({ period }: FileWish, { chart, consultant, client, fiscalYear, accounts }: DatevWish): Record<Account, string> {
+export function checkDatev(
+  { period, display }: FileWish,
+  { chart, consultant, client, fiscalYear, accounts }: DatevWish,
+): Record<Account, string> {
   const numbers = { ...DATEV_ACCOUNTS[chart], ...accounts };
+  // Postings in another currency need its rate and the amount in euros besides.
+  if (display?.currency !== 'EUR')
+    throw wrong('currency', 'DATEV needs amounts in euros: choose EUR as your display currency under Business, or add --currency EUR');
   if (!Number.isInteger(consultant) || consultant < 1_001 || consultant > 9_999_999)
     throw wrong('consultant', 'it must be a number from 1001 to 9999999');
   if (!Number.isInteger(client) || client < 1 || client > 99_999) throw wrong('client', 'it must be a number from 1 to 99999');
@@ -96,7 +102,7 @@ const compact = (day: string): string => day.replaceAll('-', '');
 
 const HEADER_TEXT = new Set([1, 4, 8, 9, 10, 17, 18, 22, 24, 27, 30, 31]);
 function headerOf(
-  { period, display }: FileWish,
+  { period }: FileWish,
   { consultant, client, fiscalYear, chart }: DatevWish,
   { digits, now }: { digits: number; now: Date },
 ): string {
@@ -104,7 +110,7 @@ function headerOf(
   const created = `${compact(day)}${time.replaceAll(':', '')}000`;
   const fields = [
     ...['EXTF', 700, 21, 'Buchungsstapel', 13, created, '', 'RE', 'Florin', '', consultant, client, compact(fiscalYear), digits],
-    ...[compact(period.from), compact(period.until), `Florin ${period.from}`, '', 1, 0, 0, display?.currency ?? 'USD'],
+    ...[compact(period.from), compact(period.until), `Florin ${period.from}`, '', 1, 0, 0, 'EUR'],
     ...['', '', '', '', chart.slice(3), '', '', '', 'Florin'],
   ];
   return `${fields.map((field, i) => (HEADER_TEXT.has(i + 1) ? quote(String(field)) : field)).join(';')}\r\n`;
@@ -138,7 +144,7 @@ function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, 
   const given: Record<number, string> = {
     0: (amount.includes('.') ? amount : `${amount}.00`).replace('.', ','),
     1: 'S',
-    2: wish.display?.currency ?? 'USD',
+    2: 'EUR',
     6: numbers[entry.debit],
     7: numbers[entry.credit],
     9: `${day.slice(8, 10)}${day.slice(5, 7)}`,

@@ -359,6 +359,17 @@ test('reports are files of a range', async () => {
   await page.getByRole('table', { name: 'Statement' }).getByRole('cell', { name: 'Sales' }).first().waitFor();
   const [koinly] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*Koinly/ }).click()]);
   assert.match(await textOf(koinly), /^Date,Sent Amount,/);
+  await page.getByText('DATEV needs amounts in euros').waitFor();
+  await app.app.ctx.db.sql`update merchants set settings = settings || '{"displayCurrency": "EUR"}'::jsonb`;
+  // Settings are cached for a second.
+  await eventually(
+    async () => {
+      await page.reload();
+      await page.getByRole('heading', { name: 'DATEV' }).waitFor();
+      return page.getByText('DATEV needs amounts in euros').count();
+    },
+    (count) => count === 0,
+  );
   await page.getByLabel('Consultant number').fill('29098');
   await page.getByLabel('Client number').fill('55003');
   await page.getByLabel('First day').fill('2026-01-05');
@@ -371,5 +382,6 @@ test('reports are files of a range', async () => {
   await page.getByLabel('Last day').fill('2020-01-01');
   await page.getByRole('alert').getByText('at most one year').waitFor();
   await audit('reports, no range');
+  await app.app.ctx.db.sql`update merchants set settings = settings - 'displayCurrency'`;
   noFaults();
 });

@@ -45,7 +45,10 @@ const PAID_IN = ['BTC', 'ETH', 'USDC@base'] as const satisfies readonly Coin[];
 let app: TestApp;
 let ctx: Context;
 before(async () => {
-  app = await startTestApp({ PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20' }, { roles: [] });
+  app = await startTestApp(
+    { PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20', FIAT_RATES: 'static:EUR=0.92' },
+    { roles: [] },
+  );
   ctx = app.app.ctx;
 });
 after(() => app?.stop());
@@ -745,6 +748,8 @@ test('DATEV: a header, 125 columns in Windows-1252, and one posting for each ent
     [{ accounts: { sales: '84000' } }, 'accounts'],
   ] as const)
     assert.throws(() => checkDatev(wish, { ...datev, ...change }), { code: 'parameter_invalid', param });
+  for (const display of [null, { currency: 'CHF' as const, rateE8: 90_000_000n }])
+    assert.throws(() => checkDatev({ ...wish, display }, datev), { code: 'parameter_invalid', param: 'currency' });
   assert.throws(() => datevAccountsOf('sales=8400;refunds'), { code: 'parameter_invalid' });
   await assert.rejects(periodOf(ctx, { from: '2026-02-30', until: '2026-03-01', timeZone: 'UTC' }), { param: 'from' });
   await assert.rejects(periodOf(ctx, { from: '2026-01-01', until: '2027-01-02', timeZone: 'UTC' }), { param: 'until' });
@@ -773,11 +778,20 @@ test('commands show the statement and write every format', async () => {
       ['BTC', 'Network fees', '0.00001000', '0.97'],
     ],
   );
+  const batch = { consultant: '29098', client: '55003', 'fiscal-year': `${period.from.slice(0, 7)}-01` };
   for (const format of ['statement', 'koinly', 'cointracking', 'xero', 'datev']) {
     const out = join(app.config.dataFolder, `books-${format}.csv`);
-    const day = period.from;
-    await run('books export', { format, out, consultant: '29098', client: '55003', ...(format === 'datev' && { to: day }) });
+    await run('books export', { format, out, ...batch, ...(format === 'datev' && { currency: 'EUR' }) });
     assert.ok((await readFile(out, 'latin1')).split('\r\n').length > 2, format);
   }
+  const datev = await readFile(join(app.config.dataFolder, 'books-datev.csv'), 'latin1');
+  // Static rates set 0.92 EUR for a dollar.
+  assert.match(datev, /\r\n89,24;"S";"EUR";;;;1360;1710;/);
+  assert.ok(!datev.includes('USD'));
+  await assert.rejects(run('books export', { format: 'datev', out: 'x', ...batch }), {
+    code: 'parameter_invalid',
+    param: 'currency',
+  });
+  await assert.rejects(run('books export', { format: 'xero', out: 'x', currency: 'JPY' }), { code: 'price_unavailable' });
   await assert.rejects(run('books export', { format: 'excel', out: 'x' }), { name: 'UsageError' });
 });
