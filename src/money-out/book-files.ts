@@ -103,6 +103,7 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   marked_refunded: ({ paymentId }) => `Refund of ${paymentId}`,
   payout: ({ ref }) => `Payout ${ref}`,
   swept: ({ ref, purpose }) => (purpose === 'refund' || purpose === 'payout' ? `Change of ${purpose} file ${ref}` : `Sweep ${ref}`),
+  moved_elsewhere: ({ ref }) => `Moved by another transaction than ${ref}`,
   network_fee: ({ ref, purpose }) => `Network fee of ${purpose ?? 'sweep'} ${ref}`,
 };
 export const textOf = (flow: Flow): string => TEXT[flow.kind](flow) + on(flow.coin);
@@ -122,7 +123,7 @@ const KOINLY = [
 ];
 /** Koinly's label; null: none, which Koinly takes for a transfer. */
 const koinlyLabel = ({ kind, counts }: Flow): string | null =>
-  kind === 'received' ? (counts ? 'other income' : null) : kind === 'swept' ? null : 'cost';
+  kind === 'received' ? (counts ? 'other income' : null) : kind === 'swept' || kind === 'moved_elsewhere' ? null : 'cost';
 
 /** Koinly's universal format. Times are in UTC. */
 export const exportKoinly = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
@@ -152,7 +153,7 @@ const COINTRACKING = [
 ];
 function coinTrackingType({ kind, counts }: Flow): string {
   if (kind === 'received') return counts ? 'Income' : 'Deposit';
-  if (kind === 'swept') return 'Withdrawal';
+  if (kind === 'swept' || kind === 'moved_elsewhere') return 'Withdrawal';
   return kind === 'network_fee' ? 'Other Fee' : 'Spend';
 }
 
@@ -192,5 +193,6 @@ const PAYEE: Readonly<Record<EntryKind, string>> = {
   marked_refunded: 'Customer',
   payout: 'Recipient of a payout',
   swept: 'Destination wallet',
+  moved_elsewhere: 'Another wallet',
   network_fee: 'Network fee',
 };

@@ -11,12 +11,14 @@ import { depositEntries } from './book-deposits.ts';
 
 /**
  * `held_for_review`: money that no completed payment counts. `gas_address`: what pays for the gas of token sweeps; Florin does not see what
- * is sent to it, so its balance is below zero by all gas that it paid.
+ * is sent to it, so its balance is below zero by all gas that it paid. `moved_elsewhere`: inputs of signing files that another transaction
+ * spent; Florin does not know where that money went.
  */
 export const ACCOUNTS = [
   'deposit_addresses',
   'destination_wallet',
   'gas_address',
+  'moved_elsewhere',
   'held_for_review',
   'overpayments',
   'sales',
@@ -30,6 +32,7 @@ export const ACCOUNT_NAMES: Readonly<Record<Account, string>> = {
   deposit_addresses: 'Crypto on hand: deposit addresses',
   destination_wallet: 'Crypto on hand: destination wallet',
   gas_address: 'Crypto on hand: gas address',
+  moved_elsewhere: 'Moved by other transactions',
   held_for_review: 'Held for review',
   overpayments: 'Overpayments',
   sales: 'Sales',
@@ -38,7 +41,17 @@ export const ACCOUNT_NAMES: Readonly<Record<Account, string>> = {
   network_fees: 'Network fees',
 };
 
-export const ENTRY_KINDS = ['received', 'sale', 'overpayment', 'refund', 'marked_refunded', 'payout', 'swept', 'network_fee'] as const;
+export const ENTRY_KINDS = [
+  'received',
+  'sale',
+  'overpayment',
+  'refund',
+  'marked_refunded',
+  'payout',
+  'swept',
+  'moved_elsewhere',
+  'network_fee',
+] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 /** One entry: `units` of `coin` move from the account `credit` to the account `debit`. */
@@ -208,14 +221,19 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     select s.id, s.number, s.coin, s.purpose, s.ended_at, c.fee_coin, c.has_accounts from sweeps s join coins c on c.coin = s.coin
     where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
   ), moves as (
-    select e.id, i.payment_id, i.coin, i.ref, sum(i.units) as units
+    select e.id, i.payment_id, i.coin, i.ref, i.lost_at is not null as lost, sum(i.units) as units
     from ended e join sweep_inputs i on i.sweep_id = e.id
-    where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4
+    where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4, 5
   ), moved_of as (
     select m.id, m.payment_id, sum(m.units) as units, sum(round(s.cents * m.units / s.units)) as cents,
       sum(round(s.displayed * m.units / s.units)) as displayed
     from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
-    group by 1, 2
+    where not m.lost group by 1, 2
+  ), lost as (
+    select m.id, m.coin, sum(m.units) as units, sum(round(s.cents * m.units / s.units)) as cents,
+      sum(round(s.displayed * m.units / s.units)) as displayed
+    from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
+    where m.lost group by 1, 2
   ), moved as (
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
   ), paid as (
@@ -295,6 +313,10 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
       false, purpose, displayed - round(displayed * fee / units)
     from swept where units > fee
     union all
+    select e.ended_at, 'moved_elsewhere', l.coin, 'moved_elsewhere', 'deposit_addresses', l.units, l.cents, null, e.id, null, false, e.purpose,
+      l.displayed
+    from lost l join ended e on e.id = l.id
+    union all
     select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false,
       purpose, round(displayed * fee / units)
     from swept where fee > 0
@@ -331,6 +353,7 @@ const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
   marked_refunded: 'refunded',
   payout: 'paid_out',
   swept: 'swept',
+  moved_elsewhere: 'swept',
   network_fee: 'fees',
 };
 

@@ -98,7 +98,7 @@ async function accountLoss(ctx: Context, chain: Chain, { sweepId, number }: Refu
 }
 
 /** Ends a transaction, with those whose gas it would have paid, and releases what they did not lose. Spent outputs and used nonces stay. */
-async function fail(tx: Tx, { sweepId, coin, number }: Refused, { unspent }: Loss): Promise<void> {
+async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent }: Loss): Promise<void> {
   const [sweep] = await tx`select 1 from sweeps where id = ${sweepId} and state in ('signed', 'sent') for update`;
   const [mined] = await tx`
     select 1 from sweep_transactions where sweep_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
@@ -120,6 +120,11 @@ async function fail(tx: Tx, { sweepId, coin, number }: Refused, { unspent }: Los
     where i.sweep_id = ${sweepId} and i.released_at is null and (i.input = any(${inputs as string[]}::text[])
       or exists (select 1 from transfers t where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
         and lower(t.address) = any(${addresses as string[]}::text[])))`;
+  // The books say where this money is not.
+  const lost = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex')).filter((one) => !unspent.includes(one));
+  await tx`
+    update sweep_inputs set lost_at = clock_timestamp()
+    where sweep_id = ${sweepId} and input = any(${lost}::text[]) and released_at is null`;
 }
 
 /** What failed requests hold: the nonces of those that were never sent, and the addresses whose money they would have moved. */

@@ -14,12 +14,13 @@ import { DATEV_COLUMNS } from './datev-columns.ts';
 /** The standard charts of accounts. */
 export const DATEV_CHARTS = ['SKR03', 'SKR04'] as const;
 export type DatevChart = (typeof DATEV_CHARTS)[number];
-/** Accounts without automatic VAT: crypto on hand, cash in transit, prepayments, other liabilities, revenue, reductions, transitory items, costs of payments. */
+/** Accounts without automatic VAT: crypto on hand, cash in transit, clearing, prepayments, other liabilities, revenue, reductions, transitory items, costs of payments. */
 export const DATEV_ACCOUNTS: Readonly<Record<DatevChart, Readonly<Record<Account, string>>>> = {
   SKR03: {
     deposit_addresses: '1360',
     destination_wallet: '1348',
     gas_address: '1349',
+    moved_elsewhere: '1792',
     held_for_review: '1710',
     overpayments: '1700',
     sales: '8200',
@@ -31,6 +32,7 @@ export const DATEV_ACCOUNTS: Readonly<Record<DatevChart, Readonly<Record<Account
     deposit_addresses: '1460',
     destination_wallet: '1510',
     gas_address: '1511',
+    moved_elsewhere: '3630',
     held_for_review: '3250',
     overpayments: '3500',
     sales: '4200',
@@ -124,12 +126,13 @@ const KIND: Readonly<Record<Entry['kind'], string>> = {
   marked_refunded: 'Refund',
   payout: 'Payout',
   swept: 'Sweep',
+  moved_elsewhere: 'Moved elsewhere',
   network_fee: 'Network fee',
 };
 
 /** A signing file of refunds or payouts is no sweep. */
 const kindOf = ({ kind, purpose }: Entry): string => {
-  if (purpose === null || purpose === 'sweep') return KIND[kind];
+  if (purpose === null || purpose === 'sweep' || kind === 'moved_elsewhere') return KIND[kind];
   return kind === 'network_fee' ? `${KIND[kind]} of ${purpose}` : `${KIND[purpose]} file`;
 };
 

@@ -7,10 +7,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
+import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
 import { acceptSigned, cancelSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
+import { checkBooks, EVER } from '../kit/books.ts';
 import { mayFail, minedOutpoints, nodeOf, randomOf, spendingOf } from '../kit/schedules.ts';
 import { account } from '../kit/shop.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
@@ -22,6 +24,8 @@ const STEPS = 14;
 const DEEP = 8;
 const DESTINATION = 'bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4';
 const actor = { userId: '', name: 'Test', ip: '' };
+/** Where another wallet sends its money. */
+const ELSEWHERE = `0014${'22'.repeat(20)}`;
 const SECRET = account('BTC').privateExtendedKey;
 
 test(`${SCHEDULES} random schedules of sweeps: nothing is in two files, and nothing is lost`, async (t) => {
@@ -156,7 +160,7 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
       // The merchant's own wallet spends one of the deposits.
       const { ref, units } = deposits[below(deposits.length)]!;
       const input = { txid: ref.slice(0, 64), vout: Number(ref.slice(65)), address: '', units };
-      const outputs = [{ units: units - 90_000n, script: `0014${'22'.repeat(20)}`, address: 'elsewhere' }];
+      const outputs = [{ units: units - 90_000n, script: ELSEWHERE, address: 'elsewhere' }];
       const tx = spendingOf(input, outputs);
       if (below(2)) node.take(tx);
     },
@@ -202,6 +206,18 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
   const left = new Set(holdings.map(({ ref }) => ref));
   const spent = minedOutpoints(chain);
   for (const outpoint of outpoints) if (!spent.has(outpoint)) assert.ok(left.has(outpoint), `${outpoint} is unspent and cannot be swept`);
+  await checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: () => wallet!.id });
+  const books = await trialBalance(ctx, { merchantId, mode: 'live', until: EVER });
+  const strange = new Set(
+    chain.blocks
+      .flatMap(({ txs }) => txs.filter(({ outputs }) => outputs[0]?.script === ELSEWHERE))
+      .flatMap(({ inputs }) => inputs.map(({ txid, vout }) => `${txid}:${vout}`)),
+  );
+  // What ended files hold, and another wallet spent.
+  const reserved = await sql<{ ref: string; units: bigint }[]>`
+    select i.ref, i.units from sweep_inputs i join sweeps s on s.id = i.sweep_id where i.released_at is null and s.merchant_id = ${merchantId}`;
+  const elsewhere = reserved.reduce((sum, { ref, units }) => (strange.has(ref) ? sum + units : sum), 0n);
+  assert.equal(books.find(({ account }) => account === 'moved_elsewhere')?.units ?? 0n, elsewhere, 'what another wallet spent');
   // A file spends exactly what is left, and nothing that is spent.
   const last = await make();
   const asked = await sql<{ input: string }[]>`select input from sweep_inputs where sweep_id = ${last?.sweep.id ?? ''} order by input`;

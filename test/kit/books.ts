@@ -68,7 +68,7 @@ export async function checkBooks(ctx: Context, owner: BooksOwner, { walletOf }: 
     const [arrived, counted] = [sums[`${coin} arrived`] ?? 0n, sums[`${coin} counted`] ?? 0n];
     const [returned, refunded] = [sums[`${coin} returned`] ?? 0n, sums[`${coin} refunded`] ?? 0n];
     const liabilities = -of(coin, 'held_for_review') - of(coin, 'overpayments');
-    const wallets = of(coin, 'deposit_addresses') + of(coin, 'destination_wallet') + of(coin, 'gas_address');
+    const wallets = of(coin, 'deposit_addresses') + of(coin, 'destination_wallet') + of(coin, 'gas_address') + of(coin, 'moved_elsewhere');
     const onHand = wallets + of(coin, 'network_fees');
     const paidOut = sums[`${coin} paid out`] ?? 0n;
     assert.equal(of(coin, 'payouts'), paidOut, `${coin}: payouts that were sent`);
