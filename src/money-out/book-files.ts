@@ -54,6 +54,8 @@ export async function* exportStatement(ctx: Context, { period, display, ...owner
 /** Money that came in or went out, seen from the wallets of an export. */
 export type Flow = Omit<Entry, 'debit' | 'credit'> & {
   incoming: boolean;
+  /** Held money that goes back was never income. */
+  isReturned: boolean;
 };
 
 const WALLETS: Readonly<Record<Scope, ReadonlySet<Account>>> = {
@@ -63,10 +65,11 @@ const WALLETS: Readonly<Record<Scope, ReadonlySet<Account>>> = {
 
 function flowOf(entry: Entry, scope: Scope): Flow | null {
   const [incoming, outgoing] = [WALLETS[scope].has(entry.debit), WALLETS[scope].has(entry.credit)];
-  return incoming === outgoing ? null : { ...entry, incoming };
+  return incoming === outgoing ? null : { ...entry, incoming, isReturned: entry.debit === 'held_for_review' };
 }
-/** The parts of one refund are entries of their own, and one flow. */
-const isSame = (a: Flow, b: Flow): boolean => a.kind === b.kind && a.ref === b.ref && a.coin === b.coin && a.paymentId === b.paymentId;
+/** The parts of one refund are entries of their own: those that were sold are one flow. */
+const isSame = (a: Flow, b: Flow): boolean =>
+  a.isReturned === b.isReturned && a.kind === b.kind && a.ref === b.ref && a.coin === b.coin && a.paymentId === b.paymentId;
 
 const sum = (a: Flow, b: Flow): Flow => {
   const displayed = a.displayed === null || b.displayed === null ? null : a.displayed + b.displayed;
@@ -122,8 +125,8 @@ const KOINLY = [
   ...['Net Worth Amount', 'Net Worth Currency', 'Label', 'Description', 'TxHash'],
 ];
 /** Koinly's label; null: none, which Koinly takes for a transfer. */
-const koinlyLabel = ({ kind, counts }: Flow): string | null =>
-  kind === 'received' ? (counts ? 'other income' : null) : kind === 'swept' || kind === 'moved_elsewhere' ? null : 'cost';
+const koinlyLabel = ({ kind, counts, isReturned }: Flow): string | null =>
+  kind === 'received' ? (counts ? 'other income' : null) : kind === 'swept' || kind === 'moved_elsewhere' || isReturned ? null : 'cost';
 
 /** Koinly's universal format. Times are in UTC. */
 export const exportKoinly = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
@@ -151,9 +154,9 @@ const COINTRACKING = [
   ...['Type', 'Buy Amount', 'Buy Currency', 'Sell Amount', 'Sell Currency', 'Fee', 'Fee Currency', 'Exchange', 'Trade-Group'],
   ...['Comment', 'Date', 'Tx-ID'],
 ];
-function coinTrackingType({ kind, counts }: Flow): string {
+function coinTrackingType({ kind, counts, isReturned }: Flow): string {
   if (kind === 'received') return counts ? 'Income' : 'Deposit';
-  if (kind === 'swept' || kind === 'moved_elsewhere') return 'Withdrawal';
+  if (kind === 'swept' || kind === 'moved_elsewhere' || isReturned) return 'Withdrawal';
   return kind === 'network_fee' ? 'Other Fee' : 'Spend';
 }
 

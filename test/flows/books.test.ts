@@ -633,6 +633,35 @@ test('the deposit addresses alone: what a refund leaves on an account is moved b
   await checkBooks(ctx, owner, { walletOf: (coin) => walletOf(merchantId, coin) });
 });
 
+test('held money that goes back is no cost, because it was no income', async () => {
+  const { merchantId } = await balancesAfter([paidIn('underpaid'), { do: 'pass', minutes: 1_500 }, refundOf(100)]);
+  const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
+  const wish = { merchantId, mode: 'test' as const, period, display: null, scope: 'all' as const };
+  const rows = (file: string) =>
+    file
+      .split('\r\n')
+      .slice(1, -1)
+      .map((line) => line.split(','));
+  const koinly = rows((await whole(exportKoinly(ctx, wish))).toString());
+  assert.deepEqual(
+    koinly.map((row) => row[9]),
+    ['', ''],
+    'two transfers without a label',
+  );
+  const tracked = rows((await whole(exportCoinTracking(ctx, wish))).toString());
+  assert.deepEqual(
+    tracked.map((row) => row[0]),
+    ['Deposit', 'Withdrawal'],
+  );
+  // An overpaid payment that is refunded in part was income.
+  const sold = await balancesAfter([paidIn('overpaid'), hour, refundOf(100)]);
+  const spent = rows((await whole(exportCoinTracking(ctx, { ...wish, merchantId: sold.merchantId }))).toString());
+  assert.deepEqual(
+    spent.map((row) => row[0]),
+    ['Income', 'Spend'],
+  );
+});
+
 test('sweeps in files have the rates of the payments that they move, so deposit addresses reach zero', async () => {
   const { merchantId, ...rest } = await exported([paidIn('success'), paidIn('success'), paidIn('success'), hour]);
   // Two of the three payments were priced in euros, at two rates; the third in US dollars.
