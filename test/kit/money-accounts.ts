@@ -100,6 +100,7 @@ function accountGround(node: EthNode): Ground {
     coins: ['ETH', USDC],
     kinds: ['refund'],
     requests: 4,
+    copies: true,
     pauseMs: 800,
     environment: {
       ...{ ETH_NODE_URL: node.url, ETH_CHAIN_ID: String(CHAIN_ID), ETH_NETWORK: 'regtest', ETH_CONFIRMATIONS: String(DEEP) },

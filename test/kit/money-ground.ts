@@ -60,6 +60,8 @@ export type Ground = {
   kinds: readonly Out['kind'][];
   /** How many refunds and payouts each schedule requests at most. */
   requests: number;
+  /** Whether half of the merchants cancel their first files, of which somebody then sends signed copies. */
+  copies: boolean;
   /** The longest pause between two rounds, in which the processes look at the chain. */
   pauseMs: number;
   /** Settings of the processes. */

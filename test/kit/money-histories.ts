@@ -21,6 +21,8 @@ type Schedule = {
   merchant: Merchant;
   /** Whether it is the first one of its merchant. */
   leads: boolean;
+  /** Whether its first files are canceled, and copies of them sent. */
+  copies: boolean;
   below(n: number): number;
   deposits: Deposit[];
   step(rows: Rows): Promise<unknown>;
@@ -176,13 +178,13 @@ async function openSchedules(
     const random = randomOf(hashOf(`schedule ${i} of ${seed}`).readUInt32LE());
     const below = (n: number) => Math.floor(random() * n);
     const merchant = merchants[i % merchants.length]!;
-    const schedule = { name: nameOf(i), merchant, leads: i < merchants.length, below, deposits: own };
+    const schedule = { name: nameOf(i), merchant, leads: i < merchants.length, copies: ground.copies && i % 2 === 0, below, deposits: own };
     return { ...schedule, ...stepsOf(world, schedule, outside) };
   });
 }
 
 function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, outside: Outside): Pick<Schedule, 'step' | 'first'> {
-  const { name, merchant, leads, below, deposits } = schedule;
+  const { name, merchant, leads, copies, below, deposits } = schedule;
   const { ground } = world;
   const merchantId = merchant.id;
   const own = new Set(deposits.map(({ id }) => id));
@@ -222,10 +224,10 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
       await desk().ask(one.kind === 'refund' ? 'approveRefund' : 'approvePayout', { merchantId, id: one.id });
   };
   const acts = ground.kinds.flatMap((kind) => ground.coins.map((coin) => [FILES[kind], coin] as const));
-  const make = async () => {
-    const [act, coin] = pick(acts)!;
+  const makeOf = async ([act, coin]: (typeof acts)[number]) => {
     await (below(2) ? twice((at) => at.ask(act, { merchantId, coin })) : desk().ask(act, { merchantId, coin }));
   };
+  const make = () => makeOf(pick(acts)!);
   const upload = async (id: string) => {
     const content = await signedFile(world, merchant, desk(), id);
     if (content) await twice((at) => at.ask('upload', { merchantId, content }));
@@ -234,14 +236,26 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const one = pick(sweepsIn(rows, 'made'));
     if (one) await upload(one.id);
   };
+  const keepOne = async ({ id }: Sweep) => {
+    const content = await signedFile(world, merchant, desk(), id);
+    if (content) outside.kept.push({ merchant, sweepId: id, raws: JSON.parse(content).transactions });
+  };
   const keep = async (rows: Rows) => {
     const one = pick(sweepsIn(rows, 'made'));
-    const content = one && (await signedFile(world, merchant, desk(), one.id));
-    if (content) outside.kept.push({ merchant, sweepId: one.id, raws: JSON.parse(content).transactions });
+    if (one) await keepOne(one);
+  };
+  const keepAndCancel = async (rows: Rows) => {
+    for (const one of sweepsIn(rows, 'made')) {
+      await keepOne(one);
+      await desk().ask('cancelSweep', { merchantId, id: one.id });
+    }
   };
   const leak = async () => {
     const one = pick(outside.kept.filter((kept) => kept.merchant === merchant));
     if (!one || below(2)) return;
+    await sendCopy(one);
+  };
+  const sendCopy = async (one: Outside['kept'][number]) => {
     // The person who sends a copy knows what the merchant sent in another way.
     const addresses = await ground.addressesIn(one.raws);
     const paid = (await readOuts(world)).filter(({ address }) => addresses.includes(address));
@@ -249,6 +263,9 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     for (const { id } of paid) outside.leaked.add(id);
     outside.strayed.add(merchantId);
     await ground.leak(one.raws, below);
+  };
+  const leakAll = async () => {
+    for (const one of outside.kept) if (one.merchant === merchant) await sendCopy(one);
   };
   const cancelFile = async (rows: Rows) => {
     const one = pick(sweepsIn(rows, 'made'));
@@ -300,9 +317,21 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     ...[sendByHand, cancel, broadcast, broadcast, spendElsewhere, waitAMinute],
     () => desk().ask('makeSweep', { merchantId, coin: pick(ground.coins)! }),
   ];
+  const signAll = async () => {
+    for (const one of sweepsIn(await readRows(world), 'made')) await upload(one.id);
+  };
+  const step = (rows: Rows) => pick(steps)!(rows);
+  // What was canceled is free for another file after the next look at it.
+  const copied = () => {
+    const what = pick(acts)!;
+    return [() => makeOf(what), keepAndCancel, step, () => makeOf(what), signAll, leakAll];
+  };
   return {
-    first: [() => request('refund'), () => request(ground.kinds.at(-1)!), approveAll, ...(leads ? [make, sign] : [])],
-    step: (rows) => pick(steps)!(rows),
+    first: [
+      ...[() => request('refund'), () => request(ground.kinds.at(-1)!), approveAll],
+      ...(!leads ? [] : copies ? copied() : [make, sign]),
+    ],
+    step,
   };
 }
 

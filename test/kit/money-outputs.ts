@@ -38,6 +38,7 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     coins: ['BTC'],
     kinds: ['refund', 'payout'],
     requests: 3,
+    copies: false,
     pauseMs: 0,
     environment: {
       ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: String(DEEP), PRICES: 'static:BTC=1000.00' },
