@@ -53,7 +53,9 @@ function raiseOne(request: AccountRequest, number: number, { requests, more, hel
   if (request.kind !== 'fund' || lastFundOf(requests, request.to) !== number) return request;
   const paid = requests.find((one) => needsOf(one, price) !== null && isSame(one.from, request.to));
   if (!paid) return request;
-  return { ...request, units: larger(request.units + paid.gas * more, needsOf(paid, price)! - held) };
+  // What an account lost to another transaction is not made good: the gas address pays for gas only.
+  const isEmptied = paid.kind === 'native' && held < paid.line.units;
+  return { ...request, units: larger(request.units + paid.gas * more, isEmptied ? 0n : needsOf(paid, price)! - held) };
 }
 
 /** Payments for the gas of transfers whose address was already paid, for an earlier price. Null: no gas address is known. */

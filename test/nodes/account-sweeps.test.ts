@@ -347,12 +347,12 @@ const cancelOne = (id: string) =>
   cancelRefund(app.app.ctx, { ...owner(), mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
 const isEmptyWith = (reason: RegExp) => (error: any) => error.code === 'refund_file_empty' && reason.test(error.message);
 /** Sends any transaction from an account, which uses its nonce. */
-async function useNonce(from: string): Promise<void> {
+async function useNonce(from: string, value = 0n): Promise<void> {
   await node.rpc('anvil_impersonateAccount', from);
   await node.rpc('eth_sendTransaction', {
     from,
-    to: from,
-    value: '0x0',
+    to: value > 0n ? DESTINATION : from,
+    value: `0x${value.toString(16)}`,
     gas: '0x5208',
     maxFeePerGas: '0x77359400',
     maxPriorityFeePerGas: '0x0',
@@ -500,6 +500,26 @@ test('ETH: a higher fee for a refund that is mined already sends no more money f
   await finish(sweep.id);
   await refundReaches(id, 'confirmed');
   assert.equal(await balanceOf(customer), units);
+});
+
+test('ETH: a higher fee for a refund whose deposit address was emptied meanwhile pays for gas only', async () => {
+  const { ctx } = app.app;
+  const customer = customerAt(7);
+  const { id, sweep, given, requests, signed } = await wholeRefund(customer);
+  const [, refund] = await requests();
+  assert.ok(refund?.kind === 'native');
+  await node.rpc('anvil_dropTransaction', (await given(0, 0))!.txid);
+  const left = (await balanceOf(refund.from)) - 21_000n * 2_000_000_000n;
+  await useNonce(refund.from, left);
+  await replaceSweep(ctx, { ...sweep, speed: 'fast', actor });
+  const [fund] = await requests();
+  const { gasPrice } = await readSigningFileOf(ctx, sweep);
+  assert.ok(fund?.kind === 'fund' && fund.units <= refund.gas * gasPrice!.max);
+  await upload(await signed());
+  assert.equal((await finish(sweep.id)).state, 'failed');
+  await refundReaches(id, 'failed');
+  await cancelOne(id);
+  assert.equal(await balanceOf(customer), 0n);
 });
 
 test('ETH: a refund whose block is replaced is sent again, and paid once', async () => {
