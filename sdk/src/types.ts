@@ -134,6 +134,7 @@ export type ErrorCode =
   | 'payout_file_empty'
   | 'payout_import_invalid'
   | 'sweep_destination_missing'
+  | 'sweep_destination_code'
   | 'sweep_destination_frozen'
   | 'sweep_empty'
   | 'sweep_gas_missing'

@@ -389,6 +389,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'Sweeps go only to an address that the merchant confirmed, and a new address waits 24 hours, like a changed account key, so that owners notice one that they did not add.',
     fix: 'Set the address with `./florin sweep destination`. If a new one waits, wait until it takes effect, or ask a second owner to confirm it.',
   },
+  sweep_destination_code: {
+    why: 'All networks of the Ethereum family have one destination. A smart contract account, such as a Safe, exists only on the networks on which it was created. On another network, its address has no code and no key.',
+    fix: 'Create the same account at the same address on that network, or set the address of an ordinary account as destination.',
+  },
   sweep_destination_frozen: {
     why: 'The contract of the token says that the address is on the list of accounts which its issuer blocked. Every transfer to it fails.',
     fix: 'Set another destination with `./florin sweep destination`. Ask the issuer of the token why it blocked the address.',

@@ -254,6 +254,11 @@ export const PROBLEMS = {
     'conflict',
     'There is no confirmed {coin} destination address yet. Set one with ./florin sweep destination.',
   ),
+  sweep_destination_code: entry(
+    409,
+    'conflict',
+    'The destination address {address} is a contract on {other}, but not on {chain}, so nobody may be able to move what is sent there. Create the contract on {chain} too, or set another destination.',
+  ),
   sweep_destination_frozen: entry(
     409,
     'conflict',

@@ -58,6 +58,7 @@ const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, 
   second_member_required: { limit: '$500.00' },
   sweep_not_found: { id: SWEEP_ID },
   sweep_state: { id: SWEEP_ID, state: 'confirmed' },
+  sweep_destination_code: { address: '0x52908400098527886E0F7030069857D2E4169EE7', other: 'Ethereum', chain: 'Base' },
   sweep_destination_frozen: { coin: 'USDC on Base', address: '0x52908400098527886E0F7030069857D2E4169EE7' },
   sweep_gas_missing: { address: '0x52908400098527886E0F7030069857D2E4169EE7', needed: '0.004', held: '0.001', coin: 'ETH' },
 };

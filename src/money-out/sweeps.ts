@@ -11,6 +11,7 @@ import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf,
 import type { Sql, Tx } from '../db/db.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { usedAmong } from './authorizations.ts';
+import { checkDestinationCode } from './destination-code.ts';
 import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
 import {
@@ -133,8 +134,8 @@ export async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigin
 const MOST_TRIES = 3;
 
 /**
- * Makes a signing file and reserves what it spends. Errors: sweep_destination_missing, sweep_destination_frozen, sweep_empty, sweep_busy,
- * sweep_gas_missing, wallet_not_found, not_supported, chain_unavailable.
+ * Makes a signing file and reserves what it spends. Errors: sweep_destination_missing, sweep_destination_frozen, sweep_destination_code,
+ * sweep_empty, sweep_busy, sweep_gas_missing, wallet_not_found, not_supported, chain_unavailable.
  */
 export async function makeSweep(ctx: Context, wanted: Owner & SweepWanted & { actor: Actor }): Promise<MadeSweep> {
   // A refund that is requested while the file is made wins: the file is made again without its payment.
@@ -155,6 +156,7 @@ async function tryToMake(
   const wallet = await walletFor(ctx, { merchantId, coin, walletId });
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
+  if (kindOf(coin) === 'ethereum') await asking(coin, checkDestinationCode(ctx, { coin, address: current.address }));
   const id = newId('swp', ctx.random);
   const made = await findRequests(ctx, chain, { merchantId, wallet, coin, wish, destination: current.address, reference: id });
   const remains = remainderOf(made.kept, made.dust);

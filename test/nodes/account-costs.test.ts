@@ -159,7 +159,9 @@ test('OP Mainnet: gas addresses pay for publishing too, in the file and when its
   await publish(coin, 10n ** 18n);
   await assert.rejects(desk.replace(batch.id), missing, 'the gas address cannot pay for publishing at this price');
   await publish(coin, 10n ** 9n);
-  await desk.finish(batch.id, coin);
+  await desk.replace(batch.id);
+  await desk.upload(await desk.sign(batch.id));
+  assert.equal((await desk.finish(batch.id, coin)).state, 'confirmed');
 
   const [payment] = await desk.paid(OPTIMISM, 1);
   await desk.approved(payment!, '20', customer);
@@ -254,4 +256,20 @@ test('tokens that are worth less than their share of gas stay, and so do refunds
     assert.deepEqual([all.sweep.totalUnits, all.remains], [27_000_000n, []]);
     await desk.cancel(all.sweep.id);
   }
+});
+
+test('nothing goes to a contract that exists on another network only', async () => {
+  await desk.paid(OPTIMISM, 1);
+  const setCode = (coin: Coin, code: string) => desk.nodeOf(coin).rpc('anvil_setCode', DESTINATION, code);
+  // An ordinary account that delegates has its key everywhere (EIP-7702).
+  await setCode(USDC, `0xef0100${'11'.repeat(20)}`);
+  await desk.cancel((await desk.make(OPTIMISM)).sweep.id);
+  await setCode(USDC, '0x00');
+  await assert.rejects(
+    desk.make(OPTIMISM),
+    (error: any) => error.code === 'sweep_destination_code' && /a contract on Ethereum, but not on Optimism/.test(error.message),
+  );
+  await setCode(OPTIMISM, '0x00');
+  await moveAll(OPTIMISM);
+  for (const coin of [USDC, OPTIMISM] as const) await setCode(coin, '0x');
 });
