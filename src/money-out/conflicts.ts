@@ -99,7 +99,8 @@ async function accountLoss(ctx: Context, chain: Chain, { sweepId, number }: Refu
 
 /** Ends a transaction, with those whose gas it would have paid, and releases what they did not lose. Spent outputs and used nonces stay. */
 async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent }: Loss): Promise<void> {
-  const [sweep] = await tx`select 1 from sweeps where id = ${sweepId} and state in ('signed', 'sent') for update`;
+  const [sweep] = await tx<{ purpose: string }[]>`
+    select purpose from sweeps where id = ${sweepId} and state in ('signed', 'sent') for update`;
   const [mined] = await tx`
     select 1 from sweep_transactions where sweep_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
   if (!sweep || mined) return;
@@ -109,11 +110,11 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent }
     returning number`;
   const { inputs, addresses } =
     kindOf(coin) === 'ethereum'
-      ? heldBy(
-          await requestsOf(tx, sweepId),
-          failed.map((one) => one.number),
-          number,
-        )
+      ? heldBy(await requestsOf(tx, sweepId), {
+          failed: failed.map((one) => one.number),
+          lost: number,
+          isRefund: sweep.purpose === 'refund',
+        })
       : { inputs: unspent, addresses: [] };
   await tx`
     update sweep_inputs i set released_at = clock_timestamp()
@@ -127,13 +128,20 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent }
     where sweep_id = ${sweepId} and input = any(${lost}::text[]) and released_at is null`;
 }
 
-/** What failed requests hold: the nonces of those that were never sent, and the addresses whose money they would have moved. */
-function heldBy(requests: readonly AccountRequest[], failed: readonly number[], lost: number): { inputs: string[]; addresses: string[] } {
+/**
+ * What failed requests hold: the nonces of those that were never sent, and the addresses whose money they would have moved. Authorizations of
+ * refunds were published, so their addresses stay reserved until these expire.
+ */
+function heldBy(
+  requests: readonly AccountRequest[],
+  { failed, lost, isRefund }: { failed: readonly number[]; lost: number; isRefund: boolean },
+): { inputs: string[]; addresses: string[] } {
   const unsent = new Set(failed.filter((number) => number !== lost));
   const addresses = failed.flatMap((number) => {
     const request = requests[number];
     if (!request || request.kind === 'fund') return [];
-    return request.kind === 'batch' ? request.authorizations.map(({ from }) => from) : [request.from];
+    if (request.kind !== 'batch') return [request.from];
+    return isRefund ? [] : request.authorizations.map(({ from }) => from);
   });
   return {
     inputs: requests.flatMap(({ from, nonce }, number) => (unsent.has(number) ? [`nonce:${from}:${nonce}`] : [])),

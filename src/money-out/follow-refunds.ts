@@ -1,20 +1,20 @@
 /** Moves refunds on with the transactions of their signing files, and with those that members sent: signed, sent, confirmed or failed. */
 import { ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, contractOf, type Mode } from '../core/coin.ts';
+import { COIN, type Coin, contractOf, kindOf, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
 import { mayBecome, type RefundState } from '../core/refund.ts';
+import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { usedAmong } from './authorizations.ts';
 import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
+import { EXPIRED_SECONDS } from './make-accounts.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 import type { SweepState } from './sweeps.ts';
 
 const POLL_MS = 1_000;
 /** Refunds of one round. */
 const BATCH = 100;
-/** How long after its expiry an authorization is looked at, so that the blocks before it are final. */
-const EXPIRED_SECONDS = 3_600;
 
 type Row = {
   id: string;
@@ -145,6 +145,18 @@ const failureOf = ({ failure, anchor, validBefore }: Row): string =>
         'Check in a block explorer where the money went: the customer may have been paid.',
       ].join(' ');
 
+/**
+ * Frees the deposits of an account from the file of a refund that ended: all of them if nothing was paid, else those of which a part is
+ * left. Before that, somebody might have sent the refund.
+ */
+async function release(tx: Tx, { sweepId }: Row, { coin, paymentId, state }: Refund): Promise<void> {
+  if (kindOf(coin) !== 'ethereum') return;
+  await tx`
+    update sweep_inputs i set released_at = clock_timestamp() from transfers t
+    where i.sweep_id = ${sweepId} and i.payment_id = ${paymentId} and i.released_at is null
+      and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and (${state === 'failed'} or i.units < t.units)`;
+}
+
 async function moveOn(ctx: Context, row: Row): Promise<void> {
   const { id, merchantId, mode, txid } = row;
   await ctx.db.begin((tx) =>
@@ -169,6 +181,7 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
             sent_at = ${state === 'signed' || state === 'failed' ? refund.sentAt : (refund.sentAt ?? now)}, ended_at = ${ends ? now : null}
           where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
         refund = after!;
+        if (ends) await release(tx, row, refund);
         const type = EVENTS[state];
         if (type) events.push([type, refund]);
       }

@@ -240,24 +240,23 @@ function conflictsOf(rows: readonly Row[]): string[] {
   return lost === 0 ? [] : [`conflict: another transaction spent the inputs or used the account nonce of ${lost} of ${all} transactions`];
 }
 
-/** Ends a sweep. What did not move may be in another file, and the gas address may pay for the next one. */
+/**
+ * Ends a sweep. What did not move may be in another file, and the gas address may pay for the next one. What a refund did not pay stays
+ * reserved until that has failed: anybody may still send its authorization.
+ */
 async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin: Coin; rows: readonly Row[] }): Promise<void> {
   const unmoved = [...new Set(rows.flatMap((row) => row.unmoved))];
   const [{ moved } = { moved: 0 }] = await tx<{ moved: number }[]>`
-    with released as (
-      update sweep_inputs i set released_at = clock_timestamp()
-      where i.sweep_id = ${id} and i.released_at is null and (i.input like 'gas:%' or exists (select 1 from transfers t
-        where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and lower(t.address) = any(${unmoved}::text[])))
-      returning i.payment_id
+    with kept as (
+      select i.number, s.purpose = 'refund' as waits from sweep_inputs i join sweeps s on s.id = i.sweep_id
+      join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+      where i.sweep_id = ${id} and i.released_at is null and lower(t.address) = any(${unmoved}::text[])
+    ), released as (
+      update sweep_inputs set released_at = clock_timestamp()
+      where sweep_id = ${id} and released_at is null and (input like 'gas:%' or number in (select number from kept where not waits))
     )
-    select count(*)::int - (select count(payment_id)::int from released) as moved from sweep_inputs
-    where sweep_id = ${id} and payment_id is not null and released_at is null`;
-  // What a refund left on an account may be moved. Its share of the last transfer is smaller than what arrived.
-  if (kindOf(coin) === 'ethereum')
-    await tx`
-      update sweep_inputs i set released_at = clock_timestamp() from sweeps s, transfers t
-      where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose = 'refund'
-        and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units`;
+    select count(*)::int as moved from sweep_inputs
+    where sweep_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
   const failures = [...(unmoved.length > 0 ? [`the money of ${unmoved.length} addresses did not move`] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`

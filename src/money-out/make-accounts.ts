@@ -28,7 +28,9 @@ const BATCH_GAS = 60_000n;
 const AUTHORIZATION_GAS = 75_000n;
 export const TRANSFER_GAS = 21_000n;
 /** Authorizations are valid for a week. */
-const VALID_SECONDS = 7 * 86_400;
+export const VALID_SECONDS = 7 * 86_400;
+/** How long after its expiry an authorization is looked at, so that the blocks before it are final. */
+export const EXPIRED_SECONDS = 3_600;
 const GWEI = 1_000_000_000n;
 /** How issuers' contracts say that an account is frozen. */
 const FROZEN = ['isBlacklisted(address)', 'isBlackListed(address)', 'isFrozen(address)', 'isBlocked(address)'].map(selector);

@@ -14,6 +14,7 @@ import type { Line, PsbtRequest, Request } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
+import { readHeldBack } from './canceled-refunds.ts';
 import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
@@ -240,11 +241,14 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
   const contract = contractOf(coin, network);
   if (isToken(coin) && contract === null)
     throw new Problem('refund_file_empty', { coin: coinText(coin), reason: 'the token is not known on this network' });
-  const { refunds, left, ...made } = await makeAccountRefunds(chain, asked, {
-    ...{ holdings: holdings.filter(isOwn), wallet, coin, network, gasPrice },
+  const own = holdings.filter(isOwn);
+  const heldBack = await readHeldBack(ctx, chain, { merchantId, coin, asked, holdings: own, contract });
+  const free = asked.filter((one) => !heldBack.some(({ id }) => id === one.id));
+  const { refunds, left, ...made } = await makeAccountRefunds(chain, free, {
+    ...{ holdings: own, wallet, coin, network, gasPrice },
     ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
   });
-  return { made, chosen: refunds, left, gasPrice };
+  return { made, chosen: refunds, left: [...heldBack, ...left], gasPrice };
 }
 
 type Trying = Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor };
