@@ -1243,6 +1243,8 @@ create table sweep_transactions (
   conflict_height bigint,
   conflict_hash text,
   failed_at timestamp with time zone,
+  paid_units numeric(38,0),
+  arrived_units numeric(38,0),
   PRIMARY KEY (sweep_id, round, number),
   FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
 );

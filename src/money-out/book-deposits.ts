@@ -43,10 +43,10 @@ export const depositEntries = (sql: Sql): Fragment => sql`
     union all
     select sweep_id, units, cents, displayed from sums where payment_id is null
   ), left_over as (
-    select s.id, s.coin, s.ended_at, s.purpose, s.txid, sum(r.units) - s.fee as units,
-      sum(r.cents) - coalesce(round(s.cents * s.fee / nullif(s.units, 0)), 0) as cents,
-      sum(r.displayed) - coalesce(round(s.displayed * s.fee / nullif(s.units, 0)), 0) as displayed
-    from swept s join rests r on r.sweep_id = s.id group by s.id, s.coin, s.ended_at, s.purpose, s.txid, s.fee, s.units, s.cents, s.displayed
+    select s.id, s.coin, s.ended_at, s.purpose, s.txid, sum(r.units) - s.units + s.net as units,
+      sum(r.cents) - coalesce(round(s.cents * (s.units - s.net) / nullif(s.units, 0)), 0) as cents,
+      sum(r.displayed) - coalesce(round(s.displayed * (s.units - s.net) / nullif(s.units, 0)), 0) as displayed
+    from swept s join rests r on r.sweep_id = s.id group by s.id, s.coin, s.ended_at, s.purpose, s.txid, s.net, s.units, s.cents, s.displayed
   ), deposit_entries as (
     select * from entries where kind <> 'swept' and (debit = 'deposit_addresses' or credit = 'deposit_addresses')
     union all

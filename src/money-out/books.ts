@@ -238,17 +238,19 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
   ), paid as (
     -- What mined transactions of files paid to others.
-    select e.id as sweep_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, t.fee_units, t.after_number is not null as is_funded
+    select e.id as sweep_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, coalesce(t.paid_units, t.fee_units) as fee_units, t.after_number is not null as is_funded
     from ended e join refunds r on r.sweep_id = e.id
     join sweep_transactions t on t.sweep_id = e.id and t.number = r.sweep_number and t.block_height is not null
     where cardinality(t.unmoved) = 0 or not exists (select 1 from deposit_addresses a
       where a.payment_id = r.payment_id and lower(a.address) = any(t.unmoved))
     union all
-    select e.id, 'payout', p.id, null, p.units, t.txid, t.fee_units, false
+    select e.id, 'payout', p.id, null, p.units, t.txid, coalesce(t.paid_units, t.fee_units), false
     from ended e join payouts p on p.sweep_id = e.id
     join sweep_transactions t on t.sweep_id = e.id and t.number = p.sweep_number and t.block_height is not null and cardinality(t.unmoved) = 0
   ), fees as (
-    select e.id, sum(t.fee_units) as units
+    -- What arrived is known for native coin of accounts: more stays there than the fee, because that was planned at its highest.
+    select e.id, sum(coalesce(t.paid_units, t.fee_units)) as units,
+      case when bool_and(t.arrived_units is not null) then sum(t.arrived_units) end as arrived
     from ended e join sweep_transactions t on t.sweep_id = e.id
     where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
   ), own_fees as (
@@ -261,11 +263,11 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
   ), given_back as (
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed, sum(own) as own from own_fees group by id
   ), costs as (
-    select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, b.id is not null as is_refund,
+    select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, f.arrived, b.id is not null as is_refund,
       b.units as refunded, b.cents as refunded_cents, b.displayed as refunded_displayed,
       least(coalesce(f.units, 0), b.own) as own
     from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id left join given_back b on b.id = e.id
-  ), swept as (
+  ), priced as (
     select c.*,
       case when coin = fee_coin and not is_refund then least(fees, units) else 0 end as fee,
       case when coin <> fee_coin then fees when is_refund then fees - own else 0 end as gas,
@@ -273,6 +275,9 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       case when is_refund then own else 0 end as refund_fee,
       (select t.txid from sweep_transactions t where t.sweep_id = c.id and t.block_height is not null order by t.number, t.round limit 1) as txid
     from costs c
+  ), swept as (
+    select p.*, case when coin = fee_coin and not is_refund then coalesce(least(arrived, units - fee), units - fee) else units - fee end as net
+    from priced p
   )`;
 
 /** All entries, as the common table expression `entries`. */
@@ -309,9 +314,10 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
       ${displayed(sql, display)}
     from paid_out
     union all
-    select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units - fee, cents - round(cents * fee / units), null, id, txid,
-      false, purpose, displayed - round(displayed * fee / units)
-    from swept where units > fee
+    select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', net,
+      case when net + fee = units then cents - round(cents * fee / units) else round(cents * net / units) end, null, id, txid, false, purpose,
+      case when net + fee = units then displayed - round(displayed * fee / units) else round(displayed * net / units) end
+    from swept where net > 0
     union all
     select e.ended_at, 'moved_elsewhere', l.coin, 'moved_elsewhere', 'deposit_addresses', l.units, l.cents, null, e.id, null, false, e.purpose,
       l.displayed

@@ -1,14 +1,15 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
 import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
+import { readSigned } from '../chains/ethereum/transaction.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
-import { signingFileOf } from '../core/signing-file.ts';
+import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
 import { readEndHeight } from './holdings.ts';
-import { unmovedBy } from './receipts-check.ts';
+import { paidFor, unmovedBy } from './receipts-check.ts';
 import { blockByOutputs, readSweepBlocks } from './sweep-blocks.ts';
 
 const POLL_MS = 1_000;
@@ -113,14 +114,16 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   const where = sql`sweep_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
   if (mined) {
     if (mined.hash === one.blockHash) return;
-    const unmoved = kindOf(one.coin) === 'ethereum' ? await readUnmoved(ctx, chain, one) : [];
+    const { unmoved, paid, arrived } = kindOf(one.coin) === 'ethereum' ? await readOutcome(ctx, chain, one) : NO_RECEIPT;
     await sql`
       update sweep_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null, unmoved = ${unmoved}::text[],
+        paid_units = ${paid?.toString() ?? null}::numeric, arrived_units = ${arrived?.toString() ?? null}::numeric,
         conflict_height = null, conflict_hash = null, sent_at = coalesce(sent_at, clock_timestamp()) where ${where}`;
     return;
   }
   if (one.blockHash !== null)
-    await sql`update sweep_transactions set block_height = null, block_hash = null, unmoved = '{}' where ${where}`;
+    await sql`update sweep_transactions set block_height = null, block_hash = null, unmoved = '{}', paid_units = null, arrived_units = null
+      where ${where}`;
   // Without an index, what waited may be in a block that is not read yet, and peers only say that it waited once.
   if (state.state === 'mempool' && isIndexed) {
     if ((one.newest && one.stale) || one.conflictHash !== null)
@@ -160,16 +163,33 @@ async function send(chain: Chain, { coin, raw }: Waiting): Promise<string | null
   }
 }
 
-/** The accounts whose money a mined transaction did not move, by its receipt. */
-async function readUnmoved(ctx: Context, chain: Chain, { sweepId, number, txid }: Waiting): Promise<string[]> {
+type Outcome = {
+  /** The accounts whose money did not move. */
+  unmoved: string[];
+  /** The fee, in the coin that pays for gas. */
+  paid: bigint | null;
+  /** What a transaction of native coin paid to its recipient. */
+  arrived: bigint | null;
+};
+const NO_RECEIPT: Outcome = { unmoved: [], paid: null, arrived: null };
+/** What a mined transaction did, by its receipt. */
+async function readOutcome(ctx: Context, chain: Chain, one: Waiting): Promise<Outcome> {
+  const { sweepId, number, txid, raw } = one;
   const [[row], [reply]] = await Promise.all([
     ctx.db.sql<{ file: unknown }[]>`select file from sweeps where id = ${sweepId}`,
     chain.ask([['eth_getTransactionReceipt', txid]]),
   ]);
   if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the source has no receipt of ${txid} yet`);
   const request = signingFileOf(row!.file).requests[number];
-  if (!request || request.kind === 'psbt') return [];
-  const unmoved = new Set(unmovedBy(request, reply.result));
+  if (!request || request.kind === 'psbt') return NO_RECEIPT;
+  const unmoved = await readUnmoved(chain, request, reply.result);
+  // Every round pays another amount, so the transaction itself says it.
+  const arrived = request.kind === 'native' ? (unmoved.length > 0 ? 0n : readSigned(raw)!.units) : null;
+  return { unmoved, paid: paidFor(reply.result), arrived };
+}
+
+async function readUnmoved(chain: Chain, request: AccountRequest, receipt: unknown): Promise<string[]> {
+  const unmoved = new Set(unmovedBy(request, receipt));
   if (request.kind !== 'batch' || unmoved.size === 0) return [...unmoved];
   // Anybody may send an authorization that was published, also before the transaction that was made for it.
   const published = request.authorizations.filter(({ from }) => unmoved.has(from.toLowerCase()));

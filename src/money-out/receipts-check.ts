@@ -1,4 +1,4 @@
-/** What a mined transaction of a sweep moved. A batch succeeds as a whole even where a transfer in it failed, so its transfers are counted. */
+/** What a mined transaction of a sweep moved and cost. A batch succeeds as a whole even where a transfer in it failed, so its transfers are counted. */
 import { TRANSFER_TOPIC } from '../chains/ethereum/token-calls.ts';
 import { fields } from '../chains/reply.ts';
 import type { AccountRequest } from '../core/signing-file.ts';
@@ -24,4 +24,11 @@ export function unmovedBy(request: AccountRequest, receipt: unknown): string[] {
   const senders = failed ? new Set<string>() : sendersIn(logs, request.contract);
   const wanted = request.kind === 'batch' ? request.authorizations.map(({ from }) => from) : [request.from];
   return wanted.map((from) => from.toLowerCase()).filter((from) => !senders.has(from));
+}
+
+/** The fee that a receipt shows, with what chains of the OP stack charge for publishing besides; null: it shows none. */
+export function paidFor(receipt: unknown): bigint | null {
+  const { gasUsed, effectiveGasPrice, l1Fee = '0x0' } = fields(receipt);
+  if (![gasUsed, effectiveGasPrice, l1Fee].every((one) => typeof one === 'string' && /^0x[0-9a-f]{1,64}$/i.test(one))) return null;
+  return BigInt(String(gasUsed)) * BigInt(String(effectiveGasPrice)) + BigInt(String(l1Fee));
 }

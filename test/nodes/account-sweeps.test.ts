@@ -411,9 +411,14 @@ test('ETH: a refund in several files is paid once and in full, also when all of 
   assert.deepEqual([json.status, json.amount_refunded, json.transfers.length], ['completed', json.amount_received, 1]);
   assert.deepEqual(json.exceptions ?? [], [], 'what pays for gas is not money of a customer');
   // The fee of a refund is paid by what is left of its payment, or else by the gas address.
-  const [{ fees } = { fees: 0n }] = await ctx.db.sql<{ fees: bigint }[]>`
-    select sum(fee_units)::numeric(38, 0) as fees from sweep_transactions where sweep_id = any(${[file.id, last.id]}) and block_height is not null`;
-  assert.equal((await networkFees()) - feesBefore, BigInt(fees), 'all of them are in the books');
+  let fees = 0n;
+  for (const id of [file.id, last.id])
+    for (const { txid, blockHeight } of (await getSweep(ctx, { ...owner(), id })).transactions) {
+      if (blockHeight === null) continue;
+      const { gasUsed, effectiveGasPrice } = await node.rpc('eth_getTransactionReceipt', txid);
+      fees += BigInt(gasUsed) * BigInt(effectiveGasPrice);
+    }
+  assert.equal((await networkFees()) - feesBefore, fees, 'what the chain took is in the books');
 });
 
 test('ETH: a refund whose nonce was used otherwise fails with its reason, and its amount stays reserved until a member decides', async () => {

@@ -42,17 +42,26 @@ export const signedBytes = (tx: Transaction, { r, s, parity }: Signature): Uint8
 /** The ID of a signed transaction. */
 export const transactionId = (raw: Uint8Array): string => `0x${bytesToHex(keccak_256(raw))}`;
 
-/** The data and the signature of a signed transaction; null when the bytes are not one. */
-export function readSigned(raw: Uint8Array): { data: Uint8Array; signature: Signature } | null {
+/** The value, the data and the signature of a signed transaction; null when the bytes are not one. */
+export function readSigned(raw: Uint8Array): { units: bigint; data: Uint8Array; signature: Signature } | null {
   if (raw[0] !== TYPE[0]) return null;
   try {
     const fields = decodeRlp(raw.subarray(1));
     if (fields instanceof Uint8Array || fields.length !== 12) return null;
-    const [data, parity, r, s] = [7, 9, 10, 11].map((i) => fields[i]);
-    if (!(data instanceof Uint8Array && parity instanceof Uint8Array && r instanceof Uint8Array && s instanceof Uint8Array)) return null;
+    const [units, data, parity, r, s] = [6, 7, 9, 10, 11].map((i) => fields[i]);
+    if (
+      !(
+        units instanceof Uint8Array &&
+        data instanceof Uint8Array &&
+        parity instanceof Uint8Array &&
+        r instanceof Uint8Array &&
+        s instanceof Uint8Array
+      )
+    )
+      return null;
     if (parity.length > 1 || (parity.length === 1 && parity[0] !== 1) || r.length > 32 || s.length > 32) return null;
     const number = (bytes: Uint8Array) => BigInt(`0x0${bytesToHex(bytes)}`);
-    return { data, signature: { r: number(r), s: number(s), parity: parity.length === 1 ? 1 : 0 } };
+    return { units: number(units), data, signature: { r: number(r), s: number(s), parity: parity.length === 1 ? 1 : 0 } };
   } catch {
     // Whatever is wrong with the bytes, they are not a transaction.
     return null;
