@@ -125,8 +125,8 @@ export async function startAccountDesk({
     ...{ app, ctx, owner, nodes, nodeOf, create, mint, paid, resetPrice, make, makeRefunds, fileOf, sweepOf, stop },
     requestsOf: async (id: string) => (await fileOf(id)).requests as AccountRequest[],
     transactionsOf: async (id: string) => (await getSweep(ctx, { ...owner, id })).transactions,
-    sign: async (id: string, destination = DESTINATION) =>
-      signFile({ content: signingFileText(await fileOf(id)), secret, destination }).text,
+    sign: async (id: string, recipients = '') =>
+      signFile({ content: signingFileText(await fileOf(id)), secret, destination: DESTINATION, recipients }).text,
     upload: (content: string) => acceptSigned(ctx, { ...owner, content, actor }),
     replace: (id: string) => replaceSweep(ctx, { ...owner, id, speed: 'fast', actor }),
     cancel: (id: string) => cancelSweep(ctx, { ...owner, id, actor }),
