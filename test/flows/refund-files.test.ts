@@ -131,7 +131,7 @@ test('a fee is raised for the refunds that can pay it, and signed files are reco
     const read = () => readSigningFileOf(ctx, { ...owner, id: sweep.id });
     const sign = async () => {
       const content = signingFileText(await read());
-      return signFile({ content, secret: account('BTC').privateExtendedKey, destination: `${DESTINATION} ${CUSTOMER}` }).text;
+      return signFile({ content, secret: account('BTC').privateExtendedKey, destination: DESTINATION, recipients: CUSTOMER }).text;
     };
     const upload = async (content: string) => (await acceptSigned(ctx, { ...owner, content, actor })).isKnown;
     const raise = () => replaceSweep(ctx, { ...owner, id: sweep.id, speed: 'normal', actor });

@@ -12,6 +12,7 @@ import type {
   AccountRequest,
   BatchRequest,
   FundRequest,
+  Line,
   NativeRequest,
   PsbtRequest,
   SigningFile,
@@ -98,7 +99,12 @@ export function refundFile(coin: BitcoinFamily, script: BitcoinScript, count: nu
 }
 
 /** A random file that pays one refund, or several payouts, from up to six outputs, with a rest or without one. */
-export function randomPaymentFile(coin: BitcoinFamily, script: BitcoinScript, number: (below: number) => number, seed: number): MadeFile {
+export function randomPaymentFile(
+  coin: BitcoinFamily,
+  script: BitcoinScript,
+  number: (below: number) => number,
+  seed: number,
+): MadeFile & { recipients: string } {
   const made = sweepFile(coin, script, 1 + number(6), seed);
   const asked = Transaction.fromPSBT(Buffer.from((made.file.requests[0] as PsbtRequest).psbt, 'base64'));
   const raws = made.outputs.flatMap(({ txid }, i) => {
@@ -126,8 +132,10 @@ export function randomPaymentFile(coin: BitcoinFamily, script: BitcoinScript, nu
     rest: { script: asked.getOutput(0).script!, line: { purpose: 'sweep', to: made.destination, reference: made.file.id } },
   })!;
   const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);
-  const destination = [...new Set(request.lines.map((line) => line.to))].join('\n');
-  return { ...made, file: { ...made.file, requests: [request], totalUnits, feeUnits: request.feeUnits }, destination };
+  const isRest = (line: Line): boolean => line.purpose === 'sweep';
+  const recipients = [...new Set(request.lines.filter((line) => !isRest(line)).map((line) => line.to))].join('\n');
+  const destination = request.lines.some(isRest) ? made.destination : '';
+  return { ...made, file: { ...made.file, requests: [request], totalUnits, feeUnits: request.feeUnits }, destination, recipients };
 }
 
 /** A sweep of one account of an Ethereum-like chain. */

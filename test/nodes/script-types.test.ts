@@ -56,9 +56,14 @@ for (const [i, [coin, script, start]] of KINDS.entries())
     const [destination, customer] = [await nodes[coin].newAddress(), await nodes[coin].newAddress()];
     await setDestination(ctx, { ...owner, coin, address: destination, ends: destination.slice(-6), actor: null });
 
-    const send = async ({ id }: Sweep): Promise<string> => {
+    const send = async ({ id, purpose }: Sweep): Promise<string> => {
       const content = signingFileText(await readSigningFileOf(ctx, { ...owner, id }));
-      const text = signFile({ content, secret: key.privateExtendedKey, destination: `${destination} ${customer}` }).text;
+      const text = signFile({
+        content,
+        secret: key.privateExtendedKey,
+        destination,
+        recipients: purpose === 'refund' ? customer : '',
+      }).text;
       await acceptSigned(ctx, { ...owner, content: text, actor });
       const { txid } = (await getSweep(ctx, { ...owner, id })).transactions[0]!;
       await eventually(
