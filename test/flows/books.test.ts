@@ -11,7 +11,7 @@ import type { Chain } from '../../src/chains/chain.ts';
 import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
 import type { Context } from '../../src/context.ts';
-import { ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
+import { chainCode, ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
 import { formatFiat, usdCentsToFiat } from '../../src/core/fiat.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
@@ -40,6 +40,7 @@ const EVER = new Date('2999-01-01T00:00:00Z');
 const ACTOR = { userId: '', name: 'Ada', ip: '' };
 const WALLET = 'wal_000000000000000000000001';
 const ADDRESS = { BTC: 'test_btc_payer', ETH: 'test_eth_payer' } as const;
+const TIP_HEIGHT = 100_000;
 const PAID_IN = ['BTC', 'ETH', 'USDC@base'] as const satisfies readonly Coin[];
 
 let app: TestApp;
@@ -50,6 +51,11 @@ before(async () => {
     { roles: [] },
   );
   ctx = app.app.ctx;
+  // What their networks say is final: files end there.
+  for (const coin of ['ETH', 'USDC@base'] as const)
+    await ctx.db.sql`
+      insert into tips (coin, height, hash, finalized_height, scanned_through)
+      values (${chainCode(coin)}, ${TIP_HEIGHT}, 'tip', ${TIP_HEIGHT - 100}, clock_timestamp())`;
 });
 after(() => app?.stop());
 
@@ -318,7 +324,7 @@ const chainOf = (coin: Coin): Chain =>
     txState: async () => ({ state: 'mined', blockHash: 'b900' }),
     block: async () => ({ hash: 'b900', height: 900 }),
     blockAt: async () => ({ hash: 'b900', height: 900 }),
-    tip: async () => ({ height: 100_000, hash: 'tip' }),
+    tip: async () => ({ height: TIP_HEIGHT, hash: 'tip' }),
     health: async () => ({ txindex: true }),
   }) as unknown as Chain;
 
