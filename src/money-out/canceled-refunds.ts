@@ -21,7 +21,7 @@ type Canceled = {
   isReplaced: boolean;
 };
 
-/** Without those whose file failed because something else used the nonce: their merchants were told, and decided about them. */
+/** Without those whose file failed because something else used the nonce: their merchants saw that and decided about them. */
 const readCanceled = (
   ctx: Context,
   { merchantId, coin, paymentIds }: { merchantId: string; coin: Coin; paymentIds: readonly string[] },

@@ -11,7 +11,7 @@ import type { Chain } from '../../src/chains/chain.ts';
 import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
 import type { Context } from '../../src/context.ts';
-import { chainCode, ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
+import { ALL_COINS, COIN, type Coin, chainCode } from '../../src/core/coin.ts';
 import { formatFiat, usdCentsToFiat } from '../../src/core/fiat.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
@@ -639,7 +639,7 @@ test('the deposit addresses alone: what a refund leaves on an account is moved b
   await checkBooks(ctx, owner, { walletOf: (coin) => walletOf(merchantId, coin) });
 });
 
-test('held money that goes back is no cost, because it was no income', async () => {
+test('held money that goes back is not a cost, because it was never income', async () => {
   const { merchantId } = await balancesAfter([paidIn('underpaid'), { do: 'pass', minutes: 1_500 }, refundOf(100)]);
   const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
   const wish = { merchantId, mode: 'test' as const, period, display: null, scope: 'all' as const };
