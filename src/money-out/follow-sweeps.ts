@@ -277,6 +277,13 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
     )
     select count(*)::int as moved from sweep_inputs
     where sweep_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
+  // What a paid refund left on an account may be moved. Its share of the last transfer is smaller than what arrived.
+  if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed))
+    await tx`
+      update sweep_inputs i set released_at = clock_timestamp() from sweeps s, transfers t
+      where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose = 'refund'
+        and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
+        and not lower(t.address) = any(${unmoved}::text[])`;
   const failures = [...(unmoved.length > 0 ? [`the money of ${unmoved.length} addresses did not move`] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`
