@@ -2472,7 +2472,7 @@ export type Api = {
       lines: {
         currency: string;
         network: string;
-        account: 'deposit_addresses' | 'destination_wallet' | 'gas_address' | 'moved_elsewhere' | 'held_for_review' | 'overpayments' | 'sales' | 'refunds' | 'payouts' | 'network_fees';
+        account: 'deposit_addresses' | 'destination_wallet' | 'gas_address' | 'moved_elsewhere' | 'held_for_review' | 'overpayments' | 'sales' | 'refunds' | 'payouts' | 'network_fees' | 'trial_balance';
         name: string;
         opening: string;
         received: string;

@@ -35,7 +35,11 @@ const amount = (
   empty: (line) => of !== 'closing' && short(line[of]) === '0',
 });
 const COLUMNS: readonly Column<Line>[] = [
-  { name: 'Account', phone: 'title', cell: ({ name }) => name },
+  {
+    name: 'Account',
+    phone: 'title',
+    cell: ({ name, account }) => (account === 'trial_balance' ? <strong>{name}</strong> : name),
+  },
   { name: 'Coin', phone: 'corner', cell: ({ currency }) => currency },
   amount('Opening', 'opening'),
   amount('Received', 'received'),

@@ -9,7 +9,7 @@ import { formatUnits, formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../money-out/book-files.ts';
 import { periodOf } from '../money-out/book-periods.ts';
-import { ACCOUNT_NAMES, type Display, MOVEMENTS, readStatement, SCOPES } from '../money-out/books.ts';
+import { ACCOUNT_NAMES, type Display, MOVEMENTS, readStatement, SCOPES, withTrialBalance } from '../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevWish, datevAccountsOf, exportDatev } from '../money-out/datev.ts';
 import { type Commands, type Flags, MERCHANT, need, type Option, oneOf } from './command.ts';
 
@@ -77,7 +77,7 @@ export const BOOK_COMMANDS: Commands = {
     columns: ['currency', 'account', 'opening', ...MOVEMENTS, 'closing', 'closing_usd'],
     run: async (ctx, flags) => {
       const { period, merchantId, mode } = await wishOf(ctx, flags);
-      const lines = await readStatement(ctx, { merchantId, mode, from: period.start, until: period.end });
+      const lines = withTrialBalance(await readStatement(ctx, { merchantId, mode, from: period.start, until: period.end }));
       return {
         statement: lines.map((line) => {
           const { coin, account } = line;

@@ -16,20 +16,21 @@ import {
   readEntries,
   readStatement,
   type Scope,
-  type StatementLine,
+  type ShownLine,
+  withTrialBalance,
 } from './books.ts';
 
 export type FileWish = BooksOwner & { period: Period; display: Display };
 
 /** What counts up when the merchant earns, owes or has more. */
-const CREDIT_SIDE: ReadonlySet<Account> = new Set(['held_for_review', 'overpayments', 'sales']);
+const CREDIT_SIDE: ReadonlySet<ShownLine['account']> = new Set(['held_for_review', 'overpayments', 'sales']);
 /** An amount of an account as people expect it: sales and what is owed are positive. */
-export const naturalSign = (account: Account, value: bigint): bigint => (CREDIT_SIDE.has(account) ? -value : value);
+export const naturalSign = (account: ShownLine['account'], value: bigint): bigint => (CREDIT_SIDE.has(account) ? -value : value);
 
 const STEPS = ['opening', ...MOVEMENTS, 'closing'] as const;
 
 /** One line for each coin and account: amounts in the coin, and the opening and closing balance in US dollars. */
-export function statementCsv(lines: readonly StatementLine[], { display }: { display: Display }): string {
+export function statementCsv(lines: readonly ShownLine[], { display }: { display: Display }): string {
   const names = ['currency', 'network', 'account', ...STEPS, 'opening_usd', 'closing_usd'];
   const more = display === null ? [] : ['display_currency', 'display_rate', 'closing_display'];
   const rows = lines.map((line) => {
@@ -48,7 +49,7 @@ export function statementCsv(lines: readonly StatementLine[], { display }: { dis
 }
 
 export async function* exportStatement(ctx: Context, { period, display, ...owner }: FileWish): AsyncGenerator<string> {
-  yield statementCsv(await readStatement(ctx, { ...owner, from: period.start, until: period.end }), { display });
+  yield statementCsv(withTrialBalance(await readStatement(ctx, { ...owner, from: period.start, until: period.end })), { display });
 }
 
 /** Money that came in or went out, seen from the wallets of an export. */

@@ -5,6 +5,7 @@
 import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
+import { invariant } from '../core/invariant.ts';
 import { GONE_AFTER_MS } from '../core/transfer.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { depositEntries } from './book-deposits.ts';
@@ -28,7 +29,7 @@ export const ACCOUNTS = [
 ] as const;
 export type Account = (typeof ACCOUNTS)[number];
 
-export const ACCOUNT_NAMES: Readonly<Record<Account, string>> = {
+export const ACCOUNT_NAMES: Readonly<Record<Account | 'trial_balance', string>> = {
   deposit_addresses: 'Crypto on hand: deposit addresses',
   destination_wallet: 'Crypto on hand: destination wallet',
   gas_address: 'Crypto on hand: gas address',
@@ -39,6 +40,7 @@ export const ACCOUNT_NAMES: Readonly<Record<Account, string>> = {
   refunds: 'Refunds',
   payouts: 'Payouts',
   network_fees: 'Network fees',
+  trial_balance: 'Trial balance',
 };
 
 export const ENTRY_KINDS = [
@@ -366,6 +368,22 @@ const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
 type Amount = { units: bigint; cents: bigint };
 /** An account of a coin over a period; debits count up. */
 export type StatementLine = { coin: Coin; account: Account; opening: Amount; closing: Amount } & Record<Movement, Amount>;
+/** A line of a statement that people read: an account, or the sum of all accounts of a coin. */
+export type ShownLine = Omit<StatementLine, 'account'> & { account: Account | 'trial_balance' };
+
+/** The accounts of each coin, and after them their sum, debits minus credits. Throws unless every sum is zero. */
+export function withTrialBalance(lines: readonly StatementLine[]): ShownLine[] {
+  return [...Map.groupBy(lines, ({ coin }) => coin)].flatMap(([coin, accounts]): ShownLine[] => {
+    const sum = (of: 'opening' | 'closing' | Movement): Amount => {
+      const units = accounts.reduce((total, line) => total + line[of].units, 0n);
+      const cents = accounts.reduce((total, line) => total + line[of].cents, 0n);
+      invariant(units === 0n && cents === 0n, 'the accounts of a coin add up to zero');
+      return { units, cents };
+    };
+    const movements = Object.fromEntries(MOVEMENTS.map((movement) => [movement, sum(movement)])) as Record<Movement, Amount>;
+    return [...accounts, { coin, account: 'trial_balance', opening: sum('opening'), ...movements, closing: sum('closing') }];
+  });
+}
 
 /** Every account from `from` until before `until`: its balance before, what changed it, and its balance after. */
 export async function readStatement(

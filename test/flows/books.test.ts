@@ -18,7 +18,7 @@ import { Problem } from '../../src/core/problem.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, inCurrency } from '../../src/money-out/book-files.ts';
 import { periodOf } from '../../src/money-out/book-periods.ts';
-import { readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
+import { readEntries, readStatement, trialBalance, withTrialBalance } from '../../src/money-out/books.ts';
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
 import { startSweeps } from '../../src/money-out/follow-sweeps.ts';
 import { readHoldings } from '../../src/money-out/holdings.ts';
@@ -515,6 +515,7 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
     'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30',
     'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65',
     'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87',
+    'BTC,bitcoin,Trial balance,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00',
     '',
   ]);
 });
@@ -793,6 +794,17 @@ test('DATEV: a header, 125 columns in Windows-1252, and one posting for each ent
   assert.deepEqual([berlin.start, berlin.end], [new Date('2026-03-28T23:00:00Z'), new Date('2026-03-29T22:00:00Z')], 'a day of 23 hours');
 });
 
+test('a statement whose accounts do not add up to zero is never shown', async () => {
+  const { merchantId, period } = await exported();
+  const lines = await readStatement(ctx, { merchantId, mode: 'live', from: period.start, until: period.end });
+  assert.equal(withTrialBalance(lines).length, lines.length + 1);
+  for (const step of ['opening', 'refunded', 'closing'] as const)
+    for (const amount of ['units', 'cents'] as const) {
+      const changed = lines.map((line, i) => (i === 0 ? { ...line, [step]: { ...line[step], [amount]: line[step][amount] + 1n } } : line));
+      assert.throws(() => withTrialBalance(changed), /add up to zero/, `${step} ${amount}`);
+    }
+});
+
 test('commands show the statement and write every format', async () => {
   const { merchantId, period } = await exported();
   const flags = { merchant: merchantId, from: period.from, to: period.until, 'time-zone': 'Europe/Berlin' };
@@ -811,7 +823,12 @@ test('commands show the statement and write every format', async () => {
       ['BTC', 'Sales', '0.00100000', '97.00'],
       ['BTC', 'Refunds', '0.00050000', '48.50'],
       ['BTC', 'Network fees', '0.00001000', '0.97'],
+      ['BTC', 'Trial balance', '0.00000000', '0.00'],
     ],
+  );
+  assert.deepEqual(
+    Object.values(statement.at(-1)).filter((value) => !/^-?0\.0+$/.test(String(value))),
+    ['BTC', 'Trial balance'],
   );
   const batch = { consultant: '29098', client: '55003', 'fiscal-year': `${period.from.slice(0, 7)}-01` };
   for (const format of ['statement', 'koinly', 'cointracking', 'xero', 'datev']) {

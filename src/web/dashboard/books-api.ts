@@ -6,7 +6,16 @@ import { formatUnits, formatUsd } from '../../core/money.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../../money-out/book-files.ts';
 import { periodOf } from '../../money-out/book-periods.ts';
-import { ACCOUNT_NAMES, ACCOUNTS, MOVEMENTS, readStatement, SCOPES, type Scope, type StatementLine } from '../../money-out/books.ts';
+import {
+  ACCOUNT_NAMES,
+  ACCOUNTS,
+  MOVEMENTS,
+  readStatement,
+  SCOPES,
+  type Scope,
+  type ShownLine,
+  withTrialBalance,
+} from '../../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevChart, datevAccountsOf, exportDatev } from '../../money-out/datev.ts';
 import { writeAudit } from '../../people/members.ts';
 import { bookTurns } from './book-turns.ts';
@@ -39,8 +48,8 @@ async function wishOf(
   return { ...of, period, display: await (priced ? needDisplay : readDisplay)(call.ctx, of) };
 }
 
-/** One account of a coin, with amounts that are positive for what a merchant has, earned, owes or spent. */
-function lineBody(line: StatementLine, { display }: FileWish) {
+/** One account of a coin, with amounts that are positive for what a merchant has, earned, owes or spent, or the sum of all accounts. */
+function lineBody(line: ShownLine, { display }: FileWish) {
   const { coin, account } = line;
   const units = (value: bigint) => formatUnits(coin, naturalSign(account, value));
   const cents = naturalSign(account, line.closing.cents);
@@ -70,7 +79,7 @@ export const BOOK_REPORTS: readonly Route[] = [
         Type.Object({
           currency: PlainText,
           network: PlainText,
-          account: literals(ACCOUNTS),
+          account: literals([...ACCOUNTS, 'trial_balance'] as const),
           name: PlainText,
           opening: PlainText,
           ...Object.fromEntries(MOVEMENTS.map((movement) => [movement, PlainText])),
@@ -85,7 +94,7 @@ export const BOOK_REPORTS: readonly Route[] = [
       const { merchantId, mode, period } = wish;
       const wanted = { merchantId, mode, from: period.start, until: period.end };
       const lines = await bookTurns.take(merchantId, () => readStatement(call.ctx, wanted));
-      return { success: true, lines: lines.map((line) => lineBody(line, wish)) };
+      return { success: true, lines: withTrialBalance(lines).map((line) => lineBody(line, wish)) };
     },
   }),
   memberRoute({
