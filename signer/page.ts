@@ -96,6 +96,7 @@ function showFacts(review: Review): void {
     'Spends from',
     `${review.inputs} ${review.inputs === 1n ? 'input' : 'inputs'} in ${review.transactions} ${review.transactions === 1 ? 'transaction' : 'transactions'}`,
   );
+  if (review.together > 0) row('Pay together', `${review.together} deposit addresses of this wallet pay what one alone cannot`);
   row('File', review.id);
 }
 

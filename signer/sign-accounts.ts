@@ -6,7 +6,15 @@ import { accountOf } from '../src/chains/ethereum/address.ts';
 import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
 import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
 import { CHAIN, CHAINS, chainOf, contractOf, isToken } from '../src/core/coin.ts';
-import type { AccountPath, AccountRequest, NativeRequest, Request, SigningFile, TokenRequest } from '../src/core/signing-file.ts';
+import type {
+  AccountPath,
+  AccountRequest,
+  BatchRequest,
+  NativeRequest,
+  Request,
+  SigningFile,
+  TokenRequest,
+} from '../src/core/signing-file.ts';
 import { type Account, refuse, SignerError } from './secret.ts';
 import type { Steps } from './steps.ts';
 
@@ -51,7 +59,29 @@ function checkRequest(request: AccountRequest, file: SigningFile, account: Accou
     const paid = file.requests.filter(needsGas).find(({ from }) => from.toLowerCase() === request.to.toLowerCase());
     if (!paid || request.units > mostFunded(paid, file)) refuse('The file sends money for gas to an address that does not need it.');
   }
-  if (request.kind === 'batch') for (const { from, path } of request.authorizations) checkOwn(account, from, path);
+  if (request.kind === 'batch') {
+    for (const { from, path } of request.authorizations) checkOwn(account, from, path);
+    checkGathered(request);
+  }
+}
+
+/**
+ * Money moves to another address of the wallet only where that address pays a payout with it, later in the same batch. All senders were
+ * checked to be of the wallet, so this one is too.
+ */
+function checkGathered({ authorizations }: BatchRequest): void {
+  const gathered = new Map<string, bigint>();
+  for (const [i, { from, line }] of authorizations.entries()) {
+    if (line.purpose !== 'gather') continue;
+    const to = line.to.toLowerCase();
+    if (from.toLowerCase() === to) refuse('The file moves money from an address to the same address.');
+    const sent = authorizations.filter((one) => one.from.toLowerCase() === to);
+    const paying = sent.find((one) => one.line.purpose === 'payout' && authorizations.indexOf(one) > i);
+    if (!paying || sent.length > 1) refuse('The file moves money to an address that does not pay it to a recipient afterwards.');
+    const units = (gathered.get(to) ?? 0n) + line.units;
+    if (units >= (paying?.line.units ?? 0n)) refuse('The file moves more money to an address than that pays to its recipient.');
+    gathered.set(to, units);
+  }
 }
 
 /** Pauses after each request. Errors: SignerError. */

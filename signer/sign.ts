@@ -38,6 +38,8 @@ export type Review = {
   fee: string;
   transactions: number;
   inputs: bigint;
+  /** How many deposit addresses pay a recipient together with others. */
+  together: number;
 };
 
 const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
@@ -54,6 +56,13 @@ const inputsOf = (request: Request): bigint => {
     case 'token':
       return 1n;
   }
+};
+
+/** The addresses whose money is gathered, and those that pay with it. */
+const togetherIn = (request: Request): number => {
+  if (request.kind !== 'batch') return 0;
+  const gathered = request.authorizations.filter(({ line }) => line.purpose === 'gather');
+  return new Set(gathered.flatMap(({ from, line }) => [from.toLowerCase(), line.to.toLowerCase()])).size;
 };
 
 /** Why an address is paid. In a file that pays others, what goes to the merchant is what is left. */
@@ -100,6 +109,7 @@ export function describeFile(file: SigningFile): Review {
     fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,
     transactions: file.requests.length,
     inputs: sum(file.requests.map(inputsOf)),
+    together: file.requests.reduce((count, request) => count + togetherIn(request), 0),
   };
 }
 

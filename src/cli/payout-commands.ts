@@ -81,7 +81,7 @@ export const PAYOUT_COMMANDS: Commands = {
       ...FILE_OPTIONS,
     },
     notes:
-      'BTC, LTC, DOGE and DASH. Confirmed money on deposit addresses pays. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Payouts that are not in it are listed with the reason.',
+      'Confirmed money on deposit addresses pays. For tokens, and where too little is left for the fee, the gas address of the wallet pays it, as for sweeps. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Payouts that are not in it are listed with the reason.',
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
       const { sweep, payouts, left } = await makePayoutFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR });

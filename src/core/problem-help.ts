@@ -378,7 +378,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Wait until the file is sent and confirmed, or cancel it under Sweeps while it is not signed.',
   },
   payout_file_empty: {
-    why: 'A signing file contains approved payouts of Bitcoin-like coins. Confirmed money on deposit addresses pays for them.',
+    why: 'A signing file contains approved payouts in one coin. Confirmed money on deposit addresses pays for them.',
     fix: 'Approve payouts first. If the money was already moved, send them from your own wallet and mark them as sent.',
   },
   payout_import_invalid: {
@@ -402,7 +402,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Look at the reasons in the list of what remains. Wait for confirmations, decide open payments, choose a slower fee, or lower the limits.',
   },
   sweep_gas_missing: {
-    why: 'Tokens move with a fee in the coin of the network, and deposit addresses hold none. One address of the same wallet, outside the deposit addresses (path 1/0 below the account), pays for all of them.',
+    why: 'Tokens move with a fee in the coin of the network, and deposit addresses hold none. The same is true if a refund or a payout takes all that an address holds. One address of the same wallet, outside the deposit addresses (path 1/0 below the account), pays for all of them.',
     fix: 'Send the amount in the message to the address, wait until it is confirmed, and make the file again.',
   },
   sweep_busy: {

@@ -16,6 +16,8 @@ const PURPOSES = ['sweep', 'refund', 'payout'] as const;
 export type Purpose = (typeof PURPOSES)[number];
 /** One payment that a transaction makes. */
 export type Line = { purpose: Purpose; to: string; units: bigint; reference: string };
+/** What moves to another address of the same wallet, which pays a payout with it later in the same batch. Nobody else gets it. */
+export type GatherLine = Omit<Line, 'purpose'> & { purpose: 'gather' };
 
 export const SIGNING_SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const;
 export type SigningScript = (typeof SIGNING_SCRIPTS)[number];
@@ -33,7 +35,7 @@ export type FundRequest = FromAccount & { kind: 'fund'; to: string; units: bigin
 /** A call of the token's `transfer` by the address that holds it. */
 export type TokenRequest = FromAccount & { kind: 'token'; contract: string; line: Line };
 /** A transfer that the holder signs and anybody may send (EIP-3009). `nonce`: 32 bytes in hex with 0x. */
-export type Authorization = { from: string; path: AccountPath; nonce: string; line: Line };
+export type Authorization = { from: string; path: AccountPath; nonce: string; line: Line | GatherLine };
 /** Authorizations that the gas address sends together, through Multicall3. */
 export type BatchRequest = FromAccount & {
   kind: 'batch';
@@ -96,10 +98,14 @@ const among = <T extends string>(json: Json, name: string, known: readonly T[]):
 
 const ADDRESS = /^[0-9A-Za-z:]{20,120}$/;
 const ACCOUNT = /^0x[0-9a-fA-F]{40}$/;
-const lineOf = (value: unknown, address: RegExp): Line => {
+const paysNobody = (value: unknown): boolean => asObject(value).purpose === 'gather';
+const lineOf = (value: unknown, address: RegExp): Line => ({
+  purpose: among(asObject(value), 'purpose', PURPOSES),
+  ...targetOf(value, address),
+});
+const targetOf = (value: unknown, address: RegExp): Omit<Line, 'purpose'> => {
   const line = asObject(value);
   return {
-    purpose: among(line, 'purpose', PURPOSES),
     to: text(line, 'to', address),
     units: units(line, 'units'),
     reference: text(line, 'reference', /^[\w:-]{0,80}$/),
@@ -132,7 +138,8 @@ function accountRequestOf(json: Json): AccountRequest {
         authorizations: asList(json.authorizations).map((entry) => {
           const one = asObject(entry);
           const from = text(one, 'from', ACCOUNT);
-          return { from, path: pathOf(one.path), nonce: text(one, 'nonce', /^0x[0-9a-f]{64}$/), line: lineOf(one.line, ACCOUNT) };
+          const line = paysNobody(one.line) ? ({ purpose: 'gather', ...targetOf(one.line, ACCOUNT) } as const) : lineOf(one.line, ACCOUNT);
+          return { from, path: pathOf(one.path), nonce: text(one, 'nonce', /^0x[0-9a-f]{64}$/), line };
         }),
       };
     }
@@ -211,7 +218,7 @@ function linesIn(request: Request): readonly Line[] {
     case 'psbt':
       return request.lines;
     case 'batch':
-      return request.authorizations.map(({ line }) => line);
+      return request.authorizations.flatMap(({ line }) => (line.purpose === 'gather' ? [] : [line]));
     case 'fund':
       return [];
     case 'native':
@@ -219,7 +226,7 @@ function linesIn(request: Request): readonly Line[] {
       return [request.line];
   }
 }
-/** All payments that a file makes. */
+/** All payments that a file makes. What moves between addresses of the wallet is none. */
 export const linesOf = ({ requests }: Pick<SigningFile, 'requests'>): Line[] => requests.flatMap(linesIn);
 
 /** The contract of a token file must be that of its coin. */

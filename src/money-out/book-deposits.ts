@@ -61,7 +61,7 @@ export const depositEntries = (sql: Sql): Fragment => sql`
     where part.units > 0
     union all
     select e.ended_at, 'network_fee', e.coin, 'network_fees', 'deposit_addresses', c.units, c.cents, c.payment_id, c.refund_id, p.txid, false,
-      'refund', c.displayed
+      e.purpose, c.displayed
     from own_costs c join ended e on e.id = c.sweep_id join paid p on p.sweep_id = c.sweep_id and p.id = c.refund_id
     union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units, greatest(0, cents), null, id, txid, false, purpose,

@@ -214,6 +214,15 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
     from taken t left join drawn h on h.id = t.id and h.account = 'held' left join drawn o on o.id = t.id and o.account = 'over'
   )`;
 
+/** Payouts that were sent. */
+const payingOut = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
+  paid_out as (
+    select p.*, ${displayed(sql, display)} as displayed
+    from (select *, usd_cents as cents, null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
+      from payouts) p
+    where merchant_id = ${merchantId} and mode = ${mode} and state in ('sent', 'confirmed')
+  )`;
+
 /**
  * Sweeps that ended, with what they moved at its worth when it arrived, and the fees of their mined transactions. What they moved is
  * worth the same in the display currency as the transfers were, so that nothing is left on the deposit addresses.
@@ -246,9 +255,15 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     where cardinality(t.unmoved) = 0 or not exists (select 1 from deposit_addresses a
       where a.payment_id = r.payment_id and lower(a.address) = any(t.unmoved))
     union all
-    select e.id, 'payout', p.id, null, p.units, t.txid, coalesce(t.paid_units, t.fee_units), false
+    -- What several deposits pay together left each of them.
+    select e.id, 'payout', p.id, coalesce(part.payment_id, a.payment_id), coalesce(part.units, p.units), t.txid,
+      coalesce(t.paid_units, t.fee_units), t.after_number is not null
     from ended e join payouts p on p.sweep_id = e.id
-    join sweep_transactions t on t.sweep_id = e.id and t.number = p.sweep_number and t.block_height is not null and cardinality(t.unmoved) = 0
+    join sweep_transactions t on t.sweep_id = e.id and t.number = p.sweep_number and t.block_height is not null
+    left join deposit_addresses a on p.anchor like 'nonce:%' and a.address = split_part(p.anchor, ':', 2) and a.wallet_id = p.wallet_id
+    left join lateral (select one -> 'transfers' -> 0 ->> 'paymentId' as payment_id, (one ->> 'units')::numeric as units
+      from jsonb_array_elements(p.parts -> 'parts') as one) part on true
+    where cardinality(t.unmoved) = 0 or not lower(coalesce(p.parts -> 'parts' -> 0 ->> 'address', a.address)) = any(t.unmoved)
   ), fees as (
     -- What arrived is known for native coin of accounts: more stays there than the fee, because that was planned at its highest.
     select e.id, sum(coalesce(t.paid_units, t.fee_units)) as units,
@@ -256,10 +271,10 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     from ended e join sweep_transactions t on t.sweep_id = e.id
     where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
   ), own_fees as (
-    -- A refund from an account is paid in full, so its fee comes from the rest of the money, or from the gas address.
-    select e.id, p.id as refund_id, p.payment_id, p.units, r.usd_cents as cents, b.displayed,
+    -- What an account refunds or pays out is paid in full, so its fee comes from the rest of the money, or from the gas address.
+    select e.id, p.id as refund_id, p.payment_id, p.units, coalesce(r.usd_cents, o.usd_cents) as cents, coalesce(b.displayed, o.displayed) as displayed,
       case when is_funded then least(p.fee_units, greatest(0, coalesce(m.units, 0) - p.units)) else p.fee_units end as own
-    from ended e join paid p on p.sweep_id = e.id and p.kind = 'refund' join refunds r on r.id = p.id
+    from ended e join paid p on p.sweep_id = e.id left join refunds r on r.id = p.id left join paid_out o on o.id = p.id
     left join refunded b on b.id = p.id left join moved_of m on m.id = e.id and m.payment_id = p.payment_id
     where e.coin = e.fee_coin and e.has_accounts
   ), given_back as (
@@ -284,11 +299,8 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
 
 /** All entries, as the common table expression `entries`. */
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
-  with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)}, ${sweeping(sql, owner)},
-  paid_out as (
-    select p.*, usd_cents as cents, null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
-    from payouts p where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and state in ('sent', 'confirmed')
-  ), entries as (
+  with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)},
+  ${payingOut(sql, owner, display)}, ${sweeping(sql, owner)}, entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
       sold > 0 as counts, null as purpose, displayed
     from valued where mined
@@ -312,8 +324,7 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
       ('refunds', r.units - from_held - from_over, sale_cents, sale_displayed)) as part (account, units, cents, displayed)
     where part.units > 0
     union all
-    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null,
-      ${displayed(sql, display)}
+    select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null, displayed
     from paid_out
     union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', net,

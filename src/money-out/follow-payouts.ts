@@ -2,29 +2,16 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { startLoop } from '../db/loop.ts';
-import { pathOf, targetOf } from './follow-refunds.ts';
+import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasExecuted } from './executions.ts';
 import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
 import { changePayout, type Payout, writeStep } from './payouts.ts';
-import type { SweepState } from './sweeps.ts';
 
 const POLL_MS = 1_000;
 /** Payouts of one round. */
 const BATCH = 100;
 
-type Row = {
-  id: string;
-  merchantId: string;
-  mode: Mode;
-  sweepId: string;
-  file: SweepState;
-  failure: string | null;
-  signed: boolean;
-  sent: boolean;
-  /** Whether a mined transaction paid it. */
-  mined: boolean;
-  txid: string | null;
-  anchor: string;
-};
+/** `sweepId`: null while a published authorization waits for its next file, or to expire. */
+type Row = Execution & { id: string; merchantId: string; mode: Mode; sweepId: string | null; gathers: boolean };
 
 /** Starts the loop; `stop` waits for the current round. */
 export function startPayouts(ctx: Context): { stop(): Promise<void> } {
@@ -46,25 +33,13 @@ export const followSentPayouts = (ctx: Context): Promise<void> =>
 
 /** One round. Returns how many payouts moved on. */
 export async function followPayouts(ctx: Context): Promise<number> {
-  // A transaction of any round pays the payout, because all of them spend the same output.
-  const rows = await ctx.db.sql<Row[]>`
-    select p.id, p.merchant_id as "merchantId", p.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid, p.anchor
-    from payouts p join sweeps s on s.id = p.sweep_id
-    cross join lateral (
-      select count(*) > 0 as signed, coalesce(bool_or(block_height is not null or (sent_at is not null and refusal is null)), false) as sent,
-        coalesce(bool_or(block_height is not null), false) as mined,
-        (array_agg(txid order by (block_height is not null) desc, (sent_at is not null) desc, round desc))[1] as txid
-      from sweep_transactions where sweep_id = s.id and number = p.sweep_number
-    ) t
-    where p.sweep_id is not null and p.state in ('approved', 'signed', 'sent')
-      and (s.state in ('canceled', 'confirmed', 'failed')
-        or (p.state = 'approved' and t.signed) or (p.state = 'signed' and t.sent)
-        or (p.state = 'sent' and p.txid is distinct from t.txid and t.mined))
-    order by p.number limit ${BATCH}`;
   let moved = 0;
-  for (const row of rows) {
+  for (const row of [...(await readInFiles(ctx)), ...(await readExpired(ctx))]) {
     try {
-      await moveOn(ctx, row);
+      const isLost = targetOf(row) === 'failed' && row.validBefore !== null;
+      const mined = isLost ? await wasExecuted(ctx, row) : row.mined;
+      if (mined === null) continue;
+      await moveOn(ctx, { ...row, mined });
       moved++;
     } catch (error) {
       ctx.log.error({ err: error, payout: row.id }, 'Could not follow a payout; the others continue');
@@ -73,30 +48,67 @@ export async function followPayouts(ctx: Context): Promise<number> {
   return moved;
 }
 
-/** An earlier file of the payout may have paid it. All its transactions spend the same output, so that shows it. */
-const failureOf = ({ failure, anchor }: Row): string =>
-  [
-    `${failure ?? 'another transaction spent the money'}.`,
-    `Every transaction of this payout spends the output ${anchor}.`,
-    'Check in a block explorer where the money went: the recipient may have been paid.',
-  ].join(' ');
+/** Payouts whose file or transactions moved on. */
+function readInFiles({ db: { sql } }: Context): Promise<readonly Row[]> {
+  return sql<Row[]>`
+    select p.id, p.merchant_id as "merchantId", p.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
+      p.coin, p.anchor, a.payer as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired,
+      jsonb_array_length(coalesce(p.parts -> 'parts', '[]')) > 1 as gathers
+    from payouts p join sweeps s on s.id = p.sweep_id
+    cross join lateral (
+      select coalesce(p.parts -> 'parts' -> 0 ->> 'address', case when p.anchor like 'nonce:%' then split_part(p.anchor, ':', 2) end) as payer
+    ) a
+    cross join lateral (
+      select greatest(p.published_until, (s.file -> 'requests' -> p.sweep_number ->> 'validBefore')::bigint) as until
+    ) u
+    cross join lateral ${transactionsOf(sql, { number: sql`p.sweep_number`, from: sql`a.payer` })} t
+    where p.sweep_id is not null and p.state in ('approved', 'signed', 'sent')
+      and (s.state in ('canceled', 'confirmed', 'failed')
+        or (p.state = 'approved' and t.signed) or (p.state = 'signed' and t.sent)
+        or (p.state = 'sent' and p.txid is distinct from t.txid and t.mined))
+    order by p.number limit ${BATCH}`;
+}
+
+/** Payouts that are in no file, and whose published authorizations expired. */
+function readExpired({ db: { sql } }: Context): Promise<readonly Row[]> {
+  return sql<Row[]>`
+    select id, merchant_id as "merchantId", mode, null as "sweepId", 'failed' as file, null as failure, true as signed, state = 'sent' as sent,
+      false as mined, txid, coin, anchor, parts -> 'parts' -> 0 ->> 'address' as "from", published_until as "validBefore", true as expired,
+      jsonb_array_length(coalesce(parts -> 'parts', '[]')) > 1 as gathers
+    from payouts
+    where state in ('signed', 'sent') and sweep_id is null and published_until is not null and ${isExpired(sql, sql`published_until`)}
+    order by published_until limit ${BATCH}`;
+}
+
+const failureOf = (row: Row): string =>
+  row.validBefore === null
+    ? failureText({ ...row, what: 'payout', paid: 'the recipient' })
+    : [
+        'The authorization of this payout expired before anybody sent it. Nothing was paid: cancel this payout, and request it again.',
+        ...(row.gathers ? [`Deposits that pay it together may have been moved to the deposit address ${row.from}.`] : []),
+      ].join(' ');
 
 async function moveOn(ctx: Context, row: Row): Promise<void> {
   const { id, merchantId, mode, txid } = row;
   await ctx.db.begin((tx) =>
     changePayout(tx, { merchantId, mode, id }, async (before, now) => {
+      // Another watcher may already have put it into another file, which uses the same.
+      if (before.sweepId !== row.sweepId) return before;
       if (row.file === 'canceled') {
-        // It can be in another file, which spends the same output. Another watcher may already have put it there.
-        await tx`
-          update payouts set sweep_id = null, sweep_number = null where id = ${id} and sweep_id = ${row.sweepId} and state = 'approved'`;
+        await tx`update payouts set sweep_id = null, sweep_number = null where id = ${id}`;
         return before;
       }
       if (before.state === 'sent' && row.mined) await tx`update payouts set txid = ${txid} where id = ${id}`;
       let payout = before;
-      for (const state of pathOf(before.state, targetOf({ ...row, expired: true }))) {
+      const target = targetOf(row);
+      for (const state of pathOf(before.state, target)) {
         const failure = state === 'failed' ? failureOf(row) : null;
         payout = await writeStep(ctx, tx, { id, state, txid: state === 'signed' ? null : txid, failure, now });
       }
+      const isOver = row.file === 'confirmed' || row.file === 'failed';
+      // The transaction failed, and anybody can still send the authorizations: so the next file, which has the same ones, may do that.
+      if (isOver && target !== 'confirmed' && target !== 'failed')
+        await tx`update payouts set sweep_id = null, sweep_number = null, published_until = ${row.validBefore} where id = ${id}`;
       return payout;
     }),
   );

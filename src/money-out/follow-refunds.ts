@@ -1,41 +1,19 @@
 /** Moves refunds on with the transactions of their signing files, and with those that members sent: signed, sent, confirmed or failed. */
-import { ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, contractOf, kindOf, type Mode } from '../core/coin.ts';
+import { kindOf, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
-import { mayBecome, type RefundState } from '../core/refund.ts';
+import type { RefundState } from '../core/refund.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
-import { usedAmong } from './authorizations.ts';
+import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasExecuted } from './executions.ts';
 import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
-import { EXPIRED_SECONDS } from './make-accounts.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
-import type { SweepState } from './sweeps.ts';
 
 const POLL_MS = 1_000;
 /** Refunds of one round. */
 const BATCH = 100;
 
-type Row = {
-  id: string;
-  merchantId: string;
-  mode: Mode;
-  sweepId: string;
-  file: SweepState;
-  failure: string | null;
-  signed: boolean;
-  sent: boolean;
-  /** Whether a mined transaction paid it. */
-  mined: boolean;
-  txid: string | null;
-  coin: Coin;
-  /** The deposit address, what every transaction of the refund uses, and the second at which its authorization expires, if it has one. */
-  from: string | null;
-  anchor: string | null;
-  validBefore: bigint | null;
-  /** Whether no transaction of its file can pay it any more. */
-  expired: boolean;
-};
+type Row = Execution & { id: string; merchantId: string; mode: Mode; sweepId: string };
 
 /** Starts the loop; `stop` waits for the current round. */
 export function startRefunds(ctx: Context): { stop(): Promise<void> } {
@@ -59,22 +37,18 @@ export const followSentRefunds = (ctx: Context): Promise<void> =>
 export async function followRefunds(ctx: Context): Promise<number> {
   // A transaction of any round executes the refund, because all of them spend the same output or use the same nonce of an authorization. A
   // published authorization can be sent by anybody until it expires, even if its transaction failed: only then has the refund failed.
-  const rows = await ctx.db.sql<Row[]>`
+  const { sql } = ctx.db;
+  const rows = await sql<Row[]>`
     select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
-      r.coin, r.anchor, a.address as "from", u.until as "validBefore", coalesce(u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS}, true) as expired
+      r.coin, r.anchor, a.address as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired
     from refunds r join sweeps s on s.id = r.sweep_id
     left join deposit_addresses a on a.payment_id = r.payment_id and a.wallet_id = s.wallet_id
     cross join lateral (select (s.file->'requests'->r.sweep_number->>'validBefore')::bigint as until) u
-    cross join lateral (
-      select count(*) > 0 as signed, coalesce(bool_or(block_height is not null or (sent_at is not null and refusal is null)), false) as sent,
-        coalesce(bool_or(block_height is not null and not lower(coalesce(a.address, '')) = any(unmoved)), false) as mined,
-        (array_agg(txid order by (block_height is not null) desc, (sent_at is not null) desc, round desc))[1] as txid
-      from sweep_transactions where sweep_id = s.id and number = r.sweep_number
-    ) t
+    cross join lateral ${transactionsOf(sql, { number: sql`r.sweep_number`, from: sql`a.address` })} t
     where r.sweep_id is not null and r.state in ('approved', 'signed', 'sent')
       and (s.state = 'canceled'
         or (s.state in ('confirmed', 'failed')
-          and (t.mined or coalesce(u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS}, true)))
+          and (t.mined or coalesce(${isExpired(sql, sql`u.until`)}, true)))
         or (r.state = 'approved' and t.signed) or (r.state = 'signed' and t.sent)
         or (r.state = 'sent' and r.txid is distinct from t.txid and t.mined))
     order by r.number limit ${BATCH}`;
@@ -92,58 +66,16 @@ export async function followRefunds(ctx: Context): Promise<number> {
   return moved;
 }
 
-/** Whether anybody sent the authorization of a refund before it expired; null: nobody knows now. */
-async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }: Row): Promise<boolean | null> {
-  const chain = ctx.chains.get(COIN[coin].chain);
-  const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
-  if (!chain || contract === null || from === null || anchor === null || validBefore === null) return null;
-  try {
-    const { time } = await chain.tip();
-    if (BigInt(Math.floor(time.getTime() / 1000)) <= validBefore) return null;
-    return (await usedAmong(chain, contract, [{ from, nonce: anchor }])).size > 0;
-  } catch (error) {
-    if (!(error instanceof ChainError)) throw error;
-    ctx.log.warn({ err: error, refund: id }, 'Could not read whether a refund was executed; trying again');
-    return null;
-  }
-}
-
-/** Where a refund or a payout is, by what is known about its file and its transactions. */
-export function targetOf({ file, signed, sent, mined, expired }: Pick<Row, 'file' | 'signed' | 'sent' | 'mined' | 'expired'>): RefundState {
-  if ((file === 'confirmed' || file === 'failed') && (mined || expired)) return mined ? 'confirmed' : 'failed';
-  return sent ? 'sent' : signed ? 'signed' : 'approved';
-}
-const NEXT: Readonly<Partial<Record<RefundState, RefundState>>> = { approved: 'signed', signed: 'sent', sent: 'confirmed' };
 const EVENTS: Readonly<Partial<Record<RefundState, RefundEventType>>> = {
   sent: 'refund.sent',
   confirmed: 'refund.confirmed',
   failed: 'refund.failed',
 };
-/** The states after `from` on the way to `to`. */
-export function pathOf(from: RefundState, to: RefundState): RefundState[] {
-  const path: RefundState[] = [];
-  for (let at = from; at !== to; ) {
-    const next = mayBecome(at, to) ? to : NEXT[at];
-    if (next === undefined) return [];
-    path.push(next);
-    at = next;
-  }
-  return path;
-}
-
-const anchorText = (anchor: string): string => {
-  const [kind, address, nonce] = anchor.split(':');
-  return kind === 'nonce' ? `uses the nonce ${nonce} of the account ${address}` : `spends the output ${anchor}`;
-};
 /** An earlier file of the refund may have paid the customer. What all its transactions use shows that. */
 const failureOf = ({ failure, anchor, validBefore }: Row): string =>
   validBefore !== null
     ? 'The authorization of this refund expired before anybody sent it. Nothing was paid: cancel this refund to free its amount.'
-    : [
-        `${failure ?? 'another transaction spent the money'}.`,
-        ...(anchor === null ? [] : [`Every transaction of this refund ${anchorText(anchor)}.`]),
-        'Check in a block explorer where the money went: the customer may have been paid.',
-      ].join(' ');
+    : failureText({ failure, anchor, what: 'refund', paid: 'the customer' });
 
 /**
  * Frees the deposits of an account from the file of a refund that ended: all of them if nothing was paid, else those of which a part is

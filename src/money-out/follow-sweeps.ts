@@ -3,7 +3,7 @@ import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
 import { readSigned } from '../chains/ethereum/transaction.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
-import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
+import { type AccountRequest, type BatchRequest, signingFileOf } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { usedAmong } from './authorizations.ts';
@@ -194,8 +194,15 @@ async function readUnmoved(chain: Chain, request: AccountRequest, receipt: unkno
   // Anybody may send an authorization that was published, also before the transaction that was made for it.
   const published = request.authorizations.filter(({ from }) => unmoved.has(from.toLowerCase()));
   const used = await usedAmong(chain, request.contract, published);
-  return published.flatMap((one) => (used.has(one) ? [] : [one.from.toLowerCase()]));
+  return stillOwned(request, new Set(published.flatMap((one) => (used.has(one) ? [] : [one.from.toLowerCase()]))));
 }
+
+/** With the accounts whose money was only gathered: it is on the account that did not pay. */
+const stillOwned = ({ authorizations }: BatchRequest, unmoved: ReadonlySet<string>): string[] =>
+  authorizations.flatMap(({ from, line }) => {
+    const isGathered = line.purpose === 'gather' && unmoved.has(line.to.toLowerCase());
+    return isGathered || unmoved.has(from.toLowerCase()) ? [from.toLowerCase()] : [];
+  });
 
 type Row = {
   number: number;
@@ -277,11 +284,11 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
     )
     select count(*)::int as moved from sweep_inputs
     where sweep_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
-  // What a paid refund left on an account may be moved. Its share of the last transfer is smaller than what arrived.
+  // What a paid refund or a payout left on an account may be moved. Its share of the last transfer is smaller than what arrived.
   if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed))
     await tx`
       update sweep_inputs i set released_at = clock_timestamp() from sweeps s, transfers t
-      where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose = 'refund'
+      where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose in ('refund', 'payout')
         and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
         and not lower(t.address) = any(${unmoved}::text[])`;
   const failures = [...(unmoved.length > 0 ? [`the money of ${unmoved.length} addresses did not move`] : []), ...conflictsOf(rows)];

@@ -2,12 +2,13 @@
 import type { Script } from '../chains/address.ts';
 import { isBitcoinLike } from '../chains/bitcoin/params.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, chainOf, finalityOf, isToken, nativeOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, coinsBeside, finalityOf, isToken, nativeOf } from '../core/coin.ts';
 import type { PaymentStatus, TransferKind } from '../core/payment.ts';
 import { isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
 import { isFinal } from '../core/status.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
+import { accountIn, partsFromJson } from './payout-parts.ts';
 
 /** Why money stays on its address. `spent`: the chain says that it is not there any more. */
 export const STAY_REASONS = [
@@ -108,7 +109,7 @@ type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
   uncounted: unknown;
   now: Date;
   /** Every transaction of an approved payout spends it. */
-  isAnchor: boolean;
+  isReserved: boolean;
 };
 
 function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason | null {
@@ -119,13 +120,41 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
   const maturity = kind === 'coinbase' ? chainOf(coin).coinbaseMaturity : kind === 'pegout' ? PEGOUT_MATURITY : 0;
   if (depth < maturity) return 'immature';
   if (row.disputedSince) return 'disputed';
-  if (row.isAnchor) return 'payout_approved';
+  if (row.isReserved) return 'payout_approved';
   if (row.refundRequested) return 'refund_requested';
   if (!isFinal(row.status)) return 'undecided';
   // Money that does not count can be moved too once the merchant decided about it: to keep it, or to send it back.
   const states = uncountedFromJson(row.uncounted).flatMap((part) => (part.coin === coin ? [part.state] : []));
   const isHeld = states.includes('held') && row.needsDecision;
   return isHeld || (row.status !== 'completed' && states.length === 0) ? 'undecided' : null;
+}
+
+/**
+ * Which transfers every file of an approved payout spends, so that nothing else may: the output or the account whose nonce it uses, or the
+ * deposits that authorize it, also while it waits for its next file after the first one failed.
+ */
+async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string; coin: Coin }) {
+  const rows = await sql<{ coin: Coin; anchor: string; parts: unknown }[]>`
+    select coin, anchor, parts from payouts
+    where merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = 'live'
+      and state in ('approved', 'signed', 'sent') and anchor is not null and (state = 'approved' or parts is not null)`;
+  const anchors = new Set(rows.map(({ anchor }) => anchor));
+  const accounts = new Set(rows.flatMap(({ anchor }) => accountIn(anchor)?.toLowerCase() ?? []));
+  const transfers = new Set(
+    rows.flatMap((row) =>
+      row.coin === coin
+        ? (partsFromJson(row.parts) ?? []).flatMap((part) => part.transfers.map(({ paymentId, ref }) => `${paymentId} ${ref}`))
+        : [],
+    ),
+  );
+  return (
+    { paymentId, ref, txid, address }: Pick<Holding, 'paymentId' | 'ref' | 'txid' | 'address'>,
+    outputs: Holding['outputs'],
+  ): boolean =>
+    anchors.has(ref) ||
+    accounts.has(address.toLowerCase()) ||
+    transfers.has(`${paymentId} ${ref}`) ||
+    (Array.isArray(outputs) && outputs.some(({ n }) => anchors.has(`${txid}:${n}`)));
 }
 
 /** `dust`: transfers below the least that an output may hold. Anybody can send thousands of them, so they are only counted. */
@@ -148,14 +177,11 @@ export async function readHoldings(
         where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)`;
   // What a customer sent as dust counts when it is refunded.
   const isDust = sql`t.units < ${isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n} and not ${hasOpenRefund(sql)}`;
-  const [anchored, [tip], rows, [dust]] = await Promise.all([
-    // Every file of such a payout spends the same output, so a sweep must not.
-    sql<{ anchor: string }[]>`
-      select distinct anchor from payouts
-      where merchant_id = ${merchantId} and coin = ${coin} and state = 'approved' and mode = 'live' and anchor is not null`,
+  const [isReservedFor, [tip], rows, [dust]] = await Promise.all([
+    readReserved(sql, { merchantId, coin }),
     sql<{ height: bigint; now: Date }[]>`
       select (select height from tips where coin = ${chainCode(coin)}) as height, clock_timestamp() as now`,
-    sql<Omit<Row, 'isAnchor'>[]>`
+    sql<Omit<Row, 'isReserved'>[]>`
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
@@ -163,15 +189,13 @@ export async function readHoldings(
     sql<{ count: number; units: bigint }[]>`select count(*)::int as count, coalesce(sum(t.units), 0) as units ${free} and ${isDust}`,
   ]);
   const tipHeight = tip!.height === null ? null : Number(tip!.height);
-  const anchors = new Set(anchored.map(({ anchor }) => anchor));
   const holdings = rows.map(({ outputs, blockHeight, ...row }): Holding => {
     const parts = isToken(coin) ? null : outputsFromJson(outputs);
-    const isAnchor = anchors.has(row.ref) || (Array.isArray(parts) && parts.some(({ n }) => anchors.has(`${row.txid}:${n}`)));
     return {
       ...row,
       outputs: parts,
       blockHeight: blockHeight === null ? null : Number(blockHeight),
-      stays: reasonOf(ctx, { ...row, outputs, blockHeight, isAnchor }, tipHeight),
+      stays: reasonOf(ctx, { ...row, outputs, blockHeight, isReserved: isReservedFor(row, parts) }, tipHeight),
     };
   });
   return { holdings, dust: { reason: 'dust', ...dust! }, now: tip!.now, tipHeight };

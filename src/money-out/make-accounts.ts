@@ -21,9 +21,9 @@ import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts'
 import type { Made } from './make-utxo.ts';
 
 /** Addresses in one file. */
-const MOST_ADDRESSES = 1_000;
+export const MOST_ADDRESSES = 1_000;
 /** Authorizations in one transaction: its data then stays below the 128 kB that nodes relay, its gas below the limit of EIP-7825. */
-const BATCH = 200;
+export const BATCH = 200;
 const BATCH_GAS = 60_000n;
 const AUTHORIZATION_GAS = 75_000n;
 export const TRANSFER_GAS = 21_000n;
@@ -193,7 +193,7 @@ export const readPublishingFees = async (chain: Chain, requests: readonly Accoun
 export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
   return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
 }
-const addressesOf = (lots: readonly Lot[]): string[] => lots.map(({ address }) => address);
+export const addressesOf = (lots: readonly Lot[]): string[] => lots.map(({ address }) => address);
 
 type Planned = { requests: AccountRequest[]; reserved: string[] };
 const lineTo = ({ destination, reference }: AccountWork, units: bigint): Line => ({ purpose: 'sweep', to: destination, units, reference });

@@ -1,31 +1,44 @@
 /**
- * Signing files for approved payouts of Bitcoin-like coins: one transaction pays up to 100 of them from deposits. A payout can be executed
- * once only: its first file fixes an output, its anchor, that every later transaction of the payout spends too, so at most one of them can be
- * mined. Payouts with the same anchor stay together.
+ * Signing files for approved payouts. A payout can be executed once only. In Bitcoin-like coins, one transaction pays up to 100 of them from
+ * deposits: the first file fixes an output, the anchor, that every later transaction of the payout spends too, so at most one of them can be
+ * mined. Payouts with the same anchor stay together. For chains of accounts see payout-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { decodeAddress } from '../chains/address.ts';
-import { type BitcoinScript, isBitcoinLike } from '../chains/bitcoin/params.ts';
+import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, coinText } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken, kindOf } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { Line, PsbtRequest } from '../core/signing-file.ts';
-import type { Tx } from '../db/db.ts';
+import type { Line, Request } from '../core/signing-file.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { readDestinations } from './destinations.ts';
-import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
+import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish, selectHoldings } from './holdings.ts';
+import { readGasPrices } from './gas-worth.ts';
+import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, mostBlocksOf } from './make-utxo.ts';
+import { makeAccountPayouts } from './payout-accounts.ts';
+import { type PayoutParts, partsFromJson, partsToJson } from './payout-parts.ts';
 import { buildRequests, lotsOf, MOST_TRIES, planSpendable } from './refund-files.ts';
 import { anchorOf, blocksOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
-import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
+import { asking, chainFor, chainIdOf, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 
 /** Payouts in one file. The signer shows at most 200 recipients. */
 const MOST_PAYOUTS = 100;
 
 type Owner = { merchantId: string };
-type Asked = { id: string; units: bigint; address: string; reference: string | null; anchor: string | null };
+type Asked = {
+  number: bigint;
+  id: string;
+  units: bigint;
+  address: string;
+  reference: string | null;
+  anchor: string | null;
+  parts: unknown;
+  isPublished: boolean;
+};
 /** Why an approved payout is not in the file. */
 type Left = { id: string; reason: string };
 export type MadePayoutFile = { sweep: Sweep; payouts: string[]; left: Left[] };
@@ -41,20 +54,22 @@ const REASONS = {
 } as const;
 const NONE = 'none is approved';
 
-const isSignable = (coin: Coin): boolean => isBitcoinLike(COIN[coin].family);
+/** Approved and in no file, or published in one that failed: it can be in the next one, which authorizes exactly the same. */
+const isReady = (sql: Sql | Tx) => sql`
+  (sweep_id is null and (state = 'approved' or (state in ('signed', 'sent') and published_until is not null)))`;
 
-/** Coins with approved payouts that are in no file, in the order of the catalog. */
+/** Coins with payouts that can be in a file, in the order of the catalog. */
 export async function readPayoutCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
-    select distinct coin from payouts where merchant_id = ${merchantId} and mode = 'live' and state = 'approved' and sweep_id is null`;
-  return ALL_COINS.filter((coin) => isSignable(coin) && rows.some((row) => row.coin === coin));
+    select distinct coin from payouts where merchant_id = ${merchantId} and mode = 'live' and ${isReady(ctx.db.sql)}`;
+  return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
 
-/** Approved payouts in no file that the wallet may pay: those with an anchor first, which stay together, then the oldest. */
+/** Payouts for a file that the wallet may pay: those with an anchor first, which stay together, then the oldest. */
 async function readApproved(ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> {
   const rows = await ctx.db.sql<Asked[]>`
-    select id, units, address, reference, anchor from payouts
-    where merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and state = 'approved' and sweep_id is null
+    select number, id, units, address, reference, anchor, parts, published_until is not null as "isPublished" from payouts
+    where merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and ${isReady(ctx.db.sql)}
       and (wallet_id is null or wallet_id = ${walletId})
     order by anchor nulls last, number limit ${MOST_PAYOUTS + 1}`;
   const cut = rows[MOST_PAYOUTS]?.anchor ?? null;
@@ -102,12 +117,12 @@ function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, sc
 const unitsOf = (payouts: readonly Asked[]): bigint => payouts.reduce((sum, { units }) => sum + units, 0n);
 
 /** Locks what a file pays and what it spends. False: something changed, or a refund of a payment whose money it spends was requested. */
-async function lockAll(tx: Tx, { merchantId, asked, inputs }: Owner & { asked: readonly Asked[]; inputs: Made<PsbtRequest>['inputs'] }) {
+async function lockAll(tx: Tx, { merchantId, asked, inputs }: Owner & { asked: readonly Asked[]; inputs: Made<Request>['inputs'] }) {
   const anchors = inputs.filter(({ holding }) => holding?.stays === 'payout_approved');
   if (!(await lockPayments(tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
   const rows = await tx<Asked[]>`
     select id, units, address, anchor from payouts
-    where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and sweep_id is null
+    where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and ${isReady(tx)}
     order by number for update`;
   const now = new Map(rows.map((row) => [row.id, row]));
   return asked.every(({ id, anchor }) => now.has(id) && now.get(id)!.anchor === anchor);
@@ -115,13 +130,17 @@ async function lockAll(tx: Tx, { merchantId, asked, inputs }: Owner & { asked: r
 
 type Wish = { coin: Coin; speed: SweepWish['speed'] };
 type Making = Owner & Wish & { wallet: SweepWallet; destination: string; actor: Actor };
-/** Null: a payout changed meanwhile. Without a `sweep`: the wallet can pay none of them. */
-async function tryToMake(
-  ctx: Context,
-  { merchantId, coin, speed, wallet, destination, actor }: Making,
-): Promise<MadePayoutFile | { sweep: null; left: Left[] } | null> {
-  const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
-  if (asked.length === 0) return { sweep: null, left: [] };
+/** `anchor` and `parts`: what every transaction of the payout uses. `number`: the transaction that pays it. */
+type Placed = { payout: Asked; anchor: string; parts: PayoutParts | null; number: number };
+type Planned = { made: Made<Request>; placed: Placed[]; left: Left[]; gasPrice: GasPrice | null };
+const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
+  ...{ purpose: 'payout', to, units },
+  reference: lineReference(reference, id),
+});
+
+/** Payouts of a Bitcoin-like coin. */
+async function planOutputs(ctx: Context, asked: readonly Asked[], { id, ...making }: Making & { id: string }): Promise<Planned> {
+  const { merchantId, coin, speed, wallet, destination } = making;
   const chain = chainFor(ctx, coin);
   const [{ holdings }, rateE8] = await Promise.all([
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
@@ -134,26 +153,55 @@ async function tryToMake(
   );
   const { chosen, full, previous } = planned;
   const left = [...planned.left, ...[...full].flatMap(([group, reason]) => group.map(({ id }) => ({ id, reason: REASONS[reason] })))];
-  if (chosen.size === 0) return { sweep: null, left };
-  const id = newId('swp', ctx.random);
-  const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
-    purpose: 'payout',
-    to,
-    units,
-    reference: lineReference(reference, id),
-  });
+  if (chosen.size === 0) return { made: { requests: [], inputs: [], stay: new Map() }, placed: [], left, gasPrice: null };
   const groups = [...chosen].map(([payouts, { lots }]) => ({ lots, lines: payouts.map(lineOf) }));
   const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous });
-  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: null });
-  const placed = [...chosen].flatMap(([payouts, { anchor }], number) => payouts.map((payout) => ({ payout, anchor, number })));
+  const placed = [...chosen].flatMap(([payouts, { anchor }], number) => payouts.map((payout) => ({ payout, anchor, parts: null, number })));
+  return { made, placed, left, gasPrice: null };
+}
+
+/** Payouts on a chain of accounts. */
+async function planAccounts(ctx: Context, asked: readonly Asked[], { merchantId, coin, speed, wallet }: Making): Promise<Planned> {
+  const chain = chainFor(ctx, coin);
+  const network = ctx.settings.networks[COIN[coin].chain];
+  const contract = contractOf(coin, network);
+  if (isToken(coin) && contract === null)
+    throw new Problem('payout_file_empty', { coin: coinText(coin), reason: 'the token is not known on this network' });
+  const [{ holdings, now }, gasPrice] = await Promise.all([
+    readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
+    readGasPrice(chain, { ...DEFAULT_WISH, speed }),
+  ]);
+  const ready = selectHoldings(holdings, { wish: DEFAULT_WISH, now, wholeAddress: true }).filter(({ stays }) => stays === null);
+  const oldest = asked.toSorted((a, b) => (a.number < b.number ? -1 : 1));
+  const payouts = oldest.map((payout) => ({ ...payout, payout, line: lineOf(payout), parts: partsFromJson(payout.parts) }));
+  const { chosen, left, ...made } = await makeAccountPayouts(chain, payouts, {
+    ...{ holdings, ready, wallet, coin, network, gasPrice, contract },
+    ...{ chainId: chainIdOf(ctx, coin), nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
+  });
+  const placed = [...chosen].map(([{ payout }, one]) => ({ payout, ...one }));
+  return { made, placed, left, gasPrice };
+}
+
+/** Null: a payout changed meanwhile. Without a `sweep`: the wallet can pay none of them. */
+async function tryToMake(ctx: Context, making: Making): Promise<MadePayoutFile | { sweep: null; left: Left[] } | null> {
+  const { merchantId, coin, wallet, destination, actor } = making;
+  const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
+  if (asked.length === 0) return { sweep: null, left: [] };
+  const id = newId('swp', ctx.random);
+  const planned = kindOf(coin) === 'ethereum' ? planAccounts(ctx, asked, making) : planOutputs(ctx, asked, { ...making, id });
+  const { made, placed, left, gasPrice } = await planned;
+  if (placed.length === 0) return { sweep: null, left };
+  const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice });
+  const parts = placed.map(({ parts }) => (parts === null ? null : JSON.stringify(partsToJson(parts))));
   const sweep = await store(ctx, {
     ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'payout' },
     lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), inputs: made.inputs }),
     also: async (tx) => {
       await tx`
-        update payouts p set sweep_id = ${id}, wallet_id = ${wallet.id}, sweep_number = given.place, anchor = given.first
+        update payouts p set sweep_id = ${id}, wallet_id = ${wallet.id}, sweep_number = given.place, anchor = given.first,
+          parts = given.parts::jsonb
         from unnest(${placed.map(({ payout }) => payout.id)}::text[], ${placed.map(({ number }) => number)}::int[],
-          ${placed.map(({ anchor }) => anchor)}::text[]) as given (payout, place, first)
+          ${placed.map(({ anchor }) => anchor)}::text[], ${parts}::text[]) as given (payout, place, first, parts)
         where p.id = given.payout and p.merchant_id = ${merchantId}`;
     },
   });
@@ -165,14 +213,13 @@ const lineReference = (reference: string | null, id: string): string =>
 
 /**
  * Makes a signing file of approved payouts, from the first wallet that can pay some of them. Errors: payout_file_empty,
- * sweep_destination_missing, sweep_busy, not_supported, chain_unavailable.
+ * sweep_destination_missing, sweep_gas_missing, sweep_busy, not_supported, chain_unavailable.
  */
 export async function makePayoutFile(
   ctx: Context,
   { merchantId, coin, speed, actor }: Owner & Wish & { actor: Actor },
 ): Promise<MadePayoutFile> {
   const empty = (reason: string) => new Problem('payout_file_empty', { coin: coinText(coin), reason });
-  if (!isSignable(coin)) throw empty('send payouts in this coin from your own wallet, and mark them as sent');
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
   const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);

@@ -51,13 +51,15 @@ export type Payout = {
   sweepId: string | null;
   /** The same; null once that file was canceled. */
   fileId: string | null;
+  /** When the authorizations expire that others can still send after its file failed, in seconds; null: there are none. */
+  publishedUntil: bigint | null;
   eventCount: bigint;
 };
 const COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
   txid, failure, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
   approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", ${fileOf(sql)} as "fileId",
-  event_count as "eventCount"`;
+  published_until as "publishedUntil", event_count as "eventCount"`;
 
 export type Owner = { merchantId: string; mode: Mode };
 /** One payout, or all of a batch. */
@@ -399,7 +401,8 @@ export function markPayoutSent(
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return before;
       checkNoFile(before, 'payout_in_file');
-      if (!mayBecome(before.state, 'sent') && !mayBeCorrected(before)) throw refuse(before, 'marked as sent');
+      const mayStillBePaid = before.publishedUntil !== null;
+      if (mayStillBePaid || (!mayBecome(before.state, 'sent') && !mayBeCorrected(before))) throw refuse(before, 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, after: { txid: hash } });
       // Its file failed, or was canceled a moment ago.
       await tx`update payouts set sweep_id = null, sweep_number = null, looked_at = null where id = ${id}`;

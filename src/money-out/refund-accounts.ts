@@ -37,8 +37,9 @@ import {
 import type { Made } from './make-utxo.ts';
 import { MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 
-/** `anchor`: what every transaction of the refund uses, once it was in a file. */
-export type AskedRefund = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
+/** `anchor`: what every transaction of the refund or payout uses, once it was in a file. */
+export type AskedTransfer = { id: string; units: bigint; address: string; anchor: string | null };
+export type AskedRefund = AskedTransfer & { paymentId: string };
 const OWN_WALLET = 'send it from your own wallet and mark it as sent';
 const REASONS = {
   moved: `its deposit address does not hold enough: the money was moved, paid for gas, or is in another signing file; wait for that file, or ${OWN_WALLET}`,
@@ -54,7 +55,7 @@ type Reason = keyof typeof REASONS;
 
 /** Never changes, so every file of a refund has the same one. */
 export const refundNonce = (id: string): string => `0x${bytesToHex(keccak_256(utf8ToBytes(JSON.stringify(['florin refund', id]))))}`;
-const isAccountNonce = (anchor: string): boolean => anchor.startsWith('nonce:');
+export const isAccountNonce = (anchor: string): boolean => anchor.startsWith('nonce:');
 
 /** What a refund takes from each transfer, oldest first. When nothing remains on the address, it takes all of them. */
 export function sharesOf(lot: Lot, { held, units }: { held: bigint; units: bigint }): { holding: Holding; units: bigint }[] {
@@ -67,13 +68,18 @@ export function sharesOf(lot: Lot, { held, units }: { held: bigint; units: bigin
   });
 }
 
-type Found<T> = { refund: T; lot: Lot; held: bigint };
-type Left = { id: string; reason: string };
+/** What is asked for, the address that pays it, and how much that holds. */
+export type Found<T> = { asked: T; lot: Lot; held: bigint };
+export type Left = { id: string; reason: string };
 /** Those that pass, and why the others do not. */
-function sift<T extends AskedRefund>(found: readonly Found<T>[], reasonOf: (one: Found<T>, i: number) => Reason | null) {
-  const reasons = found.map(reasonOf);
-  const left = found.flatMap(({ refund: { id } }, i): Left[] => (reasons[i] ? [{ id, reason: REASONS[reasons[i]] }] : []));
-  return { found: found.filter((_, i) => reasons[i] === null), left };
+export function sift<F extends { asked: { id: string } }, R extends string>(
+  found: readonly F[],
+  reasons: Readonly<Record<R, string>>,
+  reasonOf: (one: F, i: number) => R | null,
+): { found: F[]; left: Left[] } {
+  const given = found.map(reasonOf);
+  const left = found.flatMap(({ asked: { id } }, i): Left[] => (given[i] ? [{ id, reason: reasons[given[i]] }] : []));
+  return { found: found.filter((_, i) => given[i] === null), left };
 }
 
 /** What the address of each refund holds, and why the others cannot be paid. */
@@ -104,19 +110,21 @@ async function findMoney<T extends AskedRefund>(
     contract === null ? new Set<string>() : frozenAmong(chain, contract, addresses),
   ]);
   const sifted = sift(
-    pairs.map(([refund, lot], i) => ({ refund, lot, held: onAddresses[i]!.units })),
-    ({ refund, lot, held }) => (frozen.has(lot.address) || frozen.has(refund.address) ? 'frozen' : held < refund.units ? 'moved' : null),
+    pairs.map(([asked, lot], i) => ({ asked, lot, held: onAddresses[i]!.units })),
+    REASONS,
+    ({ asked, lot, held }) => (frozen.has(lot.address) || frozen.has(asked.address) ? 'frozen' : held < asked.units ? 'moved' : null),
   );
   return { found: sifted.found, left: [...left, ...sifted.left] };
 }
 
-type Work = Omit<PricedWork, 'wish' | 'destination' | 'reference'>;
-/** `refunds`: for each refund in the file, what only one of its transactions can use, and the request that pays it. */
-export type MadeRefunds<T> = Made<AccountRequest> & { refunds: Map<T, { anchor: string; number: number }>; left: Left[] };
+export type Work = Omit<PricedWork, 'wish' | 'destination' | 'reference'>;
+/** `chosen`: for each that is in the file, what only one of its transactions can use, and the request that pays it. */
+export type MadeTransfers<T> = Made<AccountRequest> & { chosen: Map<T, { anchor: string; number: number }>; left: Left[] };
+export const NOTHING: Made<AccountRequest> = { requests: [], inputs: [], stay: new Map() };
 const lineOf = ({ paymentId, address, units }: AskedRefund): Line => ({ purpose: 'refund', to: address, units, reference: paymentId });
 
-/** What is reserved of the ledger: `units` of each refund. */
-const inputsOf = <T extends AskedRefund>(
+/** What is reserved of the ledger: `units` of each address. */
+const inputsOf = <T>(
   { coin }: Work,
   found: readonly (Found<T> & { units: bigint })[],
   reserved: readonly string[],
@@ -130,20 +138,20 @@ const inputsOf = <T extends AskedRefund>(
 ];
 
 /** `holdings`: confirmed money of payments that a refund may return. Errors: ChainError, sweep_gas_missing. */
-export async function makeAccountRefunds<T extends AskedRefund>(chain: Chain, asked: readonly T[], work: Work): Promise<MadeRefunds<T>> {
+export async function makeAccountRefunds<T extends AskedRefund>(chain: Chain, asked: readonly T[], work: Work): Promise<MadeTransfers<T>> {
   const { holdings, contract, chainId } = work;
   const domain = contract === null ? null : await domainFor(chain, { contract, chainId });
   const money = await findMoney(chain, asked, { holdings, contract });
   // Only one of two ways is ever signed for a refund.
-  const { found, left } = sift(money.found, ({ refund: { anchor } }) =>
+  const { found, left } = sift(money.found, REASONS, ({ asked: { anchor } }) =>
     anchor !== null && isAccountNonce(anchor) !== (domain === null) ? 'changed' : null,
   );
   const made =
     found.length === 0
-      ? { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left: [] }
+      ? { ...NOTHING, chosen: new Map(), left: [] }
       : contract !== null && domain !== null
         ? await authorizeAll(chain, found, { ...work, contract, domain })
-        : await transferEach(chain, found, work);
+        : await transferEach(chain, found, work, { lineOf, reasons: REASONS, most: MOST_REFUNDS });
   return { ...made, left: [...money.left, ...left, ...made.left] };
 }
 
@@ -152,23 +160,23 @@ async function authorizeAll<T extends AskedRefund>(
   chain: Chain,
   candidates: readonly Found<T>[],
   work: Work & { contract: string; domain: { name: string; version: string } },
-): Promise<MadeRefunds<T>> {
-  const published = candidates.map(({ refund: { id }, lot }) => ({ from: lot.address, nonce: refundNonce(id) }));
+): Promise<MadeTransfers<T>> {
+  const published = candidates.map(({ asked: { id }, lot }) => ({ from: lot.address, nonce: refundNonce(id) }));
   const used = await usedAmong(chain, work.contract, published);
   const [gas, publishing] = await Promise.all([
     readAuthorizationGas(chain, work, candidates.length),
     readPublishingFee(chain, TRANSFER_BYTES),
   ]);
   const fee = gas * work.gasPrice.max + publishing;
-  const { found: all, left } = sift(candidates, ({ refund: { units } }, i) =>
+  const { found: all, left } = sift(candidates, REASONS, ({ asked: { units } }, i) =>
     used.has(published[i]!) ? 'paid' : isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT }) ? 'fee' : null,
   );
   const found = all.slice(0, MOST_REFUNDS);
-  if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
+  if (found.length === 0) return { ...NOTHING, chosen: new Map(), left };
   const gasAccount = await readGasAccount(chain, work);
   const bare = batchOf(
-    found.map(({ refund, lot }) => ({
-      ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: refundNonce(refund.id), line: lineOf(refund) },
+    found.map(({ asked, lot }) => ({
+      ...{ from: lot.address, path: { chain: 0, index: lot.index } as const, nonce: refundNonce(asked.id), line: lineOf(asked) },
     })),
     { ...work, from: gasAccount.address, nonce: gasAccount.nonce },
   );
@@ -176,15 +184,20 @@ async function authorizeAll<T extends AskedRefund>(
   checkGas(work.coin, gasAccount, request.gas * work.gasPrice.max + (await readPublishingFees(chain, [request])));
   const inputs = inputsOf(
     work,
-    found.map((one) => ({ ...one, units: one.refund.units })),
+    found.map((one) => ({ ...one, units: one.asked.units })),
     [`gas:${gasAccount.address}`],
   );
-  const refunds = new Map(found.map(({ refund }) => [refund, { anchor: refundNonce(refund.id), number: 0 }]));
-  return { requests: [request], inputs, stay: new Map(), refunds, left };
+  const chosen = new Map(found.map(({ asked }) => [asked, { anchor: refundNonce(asked.id), number: 0 }]));
+  return { ...NOTHING, requests: [request], inputs, chosen, left };
 }
 
 /** A transaction from each deposit address. The gas address pays for its gas where too little is left beside the refund. */
-async function transferEach<T extends AskedRefund>(chain: Chain, candidates: readonly Found<T>[], work: Work): Promise<MadeRefunds<T>> {
+export async function transferEach<T extends AskedTransfer>(
+  chain: Chain,
+  candidates: readonly Found<T>[],
+  work: Work,
+  { lineOf, reasons, most }: { lineOf: (asked: T) => Line; reasons: Readonly<Record<'used' | 'refused' | 'fee', string>>; most: number },
+): Promise<MadeTransfers<T>> {
   const { contract, gasPrice } = work;
   const accounts = candidates.map(({ lot }) => lot.address);
   const [nonces, balances, publishing, gases] = await Promise.all([
@@ -193,37 +206,37 @@ async function transferEach<T extends AskedRefund>(chain: Chain, candidates: rea
     readPublishingFee(chain, TRANSFER_BYTES),
     estimateEach(
       chain,
-      candidates.map(({ refund: { address: to, units }, lot: { address: from } }) =>
+      candidates.map(({ asked: { address: to, units }, lot: { address: from } }) =>
         contract === null ? { from, to, value: `0x${units.toString(16)}` } : { from, to: contract, data: `0x${transferData(to, units)}` },
       ),
     ),
   ]);
-  const anchors = candidates.map(({ refund, lot }, i) => refund.anchor ?? nonceInput(lot.address, nonces[i]!));
+  const anchors = candidates.map(({ asked, lot }, i) => asked.anchor ?? nonceInput(lot.address, nonces[i]!));
   const costs = gases.map((gas) => (gas ?? 0n) * gasPrice.max + publishing);
-  const isAbove = ({ refund: { units } }: Found<T>, i: number): boolean => {
+  const isAbove = ({ asked: { units } }: Found<T>, i: number): boolean => {
     const needed = costs[i]! + (contract === null ? units : 0n);
     const fee = costs[i]! + (balances[i]! < needed ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
     return isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT });
   };
-  const { found: all, left } = sift(candidates, (one, i) =>
+  const { found: all, left } = sift(candidates, reasons, (one, i) =>
     nonces[i]! > nonceOf(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isAbove(one, i) ? 'fee' : null,
   );
-  const found = all.slice(0, MOST_REFUNDS);
-  if (found.length === 0) return { requests: [], inputs: [], stay: new Map(), refunds: new Map(), left };
-  const chosen = found.map((one) => {
+  const found = all.slice(0, most);
+  if (found.length === 0) return { ...NOTHING, chosen: new Map(), left };
+  const paying = found.map((one) => {
     const i = candidates.indexOf(one);
     const [anchor, gas] = [anchors[i]!, gases[i]!];
-    const spent = one.refund.units + (contract === null ? costs[i]! : 0n);
-    const transfer = { from: one.lot.address, index: one.lot.index, nonce: nonceOf(anchor), gas, line: lineOf(one.refund) };
+    const spent = one.asked.units + (contract === null ? costs[i]! : 0n);
+    const transfer = { from: one.lot.address, index: one.lot.index, nonce: nonceOf(anchor), gas, line: lineOf(one.asked) };
     return { ...one, anchor, transfer, units: spent < one.held ? spent : one.held };
   });
   const { requests, reserved } = await fundedTransfers(
     chain,
-    chosen.map(({ transfer }) => transfer),
+    paying.map(({ transfer }) => transfer),
     work,
   );
-  const first = requests.length - chosen.length;
-  const refunds = new Map(chosen.map(({ refund, anchor }, i) => [refund, { anchor, number: first + i }]));
-  return { requests, inputs: inputsOf(work, chosen, reserved), stay: new Map(), refunds, left };
+  const first = requests.length - paying.length;
+  const chosen = new Map(paying.map(({ asked, anchor }, i) => [asked, { anchor, number: first + i }]));
+  return { ...NOTHING, requests, inputs: inputsOf(work, paying, reserved), chosen, left };
 }
 const nonceOf = (anchor: string): number => Number(anchor.slice(anchor.lastIndexOf(':') + 1));

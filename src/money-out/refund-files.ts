@@ -244,11 +244,11 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
   const own = holdings.filter(isOwn);
   const heldBack = await readHeldBack(ctx, chain, { merchantId, coin, asked, holdings: own, contract });
   const free = asked.filter((one) => !heldBack.some(({ id }) => id === one.id));
-  const { refunds, left, ...made } = await makeAccountRefunds(chain, free, {
+  const { chosen, left, ...made } = await makeAccountRefunds(chain, free, {
     ...{ holdings: own, wallet, coin, network, gasPrice },
     ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
   });
-  return { made, chosen: refunds, left: [...heldBack, ...left], gasPrice };
+  return { made, chosen, left: [...heldBack, ...left], gasPrice };
 }
 
 type Trying = Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor };

@@ -484,11 +484,13 @@ async function tryBatches(ctx: Context, file: SigningFile, checked: readonly Che
     const request = file.requests[i]!;
     if (request.kind !== 'batch') continue;
     const used = await asking(file.coin, usedAmong(chain, request.contract, request.authorizations));
+    if ([...used].some(({ line }) => line.purpose === 'payout'))
+      throw new Problem('signed_file_refused', { reason: 'pays a payout that somebody already sent; cancel this file and make it again' });
     const left = request.authorizations.flatMap((authorization, at) => (used.has(authorization) ? [] : [at]));
     if (left.length === 0) continue;
     const { to, data } = transactionOf({ ...request, authorizations: left.map((at) => request.authorizations[at]!) }, file, {
       signatures: left.map((at) => signatures![at]!),
-      mayFail: false,
+      mayFail: () => false,
     });
     const call = { from: request.from, to: `0x${to}`, data: `0x${data}` };
     const [reply] = await asking(file.coin, chain.ask([['eth_estimateGas', call, 'latest']]));

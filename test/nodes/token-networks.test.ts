@@ -9,7 +9,14 @@ import { after, before, test } from 'node:test';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
-import { aggregateData, authorizationHash, authorizedData, MULTICALL3, selector } from '../../src/chains/ethereum/token-calls.ts';
+import {
+  aggregateData,
+  authorizationHash,
+  authorizedData,
+  type BatchCall,
+  MULTICALL3,
+  selector,
+} from '../../src/chains/ethereum/token-calls.ts';
 import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
 import { signHash } from '../../src/chains/ethereum/transaction.ts';
 import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
@@ -241,16 +248,16 @@ test('two payers who only signed (EIP-3009) pay two payments in one transaction 
   await node.rpc('anvil_setCode', MULTICALL3, `0x${runtime.Multicall3}`);
   const made = [await create(BASE), await create(BASE)];
   const domain = { name: 'USD Coin', version: '2', chainId: 8_453, contract: contract(BASE) };
-  const calls: string[] = [];
+  const calls: BatchCall[] = [];
   for (const [i, { payment_address: to }] of made.entries()) {
     const key = new Uint8Array(32).fill(0x51 + i);
     const from = checksumAddress(accountOf(secp256k1.getPublicKey(key)));
     await node.send({ to: contract(BASE), data: `0x${selector('mint(address,uint256)')}${word(from)}${word(25_500_000n)}`, gas: 200_000 });
     const transfer = { from, to, units: 25_500_000n, validBefore: 4_102_444_800, nonce: `0x${'5a'.repeat(32)}` };
-    calls.push(authorizedData(transfer, signHash(authorizationHash(transfer, domain), key)));
+    calls.push({ data: authorizedData(transfer, signHash(authorizationHash(transfer, domain), key)), mayFail: false });
   }
   await node.mine(1);
-  const hash = await node.send({ to: MULTICALL3, data: `0x${aggregateData(contract(BASE), calls, { mayFail: false })}`, gas: 500_000 });
+  const hash = await node.send({ to: MULTICALL3, data: `0x${aggregateData(contract(BASE), calls)}`, gas: 500_000 });
   await mine(BASE, 4);
   for (const { id } of made) {
     const done = await completed(id);

@@ -55,7 +55,8 @@ async function batchElsewhere(request: BatchRequest, chainId: number): Promise<H
     const { r, s, v } = parseSignature(signature);
     const args = [message.from, message.to, message.value, 0n, message.validBefore, message.nonce, Number(v), r, s] as const;
     const callData = encodeFunctionData({ abi: ABI, functionName: 'transferWithAuthorization', args });
-    return { target: verifyingContract, allowFailure: true, callData };
+    // A payout that fails undoes the whole transaction. Nothing else does.
+    return { target: verifyingContract, allowFailure: line.purpose !== 'payout', callData };
   });
   return encodeFunctionData({ abi: ABI, functionName: 'aggregate3', args: [await Promise.all(calls)] });
 }

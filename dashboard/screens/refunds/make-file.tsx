@@ -24,7 +24,7 @@ const KINDS = {
     make: 'POST /:mode/payout-files',
     refreshes: [['payouts']],
     words:
-      'One transaction pays up to 100 approved payouts from deposit addresses. What is left of the deposits that it spends goes to your destination for sweeps.',
+      'The file pays up to 100 approved payouts from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination for sweeps; what is left of ETH or a token stays on the deposit address.',
   },
 } as const;
 type Kind = keyof typeof KINDS;

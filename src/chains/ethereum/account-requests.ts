@@ -1,7 +1,7 @@
 /** The transaction that each request of a signing file asks for. The signer signs it, and the service compares what comes back with it. */
 import { chainOf } from '../../core/coin.ts';
 import { invariant } from '../../core/invariant.ts';
-import type { AccountRequest, BatchRequest, SigningFile } from '../../core/signing-file.ts';
+import type { AccountRequest, Authorization, BatchRequest, SigningFile } from '../../core/signing-file.ts';
 import { isAddress } from './address.ts';
 import { type AuthorizedTransfer, aggregateData, authorizedData, MULTICALL3, type TokenDomain, transferData } from './token-calls.ts';
 import type { Signature, Transaction } from './transaction.ts';
@@ -17,11 +17,20 @@ export const domainOf = ({ domain, contract }: BatchRequest, { chainId }: In): T
 export const transfersOf = ({ authorizations, validBefore }: BatchRequest): AuthorizedTransfer[] =>
   authorizations.map(({ from, nonce, line }) => ({ from, to: line.to, units: line.units, validBefore, nonce }));
 
-/** `signatures`: of the authorizations of a batch, in order. `mayFail` false: for an estimate that shows every failure. */
+/**
+ * A payout is paid as a whole: if it fails, so does the transaction. What is gathered for it may be on the address that pays already, because
+ * anybody can send an authorization that was published.
+ */
+const mayFailAlone = ({ line }: Authorization): boolean => line.purpose !== 'payout';
+
+/** `signatures`: of the authorizations of a batch, in order. `mayFail`: others for an estimate, which shows failures. */
 export function transactionOf(
   request: AccountRequest,
   { chainId, gasPrice }: In,
-  { signatures = [], mayFail = true }: { signatures?: readonly Signature[]; mayFail?: boolean } = {},
+  {
+    signatures = [],
+    mayFail = mayFailAlone,
+  }: { signatures?: readonly Signature[]; mayFail?: (authorization: Authorization) => boolean } = {},
 ): Transaction {
   const { nonce, gas } = request;
   const common = { chainId: chainId!, nonce, gas, tip: gasPrice!.tip, max: gasPrice!.max };
@@ -33,8 +42,10 @@ export function transactionOf(
     case 'token':
       return { ...common, to: bare(request.contract), units: 0n, data: transferData(request.line.to, request.line.units) };
     case 'batch': {
-      const calls = transfersOf(request).map((transfer, i) => authorizedData(transfer, signatures[i]!));
-      return { ...common, to: bare(MULTICALL3), units: 0n, data: aggregateData(request.contract, calls, { mayFail }) };
+      const calls = transfersOf(request).map((transfer, i) => {
+        return { data: authorizedData(transfer, signatures[i]!), mayFail: mayFail(request.authorizations[i]!) };
+      });
+      return { ...common, to: bare(MULTICALL3), units: 0n, data: aggregateData(request.contract, calls) };
     }
   }
 }

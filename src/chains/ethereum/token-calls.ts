@@ -53,9 +53,11 @@ export const authorizedData = (transfer: AuthorizedTransfer, { r, s, parity }: S
   AUTHORIZED + wordsOf(transfer) + word(BigInt(27 + parity)) + word(r) + word(s);
 const AUTHORIZED_BYTES = 4 + 9 * 32;
 
-/** Calls of one contract. With `mayFail`, one that fails does not undo the others. */
-export function aggregateData(contract: string, calls: readonly string[], { mayFail }: { mayFail: boolean }): string {
-  const parts = calls.map((data) => {
+/** `mayFail`: whether its failure leaves the other calls as they are. Otherwise it undoes all of them. */
+export type BatchCall = { data: string; mayFail: boolean };
+/** Calls of one contract. */
+export function aggregateData(contract: string, calls: readonly BatchCall[]): string {
+  const parts = calls.map(({ data, mayFail }) => {
     const bytes = data.length / 2;
     return word(contract) + word(mayFail ? 1n : 0n) + word(96n) + word(BigInt(bytes)) + data.padEnd(Math.ceil(bytes / 32) * 64, '0');
   });
