@@ -80,6 +80,7 @@ function readExpired({ db: { sql } }: Context): Promise<readonly Row[]> {
     order by published_until limit ${BATCH}`;
 }
 
+const WAITS = 'Its transaction did not pay it. Make the next signing file, which pays it with the same authorizations.';
 const failureOf = (row: Row): string =>
   row.validBefore === null
     ? failureText({ ...row, what: 'payout', paid: 'the recipient' })
@@ -105,10 +106,11 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
         const failure = state === 'failed' ? failureOf(row) : null;
         payout = await writeStep(ctx, tx, { id, state, txid: state === 'signed' ? null : txid, failure, now });
       }
-      const isOver = row.file === 'confirmed' || row.file === 'failed';
+      if (target === 'confirmed' || target === 'failed') await tx`update payouts set published_until = null where id = ${id}`;
       // The transaction failed, and anybody can still send the authorizations: so the next file, which has the same ones, may do that.
-      if (isOver && target !== 'confirmed' && target !== 'failed')
-        await tx`update payouts set sweep_id = null, sweep_number = null, published_until = ${row.validBefore} where id = ${id}`;
+      else if (row.file === 'confirmed' || row.file === 'failed')
+        await tx`
+          update payouts set sweep_id = null, sweep_number = null, published_until = ${row.validBefore}, failure = ${WAITS} where id = ${id}`;
       return payout;
     }),
   );

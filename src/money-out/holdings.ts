@@ -137,7 +137,8 @@ async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string
   const rows = await sql<{ coin: Coin; anchor: string; parts: unknown }[]>`
     select coin, anchor, parts from payouts
     where merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = 'live'
-      and state in ('approved', 'signed', 'sent') and anchor is not null and (state = 'approved' or parts is not null)`;
+      and state in ('approved', 'signed', 'sent') and anchor is not null
+      and (state = 'approved' or (parts is not null and (sweep_id is not null or published_until is not null)))`;
   const anchors = new Set(rows.map(({ anchor }) => anchor));
   const accounts = new Set(rows.flatMap(({ anchor }) => accountIn(anchor)?.toLowerCase() ?? []));
   const transfers = new Set(

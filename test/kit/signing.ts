@@ -8,17 +8,20 @@ import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { feeOf } from '../../src/chains/ethereum/account-requests.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { ALL_COINS, type BitcoinFamily, type Coin, chainOf, contractOf, kindOf, type Network } from '../../src/core/coin.ts';
-import type {
-  AccountRequest,
-  BatchRequest,
-  FundRequest,
-  Line,
-  NativeRequest,
-  PsbtRequest,
-  SigningFile,
-  TokenRequest,
+import {
+  type AccountRequest,
+  type Authorization,
+  type BatchRequest,
+  type FundRequest,
+  type Line,
+  linesOf,
+  type NativeRequest,
+  type PsbtRequest,
+  type SigningFile,
+  type TokenRequest,
 } from '../../src/core/signing-file.ts';
 import { batchOf } from '../../src/money-out/make-accounts.ts';
+import { gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
 import { refundNonce } from '../../src/money-out/refund-accounts.ts';
 import { buildPayment, buildPsbt, neededFor, type Output } from '../../src/money-out/utxo.ts';
 
@@ -204,6 +207,28 @@ export function tokenRefundFile(count: number): { file: SigningFile; request: Ba
   return { file, request, customers };
 }
 
+/** A file of two payouts in USDC: three deposit addresses pay 60 together, and another one pays 5. */
+export function tokenPayoutFile(): { file: SigningFile; request: BatchRequest; recipients: string[] } {
+  const made = tokenRefundFile(4);
+  const [first, second, payer, alone] = made.request.authorizations as [Authorization, Authorization, Authorization, Authorization];
+  const gather = (one: Authorization, units: bigint): Authorization => ({
+    ...{ ...one, nonce: gatherNonce('po_0', one.from) },
+    line: { purpose: 'gather', to: payer.from, units, reference: 'po_0' },
+  });
+  const pay = (one: Authorization, units: bigint, id: string): Authorization => ({
+    ...{ ...one, nonce: payoutNonce(id) },
+    line: { ...one.line, purpose: 'payout', units, reference: id },
+  });
+  const authorizations = [
+    gather(first, 25_000_000n),
+    gather(second, 10_000_000n),
+    pay(payer, 60_000_000n, 'po_0'),
+    pay(alone, 5_000_000n, 'po_1'),
+  ];
+  const request = { ...made.request, authorizations };
+  return { file: { ...made.file, requests: [request], totalUnits: 65_000_000n }, request, recipients: made.customers.slice(2) };
+}
+
 const ACCOUNT_COINS = ALL_COINS.filter((coin) => kindOf(coin) === 'ethereum');
 /** A file of up to six random transfers of a coin, on each network in turn: from each address, after it got gas, or by authorization. */
 export function randomAccountFile(number: (below: number) => number, i: number): SigningFile {
@@ -232,7 +257,13 @@ export function randomAccountFile(number: (below: number) => number, i: number):
       const name = number(2) === 0 ? 'USD Coin' : 'Tether ₮';
       const on = { contract, domain: { name, version: String(1 + number(2)) }, nowSeconds: 1_700_000_000 + number(1e8) };
       const authorizations = transfers.map((one, at) => ({ ...one, nonce: refundNonce(`${i} ${at}`) }));
-      return [batchOf(authorizations, { ...on, from: gasAddress.from, nonce: number(300) })];
+      return [
+        batchOf(purpose === 'payout' ? gathered(authorizations, number) : authorizations, {
+          ...on,
+          from: gasAddress.from,
+          nonce: number(300),
+        }),
+      ];
     }
     const sent = transfers.map((one, at): NativeRequest | TokenRequest => {
       const sender = { ...one, nonce: nonces[at]!, gas: gases[at]! };
@@ -249,7 +280,18 @@ export function randomAccountFile(number: (below: number) => number, i: number):
   return {
     ...{ id: 'swp_000000000000000000000005', round: number(3), coin, network: 'mainnet', chainId: chainOf(coin).chainIds!.mainnet },
     account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
-    ...{ totalUnits: transfers.reduce((sum, { line }) => sum + line.units, 0n), gasPrice, requests },
+    ...{ totalUnits: linesOf({ requests }).reduce((sum, { units }) => sum + units, 0n), gasPrice, requests },
     feeUnits: requests.reduce((sum, request) => sum + feeOf(request, { chainId: 1, gasPrice }), 0n),
   };
+}
+
+/** Some of the payouts, of which the last is paid together with what the first ones gather. */
+function gathered(payouts: readonly Authorization[], number: (below: number) => number): Authorization[] {
+  const payer = payouts.at(-1)!;
+  const count = number(payouts.length);
+  const sums = payouts.slice(0, count).reduce((sum, { line }) => sum + line.units, 1n);
+  return payouts.map((one, at): Authorization => {
+    if (at < count) return { ...one, line: { ...one.line, purpose: 'gather', to: payer.from } };
+    return one === payer ? { ...one, line: { ...one.line, units: one.line.units + sums } } : one;
+  });
 }

@@ -7,13 +7,13 @@ import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { domainOf, transfersOf } from '../../src/chains/ethereum/account-requests.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { authorizedData, signaturesIn } from '../../src/chains/ethereum/token-calls.ts';
+import { authorizedData, selector, signaturesIn, transferData, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned as readTransaction } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { type AccountRequest, type BatchRequest, readSignedFile } from '../../src/core/signing-file.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makePayoutFile, readPayoutCoins } from '../../src/money-out/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout } from '../../src/money-out/payouts.ts';
+import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
 import { cancelSweep, getSweep, makeSweep, replaceSweep } from '../../src/money-out/sweeps.ts';
 import { eventually } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
@@ -64,7 +64,7 @@ const batchIn = async (id: string): Promise<BatchRequest> => {
 /** What addresses authorize, without when that expires. */
 const authorized = async (id: string) => (await batchIn(id)).authorizations;
 const signed = async (id: string, recipients: readonly string[]) =>
-  signFile({ content: await shop.contentOf(id), secret, destination: recipients.join('\n') });
+  signFile({ content: await shop.contentOf(id), secret, recipients: recipients.join('\n') });
 const cancel = async (id: string, payouts: readonly string[]) => {
   await cancelSweep(shop.ctx, { ...shop.owner, id, actor: shop.actor });
   for (const one of payouts) await isFree(one);
@@ -77,7 +77,7 @@ const sweep = async (coin: Coin) => {
 async function sweepRest(coin: Coin): Promise<bigint> {
   const before = await shop.held(coin, DESTINATION);
   const { sweep: one } = await sweep(coin);
-  await shop.upload((await signed(one.id, [DESTINATION])).text);
+  await shop.upload(signFile({ content: await shop.contentOf(one.id), secret, destination: DESTINATION }).text);
   assert.equal((await shop.finish(one.id)).state, 'confirmed');
   return (await shop.held(coin, DESTINATION)) - before;
 }
@@ -92,6 +92,14 @@ async function sendAs(id: string, text: string, at: number): Promise<void> {
     data: `0x${authorizedData(transfer, signature)}`,
     gas: 200_000,
   });
+  await shop.node.mine(1);
+}
+/** Sends any transaction from an account, which uses its nonce. */
+async function useNonce(from: string): Promise<void> {
+  const gas = { gas: '0x5208', maxFeePerGas: '0x77359400', maxPriorityFeePerGas: '0x0' };
+  await shop.node.rpc('anvil_impersonateAccount', from);
+  await shop.node.rpc('eth_sendTransaction', { from, to: from, value: '0x0', ...gas });
+  await shop.node.rpc('anvil_stopImpersonatingAccount', from);
   await shop.node.mine(1);
 }
 const books = () => checkBooks(shop.ctx, shop.owner);
@@ -129,7 +137,7 @@ test('USDC: three deposits pay one payout together and another pays alone, in on
 
   const { sweep: file } = await make(USDC);
   assert.deepEqual(await authorized(file.id), asked, 'the next file has the same authorizations');
-  await assert.rejects(signed(file.id, [ada]), /not among the addresses/);
+  await assert.rejects(signed(file.id, [ada]), /not among the recipients/);
   const { text, review } = await signed(file.id, [ada, bob]);
   assert.deepEqual([review.together, review.inputs, review.destinations.length], [3, 4n, 2]);
   const uploads = await Promise.all([shop.upload(text), shop.upload(text)]);
@@ -211,39 +219,96 @@ test('USDC: a stranger who pays a recipient first makes the transaction fail: on
   assert.equal(await sweepRest(USDC), 20_000_000n);
 });
 
-for (const isSentLate of [true, false])
-  test(`USDC: a payout whose transaction failed ${isSentLate ? 'is confirmed if a stranger sent it' : 'fails, and is requested again,'} once it expired`, async () => {
-    const { ctx } = shop;
+for (const [what, ends] of [
+  ['is confirmed if a stranger sent it', 'confirmed'],
+  ['fails, and is canceled', 'canceled'],
+  ['fails, and is sent by hand, which no file does again', 'by hand'],
+] as const)
+  test(`USDC: a payout whose transaction failed waits for its next file until it expires: then it ${what}`, async () => {
+    const { ctx, owner, actor, node } = shop;
     await shop.paid(USDC, 1);
     const ada = somebody();
     const id = await approved(USDC, '5', ada);
     const { sweep: file } = await make(USDC);
     const { text } = await signed(file.id, [ada]);
-    const batch = await batchIn(file.id);
+    const { from } = await batchIn(file.id);
     await shop.upload(text);
     await reaches(id, 'sent');
     // Another transaction of the gas address takes its nonce.
-    const { txid } = (await getSweep(ctx, { ...shop.owner, id: file.id })).transactions[0]!;
-    await shop.node.rpc('anvil_dropTransaction', txid);
-    await shop.node.rpc('anvil_impersonateAccount', batch.from);
-    await shop.node.rpc('eth_sendTransaction', { from: batch.from, to: batch.from, value: '0x0' });
-    await shop.node.rpc('anvil_stopImpersonatingAccount', batch.from);
+    await node.rpc('anvil_dropTransaction', (await getSweep(ctx, { ...owner, id: file.id })).transactions[0]!.txid);
+    await useNonce(from);
     await ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${file.id}`;
     assert.equal((await shop.finish(file.id)).state, 'failed');
     await isFree(id);
     assert.equal((await payout(id)).state, 'sent');
     await assert.rejects(sweep(USDC), { code: 'sweep_empty' }, 'its deposit stays for it');
-    if (isSentLate) await sendAs(file.id, text, 0);
+    if (ends === 'confirmed') await sendAs(file.id, text, 0);
     await ctx.db.sql`update payouts set published_until = 1 where id = ${id}`;
-    const ended = await reaches(id, isSentLate ? 'confirmed' : 'failed');
-    assert.equal(await shop.held(USDC, ada), isSentLate ? 5_000_000n : 0n);
-    if (!isSentLate) {
-      assert.match(ended.failure ?? '', /expired before anybody sent it\. Nothing was paid/);
-      await cancelOne(id);
-    }
+    const ended = await reaches(id, ends === 'confirmed' ? 'confirmed' : 'failed');
+    if (ends !== 'confirmed') assert.match(ended.failure ?? '', /expired before anybody sent it\. Nothing was paid/);
+    if (ends === 'canceled') await cancelOne(id);
+    if (ends === 'by hand') await markPayoutSent(ctx, { ...owner, id, actor, txid: `0x${'ab'.repeat(32)}` });
+    await assert.rejects(make(USDC), { code: 'payout_file_empty' });
+    assert.equal(await shop.held(USDC, ada), ends === 'confirmed' ? 5_000_000n : 0n);
     await books();
-    assert.equal(await sweepRest(USDC), isSentLate ? 20_000_000n : 25_000_000n);
+    assert.equal(await sweepRest(USDC), ends === 'confirmed' ? 20_000_000n : 25_000_000n);
   });
+
+test('USDC: what cannot be paid is left with its reason', async () => {
+  const { ctx, owner, node, contract } = shop;
+  const leftOf = async () => {
+    const left = await make(USDC).then(
+      async ({ sweep: { id }, payouts, left }) => {
+        await cancel(id, payouts);
+        return left.map(({ reason }) => reason).join();
+      },
+      ({ message }) => message as string,
+    );
+    return left;
+  };
+  const freeze = async (address: string, on: bigint) => {
+    await node.send({ to: contract(USDC), data: `0x${selector('freeze(address,bool)')}${word(address)}${word(on)}`, gas: 100_000 });
+    await node.mine(1);
+  };
+  const [first, second] = await shop.paid(USDC, 2);
+  const ada = somebody();
+  await freeze(ada, 1n);
+  const id = await approved(USDC, '40', ada);
+  assert.match(await leftOf(), /the issuer of the token froze its address/);
+  await freeze(ada, 0n);
+  await freeze(first!, 1n);
+  assert.match(await leftOf(), /not enough/, 'a frozen deposit pays nothing');
+  await freeze(first!, 0n);
+  assert.equal(await leftOf(), '');
+  await freeze(second!, 1n);
+  assert.match(await leftOf(), /froze its address, or a deposit address/);
+  await freeze(second!, 0n);
+  // Its customer is to get a refund.
+  const { paymentId } = (
+    await ctx.db.sql<{ paymentId: string }[]>`
+    select payment_id as "paymentId" from deposit_addresses where address = ${first!}`
+  )[0]!;
+  const refund = await shop.app.live.post('/v1/refunds', { payment_id: paymentId, amount: '1', address: ada });
+  assert.equal(refund.status, 201, refund.text);
+  assert.match(await leftOf(), /has an open refund/);
+  assert.equal((await shop.app.live.post(`/v1/refunds/${refund.json.id}/cancel`, {})).status, 200);
+  assert.equal(await leftOf(), '');
+  // Another wallet moves a deposit.
+  await node.rpc('anvil_setBalance', second!, '0xde0b6b3a7640000');
+  await node.rpc('anvil_impersonateAccount', second!);
+  await node.rpc('eth_sendTransaction', { from: second!, to: contract(USDC), data: `0x${transferData(ada, 20_000_000n)}`, gas: '0x186a0' });
+  await node.rpc('anvil_stopImpersonatingAccount', second!);
+  await node.mine(1);
+  assert.match(await leftOf(), /not all there any more; cancel it, and request it again/);
+  await cancelOne(id);
+  const again = await approved(USDC, '30', ada);
+  const { sweep: file } = await make(USDC);
+  await shop.upload((await signed(file.id, [ada])).text);
+  await shop.finish(file.id);
+  await reaches(again, 'confirmed');
+  assert.equal(await shop.held(USDC, ada), 50_000_000n);
+  assert.deepEqual(await readPayoutCoins(ctx, owner), []);
+});
 
 test('ETH: each payout is sent by an address that holds enough, once, whatever is canceled and made again', async () => {
   const { ctx, owner, actor } = shop;
@@ -314,17 +379,7 @@ test('USDT: a payout is sent by its address after that was paid for its gas, and
   const [from] = (await token(second.id))[0] as [string, number, unknown];
   const { text } = await signed(second.id, [ada]);
   await shop.node.send({ to: from, value: 10n ** 16n });
-  await shop.node.rpc('anvil_impersonateAccount', from);
-  await shop.node.rpc('eth_sendTransaction', {
-    from,
-    to: from,
-    value: '0x0',
-    gas: '0x5208',
-    maxFeePerGas: '0x77359400',
-    maxPriorityFeePerGas: '0x0',
-  });
-  await shop.node.rpc('anvil_stopImpersonatingAccount', from);
-  await shop.node.mine(1);
+  await useNonce(from);
   await shop.upload(text);
   await shop.finish(second.id);
   assert.match(

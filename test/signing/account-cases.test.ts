@@ -86,6 +86,7 @@ async function signElsewhere(request: AccountRequest, { chainId, gasPrice }: Sig
 export async function checkAccountAgreement(files: number): Promise<void> {
   const number = numbersFrom(11);
   const secret = masterKey().privateExtendedKey;
+  let gathered = 0;
   for (let i = 0; i < files; i++) {
     const file = randomAccountFile(number, i);
     const [destination, recipients] = [true, false].map((isOwn) =>
@@ -93,10 +94,11 @@ export async function checkAccountAgreement(files: number): Promise<void> {
         .filter(({ purpose }) => (purpose === 'sweep') === isOwn)
         .map(({ to }) => to),
     );
-    const { text } = signFile({
+    const { text, review } = signFile({
       ...{ content: signingFileText(file), secret },
       ...{ destination: destination![0] ?? '', recipients: recipients!.join('\n') },
     });
+    if (review.together > 0) gathered++;
     const { transactions } = readSignedFile(text);
     const theirs = await Promise.all((file.requests as AccountRequest[]).map((request) => signElsewhere(request, file)));
     assert.deepEqual(
@@ -106,6 +108,7 @@ export async function checkAccountAgreement(files: number): Promise<void> {
     );
     for (const raw of theirs) assert.equal(transactionId(hexToBytes(raw.slice(2))), keccak256(raw));
   }
+  assert.ok(gathered > 0, 'in some of them, addresses pay together');
 }
 
 test('another library encodes and signs the same transactions and authorizations, for 50 random files', () => checkAccountAgreement(50));
