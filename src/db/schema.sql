@@ -1482,8 +1482,8 @@ CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mo
 CREATE INDEX payouts_in_files ON payouts USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
 CREATE INDEX payouts_of ON payouts USING btree (merchant_id, mode, number DESC);
 CREATE INDEX payouts_of_batch ON payouts USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
-CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
-CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX payouts_published ON payouts USING btree (published_until) WHERE ((state = ANY (ARRAY['signed'::text, 'sent'::text])) AND (sweep_id IS NULL) AND (published_until IS NOT NULL));
 CREATE INDEX payouts_reserving ON payouts USING btree (merchant_id, coin) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (anchor IS NOT NULL));
+CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
+CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));

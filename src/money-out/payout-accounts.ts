@@ -60,7 +60,7 @@ const REASONS = {
   moved: 'the deposits that an earlier file of it spends are not all there any more; cancel it, and request it again',
   expiring:
     'the deposits that an earlier file of it spends are not all there any more; once that file has expired it fails, then request it again',
-  waits: 'a deposit that an earlier file of it spends belongs to a payment that needs a decision or has an open refund',
+  waits: 'a deposit that an earlier file of it spends is not confirmed at the moment; try again later',
   frozen: 'the issuer of the token froze its address, or a deposit address that an earlier file of it spends',
   paid: 'it was already paid, because somebody sent an earlier file of it; find the transaction, then mark it as sent',
   confirming: 'it was already paid, because somebody sent an earlier file of it; it is confirmed once that file has expired',
@@ -178,7 +178,11 @@ async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly
     candidates.push({ asked: payout, lot, held: lot.units });
   }
   if (candidates.length === 0) return { ...NOTHING, chosen: new Map(), left: [...left, ...fixed.left] };
-  const made: MadeTransfers<T> = await transferEach(chain, candidates, work, { lineOf: ({ line }) => line, reasons: REASONS, most: candidates.length });
+  const made: MadeTransfers<T> = await transferEach(chain, candidates, work, {
+    lineOf: ({ line }) => line,
+    reasons: REASONS,
+    most: candidates.length,
+  });
   return {
     ...made,
     chosen: new Map([...made.chosen].map(([payout, one]) => [payout, { ...one, parts: null }])),

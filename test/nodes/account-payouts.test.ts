@@ -198,7 +198,9 @@ test('USDC: a stranger who pays a recipient first makes the transaction fail: on
   await reaches(paid, 'confirmed');
   assert.deepEqual([await shop.held(USDC, ada), await shop.held(USDC, bob)], [15_000_000n, 0n]);
   await isFree(other);
-  assert.equal((await payout(other)).state, 'sent', 'anybody can still send it');
+  const waiting = await payout(other);
+  assert.equal(waiting.state, 'sent', 'anybody can still send it');
+  assert.match(waiting.failure ?? '', /Make the next signing file/);
   await assert.rejects(cancelOne(other), { code: 'payout_state' });
   assert.deepEqual(await readPayoutCoins(ctx, owner), [USDC]);
 
@@ -213,7 +215,7 @@ test('USDC: a stranger who pays a recipient first makes the transaction fail: on
   );
   await shop.upload((await signed(next.id, [bob])).text);
   assert.equal((await shop.finish(next.id)).state, 'confirmed');
-  await reaches(other, 'confirmed');
+  assert.equal((await reaches(other, 'confirmed')).failure, null);
   assert.deepEqual([await shop.held(USDC, ada), await shop.held(USDC, bob)], [15_000_000n, 40_000_000n]);
   await books();
   assert.equal(await sweepRest(USDC), 20_000_000n);
@@ -283,16 +285,15 @@ test('USDC: what cannot be paid is left with its reason', async () => {
   await freeze(second!, 1n);
   assert.match(await leftOf(), /froze its address, or a deposit address/);
   await freeze(second!, 0n);
-  // Its customer is to get a refund.
-  const { paymentId } = (
-    await ctx.db.sql<{ paymentId: string }[]>`
-    select payment_id as "paymentId" from deposit_addresses where address = ${first!}`
-  )[0]!;
-  const refund = await shop.app.live.post('/v1/refunds', { payment_id: paymentId, amount: '1', address: ada });
+  const dispute = (since: Date | null) => ctx.db.sql`update transfers set disputed_since = ${since} where address = ${first!}`;
+  await dispute(new Date());
+  assert.match(await leftOf(), /not confirmed at the moment/);
+  await dispute(null);
+  const [paying] = await ctx.db.sql<{ id: string }[]>`select payment_id as id from deposit_addresses where address = ${first!}`;
+  const refund = await shop.app.live.post('/v1/refunds', { payment_id: paying!.id, amount: '1', address: ada });
   assert.equal(refund.status, 201, refund.text);
-  assert.match(await leftOf(), /has an open refund/);
+  assert.equal(await leftOf(), '', 'a refund that is requested later does not take the deposits of a payout');
   assert.equal((await shop.app.live.post(`/v1/refunds/${refund.json.id}/cancel`, {})).status, 200);
-  assert.equal(await leftOf(), '');
   // Another wallet moves a deposit.
   await node.rpc('anvil_setBalance', second!, '0xde0b6b3a7640000');
   await node.rpc('anvil_impersonateAccount', second!);
