@@ -96,7 +96,9 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
       // Another watcher may already have put it into another file, which uses the same.
       if (before.sweepId !== row.sweepId) return before;
       if (row.file === 'canceled') {
-        await tx`update payouts set sweep_id = null, sweep_number = null where id = ${id}`;
+        await tx`
+          update payouts set sweep_id = null, sweep_number = null, failure = case when published_until is not null then ${WAITS} end
+          where id = ${id}`;
         return before;
       }
       if (before.state === 'sent' && row.mined) await tx`update payouts set txid = ${txid} where id = ${id}`;

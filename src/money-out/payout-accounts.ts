@@ -9,6 +9,7 @@ import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Chain } from '../chains/chain.ts';
 import type { AccountRequest, Authorization, BatchRequest, Line } from '../core/signing-file.ts';
 import { usedAmong } from './authorizations.ts';
+import { isDear } from './gas-worth.ts';
 import type { Holding } from './holdings.ts';
 import {
   addressesOf,
@@ -21,8 +22,8 @@ import {
   lotsOf,
   MOST_ADDRESSES,
   onChain,
-  readGasAccount,
   readAuthorizationGas,
+  readGasAccount,
   readPublishingFee,
   readPublishingFees,
   TRANSFER_BYTES,
@@ -266,15 +267,19 @@ async function findAgain<T extends AccountPayout>(
 }
 
 /** As many as fit into one transaction, in order: those of earlier files first. */
-function fill<T extends AccountPayout>(again: readonly Funded<T>[], fresh: readonly T[], free: readonly Lot[]) {
+function fill<T extends AccountPayout>(
+  { again, fresh, free }: { again: readonly Funded<T>[]; fresh: readonly T[]; free: readonly Lot[] },
+  isAbove: (one: Funded<T>) => boolean,
+): { found: Funded<T>[]; left: Left[] } {
   const left: Left[] = [];
   const found: Funded<T>[] = [];
   const used = new Set<string>();
   let count = 0;
   const take = (one: Funded<T>): void => {
-    const reason: Reason | null = one.parts.length > BATCH ? 'many' : count + one.parts.length > BATCH ? 'later' : null;
+    const all = count + one.parts.length;
+    const reason: Reason | null = one.parts.length > BATCH ? 'many' : all > BATCH ? 'later' : isAbove(one) ? 'fee' : null;
     if (reason) return void left.push({ id: one.asked.id, reason: REASONS[reason] });
-    count += one.parts.length;
+    count = all;
     // What a transaction moved is read from the senders of its transfers, so each address sends one.
     for (const { lot } of one.parts) used.add(lot.address);
     found.push(one);
@@ -302,10 +307,14 @@ async function authorizeAll<T extends AccountPayout>(
     payouts.filter(({ anchor }) => anchor !== null),
     work,
   );
-  const { found, left } = fill(
-    again.found,
-    payouts.filter(({ anchor }) => anchor === null),
-    await readFree(chain, work),
+  const [free, gas, publishing] = await Promise.all([
+    readFree(chain, work),
+    readAuthorizationGas(chain, work, Math.max(1, payouts.length)),
+    readPublishingFee(chain, TRANSFER_BYTES),
+  ]);
+  const fee = gas * work.gasPrice.max + publishing;
+  const { found, left } = fill({ again: again.found, fresh: payouts.filter(({ anchor }) => anchor === null), free }, ({ asked, parts }) =>
+    isDear(work.coin, { ...work, fee: fee * BigInt(parts.length), units: asked.units, percent: MAX_REFUND_FEE_PERCENT }),
   );
   if (found.length === 0) return { ...NOTHING, chosen: new Map(), left: [...again.left, ...left] };
   const gasAccount = await readGasAccount(chain, work);

@@ -15,8 +15,8 @@ import type { Line, Request } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { readDestinations } from './destinations.ts';
-import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish, selectHoldings } from './holdings.ts';
 import { readGasPrices } from './gas-worth.ts';
+import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish, selectHoldings } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, mostBlocksOf } from './make-utxo.ts';
 import { makeAccountPayouts } from './payout-accounts.ts';
@@ -199,7 +199,7 @@ async function tryToMake(ctx: Context, making: Making): Promise<MadePayoutFile |
     also: async (tx) => {
       await tx`
         update payouts p set sweep_id = ${id}, wallet_id = ${wallet.id}, sweep_number = given.place, anchor = given.first,
-          parts = given.parts::jsonb
+          parts = given.parts::jsonb, failure = null
         from unnest(${placed.map(({ payout }) => payout.id)}::text[], ${placed.map(({ number }) => number)}::int[],
           ${placed.map(({ anchor }) => anchor)}::text[], ${parts}::text[]) as given (payout, place, first, parts)
         where p.id = given.payout and p.merchant_id = ${merchantId}`;

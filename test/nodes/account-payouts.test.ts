@@ -202,6 +202,8 @@ test('USDC: a stranger who pays a recipient first makes the transaction fail: on
   assert.equal(waiting.state, 'sent', 'anybody can still send it');
   assert.match(waiting.failure ?? '', /Make the next signing file/);
   await assert.rejects(cancelOne(other), { code: 'payout_state' });
+  const byHand = { ...owner, id: other, actor: shop.actor, txid: `0x${'ab'.repeat(32)}` };
+  await assert.rejects(markPayoutSent(ctx, byHand), { code: 'payout_state' });
   assert.deepEqual(await readPayoutCoins(ctx, owner), [USDC]);
 
   const canceled = await make(USDC);
