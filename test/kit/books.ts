@@ -1,10 +1,11 @@
 /** Checks the books of a merchant against what its payments, decisions, refunds and sweeps say, recounted payment by payment. */
 import assert from 'node:assert/strict';
+import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import type { Context } from '../../src/context.ts';
-import { ALL_COINS, type Coin } from '../../src/core/coin.ts';
+import { ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
 import { rolesOf } from '../../src/core/settle.ts';
 import { type Account, type BooksOwner, readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
-import { readHoldings } from '../../src/money-out/holdings.ts';
+import { hasOpenRefund, readHoldings } from '../../src/money-out/holdings.ts';
 import { readRecords, tipsOf } from '../../src/payments/facts.ts';
 
 export const EVER = new Date('2999-01-01T00:00:00Z');
@@ -110,11 +111,20 @@ const TRANSIT: ReadonlySet<Account> = new Set(['deposit_addresses', 'held_for_re
 
 /** What sweeps can list, with what open files reserve. */
 async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }: { coin: Coin; walletId: string }): Promise<bigint> {
-  const { holdings } = await readHoldings(ctx, { merchantId, walletId, coin });
-  const [row] = await ctx.db.sql<{ units: bigint }[]>`
+  const { sql } = ctx.db;
+  const { holdings, dust } = await readHoldings(ctx, { merchantId, walletId, coin });
+  const [row] = await sql<{ units: bigint }[]>`
     select coalesce(sum(i.units), 0) as units from sweep_inputs i join sweeps s on s.id = i.sweep_id
     where s.merchant_id = ${merchantId} and i.coin = ${coin} and i.released_at is null and s.state in ('made', 'signed', 'sent')`;
-  return holdings.reduce((sum, { units, blockHeight }) => sum + (blockHeight === null ? 0n : units), 0n) + row!.units;
+  // Dust is counted before it is in a block, too.
+  const least = isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n;
+  const [unmined] = await sql<{ units: bigint }[]>`
+    select coalesce(sum(t.units), 0) as units from transfers t join payments p on p.id = t.payment_id
+    join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null and t.block_height is null
+      and t.units < ${least.toString()} and not ${hasOpenRefund(sql)}`;
+  const mined = holdings.reduce((sum, { units, blockHeight }) => sum + (blockHeight === null ? 0n : units), 0n);
+  return mined + dust.units - unmined!.units + row!.units;
 }
 
 /** Two periods that follow each other are one: the first closes with what the second opens with. */
