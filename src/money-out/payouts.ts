@@ -231,8 +231,10 @@ export async function listPayouts(
 
 /** Locks payouts in the order of their numbers. Errors: payout_not_found, if there is none. */
 async function lockPayouts(tx: Tx, { merchantId, mode, which }: Owner & { which: Which }): Promise<{ payouts: Payout[]; now: Date }> {
-  const payouts = await tx<Payout[]>`
-    select ${COLUMNS(tx)} from payouts where ${whichOf(tx, which)} and merchant_id = ${merchantId} and mode = ${mode} order by number for update`;
+  const mine = tx`${whichOf(tx, which)} and merchant_id = ${merchantId} and mode = ${mode}`;
+  await tx`select 1 from payouts where ${mine} order by number for update`;
+  // A second statement also sees the file that took a payout while this one waited for the lock.
+  const payouts = await tx<Payout[]>`select ${COLUMNS(tx)} from payouts where ${mine} order by number`;
   const missing = 'id' in which ? which.id : which.batchId;
   if (payouts.length === 0) throw new Problem('id' in which ? 'payout_not_found' : 'payout_batch_not_found', { id: missing.slice(0, 40) });
   const [{ now } = { now: payouts[0]!.createdAt }] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;

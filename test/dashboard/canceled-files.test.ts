@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { followPayouts } from '../../src/money-out/follow-payouts.ts';
 import { followRefunds } from '../../src/money-out/follow-refunds.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { markPayoutSent } from '../../src/money-out/payouts.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';
 
@@ -60,4 +61,24 @@ test('what was in a canceled file is shown as free, marked as sent without that 
   const kept = await ctx.db.sql`
     select 1 from refunds where sweep_id = 'swp_canceled' union all select 1 from payouts where sweep_id = 'swp_canceled'`;
   assert.equal(kept.length, 0);
+});
+
+test('a payout that another file takes while it is marked as sent is in that file, and not sent twice', async () => {
+  const { ctx } = app.app;
+  const { merchantId } = app.merchant;
+  const [, id] = await insertBoth('taken', 'swp_canceled');
+  const marking = Promise.withResolvers<unknown>();
+  await ctx.db.begin(async (tx) => {
+    await tx`
+      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+      select 'swp_taken', merchant_id, id, 'BTC', 'made', '{"requests":[]}', 'x', 1000, 10, 1, 'Test' from wallets`;
+    await tx`update payouts set sweep_id = 'swp_taken' where id = ${id}`;
+    const actor = { userId: '', name: 'Test', ip: '' };
+    markPayoutSent(ctx, { merchantId, mode: 'test', id, txid: 'cd'.repeat(32), actor }).then(marking.resolve, marking.reject);
+    await eventually(
+      () => ctx.db.sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      (waiting) => waiting.length > 0,
+    );
+  });
+  await assert.rejects(marking.promise, { code: 'payout_in_file' });
 });
