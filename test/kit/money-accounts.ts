@@ -108,6 +108,7 @@ function accountGround(node: EthNode): Ground {
     },
     accountPath: "m/44'/60'/0'",
     ...{ strangerOf, mine, read, send },
+    newest: async () => (await node.rpc('eth_getBlockByNumber', 'latest', false)).hash,
     prepare: async ({ merchants, customers, strangers: count }) => {
       strangers = Array.from({ length: count }, (_, i) => i);
       const hands = customers.map((customer) => addressOf(handOf(customer)));

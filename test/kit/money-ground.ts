@@ -78,6 +78,8 @@ export type Ground = {
   mine(blocks: number, draw?: (n: number) => number): Promise<void>;
   /** Replaces the newest blocks. What they contained waits again; `instead`: signed transactions for the new ones, where they are possible. */
   reorganize(depth: number, instead: readonly string[]): Promise<void>;
+  /** The hash of the newest block. */
+  newest(): Promise<string>;
   /** Whom the best chain paid since the test began, and whom transactions that wait would pay. */
   read(): Promise<{ mined: readonly Paid[]; waiting: readonly Paid[] }>;
   /** Nodes refuse what was replaced, what is mined and what is spent. */

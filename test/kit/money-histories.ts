@@ -129,6 +129,7 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
     count(report.outs, `${one.kind}s ${one.state}${outside.byHand.has(one.id) ? ' by hand' : ''}`);
   }
   for (const { state } of rows.sweeps) count(report.sweeps, state);
+  for (const kind of world.ground.kinds) assert.ok(report.outs.has(`${kind}s confirmed`), `no ${kind} is confirmed`);
   await checkMoney(world, { schedules, outside, rows });
   world.noErrors();
   return report;
@@ -396,6 +397,16 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
   return rows;
 }
 
+/** Waits until Florin has read the newest block: after a process was killed, that can take longer than all of the rounds. */
+async function caughtUp({ ground, database }: MoneyWorld): Promise<void> {
+  const newest = await ground.newest();
+  await eventually(
+    () => database.db.sql<{ hash: string }[]>`select hash from tips`,
+    ([tip]) => tip?.hash === newest,
+    60_000,
+  );
+}
+
 type Ending = { mine(blocks: number): Promise<void>; outside: Outside };
 
 /** Nobody changes anything, and blocks are mined until everything is final. */
@@ -415,6 +426,7 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     // What waited for a minute is due again.
     await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
     await mine(DEEP);
+    await caughtUp(world);
     // What was published and did nothing is not sent any more.
     await sql`
       update sweeps set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1')

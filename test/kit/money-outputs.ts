@@ -46,6 +46,7 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     accountPath: "m/84'/1'/0'",
     strangerOf: (name) => addressOfScript(`0014${hashOf(name).toString('hex').slice(0, 40)}`, ON)!,
     ...{ read, send },
+    newest: () => node.rpc('getbestblockhash'),
     mine: (blocks) => chain.mine(blocks),
     reorganize: chain.reorganize,
     prepare: async () => {},
