@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import type { Context } from '../../src/context.ts';
-import { ALL_COINS, COIN, type Coin } from '../../src/core/coin.ts';
+import { ALL_COINS, COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
 import { rolesOf } from '../../src/core/settle.ts';
 import { type Account, type BooksOwner, readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
 import { hasOpenRefund, readHoldings } from '../../src/money-out/holdings.ts';
@@ -124,7 +124,20 @@ async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null and t.block_height is null
       and t.units < ${least.toString()} and not ${hasOpenRefund(sql)}`;
   const mined = holdings.reduce((sum, { units, blockHeight }) => sum + (blockHeight === null ? 0n : units), 0n);
-  return mined + dust.units - unmined!.units + row!.units;
+  return mined + dust.units - unmined!.units + row!.units + (await leftBehind(ctx, { merchantId, coin }));
+}
+
+/** Sweeps of native coin are planned with the highest fee. What the chain did not take stays on the addresses, and is not listed again. */
+async function leftBehind(ctx: Context, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<bigint> {
+  if (kindOf(coin) !== 'ethereum' || isToken(coin)) return 0n;
+  const [row] = await ctx.db.sql<{ units: bigint }[]>`
+    select coalesce(sum(moved.units - taken.units), 0) as units from sweeps s
+    cross join lateral (select sum(i.units) as units from sweep_inputs i
+      where i.sweep_id = s.id and i.payment_id is not null and i.released_at is null) moved
+    cross join lateral (select sum(t.arrived_units + t.paid_units) as units from sweep_transactions t
+      where t.sweep_id = s.id and t.block_height is not null and cardinality(t.unmoved) = 0) taken
+    where s.merchant_id = ${merchantId} and s.coin = ${coin} and s.purpose = 'sweep' and s.state in ('confirmed', 'failed')`;
+  return row!.units;
 }
 
 /** Two periods that follow each other are one: the first closes with what the second opens with. */
