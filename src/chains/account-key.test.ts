@@ -25,7 +25,7 @@ test('a private key is found anywhere in a file, in every form that wallets expo
   assert.ok(!containsPrivateKey(node.publicExtendedKey));
 });
 
-test('base64 that looks like the start of a key by chance is no private key', () => {
+test('base64 that looks like the start of a key by chance is not a private key', () => {
   const random = createHash('sha512')
     .update('psbt')
     .digest('base64')

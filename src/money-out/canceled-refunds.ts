@@ -8,6 +8,7 @@ import type { Coin } from '../core/coin.ts';
 import { usedAmong } from './authorizations.ts';
 import type { Holding } from './holdings.ts';
 import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
+import { nonceIn } from './payout-parts.ts';
 
 type Asked = { id: string; paymentId: string };
 type Left = { id: string; reason: string };
@@ -48,9 +49,9 @@ const readCanceled = (
       and r.state = 'canceled' and r.anchor is not null and (r.anchor like '0x%' or r.sweep_id is null)
     order by r.number`;
 
-const PAID = 'find the transaction, then mark this refund as sent or cancel it';
-const executed = `a refund of its payment was canceled, but somebody sent its signed file, so that money was returned; ${PAID}`;
-const nonceUsed = `its deposit address sent another transaction since a file of a refund that is canceled now was made; look where the money went, ${PAID.slice(PAID.indexOf('then'))}`;
+const DECIDE = 'then mark this refund as sent or cancel it';
+const executed = `a refund of its payment was canceled, but somebody sent its signed file, so that money was returned; find the transaction, ${DECIDE}`;
+const nonceUsed = `its deposit address sent another transaction since a file of a refund that is canceled now was made; look where the money went, ${DECIDE}`;
 const live = (until: Date): string =>
   `a refund of its payment was canceled, but its signed file can still be sent until ${until.toISOString().slice(0, 16).replace('T', ' ')} UTC; make the file an hour after that`;
 
@@ -83,7 +84,6 @@ export async function readHeldBack(
     numbered.map(({ paymentId }) => addresses.get(paymentId)!),
   );
   // While the nonce is free, the next refund uses the same one, so only one of them can be mined.
-  for (const [i, { paymentId, anchor }] of numbered.entries())
-    if (nonces[i]! > Number(anchor.slice(anchor.lastIndexOf(':') + 1))) reasons.set(paymentId, nonceUsed);
+  for (const [i, { paymentId, anchor }] of numbered.entries()) if (nonces[i]! > nonceIn(anchor)) reasons.set(paymentId, nonceUsed);
   return asked.flatMap(({ id, paymentId }) => (reasons.has(paymentId) ? [{ id, reason: reasons.get(paymentId)! }] : []));
 }

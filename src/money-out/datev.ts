@@ -130,7 +130,7 @@ const KIND: Readonly<Record<Entry['kind'], string>> = {
   network_fee: 'Network fee',
 };
 
-/** A signing file of refunds or payouts is no sweep. */
+/** A signing file of refunds or payouts is not called a sweep. */
 const kindOf = ({ kind, purpose }: Entry): string => {
   if (purpose === null || purpose === 'sweep' || kind === 'moved_elsewhere') return KIND[kind];
   return kind === 'network_fee' ? `${KIND[kind]} of ${purpose}` : `${KIND[purpose]} file`;

@@ -6,7 +6,7 @@ import { mayBecome, type RefundState } from '../core/refund.ts';
 import type { Fragment, Sql } from '../db/db.ts';
 import { usedAmong } from './authorizations.ts';
 import { EXPIRED_SECONDS } from './make-accounts.ts';
-import { accountIn } from './payout-parts.ts';
+import { accountIn, nonceIn } from './payout-parts.ts';
 import type { SweepState } from './sweeps.ts';
 
 export type Execution = {
@@ -86,9 +86,7 @@ export function pathOf(from: RefundState, to: RefundState): RefundState[] {
 
 const anchorText = (anchor: string): string => {
   const account = accountIn(anchor);
-  return account === null
-    ? `spends the output ${anchor}`
-    : `uses the nonce ${anchor.slice(anchor.lastIndexOf(':') + 1)} of the account ${account}`;
+  return account === null ? `spends the output ${anchor}` : `uses the nonce ${nonceIn(anchor)} of the account ${account}`;
 };
 /** An earlier file may have paid it. What all its transactions use shows that. `paid`: who may have got the money. */
 export const failureText = ({

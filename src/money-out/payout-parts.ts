@@ -10,6 +10,9 @@ export function accountIn(anchor: string): string | null {
   return kind === 'nonce' && address !== undefined ? address : null;
 }
 
+/** The nonce of an anchor that fixes the nonce of an account. */
+export const nonceIn = (anchor: string): number => Number(anchor.slice(anchor.lastIndexOf(':') + 1));
+
 /** Incremented when the meaning of a field changes. A new field needs no new version, because it has a default. */
 const VERSION = 1;
 

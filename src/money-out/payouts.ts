@@ -19,7 +19,7 @@ import { type Actor, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { notifyOfPayouts } from './money-notices.ts';
-import { checkNoFile, fileOf, mayBeCorrected, readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, mayBeCorrected, openFileOf, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
   id: string;
@@ -58,7 +58,7 @@ export type Payout = {
 const COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
   txid, failure, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
-  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", ${fileOf(sql)} as "fileId",
+  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", ${openFileOf(sql)} as "fileId",
   published_until as "publishedUntil", event_count as "eventCount"`;
 
 export type Owner = { merchantId: string; mode: Mode };

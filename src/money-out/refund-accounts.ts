@@ -35,6 +35,7 @@ import {
   withPostingGas,
 } from './make-accounts.ts';
 import type { Made } from './make-utxo.ts';
+import { nonceIn } from './payout-parts.ts';
 import { MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 
 /** `anchor`: what every transaction of the refund or payout uses, once it was in a file. */
@@ -219,7 +220,7 @@ export async function transferEach<T extends AskedTransfer>(
     return isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT });
   };
   const { found: all, left } = sift(candidates, reasons, (one, i) =>
-    nonces[i]! > nonceOf(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isAbove(one, i) ? 'fee' : null,
+    nonces[i]! > nonceIn(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isAbove(one, i) ? 'fee' : null,
   );
   const found = all.slice(0, most);
   if (found.length === 0) return { ...NOTHING, chosen: new Map(), left };
@@ -227,7 +228,7 @@ export async function transferEach<T extends AskedTransfer>(
     const i = candidates.indexOf(one);
     const [anchor, gas] = [anchors[i]!, gases[i]!];
     const spent = one.asked.units + (contract === null ? costs[i]! : 0n);
-    const transfer = { from: one.lot.address, index: one.lot.index, nonce: nonceOf(anchor), gas, line: lineOf(one.asked) };
+    const transfer = { from: one.lot.address, index: one.lot.index, nonce: nonceIn(anchor), gas, line: lineOf(one.asked) };
     return { ...one, anchor, transfer, units: spent < one.held ? spent : one.held };
   });
   const { requests, reserved } = await fundedTransfers(
@@ -239,4 +240,3 @@ export async function transferEach<T extends AskedTransfer>(
   const chosen = new Map(paying.map(({ asked, anchor }, i) => [asked, { anchor, number: first + i }]));
   return { ...NOTHING, requests, inputs: inputsOf(work, paying, reserved), chosen, left };
 }
-const nonceOf = (anchor: string): number => Number(anchor.slice(anchor.lastIndexOf(':') + 1));

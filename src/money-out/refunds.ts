@@ -58,12 +58,12 @@ export type Refund = {
   fileId: string | null;
 };
 /** The signing file of a refund or payout, unless it was canceled: it sends nothing then. */
-export const fileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s where s.id = sweep_id and s.state <> 'canceled')`;
+export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s where s.id = sweep_id and s.state <> 'canceled')`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
   claim_until as "claimUntil", claim_number as "claimNumber", reason, txid, requested_by as "requestedBy", backed_by as "backedBy",
   approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure,
-  sweep_id as "sweepId", ${fileOf(sql)} as "fileId"`;
+  sweep_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
 type Owner = { merchantId: string; mode: Mode };
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
