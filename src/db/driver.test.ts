@@ -1,11 +1,13 @@
-/** Connections that end at the worst moment: in a transaction, between its statements, by a reset, while reserved. */
+/** Connections that end at the worst moment (in a transaction, between its statements, by a reset, while reserved) or are in great demand. */
 import assert from 'node:assert/strict';
+import { createConnection, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../../test/kit/database-proxy.ts';
 import { createLog } from '../log.ts';
 import { type Db, openDb, type Sql, type Tx } from './db.ts';
+import connectPostgres from './driver.ts';
 
 let database: TestDatabase;
 let proxy: DatabaseProxy;
@@ -119,3 +121,65 @@ for (const [how, end] of Object.entries(ENDS)) {
     for (let i = 0; i < 5; i++) assert.equal((await one.sql`select ${i}::int as i`)[0]!.i, i);
   });
 }
+
+const gate = (): { opened: Promise<void>; open: () => void } => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+};
+
+test('a transaction that begins behind a hundred waiting statements has its connection for itself', async () => {
+  const two = await openDb({ ...database.connection, max: 2, log: createLog('silent') });
+  await database.db.sql`delete from kept`;
+  const [end, first, second] = [gate(), gate(), gate()];
+  const holders = [first, second].map((started) =>
+    two.begin(async (tx) => {
+      await tx`select 1`;
+      started.open();
+      await end.opened;
+    }),
+  );
+  await Promise.all([first.opened, second.opened]);
+  // The driver writes at most a hundred statements to a connection before the first is answered.
+  const waiting = Array.from({ length: 100 }, () => two.sql`select 1`.execute());
+  const behind = two.begin(async (tx) => {
+    await tx`insert into kept values ('rolled back')`;
+    throw new Error('rolled back');
+  });
+  end.open();
+  await Promise.all([...holders, ...waiting]);
+  await assert.rejects(behind, /^Error: rolled back$/);
+  assert.equal(await kept(), '');
+  await two.close();
+});
+
+test('a connection that has written its buffer stays with its transaction', async () => {
+  const sockets: Socket[] = [];
+  const { host, database: name, user } = database.connection;
+  const socket = () => {
+    const made = createConnection(`${host}/.s.PGSQL.5432`);
+    sockets.push(made);
+    return made;
+  };
+  // The driver accepts sockets of the caller; its types do not say so.
+  const sql = connectPostgres({ database: name, username: user, max: 1, fetch_types: false, socket } as object);
+  await database.db.sql`delete from kept`;
+  const rolledBack = sql.begin(async (tx) => {
+    await tx`select 1`;
+    const other = sql`insert into kept values ('other')`.execute();
+    sockets[0]!.emit('drain');
+    await Promise.race([other, sleep(50)]);
+    throw new Error('rolled back');
+  });
+  await assert.rejects(rolledBack, /^Error: rolled back$/);
+  await sql`select 1`;
+  assert.equal(await kept(), 'other');
+  await sql.end();
+});
+
+test('a statement that cannot be written fails alone', async () => {
+  const slow = one.sql`select 1 as i from pg_sleep(0.1)`.execute();
+  const broken = one.sql`select ${undefined as never}::text`;
+  await assert.rejects(broken, { code: 'UNDEFINED_VALUE' });
+  assert.equal((await slow)[0]!.i, 1);
+  assert.equal((await one.sql`select 2 as i`)[0]!.i, 2);
+});

@@ -1,13 +1,41 @@
 /**
  * postgres.js, patched while it is loaded. In the published version (3.4.9), a connection that ends inside a transaction throws an
  * uncatchable error, and later statements of the transaction run on the next connection, outside of any transaction or inside
- * another one (porsager/postgres issues 1208, 1133 and 1216; tested by driver.test.ts). The version is pinned, and a release with
- * different source text is refused at startup instead of running unpatched. See docs/decisions/driver.md.
+ * another one (porsager/postgres issues 1208, 1133 and 1216). Under load, a transaction may share its connection with others. Each of
+ * these is tested by driver.test.ts. The version is pinned, and a release with different source text is refused at startup instead of
+ * running unpatched. See docs/decisions/driver.md.
  */
 import { registerHooks } from 'node:module';
 
 const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: string])[]>> = {
   '/postgres/src/connection.js': [
+    // A transaction gets the connection on which it begins, also when that connection takes no more statements for now.
+    [
+      `      return write(toBuffer(q))
+        && !q.describeFirst
+        && !q.cursorFn
+        && sent.length < max_pipeline
+        && (!q.options.onexecute || q.options.onexecute(connection))
+    } catch (error) {
+`,
+      `      const more = write(toBuffer(q))
+      q.options.onexecute && q.options.onexecute(connection)
+      return more
+        && !q.describeFirst
+        && !q.cursorFn
+        && sent.length < max_pipeline
+        && !q.options.onexecute
+    } catch (error) {
+      // A statement that could not be written fails alone, not the one that is answered next.
+      if (query !== q) {
+        sent.remove(q)
+        queryError(q, error)
+        return true
+      }
+`,
+    ],
+    // A written buffer does not make a connection free that belongs to a transaction.
+    ['    !query && onopen(connection)\n', '    !query && !connection.reserved && onopen(connection)\n'],
     // A write after the end rejects its query instead of throwing from a timer.
     [
       '  function nextWrite(fn) {\n',
