@@ -351,7 +351,10 @@ test('erasing: off by default; then customer data of payments that ended long ag
     'a file that is not confirmed may be replaced',
   );
   assert.deepEqual(await filesWith(advanced.id), ['swp_ended', 'swp_open']);
-  await sql`update sweeps set state = 'confirmed' where id = 'swp_open'`;
+  // Together, or the service would conclude the refund and settle its payment.
+  await sql`
+    with confirmed as (update sweeps set state = 'confirmed' where id = 'swp_open' returning id)
+    update refunds set state = 'confirmed' where sweep_id in (select id from confirmed)`;
   await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${advanced.id}`;
   await erasePayerData(ctx);
   await eventually(refunds, (rows) => rows.every((one) => one.erased));

@@ -26,9 +26,11 @@ const depositsHold = async (): Promise<bigint> => {
 test('ETH: a sweep books what arrived and what its transactions cost, and the rest stays on the deposit addresses', async () => {
   await desk.paid('ETH', 3);
   const { sweep } = await desk.make('ETH');
+  // The price of gas falls after the file was made, so less than the highest fee is paid.
+  await desk.nodes.ethereum.rpc('anvil_setNextBlockBaseFeePerGas', '0x1');
   await desk.upload(await desk.sign(sweep.id));
   assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
-  assert.ok((await depositsHold()) > 0n, 'less than the highest fee was paid');
+  assert.ok((await depositsHold()) > 0n);
   assert.deepEqual(
     [await booked('destination_wallet'), await booked('deposit_addresses')],
     [await desk.held('ETH', DESTINATION), await depositsHold()],
