@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasExecuted } from './executions.ts';
-import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
+import { followHandSent, type HandSent, type IsPaid, unpaidText } from './hand-sent.ts';
 import { changePayout, type Payout, writeStep } from './payouts.ts';
 
 const POLL_MS = 1_000;
@@ -119,12 +119,12 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
 }
 
 /** The final transaction that a member entered pays the payout, or it does not: then the member may enter another one. */
-const concludeHandSent = (ctx: Context, one: HandSent, isPaid: boolean): Promise<Payout> =>
+const concludeHandSent = (ctx: Context, one: HandSent, isPaid: IsPaid): Promise<Payout> =>
   ctx.db.begin((tx) =>
     changePayout(tx, one, async (before, now) => {
       const isOpen = before.state === 'sent' && before.txid === one.txid && before.sweepId === null;
       if (!isOpen) return before;
-      if (isPaid) return writeStep(ctx, tx, { id: one.id, state: 'confirmed', txid: one.txid, failure: null, now });
+      if (await isPaid(tx)) return writeStep(ctx, tx, { id: one.id, state: 'confirmed', txid: one.txid, failure: null, now });
       const failure = unpaidText(one);
       await tx`update payouts set failure = ${failure} where id = ${one.id}`;
       return { ...before, failure };

@@ -6,7 +6,7 @@ import type { RefundState } from '../core/refund.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasExecuted } from './executions.ts';
-import { followHandSent, type HandSent, unpaidText } from './hand-sent.ts';
+import { followHandSent, type HandSent, type IsPaid, unpaidText } from './hand-sent.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 
 const POLL_MS = 1_000;
@@ -123,14 +123,15 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
 }
 
 /** The final transaction that a member entered pays the refund, or it does not: then the member may enter another one. */
-const concludeHandSent = (ctx: Context, one: HandSent, isPaid: boolean): Promise<Refund> =>
+const concludeHandSent = (ctx: Context, one: HandSent, isPaid: IsPaid): Promise<Refund> =>
   ctx.db.begin((tx) =>
     changeRefund(ctx, tx, one, async (before, { now }) => {
       const isOpen = before.state === 'sent' && before.txid === one.txid && before.sweepId === null;
       if (!isOpen) return { refund: before, events: [] };
+      const pays = await isPaid(tx);
       const [after] = await tx<Refund[]>`
-        update refunds set state = ${isPaid ? 'confirmed' : 'sent'}, ended_at = ${isPaid ? now : null}, failure = ${isPaid ? null : unpaidText(one)}
+        update refunds set state = ${pays ? 'confirmed' : 'sent'}, ended_at = ${pays ? now : null}, failure = ${pays ? null : unpaidText(one)}
         where id = ${one.id} returning ${REFUND_COLUMNS(tx)}`;
-      return { refund: after!, events: isPaid ? [['refund.confirmed', after!]] : [] };
+      return { refund: after!, events: pays ? [['refund.confirmed', after!]] : [] };
     }),
   );

@@ -71,7 +71,8 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
         and (t.after_number is null or exists (select 1 from sweep_transactions f
           where f.sweep_id = t.sweep_id and f.number = t.after_number and f.block_height is not null))
-      order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH}
+      -- Another process looks at the others.
+      order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH} for update of t skip locked
     ) chosen
     where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
     returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",

@@ -11,6 +11,7 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, coinText, contractOf, isToken, kindOf, type Mode } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
+import type { Tx } from '../db/db.ts';
 import { readEndHeight } from './holdings.ts';
 
 /** How often each one is looked for, and how many in one round. */
@@ -21,11 +22,14 @@ const PLAIN_GAS = 21_000n;
 
 export type HandSent = { id: string; merchantId: string; mode: Mode; coin: Coin; units: bigint; address: string; txid: string };
 
+/** Whether the transaction pays it, beside all others that it paid. Only one at a time can find out. */
+export type IsPaid = (tx: Tx) => Promise<boolean>;
+
 /** Looks for those that were not looked for the longest, and writes down what became of each that is final. */
 export async function followHandSent(
   ctx: Context,
   table: 'refunds' | 'payouts',
-  write: (one: HandSent, isPaid: boolean) => Promise<unknown>,
+  write: (one: HandSent, isPaid: IsPaid) => Promise<unknown>,
 ): Promise<void> {
   const { sql } = ctx.db;
   const found = await sql<HandSent[]>`
@@ -41,7 +45,7 @@ export async function followHandSent(
     found.map(async (one) => {
       try {
         const units = await unitsPaid(ctx, one);
-        if (units !== null) await write(one, units - (await confirmedBy(ctx, one)) >= one.units);
+        if (units !== null) await write(one, async (tx) => units - (await confirmedBy(tx, one)) >= one.units);
       } catch (error) {
         ctx.log.warn({ err: error, id: one.id }, 'Could not follow a transaction that a member sent; trying again');
       }
@@ -54,8 +58,9 @@ export const unpaidText = ({ txid, coin, units }: HandSent): string =>
   `The transaction ${txid} does not pay ${formatUnits(coin, units)} ${coinText(coin)} to the address. Enter the right transaction.`;
 
 /** What other refunds and payouts of the merchant to the same address have of the same transaction. */
-async function confirmedBy({ db: { sql } }: Context, { id, merchantId, mode, coin, address, txid }: HandSent): Promise<bigint> {
-  const [row] = await sql<{ units: string }[]>`
+async function confirmedBy(tx: Tx, { id, merchantId, mode, coin, address, txid }: HandSent): Promise<bigint> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`hand-sent ${txid}`}, 0))`;
+  const [row] = await tx<{ units: string }[]>`
     select coalesce(sum(units), 0)::text as units
     from (select id, merchant_id, mode, coin, address, txid, state, units from refunds
       union all select id, merchant_id, mode, coin, address, txid, state, units from payouts) as paid

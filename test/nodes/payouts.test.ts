@@ -11,6 +11,7 @@ import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { followPayouts, followSentPayouts } from '../../src/money-out/follow-payouts.ts';
+import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
 import { makePayoutFile } from '../../src/money-out/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout, markPayoutSent, type Payout } from '../../src/money-out/payouts.ts';
@@ -213,6 +214,30 @@ test('two members approve at the same moment, and both upload the same signed fi
   assert.deepEqual([await received(recipient), (await payout(id)).txid], [1_000_000, transactions[0]!.txid]);
 });
 
+test('what one process looks at, another one leaves alone, and waits for nothing', async () => {
+  const { ctx } = app.app;
+  const destination = await deposit();
+  const recipient = await node.newAddress();
+  const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient })).json;
+  await approvePayouts(ctx, { ...owner(), which: { id }, actor });
+  const { sweep } = await makeFile();
+  await upload(await sign(sweep.id, destination, [recipient]));
+  const looks = () => ctx.db.sql`select looked_at from sweep_transactions where sweep_id = ${sweep.id}`;
+  await ctx.db.begin(async (tx) => {
+    await tx`select 1 from sweep_transactions where sweep_id = ${sweep.id} for update`;
+    const before = await looks();
+    await followSweeps(ctx, ctx.chains.get('bitcoin')!, null);
+    assert.deepEqual(await looks(), before);
+  });
+  await eventually(
+    async () => {
+      await node.mine(1);
+      return stateOf(id);
+    },
+    (state) => state === 'confirmed',
+  );
+});
+
 test('a payout that a member sent is confirmed once its transaction is final and pays it; a wrong transaction can be corrected', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;
@@ -265,6 +290,20 @@ test('a payout that a member sent is confirmed once its transaction is final and
   const again = await request('0.01');
   await send(again, right);
   assert.match((await lookUntil(again, ({ failure }) => failure !== null)).failure!, /does not pay/);
+  // Nor does a transaction pay two that are looked for at the same moment.
+  const pair = [await request('0.01'), await request('0.01')];
+  const single = await node.pay(recipient, '0.01');
+  await node.mine(3);
+  for (const one of pair) await send(one, single);
+  await eventually(
+    async () => {
+      await sql`update payouts set looked_at = null where id = any(${pair}::text[])`;
+      await followSentPayouts(ctx);
+      return Promise.all(pair.map(payout));
+    },
+    (both) => both.every((one) => one.state === 'confirmed' || one.failure !== null),
+  );
+  assert.deepEqual((await Promise.all(pair.map(stateOf))).toSorted(), ['confirmed', 'sent']);
   // A transaction that no source knows says nothing.
   const unknown = await request('0.01');
   await send(unknown, 'cd'.repeat(32));
