@@ -1,8 +1,9 @@
 /** The data that a page of the dashboard brings along: what the API would say, for the member who opens it, and nothing more. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { claimRefund, getRefund } from '../../src/money-out/refunds.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 
 let app: TestApp;
@@ -107,4 +108,33 @@ test('a stream that is opened with a page begins with what changed since that pa
   }
   // Everything may have changed since a mark that was made up.
   assert.match(await firstLines('/test/stream?since=x', /refresh/), /notices/);
+});
+
+test('a stream tells when a customer enters an address for a refund, and when a signing file changes', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  const { id } = (await app.test.post('/api/payment/create/simple', { amount_usd: 50, return_url: 'https://shop.example/' })).json;
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    () => app.test.get(`/api/payment/${id}`),
+    ({ json }) => json.status === 'completed',
+  );
+  const refund = (await app.test.post('/v1/refunds', { payment_id: id })).json;
+  const told = async (mode: string, change: () => Promise<unknown>) => {
+    const { news } = (await open(`${mode}/home`)).first!;
+    await change();
+    return JSON.parse(/data: (.*)/.exec(await firstLines(`/${mode}/stream?since=${news}`, /refresh.*\n.*\n/))![1]!);
+  };
+  const claim = async () =>
+    claimRefund(ctx, { refund: await getRefund(ctx, { merchantId, mode: 'test', id: refund.id }), address: 'test_btc_payer' });
+  assert.ok((await told('test', claim)).includes('refunds'));
+  await sql`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    values ('wal_news', ${merchantId}, 'BTC', 'testnet', 'news', 'news', 'p2wpkh', '0')`;
+  const makeFile = () => sql`
+    insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
+    values ('swp_news', ${merchantId}, 'wal_news', 'BTC', 'sweep', 'made', '{}', 'tb1q', 1000, 10, 1, 'Olga Owner')`;
+  assert.deepEqual(await told('live', makeFile), ['sweeps']);
+  assert.deepEqual(await told('live', () => sql`update sweeps set state = 'canceled' where id = 'swp_news'`), ['sweeps']);
 });

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { readRequestPulse } from '../../keys/requests.ts';
+import { readFilePulse, readOutPulse } from '../../money-out/pulse.ts';
 import { readNoticePulse } from '../../notices/notices.ts';
 import { readChainPulse, readPulse } from '../../payments/search.ts';
 import { readWebhookPulse } from '../../webhooks/health.ts';
@@ -21,6 +22,8 @@ const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: r
   { keys: ['payment'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
   { keys: ['webhooks', 'deliveries', 'payment'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
   { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
+  { keys: ['sweeps'], read: (ctx, owners) => readFilePulse(ctx, { owners }) },
+  { keys: ['refunds', 'payouts'], read: (ctx, owners) => readOutPulse(ctx, { owners }) },
   { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
 ];
 
