@@ -48,7 +48,7 @@ export function Screen() {
     { label: `${year - 1}`, from: `${year - 1}-01-01`, until: `${year - 1}-12-31` },
   ];
   return (
-    <div className="grid gap-6">
+    <div className="grid grid-cols-1 gap-6">
       <div className="grid gap-1">
         <h1>Reports</h1>
         <p className="text-soft">

@@ -31,7 +31,7 @@ export type Dashboard = {
   signOut(): Promise<void>;
   /** The owner at the API, with the cookies of the tab. */
   owner(): Promise<Person>;
-  /** Checks the current screen: accessible in both themes, nothing clipped on a phone; `narrow: false` if it scrolls there. */
+  /** Checks the current screen: accessible in both themes, never wider than its window, nothing clipped on a phone; `narrow: false` if it scrolls there. */
   audit(name: string, options?: { on?: Page; narrow?: boolean }): Promise<void>;
   /** Checks that nothing failed in the owner's tab since the last check, except for the refusals that a test expects and names. */
   noFaults(...expected: RegExp[]): void;
@@ -154,8 +154,9 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
         await on.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
         assert.deepEqual(await auditAccessibility(on, { colors }), [], `${name}, ${colorScheme}`);
       }
-      if (!narrow) return;
       const size = on.viewportSize()!;
+      assert.ok((await on.evaluate('document.documentElement.scrollWidth')) <= size.width, `${name} scrolls sideways`);
+      if (!narrow) return;
       await on.setViewportSize({ width: 360, height: 780 });
       assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
       await on.setViewportSize(size);

@@ -119,7 +119,7 @@ export function Upload({ onDone }: { onDone: (id: string) => void }) {
         <Button disabled={send.isPending} onClick={() => setScanning(true)}>
           Scan signed transaction
         </Button>
-        <Button look="main" busy={send.isPending} onClick={() => input.current?.click()}>
+        <Button busy={send.isPending} onClick={() => input.current?.click()}>
           Upload signed file
         </Button>
       </div>
