@@ -110,9 +110,10 @@ function Statement({ days }: { days: Days }) {
       {rows.length === 0 ? (
         <Empty title="Nothing in the books yet">Transfers appear here once they are in a block.</Empty>
       ) : (
-        <div className="overflow-x-auto [--stripe:0px]">
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard
+        <section className="overflow-x-auto [--stripe:0px]" aria-label="Statement" tabIndex={0}>
           <Table label="Statement" columns={[...COLUMNS, worth]} rows={rows} />
-        </div>
+        </section>
       )}
     </Card>
   );
