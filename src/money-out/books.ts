@@ -265,7 +265,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       from jsonb_array_elements(p.parts -> 'parts') as one) part on true
     where cardinality(t.unmoved) = 0 or not lower(coalesce(p.parts -> 'parts' -> 0 ->> 'address', a.address)) = any(t.unmoved)
   ), fees as (
-    -- What arrived is known for native coin of accounts: more stays there than the fee, because that was planned at its highest.
+    -- What arrived is known for native coin of accounts.
     select e.id, sum(coalesce(t.paid_units, t.fee_units)) as units,
       case when bool_and(t.arrived_units is not null) then sum(t.arrived_units) end as arrived
     from ended e join sweep_transactions t on t.sweep_id = e.id
@@ -292,9 +292,22 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       case when is_refund then own else 0 end as refund_fee,
       (select t.txid from sweep_transactions t where t.sweep_id = c.id and t.block_height is not null order by t.number, t.round limit 1) as txid
     from costs c
+  ), charged as (
+    -- What refunds and payouts took from an account before a sweep moved the rest: the books move the whole transfer with that sweep.
+    select id, sum(units) as units from (
+      select distinct on (o.id, o.refund_id, o.payment_id) s.id, o.units + o.own as units
+      from own_fees o join ended e on e.id = o.id join moved_of m on m.payment_id = o.payment_id
+      join ended s on s.id = m.id and s.coin = e.coin and s.purpose = 'sweep' and (s.ended_at, s.number) > (e.ended_at, e.number)
+      order by o.id, o.refund_id, o.payment_id, s.ended_at, s.number) as first group by 1
+  ), behind as (
+    select p.id, units - fee - arrived - coalesce(t.taken, 0) as units,
+      sum(units - fee - arrived - coalesce(t.taken, 0)) over (partition by coin order by ended_at, number) as total
+    from priced p left join (select id, units as taken from charged) t on t.id = p.id
+    where arrived is not null and coin = fee_coin and not is_refund
   ), swept as (
-    select p.*, case when coin = fee_coin and not is_refund then coalesce(least(arrived, units - fee), units - fee) else units - fee end as net
-    from priced p
+    -- More stays on an account than the fee, because that was planned at its highest.
+    select p.*, p.units - p.fee - coalesce(greatest(0, b.total) - greatest(0, b.total - b.units), 0) as net
+    from priced p left join behind b on b.id = p.id
   )`;
 
 /** All entries, as the common table expression `entries`. */

@@ -131,12 +131,9 @@ async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }
 async function leftBehind(ctx: Context, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<bigint> {
   if (kindOf(coin) !== 'ethereum' || isToken(coin)) return 0n;
   const [row] = await ctx.db.sql<{ units: bigint }[]>`
-    select coalesce(sum(moved.units - taken.units), 0) as units from sweeps s
-    cross join lateral (select sum(i.units) as units from sweep_inputs i
-      where i.sweep_id = s.id and i.payment_id is not null and i.released_at is null) moved
-    cross join lateral (select sum(t.arrived_units + t.paid_units) as units from sweep_transactions t
-      where t.sweep_id = s.id and t.block_height is not null and cardinality(t.unmoved) = 0) taken
-    where s.merchant_id = ${merchantId} and s.coin = ${coin} and s.purpose = 'sweep' and s.state in ('confirmed', 'failed')`;
+    select coalesce(sum(t.fee_units - t.paid_units), 0) as units from sweeps s join sweep_transactions t on t.sweep_id = s.id
+    where s.merchant_id = ${merchantId} and s.coin = ${coin} and s.purpose = 'sweep' and s.state in ('confirmed', 'failed')
+      and t.block_height is not null and cardinality(t.unmoved) = 0`;
   return row!.units;
 }
 

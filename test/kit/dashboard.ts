@@ -155,7 +155,7 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
         assert.deepEqual(await auditAccessibility(on, { colors }), [], `${name}, ${colorScheme}`);
       }
       const size = on.viewportSize()!;
-      assert.ok((await on.evaluate('document.documentElement.scrollWidth')) <= size.width, `${name} scrolls sideways`);
+      assert.ok(((await on.evaluate('document.documentElement.scrollWidth')) as number) <= size.width, `${name} scrolls sideways`);
       if (!narrow) return;
       await on.setViewportSize({ width: 360, height: 780 });
       assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);

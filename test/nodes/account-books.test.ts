@@ -61,3 +61,25 @@ test('USDC: the gas address paid what the chain took from it, and a refund of ET
   const paid = received - (await desk.held('ETH', payment!.address)) - (await desk.held('ETH', customer));
   assert.equal((await booked('network_fees')) - fees, paid);
 });
+
+test('ETH: a sweep of what a refund left books all of the deposit', async () => {
+  const [payment] = await desk.paid('ETH', 1);
+  const customer = checksumAddress('00000000000000000000000000000000000cafe2');
+  const id = await desk.approved(payment!, '0.005', customer);
+  const { sweep: refund } = await desk.makeRefunds('ETH');
+  await desk.upload(await desk.sign(refund.id, customer));
+  await desk.finish(refund.id, 'ETH');
+  await eventually(
+    () => desk.refundOf(id),
+    ({ state }) => state === 'confirmed',
+  );
+  const { sweep } = await desk.make('ETH');
+  await desk.nodes.ethereum.rpc('anvil_setNextBlockBaseFeePerGas', '0x1');
+  await desk.upload(await desk.sign(sweep.id));
+  assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
+  assert.ok((await desk.held('ETH', payment!.address)) > 0n);
+  assert.deepEqual(
+    [await booked('destination_wallet'), await booked('deposit_addresses')],
+    [await desk.held('ETH', DESTINATION), await depositsHold()],
+  );
+});
