@@ -112,13 +112,17 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
 };
 export const textOf = (flow: Flow): string => TEXT[flow.kind](flow) + on(flow.coin);
 
-type Cells = (flow: Flow) => readonly (string | null)[];
+/** Null: no line. */
+type Cells = (flow: Flow) => readonly (string | null)[] | null;
 async function* lines(
   ctx: Context,
   { header, cells, ...wish }: FileWish & { scope: Scope; header: readonly string[]; cells: Cells },
 ): AsyncGenerator<string> {
   yield csvLine(header);
-  for await (const flows of readFlows(ctx, wish)) yield flows.map((flow) => csvLine(cells(flow))).join('');
+  for await (const flows of readFlows(ctx, wish)) {
+    const rows = flows.map(cells).filter((row) => row !== null);
+    yield rows.map(csvLine).join('');
+  }
 }
 
 const KOINLY = [
@@ -178,12 +182,16 @@ export const exportCoinTracking = (ctx: Context, wish: FileWish & { scope: Scope
 export const inCurrency = (display: Display, { cents, displayed }: Pick<Entry, 'cents' | 'displayed'>): string =>
   display === null || displayed === null ? formatUsd(cents) : formatFiat(display.currency, displayed);
 
-/** A bank statement for Xero, in the display currency. Days are those of the period's time zone. */
+/** Whether an amount of a file is less than its currency can show. */
+export const isZero = (amount: string): boolean => /^[0.]*$/.test(amount);
+
+/** A bank statement for Xero, in the display currency. Days are those of the period's time zone. A bank line has an amount. */
 export const exportXero = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
   const local = localTime(wish.period.timeZone);
   const cells: Cells = (flow) => {
     const [year, month, day] = local(flow.at).day.split('-');
     const amount = inCurrency(wish.display, flow);
+    if (isZero(amount)) return null;
     const description = `${textOf(flow)}: ${exact(flow.coin, flow.units)} ${COIN[flow.coin].asset}`;
     return [`${day}/${month}/${year}`, flow.incoming ? amount : `-${amount}`, PAYEE[flow.kind], description, flow.txid ?? flow.ref];
   };

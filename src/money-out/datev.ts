@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
 import { formatDecimal } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { type FileWish, inCurrency } from './book-files.ts';
+import { type FileWish, inCurrency, isZero } from './book-files.ts';
 import { localTime } from './book-periods.ts';
 import { ACCOUNTS, type Account, type Entry, readEntries } from './books.ts';
 import { DATEV_COLUMNS } from './datev-columns.ts';
@@ -141,7 +141,7 @@ const TEXT = new Set([1, 2, 5, 8, 10, 11, 13]);
 function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, string>>, day: string): string {
   const amount = inCurrency(wish.display, entry);
   // An entry without a value, or between two accounts with one number, is no posting.
-  if (/^[0.]*$/.test(amount) || numbers[entry.debit] === numbers[entry.credit]) return '';
+  if (isZero(amount) || numbers[entry.debit] === numbers[entry.credit]) return '';
   const { decimals, asset } = COIN[entry.coin];
   const cells = DATEV_COLUMNS.map(() => '');
   const given: Record<number, string> = {

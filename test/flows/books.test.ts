@@ -506,6 +506,11 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
     ].toSorted(),
   );
 
+  const [header, ...none] = (await whole(exportXero(ctx, { ...wish, display: { currency: 'EUR', rateE8: 100n }, scope: 'all' })))
+    .toString()
+    .split('\r\n');
+  assert.deepEqual([header, none], ['*Date,*Amount,Payee,Description,Reference', ['']], 'a bank line has an amount');
+
   const rate = { currency: 'EUR' as const, rateE8: 90_000_000n };
   assert.deepEqual((await whole(exportStatement(ctx, { ...wish, display: rate }))).toString().split('\r\n'), [
     'currency,network,account,opening,received,settled,refunded,paid_out,swept,fees,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display',
