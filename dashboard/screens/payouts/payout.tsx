@@ -127,7 +127,10 @@ function Acts({ payout }: { payout: Payout }) {
           state === 'requested' ? (
             <>The recipient does not get {sum}. You can request another payout later.</>
           ) : (
-            <>Cancel it only if {sum} was not sent. Otherwise, another payout could pay the same money again.</>
+            <>
+              Cancel it only if {sum} was not sent. Delete every signed copy of its files first: anyone who has one can still send it, and
+              another payout would then pay the same money again.
+            </>
           )
         }
         act="Cancel payout"
