@@ -2,8 +2,10 @@
  * Canceled refunds whose signed files somebody may have kept: until a file can never be executed, no other refund of its payment is put into
  * one, because the customer could be paid twice.
  */
+
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
+import { minuteText } from '../core/clock.ts';
 import type { Coin } from '../core/coin.ts';
 import { usedAmong } from './authorizations.ts';
 import type { Holding } from './holdings.ts';
@@ -53,7 +55,7 @@ const DECIDE = 'then mark this refund as sent or cancel it';
 const executed = `a refund of its payment was canceled, but somebody sent its signed file, so that money was returned; find the transaction, ${DECIDE}`;
 const nonceUsed = `its deposit address sent another transaction since a file of a refund that is canceled now was made; look where the money went, ${DECIDE}`;
 const live = (until: Date): string =>
-  `a refund of its payment was canceled, but its signed file can still be sent until ${until.toISOString().slice(0, 16).replace('T', ' ')} UTC; make the file an hour after that`;
+  `a refund of its payment was canceled, but its signed file can still be sent until ${minuteText(until)}; make the file an hour after that`;
 
 /** Why some of these refunds cannot be in a file now. `holdings`: of the deposit addresses that pay them. Errors: ChainError. */
 export async function readHeldBack(

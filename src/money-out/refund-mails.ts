@@ -1,5 +1,7 @@
 /** Emails about refunds to customers who left an email address on the payment page. In English. Payers get no email about tests. */
+
 import type { Context } from '../context.ts';
+import { minuteText } from '../core/clock.ts';
 import { COIN, type Coin, chainOf, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
 import { formatUnits } from '../core/money.ts';
@@ -32,7 +34,6 @@ export async function mailPayer(ctx: Context, tx: Tx, { type, refund }: { type: 
 }
 
 const amountOf = ({ coin, units }: ToldRefund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
-const timeOf = (at: Date): string => `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 
 /** The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address. */
 export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund): Promise<void> {
@@ -45,7 +46,7 @@ export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund): P
     '',
     claimUrl(ctx, refund),
     '',
-    `The link is valid until ${timeOf(claimUntil)}. Do not share it: the refund goes to the first address that is entered there.`,
+    `The link is valid until ${minuteText(claimUntil)}. Do not share it: the refund goes to the first address that is entered there.`,
     '',
     ...(reason === null ? [] : [`Reason: ${reason}`]),
     `Payment: ${paymentId}`,

@@ -1,5 +1,7 @@
 /** The email with the receipt, to customers who left an email address on the payment page. In English. Payers get no email about tests. */
+
 import type { Context } from '../context.ts';
+import { minuteText } from '../core/clock.ts';
 import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
 import type { Tx } from '../db/db.ts';
@@ -39,7 +41,7 @@ function mailOf(ctx: Context, { id, name, email, usdCents, price, currency, coin
     '',
     `Price: ${price !== null && currency !== null ? `${currency} ${price} = ${usd}` : usd}`,
     ...(coin === null ? [] : [`Received: ${formatUnits(coin, BigInt(units))} ${COIN[coin].asset} on ${chainOf(coin).networkName}`]),
-    `Paid: ${completedAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+    `Paid: ${minuteText(completedAt)}`,
     `Payment: ${id}`,
     '',
     `Receipt (PDF): ${page}/receipt.pdf?id=${id}`,

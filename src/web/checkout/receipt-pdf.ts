@@ -1,4 +1,5 @@
 /** The receipt of a completed payment, and the note of a refund that was sent, as PDF for the customer's records. In English. */
+import { minuteText } from '../../core/clock.ts';
 import { COIN, type Coin, chainOf } from '../../core/coin.ts';
 import { e8ToCents, formatUnits, formatUsd } from '../../core/money.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
@@ -9,7 +10,6 @@ import { listed, priceOf, unlisted } from './parts.ts';
 import { chooseLanguage, type Language } from './words.ts';
 
 const language = (): Language => chooseLanguage({ chosen: 'en', accept: '' });
-const timeOf = (at: Date): string => `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 const amountOf = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 const present = (rows: readonly (readonly [string, string | null])[]): PdfRow[] =>
   rows.flatMap(([name, value]) => (value === null || value === '' ? [] : [[name, value] as const]));
@@ -29,7 +29,7 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
   // The signs of some currencies are missing too; every code is there.
   const price = shown(priceOf(view, language())) ?? `${request.fiat?.currency} ${request.fiat?.amount}`;
   const rows = present([
-    ['Paid', timeOf(paidAt)],
+    ['Paid', minuteText(paidAt)],
     ['Payment', facts.id],
     ['Invoice', shown(view.invoiceId)],
     ['Order', shown(request.description)],
@@ -50,8 +50,8 @@ export function refundNotePdf(refund: Refund, { merchant, paper }: { merchant: M
   const sentAt = refund.sentAt ?? refund.createdAt;
   const name = shown(merchant.name);
   const rows = present([
-    ['Sent', timeOf(sentAt)],
-    ['Confirmed', refund.state === 'confirmed' ? (refund.endedAt ? timeOf(refund.endedAt) : 'yes') : 'not yet'],
+    ['Sent', minuteText(sentAt)],
+    ['Confirmed', refund.state === 'confirmed' ? (refund.endedAt ? minuteText(refund.endedAt) : 'yes') : 'not yet'],
     ['Refund', refund.id],
     ['Payment', refund.paymentId],
     ['Amount', amountOf(coin, units)],
