@@ -67,18 +67,19 @@ test('a payout that another file takes while it is marked as sent is in that fil
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const [, id] = await insertBoth('taken', 'swp_canceled');
-  const marking = Promise.withResolvers<unknown>();
+  let refused = Promise.resolve();
   await ctx.db.begin(async (tx) => {
     await tx`
       insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
       select 'swp_taken', merchant_id, id, 'BTC', 'made', '{"requests":[]}', 'x', 1000, 10, 1, 'Test' from wallets`;
     await tx`update payouts set sweep_id = 'swp_taken' where id = ${id}`;
     const actor = { userId: '', name: 'Test', ip: '' };
-    markPayoutSent(ctx, { merchantId, mode: 'test', id, txid: 'cd'.repeat(32), actor }).then(marking.resolve, marking.reject);
+    const marking = markPayoutSent(ctx, { merchantId, mode: 'test', id, txid: 'cd'.repeat(32), actor });
+    refused = assert.rejects(marking, { code: 'payout_in_file' });
     await eventually(
       () => ctx.db.sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       (waiting) => waiting.length > 0,
     );
   });
-  await assert.rejects(marking.promise, { code: 'payout_in_file' });
+  await refused;
 });
