@@ -145,9 +145,9 @@ test('a transaction that begins behind a hundred waiting statements has its conn
     await tx`insert into kept values ('rolled back')`;
     throw new Error('rolled back');
   });
+  const rolledBack = assert.rejects(behind, /^Error: rolled back$/);
   end.open();
-  await Promise.all([...holders, ...waiting]);
-  await assert.rejects(behind, /^Error: rolled back$/);
+  await Promise.all([...holders, ...waiting, rolledBack]);
   assert.equal(await kept(), '');
   await two.close();
 });
