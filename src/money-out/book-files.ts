@@ -1,6 +1,6 @@
 /** The books as files: the statement of a period, and what crypto tax and accounting services import. */
 import type { Context } from '../context.ts';
-import { ASSET, COIN, type Coin, namesOf } from '../core/coin.ts';
+import { ASSET, CHAIN, COIN, type Coin, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
@@ -98,7 +98,7 @@ export async function* readFlows(ctx: Context, { period, scope, display, ...owne
 }
 
 const exact = (coin: Coin, units: bigint): string => formatDecimal(units, COIN[coin].decimals, 0);
-const on = (coin: Coin): string => (ASSET[COIN[coin].asset].par === undefined ? '' : ` on ${namesOf(coin).network}`);
+const on = (coin: Coin): string => (ASSET[COIN[coin].asset].par === undefined ? '' : ` on ${CHAIN[COIN[coin].chain].name}`);
 const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   received: ({ paymentId }) => `Payment ${paymentId}`,
   sale: ({ paymentId }) => `Payment ${paymentId}`,

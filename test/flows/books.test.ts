@@ -465,6 +465,48 @@ const golden = (text: string): string[] =>
 const whole = async (file: AsyncIterable<string | Uint8Array>): Promise<Buffer> =>
   Buffer.concat((await collect(file)).map((part) => Buffer.from(part as string)));
 
+test('files about a token name its network, and its gas is another coin', async () => {
+  const { merchantId } = await balancesAfter([{ do: 'pay', cents: 9_700n, scenario: 'success', coin: 'USDC@base' }, hour]);
+  await goLive(merchantId);
+  await sweepSome({ merchantId }, { coin: 'USDC@base', mask: 0xff, ends: 'confirmed', feePercent: 1 });
+  const wish = { ...(await wishOf(merchantId)), scope: 'all' as const };
+  const lines = async (file: AsyncIterable<string>) => golden((await whole(file)).toString()).slice(1, -1);
+  assert.deepEqual(await lines(exportKoinly(ctx, wish)), ['TIME UTC,,,97,USDC,,,97.00,USD,other income,Payment pay_ on Base,0xTXID']);
+  assert.deepEqual(await lines(exportKoinly(ctx, { ...wish, scope: 'deposits' })), [
+    'TIME UTC,,,97,USDC,,,97.00,USD,other income,Payment pay_ on Base,0xTXID',
+    'TIME UTC,97,USDC,,,,,97.00,USD,,Sweep swp_ on Base,tx 0 of swp_',
+  ]);
+  assert.deepEqual(await lines(exportCoinTracking(ctx, { ...wish, scope: 'deposits' })), [
+    'Income,97,USDC,,,,,Florin,base,Payment pay_ on Base,TIME,0xTXID',
+    'Withdrawal,,,97,USDC,,,Florin,base,Sweep swp_ on Base,TIME,tx 0 of swp_',
+  ]);
+  assert.deepEqual(await lines(exportXero(ctx, { ...wish, scope: 'deposits' })), [
+    'DAY,97.00,Customer,Payment pay_ on Base: 97 USDC,0xTXID',
+    'DAY,-97.00,Destination wallet,Sweep swp_ on Base: 97 USDC,tx 0 of swp_',
+  ]);
+});
+
+test('the check of the books finds a fact that is broken', async () => {
+  const { merchantId } = await balancesAfter([paidIn('success'), hour, paidIn('success'), hour]);
+  await goLive(merchantId);
+  await sweepSome({ merchantId }, { coin: 'BTC', mask: 1, ends: 'confirmed', feePercent: 1 });
+  const check = () => checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: (coin) => walletOf(merchantId, coin) });
+  await check();
+  const { sql } = ctx.db;
+  const broken = async (breakIt: (by: number) => Promise<{ count: number }>) => {
+    assert.ok((await breakIt(-1)).count > 0);
+    await assert.rejects(check, assert.AssertionError);
+    await breakIt(1);
+    await check();
+  };
+  await broken((by) => sql`update payments set received_units = received_units + ${by} where merchant_id = ${merchantId}`);
+  await broken(
+    (by) => sql`
+      update sweep_inputs set units = units + ${by}
+      where payment_id is not null and sweep_id in (select id from sweeps where merchant_id = ${merchantId})`,
+  );
+});
+
 test('Koinly, CoinTracking, Xero and the statement: every column of a fixed history', async () => {
   const wish = await exported();
   const koinly = golden((await whole(exportKoinly(ctx, { ...wish, scope: 'all' }))).toString());
