@@ -155,7 +155,11 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
         assert.deepEqual(await auditAccessibility(on, { colors }), [], `${name}, ${colorScheme}`);
       }
       const size = on.viewportSize()!;
-      assert.ok(((await on.evaluate('document.documentElement.scrollWidth')) as number) <= size.width, `${name} scrolls sideways`);
+      for (const width of [1024, size.width]) {
+        await on.setViewportSize({ ...size, width });
+        const found = (await on.evaluate('document.documentElement.scrollWidth')) as number;
+        assert.ok(found <= width, `${name} is ${found} px wide in a window of ${width} px`);
+      }
       if (!narrow) return;
       await on.setViewportSize({ width: 360, height: 780 });
       assert.deepEqual(await findClipped(on), [], `${name} at 360 px`);
