@@ -28,7 +28,7 @@ const Row = memo(({ row, columns }: { row: unknown; columns: readonly Column<nev
     {columns.map(({ name, cell, right = false, phone = 'line', empty }) => (
       <td
         key={name}
-        className={`min-w-0 py-0.5 sm:table-cell sm:border-b sm:border-line sm:px-2.5 sm:py-2.5 xl:px-4 sm:in-[tr:last-child]:border-b-0 ${PLACES[phone]} ${right ? 'sm:text-right' : 'sm:text-left'} ${empty?.(row as never) ? 'max-sm:hidden' : ''}`}
+        className={`min-w-0 py-0.5 sm:table-cell sm:border-b sm:border-line sm:p-2.5 xl:px-4 sm:in-[tr:last-child]:border-b-0 ${PLACES[phone]} ${right ? 'sm:text-right' : 'sm:text-left'} ${empty?.(row as never) ? 'max-sm:hidden' : ''}`}
       >
         {phone === 'line' && <span className="text-soft sm:hidden">{name}</span>}
         <span className="min-w-0">{cell(row as never)}</span>
@@ -64,7 +64,7 @@ export function Table<R extends { id: string }>({
               <th
                 key={column.name}
                 scope="col"
-                className={`sticky top-(--stripe) z-10 border-b border-line bg-card px-2.5 py-2.5 font-medium xl:px-4 text-soft ${column.right ? 'text-right' : 'text-left'}`}
+                className={`sticky top-(--stripe) z-10 border-b border-line bg-card p-2.5 font-medium text-soft xl:px-4 ${column.right ? 'text-right' : 'text-left'}`}
               >
                 {column.name}
               </th>

@@ -122,23 +122,18 @@ for (const [how, end] of Object.entries(ENDS)) {
   });
 }
 
-const gate = (): { opened: Promise<void>; open: () => void } => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  return { opened: promise, open: resolve };
-};
-
 test('a transaction that begins behind a hundred waiting statements has its connection for itself', async () => {
   const two = await openDb({ ...database.connection, max: 2, log: createLog('silent') });
   await database.db.sql`delete from kept`;
-  const [end, first, second] = [gate(), gate(), gate()];
+  const [first, second, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const holders = [first, second].map((started) =>
     two.begin(async (tx) => {
       await tx`select 1`;
-      started.open();
-      await end.opened;
+      started.resolve();
+      await end.promise;
     }),
   );
-  await Promise.all([first.opened, second.opened]);
+  await Promise.all([first.promise, second.promise]);
   // The driver writes at most a hundred statements to a connection before the first is answered.
   const waiting = Array.from({ length: 100 }, () => two.sql`select 1`.execute());
   const behind = two.begin(async (tx) => {
@@ -146,7 +141,7 @@ test('a transaction that begins behind a hundred waiting statements has its conn
     throw new Error('rolled back');
   });
   const rolledBack = assert.rejects(behind, /^Error: rolled back$/);
-  end.open();
+  end.resolve();
   await Promise.all([...holders, ...waiting, rolledBack]);
   assert.equal(await kept(), '');
   await two.close();

@@ -294,15 +294,15 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     from costs c
   ), charged as (
     -- What refunds and payouts took from an account before a sweep moved the rest: the books move the whole transfer with that sweep.
-    select id, sum(units) as units from (
+    select id, sum(units) as taken from (
       select distinct on (o.id, o.refund_id, o.payment_id) s.id, o.units + o.own as units
       from own_fees o join ended e on e.id = o.id join moved_of m on m.payment_id = o.payment_id
       join ended s on s.id = m.id and s.coin = e.coin and s.purpose = 'sweep' and (s.ended_at, s.number) > (e.ended_at, e.number)
       order by o.id, o.refund_id, o.payment_id, s.ended_at, s.number) as first group by 1
   ), behind as (
-    select p.id, units - fee - arrived - coalesce(t.taken, 0) as units,
-      sum(units - fee - arrived - coalesce(t.taken, 0)) over (partition by coin order by ended_at, number) as total
-    from priced p left join (select id, units as taken from charged) t on t.id = p.id
+    select p.id, stayed.units, sum(stayed.units) over (partition by coin order by ended_at, number) as total
+    from priced p left join charged c on c.id = p.id
+    cross join lateral (select p.units - p.fee - p.arrived - coalesce(c.taken, 0) as units) as stayed
     where arrived is not null and coin = fee_coin and not is_refund
   ), swept as (
     -- More stays on an account than the fee, because that was planned at its highest.

@@ -2,7 +2,6 @@
  * Canceled refunds whose signed files somebody may have kept: until a file can never be executed, no other refund of its payment is put into
  * one, because the customer could be paid twice.
  */
-
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { minuteText } from '../core/clock.ts';

@@ -41,11 +41,14 @@ export const transactionsOf = (sql: Sql, { number, from }: { number: Fragment; f
   from sweep_transactions where sweep_id = s.id and number = ${number}
 )`;
 
+/**
+ * Whether a mined transaction paid it, of its file or, before its authorization expired, of anybody who sent that. Null: nobody knows now.
+ */
+export const wasPaid = async (ctx: Context, one: Execution & { id: string }): Promise<boolean | null> =>
+  targetOf(one) === 'failed' && one.validBefore !== null ? wasExecuted(ctx, one) : one.mined;
+
 /** Whether anybody sent an authorization before it expired; null: nobody knows now. */
-export async function wasExecuted(
-  ctx: Context,
-  { id, coin, from, anchor, validBefore }: Pick<Execution, 'coin' | 'from' | 'anchor' | 'validBefore'> & { id: string },
-): Promise<boolean | null> {
+async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }: Execution & { id: string }): Promise<boolean | null> {
   const chain = ctx.chains.get(COIN[coin].chain);
   const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
   if (!chain || contract === null || from === null || anchor === null || validBefore === null) return null;

@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { startLoop } from '../db/loop.ts';
-import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasExecuted } from './executions.ts';
+import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
 import { followHandSent, type HandSent, type IsPaid, unpaidText } from './hand-sent.ts';
 import { changePayout, type Payout, writeStep } from './payouts.ts';
 
@@ -36,8 +36,7 @@ export async function followPayouts(ctx: Context): Promise<number> {
   let moved = 0;
   for (const row of [...(await readInFiles(ctx)), ...(await readExpired(ctx))]) {
     try {
-      const isLost = targetOf(row) === 'failed' && row.validBefore !== null;
-      const mined = isLost ? await wasExecuted(ctx, row) : row.mined;
+      const mined = await wasPaid(ctx, row);
       if (mined === null) continue;
       await moveOn(ctx, { ...row, mined });
       moved++;

@@ -5,7 +5,7 @@ import type { RefundEventType } from '../core/event.ts';
 import type { RefundState } from '../core/refund.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
-import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasExecuted } from './executions.ts';
+import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
 import { followHandSent, type HandSent, type IsPaid, unpaidText } from './hand-sent.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 
@@ -55,7 +55,7 @@ export async function followRefunds(ctx: Context): Promise<number> {
   let moved = 0;
   for (const row of rows) {
     try {
-      const mined = targetOf(row) === 'failed' && row.validBefore !== null ? await wasExecuted(ctx, row) : row.mined;
+      const mined = await wasPaid(ctx, row);
       if (mined === null) continue;
       await moveOn(ctx, { ...row, mined });
       moved++;

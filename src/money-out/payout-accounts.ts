@@ -239,16 +239,11 @@ async function findAgain<T extends AccountPayout>(
   const there = sift(
     payouts.map((asked, i) => ({ asked, parts: parts[i] ?? null })),
     REASONS,
-    ({ asked, parts }) =>
-      used.has(payoutNonce(asked.id))
-        ? asked.isPublished
-          ? 'confirming'
-          : 'paid'
-        : parts === 'waits'
-          ? 'waits'
-          : parts === null
-            ? gone(asked)
-            : null,
+    ({ asked, parts }) => {
+      if (used.has(payoutNonce(asked.id))) return asked.isPublished ? 'confirming' : 'paid';
+      if (parts === 'waits') return 'waits';
+      return parts === null ? gone(asked) : null;
+    },
   );
   const found = there.found as Funded<T>[];
   if (found.length === 0) return { found, left: there.left };

@@ -1,5 +1,4 @@
 /** Emails about refunds to customers who left an email address on the payment page. In English. Payers get no email about tests. */
-
 import type { Context } from '../context.ts';
 import { minuteText } from '../core/clock.ts';
 import { COIN, type Coin, chainOf, type Mode } from '../core/coin.ts';

@@ -1,5 +1,4 @@
 /** The email with the receipt, to customers who left an email address on the payment page. In English. Payers get no email about tests. */
-
 import type { Context } from '../context.ts';
 import { minuteText } from '../core/clock.ts';
 import { COIN, type Coin, chainOf } from '../core/coin.ts';

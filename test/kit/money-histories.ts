@@ -129,10 +129,9 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
     count(report.outs, `${one.kind}s ${one.state}${outside.byHand.has(one.id) ? ' by hand' : ''}`);
   }
   for (const { state } of rows.sweeps) count(report.sweeps, state);
-  world.noErrors();
-  for (const kind of world.ground.kinds) assert.ok(report.outs.has(`${kind}s confirmed`), `no ${kind} is confirmed: ${reportText(report)}`);
   await checkMoney(world, { schedules, outside, rows });
   world.noErrors();
+  for (const kind of world.ground.kinds) assert.ok(report.outs.has(`${kind}s confirmed`), `no ${kind} is confirmed: ${reportText(report)}`);
   return report;
 }
 

@@ -22,6 +22,23 @@ const depositsHold = async (): Promise<bigint> => {
   const rows = await desk.ctx.db.sql<{ address: string }[]>`select distinct address from transfers`;
   return (await Promise.all(rows.map(({ address }) => desk.held('ETH', address)))).reduce((sum, one) => sum + one, 0n);
 };
+/** The books have what the chain has at the destination and on all deposit addresses. */
+const checkBooked = async (): Promise<void> =>
+  assert.deepEqual(
+    [await booked('destination_wallet'), await booked('deposit_addresses')],
+    [await desk.held('ETH', DESTINATION), await depositsHold()],
+  );
+/** A refund in ETH, until it is confirmed. */
+async function refund(payment: { id: string }, amount: string, customer: string): Promise<void> {
+  const id = await desk.approved(payment, amount, customer);
+  const { sweep } = await desk.makeRefunds('ETH');
+  await desk.upload(await desk.sign(sweep.id, customer));
+  await desk.finish(sweep.id, 'ETH');
+  await eventually(
+    () => desk.refundOf(id),
+    ({ state }) => state === 'confirmed',
+  );
+}
 
 test('ETH: a sweep books what arrived and what its transactions cost, and the rest stays on the deposit addresses', async () => {
   await desk.paid('ETH', 3);
@@ -31,10 +48,7 @@ test('ETH: a sweep books what arrived and what its transactions cost, and the re
   await desk.upload(await desk.sign(sweep.id));
   assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
   assert.ok((await depositsHold()) > 0n);
-  assert.deepEqual(
-    [await booked('destination_wallet'), await booked('deposit_addresses')],
-    [await desk.held('ETH', DESTINATION), await depositsHold()],
-  );
+  await checkBooked();
 });
 
 test('USDC: the gas address paid what the chain took from it, and a refund of ETH costs what its receipt says', async () => {
@@ -50,14 +64,7 @@ test('USDC: the gas address paid what the chain took from it, and a refund of ET
   const fees = await booked('network_fees');
   const received = await desk.held('ETH', payment!.address);
   const customer = checksumAddress('00000000000000000000000000000000000cafe1');
-  const id = await desk.approved(payment!, '0.004', customer);
-  const file = (await desk.makeRefunds('ETH')).sweep;
-  await desk.upload(await desk.sign(file.id, customer));
-  await desk.finish(file.id, 'ETH');
-  await eventually(
-    () => desk.refundOf(id),
-    ({ state }) => state === 'confirmed',
-  );
+  await refund(payment!, '0.004', customer);
   const paid = received - (await desk.held('ETH', payment!.address)) - (await desk.held('ETH', customer));
   assert.equal((await booked('network_fees')) - fees, paid);
 });
@@ -65,21 +72,11 @@ test('USDC: the gas address paid what the chain took from it, and a refund of ET
 test('ETH: a sweep of what a refund left books all of the deposit', async () => {
   const [payment] = await desk.paid('ETH', 1);
   const customer = checksumAddress('00000000000000000000000000000000000cafe2');
-  const id = await desk.approved(payment!, '0.005', customer);
-  const { sweep: refund } = await desk.makeRefunds('ETH');
-  await desk.upload(await desk.sign(refund.id, customer));
-  await desk.finish(refund.id, 'ETH');
-  await eventually(
-    () => desk.refundOf(id),
-    ({ state }) => state === 'confirmed',
-  );
+  await refund(payment!, '0.005', customer);
   const { sweep } = await desk.make('ETH');
   await desk.nodes.ethereum.rpc('anvil_setNextBlockBaseFeePerGas', '0x1');
   await desk.upload(await desk.sign(sweep.id));
   assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
   assert.ok((await desk.held('ETH', payment!.address)) > 0n);
-  assert.deepEqual(
-    [await booked('destination_wallet'), await booked('deposit_addresses')],
-    [await desk.held('ETH', DESTINATION), await depositsHold()],
-  );
+  await checkBooked();
 });
