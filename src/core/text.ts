@@ -1,4 +1,12 @@
-/** Text from strangers, cut to a length that can be stored. */
+/** Text from strangers: cut to a length that can be stored, refused when it acts instead of being shown, and made safe to print. */
+import { Problem } from './problem.ts';
+
+/**
+ * Characters that act instead of being shown: control characters, which a terminal or a mail program obeys, other separators of
+ * lines and paragraphs, and controls of the direction of text, with which a text shows another one (UAX #9).
+ */
+const ACTING = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
+const EACH_ACTING = new RegExp(ACTING, 'gu');
 
 /**
  * The first `most` UTF-16 units of a text, without half of a surrogate pair at the end: PostgreSQL refuses that in `jsonb`, and
@@ -9,3 +17,24 @@ export const cutText = (text: string, most: number): string =>
     .slice(0, most)
     .replace(/[\ud800-\udbff]$/, '')
     .toWellFormed();
+
+/** Whether the text is one line of characters that can be seen, spaces included. */
+export const isPrintableLine = (text: string): boolean => !ACTING.test(text);
+
+/**
+ * A name or reference as somebody typed it, without spaces around it. It is refused if nothing is left, or if it contains line breaks,
+ * control characters or direction marks. Errors: parameter_invalid.
+ */
+export function printableLine(text: string, param: string): string {
+  const line = text.trim();
+  if (line === '' || !isPrintableLine(line))
+    throw new Problem('parameter_invalid', { reason: 'it must be one line of visible characters' }, { param });
+  return line;
+}
+
+/** A name that a shop sent: what could not be shown becomes a space. */
+export const toPrintableLine = (text: string): string => text.replace(EACH_ACTING, ' ').trim();
+
+/** Text for a terminal: characters that act are written as in JSON, such as `\u001b`, so that nothing in it can be obeyed. */
+export const showControls = (text: string): string =>
+  text.replace(EACH_ACTING, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -1,4 +1,5 @@
 /** The words of notices about payments: what happened, how much money it is about, and which order. */
+import { toPrintableLine } from '../core/text.ts';
 
 export type PaymentNotice = {
   payment: string;
@@ -16,7 +17,7 @@ type Stored = Readonly<Record<string, string | number | null>>;
 /** Customers may write it where payments are made with a public key: one line, and not a long one. */
 const LONGEST = 60;
 const oneLine = (text: string): string => {
-  const line = text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+  const line = toPrintableLine(text).replace(/\s+/g, ' ');
   return line.length > LONGEST ? `${line.slice(0, LONGEST - 1)}…` : line;
 };
 

@@ -1,5 +1,5 @@
 /** What a shop asks for when it opens the pairing page, read from the query that its plugin made. */
-import { cutText } from '../core/text.ts';
+import { cutText, toPrintableLine } from '../core/text.ts';
 import { isPermission, type Permission, PLATFORM_PERMISSIONS, PLATFORMS, type Platform } from './permissions.ts';
 
 export type PairingRequest = {
@@ -25,7 +25,7 @@ export function readPairing(packed: string): PairingRequest {
   // A plugin may name the store of an earlier key: the key is for the store that is chosen here.
   const asked = [...new Set(query.getAll('permissions').map((text) => text.split(':')[0]!))].slice(0, 50);
   const given = query.get('applicationName') ?? query.get('applicationIdentifier') ?? '';
-  const name = cutText(given.replace(/\p{Cc}/gu, ' ').trim(), 100);
+  const name = cutText(toPrintableLine(given), 100);
   const redirect = readRedirect(query.get('redirect') ?? '');
   return {
     name: name === '' ? 'Shop' : name,

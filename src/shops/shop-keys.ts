@@ -5,7 +5,7 @@ import type { Mode } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import { cutText } from '../core/text.ts';
+import { cutText, toPrintableLine } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { keyChecksum } from '../keys/keys.ts';
 import { getMerchant } from '../merchants/merchants.ts';
@@ -91,7 +91,7 @@ export type NewShop = {
 /** Connects a shop. Its key is shown once. Owners are notified of a live one. Errors: merchant_not_found, key_limit_reached. */
 export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<{ shopId: string; apiKey: string; storeId: string }> {
   const { merchantId, mode, platform, permissions, origin = null, dialect = 'greenfield', createdBy = null, actorId = null } = shop;
-  const name = cutText(shop.name.replace(/\p{Cc}/gu, ' ').trim(), 100) || 'Shop';
+  const name = cutText(toPrintableLine(shop.name), 100) || 'Shop';
   await getMerchant(ctx, { merchantId });
   // Of two concurrent calls, only one may take the last place.
   await tx`select pg_advisory_xact_lock(hashtextextended(${`shops ${merchantId} ${mode}`}, 0))`;

@@ -4,7 +4,7 @@ import { COIN } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
-import { cutText } from '../../core/text.ts';
+import { cutText, toPrintableLine } from '../../core/text.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refunds.ts';
@@ -30,7 +30,7 @@ export async function createPullPayment(
   if (!isFiat(currency) && coinOfMethod(currency) === null) throw invalid({ path: 'Currency', message: 'Invalid currency' });
   const amount = typeof given.amount === 'number' ? body.numbers.get('amount')! : (asText(given.amount)?.trim() ?? '');
   if ((parseDecimal(amount, 18) ?? 0n) === 0n) throw invalid({ path: 'Amount', message: 'The amount must be above zero.' });
-  const name = (asText(given.name) ?? '').replace(/\p{Cc}/gu, ' ').trim();
+  const name = toPrintableLine(asText(given.name) ?? '');
   const paymentId = await paymentOfRefund(ctx, { ...shop, name });
   if (paymentId === 'several')
     throw invalid({

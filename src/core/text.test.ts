@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Problem } from './problem.ts';
+import { isPrintableLine, printableLine, showControls, toPrintableLine } from './text.ts';
+
+const ACTING = ['\0', '\t', '\n', '\r', '\x07', '\x1b', '\x7f', '\x85', '\x9b', '\u2028', '\u2029', '\u061c', '\u200e', '\u202e', '\u2066'];
+
+test('a name with line breaks, control characters or direction marks is refused', () => {
+  for (const character of ACTING) {
+    const name = `Eve${character}Your account is locked`;
+    assert.equal(isPrintableLine(name), false, JSON.stringify(name));
+    assert.throws(
+      () => printableLine(name, 'name'),
+      (error: unknown) => error instanceof Problem && error.code === 'parameter_invalid' && error.param === 'name',
+    );
+  }
+  assert.throws(() => printableLine(' \u00a0 ', 'name'), Problem);
+});
+
+test('names in any script are kept, without spaces around them', () => {
+  for (const name of ['Zoë Müller-Lüdenscheidt', 'شركة النور', '日本 商店', 'Café 👩‍🍳 & Co.', "O'Neil"])
+    assert.equal(printableLine(` ${name} `, 'name'), name);
+});
+
+test('text for a terminal shows characters that act, and nothing of it is obeyed', () => {
+  assert.equal(showControls('\x1b]0;OWNED\x07\x9b31m\u202eevil'), '\\u001b]0;OWNED\\u0007\\u009b31m\\u202eevil');
+  for (const character of ACTING) assert.ok(isPrintableLine(showControls(`a${character}b`)));
+  assert.equal(showControls('Café 👩‍🍳 – 日本'), 'Café 👩‍🍳 – 日本');
+});
+
+test('a name that a shop sent gets spaces in place of what cannot be shown', () => {
+  assert.equal(toPrintableLine('Shop\x1b[2K\u202e '), 'Shop [2K');
+});
