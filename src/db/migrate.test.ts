@@ -235,6 +235,51 @@ test('payments from before there were totals are counted and queued as if they h
   );
 });
 
+test('keys, shops and endpoints from before their makers were recorded get the maker from the audit log, and keys keep everything', async (t) => {
+  const { open } = await emptyDatabase(t);
+  const db = await open();
+  const { sql } = db;
+  await createMigrations(sql);
+  for (const name of migrationNames().filter((name) => migrationNumber(name) < 74)) await db.begin((tx) => applyMigration(tx, name));
+  await sql`insert into merchants (id, name, plan) values ('mer_old', 'Old shop', 'enterprise'), ('mer_new', 'Other shop', 'enterprise')`;
+  const insertKey = (id: string) => sql`
+    insert into keys (id, merchant_id, mode, kind, hash, hint) values (${id}, 'mer_old', 'live', 'secret', ${Buffer.from(id)}, 'sk_live_…')`;
+  for (const id of ['key_operator', 'key_created', 'key_rolled', 'key_foreign']) await insertKey(id);
+  await sql`
+    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions)
+    values ('shp_made', 'mer_old', 'live', 'greenfield', 'other', 'Shop', 'shop', 'shop_live_…', '{}')`;
+  await sql`
+    insert into endpoints (id, merchant_id, mode, url, events, secret)
+    values ('we_made', 'mer_old', 'live', 'https://shop.example', '{*}', ''), ('we_api', 'mer_old', 'live', 'https://shop.example', '{*}', '')`;
+  const writeEntry = (entry: { merchant?: string; actor: string; action: string; object: string; after?: object }) => sql`
+    insert into audit_log (merchant_id, mode, actor_id, actor_name, action, object, after, ip)
+    values (${entry.merchant ?? 'mer_old'}, 'live', ${entry.actor}, 'Name', ${entry.action}, ${entry.object}, ${sql.json((entry.after ?? {}) as never)}, '')`;
+  await writeEntry({ actor: 'usr_1', action: 'key.created', object: 'key_created' });
+  await writeEntry({ actor: 'usr_2', action: 'key.rolled', object: 'key_created', after: { replaced_by: 'key_rolled' } });
+  await writeEntry({ merchant: 'mer_new', actor: 'usr_3', action: 'key.created', object: 'key_foreign' });
+  await writeEntry({ actor: 'usr_4', action: 'shop.connected', object: 'shp_made' });
+  await writeEntry({ actor: 'usr_5', action: 'endpoint.create', object: 'we_made' });
+  await migrate(db, log);
+  assert.deepEqual(
+    (await sql`select id, made_by as by, permissions from keys order by id`).map((row) => [row.id, row.by, row.permissions]),
+    [
+      ['key_created', 'usr_1', null],
+      ['key_foreign', null, null],
+      ['key_operator', null, null],
+      ['key_rolled', 'usr_2', null],
+    ],
+  );
+  const others = await sql`select id, made_by as by from shop_keys union all select id, made_by from endpoints order by id`;
+  assert.deepEqual(
+    others.map((row) => [row.id, row.by]),
+    [
+      ['shp_made', 'usr_4'],
+      ['we_api', null],
+      ['we_made', 'usr_5'],
+    ].sort(),
+  );
+});
+
 test('services that start at once on one empty database all serve, and create one first merchant', async (t) => {
   const { url, open } = await emptyDatabase(t);
   const services = Array.from({ length: 4 }, () => {

@@ -48,12 +48,16 @@ create table keys (
   last_used_path text,
   read_only boolean not null default false,
   allowed_ips text[] not null default '{}'::text[],
+  made_by text collate "C",
+  permissions text[],
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK (((kind = 'secret'::text) OR (permissions IS NULL))),
   CHECK ((kind = ANY (ARRAY['secret'::text, 'public'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
+CREATE INDEX keys_made_by ON keys USING btree (merchant_id, made_by) WHERE ((made_by IS NOT NULL) AND (revoked_at IS NULL));
 CREATE INDEX keys_of ON keys USING btree (merchant_id, mode, created_at DESC, id DESC);
 CREATE INDEX keys_of_merchant ON keys USING btree (merchant_id, mode);
 
@@ -383,6 +387,7 @@ create table endpoints (
   disabled_reason text,
   dialect text not null default 'florin'::text,
   shop_key_id text collate "C",
+  made_by text collate "C",
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (shop_key_id) REFERENCES shop_keys(id),
@@ -1142,12 +1147,14 @@ create table shop_keys (
   created_at timestamp with time zone not null default clock_timestamp(),
   last_used_at timestamp with time zone,
   revoked_at timestamp with time zone,
+  made_by text collate "C",
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((dialect = ANY (ARRAY['greenfield'::text, 'commerce'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
+CREATE INDEX shop_keys_made_by ON shop_keys USING btree (merchant_id, made_by) WHERE ((made_by IS NOT NULL) AND (revoked_at IS NULL));
 CREATE INDEX shop_keys_of ON shop_keys USING btree (merchant_id, mode, created_at);
 
 create table shop_invoices (

@@ -16,6 +16,8 @@ export type Key = {
   readOnly: boolean;
   allowedIps: readonly string[];
   createdBy: string | null;
+  /** The user who created it; null: the operator, or nobody knows. */
+  madeBy: string | null;
   createdAt: Date;
   expiresAt: Date | null;
   revokedAt: Date | null;
@@ -34,7 +36,7 @@ export type RollEnds = keyof typeof ROLL_ENDS;
 
 const IS_ACTIVE = (sql: Sql | Tx) => sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
 const columns = (sql: Sql | Tx) => sql`
-  id, kind, name, hint, origins, read_only as "readOnly", allowed_ips as "allowedIps", created_by as "createdBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
+  id, kind, name, hint, origins, read_only as "readOnly", allowed_ips as "allowedIps", created_by as "createdBy", made_by as "madeBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
   replaced_by as "replacedBy", last_used_at as "lastUsedAt", last_used_ip as "lastUsedIp", last_used_path as "lastUsedPath",
   ${IS_ACTIVE(sql)} as "isActive"`;
 

@@ -174,8 +174,8 @@ export async function createApiKey(
   const keyId = newId('key', ctx.random);
   const write = async (tx: Tx) => {
     const inserted = await tx`
-      insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, read_only, allowed_ips, expires_at)
-      select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${readOnly}, ${allowedIps as string[]},
+      insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, made_by, read_only, allowed_ips, expires_at)
+      select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${actorId}, ${readOnly}, ${allowedIps as string[]},
         clock_timestamp() + make_interval(days => ${expiresInDays}::int)
       from merchants where id = ${merchantId}`;
     if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });

@@ -30,6 +30,8 @@ export type ListedShop = Pick<ShopKey, 'id' | 'mode' | 'name' | 'permissions' | 
   dialect: ShopDialect;
   hint: string;
   createdBy: string | null;
+  /** The user who connected it; null: the operator, or nobody knows. */
+  madeBy: string | null;
   createdAt: Date;
   lastUsedAt: Date | null;
 };
@@ -102,9 +104,9 @@ export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<
   const apiKey = body + keyChecksum(body);
   const shopId = newId('shp', ctx.random);
   await tx`
-    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions, origin, created_by)
+    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions, origin, created_by, made_by)
     values (${shopId}, ${merchantId}, ${mode}, ${dialect}, ${platform}, ${name}, ${Buffer.from(hashOf(apiKey), 'hex')},
-      ${`${apiKey.slice(0, 10)}…${apiKey.slice(-4)}`}, ${permissions as string[]}, ${origin}, ${createdBy})`;
+      ${`${apiKey.slice(0, 10)}…${apiKey.slice(-4)}`}, ${permissions as string[]}, ${origin}, ${createdBy}, ${actorId})`;
   if (mode === 'live') {
     const detail = { name, by: createdBy ?? 'The operator' };
     await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
@@ -115,7 +117,7 @@ export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<
 /** The connected shops of a merchant in a mode, newest first. */
 export const listShops = ({ db: { sql } }: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<ListedShop[]> =>
   sql<ListedShop[]>`
-    select id, mode, dialect, platform, name, hint, permissions, origin, created_by as "createdBy", created_at as "createdAt",
+    select id, mode, dialect, platform, name, hint, permissions, origin, created_by as "createdBy", made_by as "madeBy", created_at as "createdAt",
       last_used_at as "lastUsedAt"
     from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null
     order by created_at desc, id limit ${MOST_SHOPS}`;

@@ -123,9 +123,9 @@ export async function planEndpoint(
     if (count >= MOST_ENDPOINTS) throw new Problem('endpoint_limit_reached', { limit: MOST_ENDPOINTS, mode });
     const secret = given ?? newSecret(ctx);
     const [row] = await tx<Endpoint[]>`
-      insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id)
+      insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id, made_by)
       values (${newId('we', ctx.random)}, ${dialect}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
-        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId ?? null})
+        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId ?? null}, ${by.userId})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
     return { ...row!, secret };
