@@ -28,14 +28,15 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
     tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
     trustedProxies: [...config.trustedProxies],
     metricsToken: config.metricsToken,
-    registerPages: (app, { client }) => {
+    registerPages: (app, gate) => {
+      const { client } = gate;
       registerCheckout(app, ctx, { client, limits });
       registerDashboard(app, ctx, { limits, client });
       registerDocs(app, ctx);
       registerPackage(app, ctx);
       registerShopPlugins(app, ctx);
-      registerGreenfield(app, ctx, { client, limits });
-      registerCommerce(app, ctx, { client, limits });
+      registerGreenfield(app, ctx, gate);
+      registerCommerce(app, ctx, gate);
     },
   });
   closers.push(() => server.close());

@@ -4141,6 +4141,7 @@ export type Api = {
       };
       calls: number;
       failed: number;
+      shared_origins: string[];
     };
   };
   'POST /:mode/keys': {

@@ -37,6 +37,7 @@ export type ErrorCode =
   | 'key_read_only'
   | 'ip_not_allowed'
   | 'origin_not_allowed'
+  | 'secret_key_in_page'
   | 'test_key_required'
   | 'rate_limit_exceeded'
   | 'plan_limit_exceeded'

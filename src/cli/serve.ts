@@ -58,6 +58,8 @@ Your first merchant is ${merchantId}.
   Secret test key       ${keys.testSecret}
   Public test key       ${keys.testPublic}
                         Copy the keys now: you won't see them again.
+                        Every website can use the public key until you list the origins of yours:
+                        ./florin checkout set --merchant ${merchantId} --origins https://shop.example
 
 Create a test payment:
 

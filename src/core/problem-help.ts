@@ -49,8 +49,12 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Edit the allowed addresses of the key under Developers, API keys.',
   },
   origin_not_allowed: {
-    why: 'The public key lists the sites that may use it, and the page that made the request is on another one. `http://`, `https://`, `www.` and ports make different origins.',
-    fix: 'Add the exact origin, such as `https://shop.example`, to the public key under Developers, API keys.',
+    why: 'The public key is limited to the origins of the key or of the checkout settings, and the page that made the request is on another one. Nothing was created. `http://`, `https://`, `www.` and ports make different origins.',
+    fix: 'If the key has its own list (Developers, API keys), create a key with the exact origin, such as `https://shop.example`. Otherwise add the origin under Checkout. Without any list, every site can use the key.',
+  },
+  secret_key_in_page: {
+    why: 'A browser sent the request for a page of another site, with a secret key. Nothing was created. Everyone who opens the page can read the key and act on your behalf.',
+    fix: 'Use a public key on pages, or send the request from your server. Roll the secret key now under Developers, API keys.',
   },
   test_key_required: {
     why: 'Scenarios and the test clock exist in test mode only, and the request was made with a live key.',

@@ -61,7 +61,12 @@ export const PROBLEMS = {
   origin_not_allowed: entry(
     403,
     'permission_denied',
-    'This public key cannot be used from {origin}. Add the origin to the key in the dashboard under API keys.',
+    'This public key cannot be used on pages of {origin}, because it is limited to other origins. Add this one where they are listed: in the checkout settings, or in a new key if the key has its own list.',
+  ),
+  secret_key_in_page: entry(
+    403,
+    'permission_denied',
+    'This request came from a page of {origin}, with a secret key that everyone who opens the page can read. Use a public key (pk_...) there, and roll the secret key.',
   ),
   test_key_required: entry(403, 'permission_denied', 'This request is available in test mode only. Use a test key (sk_test_...).'),
   rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} seconds, and use exponential backoff.'),

@@ -296,9 +296,9 @@ const deliveryDetail = {
       status: 503,
       failure: 'status_503',
       request_headers: {
-        'content-type': 'application/json',
-        'user-agent': 'Florin-Webhooks/1',
-        'x-service-signature': '3f1c4bb0c1f7c9b0a2f0f4b5d8c6a7e9d2b1c0f3e4a5968778695a4b3c2d1e0f',
+        'Content-Type': 'application/json',
+        'User-Agent': 'Florin-Webhooks/1',
+        'X-Service-Signature': '3f1c4bb0c1f7c9b0a2f0f4b5d8c6a7e9d2b1c0f3e4a5968778695a4b3c2d1e0f',
         'webhook-id': EVENT_ID,
         'webhook-timestamp': '1795255920',
         'webhook-signature': 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',

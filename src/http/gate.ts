@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
 import { clientNetwork } from '../core/networks.ts';
-import { UNLIMITED } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
-import { findApiKey, type KeyOwner, originAllowedByAnyKey } from '../keys/keys.ts';
+import { findApiKey, type KeyOwner } from '../keys/keys.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { createClientReader, type ReadClient } from './client.ts';
+import { limitHeaders, setHeaders, withoutLimit } from './headers.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
-import { type Limits, WINDOW_SECONDS } from './limits.ts';
+import type { Limits } from './limits.ts';
 
 declare module 'fastify' {
   // An interface because it extends one of the library's.
@@ -33,42 +33,43 @@ const ANONYMOUS_PER_MINUTE = 300;
 /** A public key is visible in shop pages, so its creates are also limited by client. */
 const PUBLIC_PER_MINUTE_PER_CLIENT = 10;
 
+type Counted = {
+  /** The headers keep showing another bucket, unless this one refuses. */
+  quiet?: boolean;
+  refuses?: boolean;
+};
+
 export type Gate = {
   /** The caller's address and whether the request came over TLS, through trusted proxies. */
   client: ReadClient;
+  /** Counts a request toward `points` a minute (0: unlimited), sets the headers, and refuses beyond the limit. */
+  count(reply: FastifyReply, bucket: string, points: number, options?: Counted): Promise<void>;
   /** Lets a request through or throws the problem; rate limit headers are set either way. Stores the identified caller on the request. */
   enter(request: FastifyRequest, reply: FastifyReply, access: Access): Promise<KeyOwner>;
   /** Identifies the caller, regardless of whether the request succeeds. */
   identify(request: FastifyRequest): Promise<KeyOwner | null>;
-  /** Sets the rate limit headers of a caller without a key (unknown route, preflight). */
-  anonymous(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Counts a caller without a key, such as one of an unknown route, and sets the headers; refuses beyond the limit unless `refuses` is false. */
+  anonymous(request: FastifyRequest, reply: FastifyReply, options?: { refuses?: boolean }): Promise<void>;
 };
 
 export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
   const client = createClientReader(ctx, trustedProxies);
-  /** `quiet`: the headers keep showing another bucket, unless this one refuses. */
-  const consume = async (reply: FastifyReply, bucket: string, points: number, { quiet = false } = {}): Promise<void> => {
-    const show = (remaining: number, resetMs: number) => {
-      const seconds = Math.max(1, Math.ceil(resetMs / 1000));
-      reply.raw.setHeader('x-ratelimit-limit', String(points || UNLIMITED));
-      reply.raw.setHeader('x-ratelimit-remaining', String(remaining));
-      reply.raw.setHeader('x-ratelimit-reset', String(Math.ceil((ctx.clock.now().getTime() + resetMs) / 1000)));
-      reply.raw.setHeader('ratelimit-policy', `"default";q=${points || UNLIMITED};w=${WINDOW_SECONDS}`);
-      reply.raw.setHeader('ratelimit', `"default";r=${remaining};t=${seconds}`);
-      return seconds;
-    };
+  const count: Gate['count'] = async (reply, bucket, points, { quiet = false, refuses = true } = {}) => {
     if (points === 0) {
-      if (!quiet) show(UNLIMITED, WINDOW_SECONDS * 1000);
+      if (!quiet) setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
       return;
     }
     const { allowed, remaining, resetMs } = await limits.consume(bucket, points);
     if (allowed && quiet) return;
-    const seconds = show(allowed ? remaining : 0, resetMs);
-    if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+    setHeaders(reply.raw, limitHeaders(ctx.clock.now(), points, { remaining: allowed ? remaining : 0, resetMs }));
+    const seconds = Math.max(1, Math.ceil(resetMs / 1000));
+    if (!allowed && refuses) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
   };
 
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
-  const anonymous: Gate['anonymous'] = (request, reply) => consume(reply, `ip ${client(request).network}`, ANONYMOUS_PER_MINUTE);
+  const ownOrigins = new Set([ctx.settings.publicUrl, ctx.settings.paymentPageUrl].map((url) => new URL(url).origin));
+  const anonymous: Gate['anonymous'] = (request, reply, options) =>
+    count(reply, `ip ${client(request).network}`, ANONYMOUS_PER_MINUTE, options);
 
   const identify: Gate['identify'] = async (request) => {
     const bearer = /^Bearer ([\x21-\x7e]{1,200})$/i.exec(request.headers.authorization ?? '')?.[1];
@@ -76,63 +77,54 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     request.keyOwner = bearer === undefined ? null : await findApiKey(ctx, bearer);
     return request.keyOwner;
   };
+  /** Refuses a page that may not use the key. Browsers name the page's origin; other clients name none. */
+  const checkPage = ({ headers }: FastifyRequest, owner: KeyOwner): void => {
+    const { origin } = headers;
+    if (origin === undefined) return;
+    const shown = origin.slice(0, 200);
+    if (owner.kind === 'public') {
+      if (owner.origins.length > 0 && !owner.origins.includes(origin)) throw new Problem('origin_not_allowed', { origin: shown });
+      return;
+    }
+    // The reference is on this host and sends requests with a test key.
+    const isOwn = ownOrigins.has(origin) || (headers.host !== undefined && origin.endsWith(`://${headers.host}`));
+    if (!isOwn) throw new Problem('secret_key_in_page', { origin: shown });
+  };
   return {
     client,
+    count,
     anonymous,
     identify,
     enter: async (request, reply, access) => {
       const { ip, network, secure } = client(request);
       request.clientIp = ip;
       if (httpsOnly && !secure) {
-        await consume(reply, `ip ${network}`, ANONYMOUS_PER_MINUTE);
+        await anonymous(request, reply);
         throw new Problem('https_required');
       }
-      const owner = await identify(request);
-      // Pages call only create routes.
-      const origin = access === 'any' ? request.headers.origin : undefined;
+      const owner = await identify(request).catch(async (error: unknown) => {
+        // Without the database nobody is known, and the reply says so instead of refusing.
+        await anonymous(request, reply, { refuses: false });
+        throw error;
+      });
       if (!owner) {
-        await consume(reply, `ip ${network}`, ANONYMOUS_PER_MINUTE);
-        if (origin !== undefined && (await originAllowedByAnyKey(ctx, origin))) showTo(origin, reply);
+        await anonymous(request, reply);
         throw new Problem('invalid_api_key');
       }
-      const page = owner.kind === 'public' && owner.origins.length > 0 ? origin : undefined;
-      const isListed = page !== undefined && owner.origins.includes(page);
-      if (isListed) showTo(page, reply);
       const { perMinute } = ctx.settings.plans[owner.plan];
-      if (owner.kind !== 'public') await consume(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
-      else if (access !== 'any') await consume(reply, `refused ${owner.keyId} ${network}`, ANONYMOUS_PER_MINUTE);
-      else await consume(reply, `public ${owner.keyId} ${network}`, PUBLIC_PER_MINUTE_PER_CLIENT);
+      if (owner.kind !== 'public') await count(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
+      else if (access !== 'any') await count(reply, `refused ${owner.keyId} ${network}`, ANONYMOUS_PER_MINUTE);
+      else await count(reply, `public ${owner.keyId} ${network}`, PUBLIC_PER_MINUTE_PER_CLIENT);
       if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
       if (!owner.allows(ip)) throw new Problem('ip_not_allowed', { ip });
       if (owner.readOnly && request.method !== 'GET') throw new Problem('key_read_only');
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
-      if (page !== undefined && !isListed) refuseOrigin(page, reply);
-      if (origin !== undefined && isFromOtherSite(request) && !isListed && !(await originAllowedByAnyKey(ctx, origin)))
-        refuseOrigin(origin, reply);
+      if (access === 'any') checkPage(request, owner);
       // A request refused for another reason does not use up the limit of the merchant's other payers.
-      if (owner.kind === 'public') await consume(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute, { quiet: true });
+      if (owner.kind === 'public') await count(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute, { quiet: true });
       return owner;
     },
   };
-}
-
-/** Refuses a page in a way it can read: without the header, its script only sees `Failed to fetch`. */
-function refuseOrigin(origin: string, reply: FastifyReply): never {
-  showTo(origin, reply);
-  throw new Problem('origin_not_allowed', { origin: origin.slice(0, 200) });
-}
-/** Whether the browser reports a cross-site page. Preflights are answered for every origin, so the POST itself is checked. */
-const isFromOtherSite = (request: FastifyRequest): boolean =>
-  ['cross-site', 'same-site'].includes(String(request.headers['sec-fetch-site'] ?? ''));
-
-/** Lets a page of `origin` read the reply. */
-function showTo(origin: string, reply: FastifyReply): void {
-  reply.raw.setHeader('access-control-allow-origin', origin);
-  reply.raw.setHeader('vary', 'origin');
-  reply.raw.setHeader(
-    'access-control-expose-headers',
-    'idempotent-replayed, retry-after, x-ignored-parameters, x-ratelimit-limit, x-request-id',
-  );
 }
 
 /**

@@ -13,6 +13,7 @@ import type { IdempotencyClaim } from '../payments/view.ts';
 import { checkBody } from './body.ts';
 import { packOnce, sendPacked } from './encoding.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
+import { FOR_PAGES, SpelledResponse, setHeaders, usedUp, withoutLimit } from './headers.ts';
 import { isAlive, readReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
@@ -30,7 +31,7 @@ export type ServerOptions = {
   limits: Limits;
   metricsToken: string | null;
   /** Adds the pages, which are not JSON. */
-  registerPages(app: FastifyInstance, gate: Pick<Gate, 'client'>): void;
+  registerPages(app: FastifyInstance, gate: Gate): void;
 };
 
 /** Builds the server; the caller listens. */
@@ -38,7 +39,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   const gate = createGate(ctx, options);
   const requestId = () => `req_${base62(24, ctx.random)}`;
   const app = Fastify({
-    ...(options.tls && { https: options.tls }),
+    ...(options.tls ? { https: { ...options.tls, ServerResponse: SpelledResponse } } : { http: { ServerResponse: SpelledResponse } }),
     logger: false,
     bodyLimit: BODY_LIMIT,
     routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
@@ -62,9 +63,12 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
       const id = requestId();
       const reason = error.code === 'HPE_HEADER_OVERFLOW' ? 'its headers are too large' : 'it does not follow HTTP';
       const body = problemBody(ctx, new Problem('request_unreadable', { reason }), id);
-      socket.end(
-        `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`,
-      );
+      const headers = {
+        ...{ 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': body.length, 'X-Request-Id': id, Connection: 'close' },
+        ...{ ...FOR_PAGES, ...withoutLimit(ctx.clock.now()) },
+      };
+      const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+      socket.end(`HTTP/1.1 400 Bad Request\r\n${lines.join('')}\r\n${body}`);
     },
   }) as unknown as FastifyInstance;
 
@@ -87,6 +91,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     request.startedMs = ctx.clock.monotonicMs();
     reply.raw.setHeader('x-request-id', request.id);
     reply.raw.setHeader('x-content-type-options', 'nosniff');
+    setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
     done();
   });
   app.setErrorHandler((error: FastifyError | Problem, request, reply) => {
@@ -169,7 +174,10 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
     method: route.method,
     exposeHeadRoute: false,
     // Before the body is read: a caller without permission learns nothing else.
-    onRequest: async (request, reply) => void (await gate.enter(request, reply, route.access)),
+    onRequest: async (request, reply) => {
+      if (route.access === 'any') setHeaders(reply.raw, FOR_PAGES);
+      await gate.enter(request, reply, route.access);
+    },
     handler: async (request, reply) => {
       const owner = request.keyOwner!;
       for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
@@ -249,20 +257,18 @@ function note(
 }
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 
-/** Only creations answer a preflight, for every origin: the POST checks its key, and a page can read why it is refused. */
+/** Only creations answer a preflight, which carries no key, and answer all of them: the POST checks its key, and a page can read why it is refused. */
 function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createGate>): void {
   for (const route of ROUTES.filter((r) => r.access === 'any')) {
     for (const url of pathsOf(route.path)) {
       app.options(url, async (request, reply) => {
-        await gate.anonymous(request, reply);
-        const { origin } = request.headers;
-        if (!origin) throw new Problem('origin_not_allowed', { origin: 'a page without an origin' });
+        setHeaders(reply.raw, FOR_PAGES);
+        // A page cannot read why a preflight is refused, so the POST is.
+        await gate.anonymous(request, reply, { refuses: false });
         return reply
           .code(204)
           .headers({
-            'access-control-allow-origin': origin,
             'access-control-allow-methods': 'POST',
-            vary: 'origin',
             'access-control-allow-headers': 'authorization, content-type, idempotency-key',
             'access-control-max-age': '600',
           })
@@ -336,6 +342,8 @@ function problemBody(ctx: Context, problem: Problem, requestId: string): Buffer 
 
 function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
   if (problem.retryAfterSeconds !== null) reply.raw.setHeader('retry-after', String(problem.retryAfterSeconds));
+  if (problem.status === 429 && problem.retryAfterSeconds !== null)
+    setHeaders(reply.raw, usedUp(ctx.clock.now(), problem.retryAfterSeconds));
   if (problem.status === 401) reply.raw.setHeader('www-authenticate', 'Bearer');
   reply.raw.setHeader('x-request-id', request.id);
   reply.raw.setHeader('cache-control', 'no-store');

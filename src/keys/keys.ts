@@ -100,14 +100,6 @@ async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
   return { keyId: id, ...owner, origins, allows: allowedIps.length === 0 ? fromAnywhere : matchNetworks(allowedIps) };
 }
 
-/** Whether any public key may be used from the origin: a preflight carries no key. */
-export async function originAllowedByAnyKey(ctx: Context, origin: string): Promise<boolean> {
-  const [row] = await ctx.db.sql<{ found: boolean }[]>`
-    select exists (select 1 from keys k where kind = 'public' and ${IS_ACTIVE(ctx.db.sql)} and ${origin} = any(origins))
-      or exists (select 1 from merchants where jsonb_typeof(settings->'origins') = 'array' and settings->'origins' ? ${origin}) as found`;
-  return row?.found ?? false;
-}
-
 /** `https://shop.example`: scheme, host and port, and nothing else. */
 export const isOrigin = (text: string): boolean =>
   URL.canParse(text) && /^https?:\/\/[\w.:[\]-]+$/.test(text) && new URL(text).origin === text;

@@ -57,8 +57,8 @@ function optionsOf(
   { method = 'GET', headers, body, gzip }: OutgoingRequest,
   pinned?: Address,
 ): RequestOptions {
-  const accepted = gzip && { 'accept-encoding': 'gzip' };
-  const all = { method, headers: { ...headers, ...accepted, ...(body && { 'content-length': String(body.length) }) } };
+  const accepted = gzip && { 'Accept-Encoding': 'gzip' };
+  const all = { method, headers: { ...headers, ...accepted, ...(body && { 'Content-Length': String(body.length) }) } };
   if (!pinned) return { ...all, agent: url.protocol === 'https:' ? agents.https : agents.http };
   const lookup: LookupFunction = (_host, options, done) => (options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family));
   // A pinned socket is never reused: the pool is keyed by name, not by the address that was checked for this attempt.

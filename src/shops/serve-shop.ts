@@ -2,16 +2,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
-import type { ReadClient } from '../http/client.ts';
-import { readClaimOf } from '../http/gate.ts';
+import { type Gate, readClaimOf } from '../http/gate.ts';
 import { EMPTY_BODY, type ParsedBody, parseJson } from '../http/json.ts';
-import type { Limits } from '../http/limits.ts';
 import { type Query, readQuery } from '../http/read.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
 
-export type ShopDoors = { client: ReadClient; limits: Limits };
-const ANONYMOUS_PER_MINUTE = 300;
+export type ShopDoors = Pick<Gate, 'client' | 'count' | 'anonymous'>;
 
 export type ShopCall = {
   ctx: Context;
@@ -40,33 +37,26 @@ export const sendJson = (reply: FastifyReply, status: number, body: string): Fas
   reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8').send(body);
 
 type Entered = { shop: ShopKey; key: string };
-export type Enter<Route> = (request: FastifyRequest, route: Route) => Promise<Entered>;
+export type Enter<Route> = (call: { request: FastifyRequest; reply: FastifyReply }, route: Route) => Promise<Entered>;
 
 /** How a protocol sends its key, and what it answers to one that is missing or wrong. */
 type GateForm = { dialect: ShopDialect; keyOf(request: FastifyRequest): string | undefined; refused(): Error };
 
 /** HTTPS, key and rate limit. */
-export function openShopGate(ctx: Context, { client, limits }: ShopDoors, { dialect, keyOf, refused }: GateForm) {
+export function openShopGate(ctx: Context, { client, count, anonymous }: ShopDoors, { dialect, keyOf, refused }: GateForm) {
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
-  const consume = async (bucket: string, points: number) => {
-    if (points === 0) return;
-    const { allowed, resetMs } = await limits.consume(bucket, points);
-    const wait = Math.max(1, Math.ceil(resetMs / 1000));
-    if (!allowed) throw new Problem('rate_limit_exceeded', { seconds: wait }, { retryAfterSeconds: wait });
-  };
-  return async (request: FastifyRequest): Promise<Entered> => {
-    const { network, secure } = client(request);
-    if (httpsOnly && !secure) {
-      await consume(`ip ${network}`, ANONYMOUS_PER_MINUTE);
+  return async ({ request, reply }: { request: FastifyRequest; reply: FastifyReply }): Promise<Entered> => {
+    if (httpsOnly && !client(request).secure) {
+      await anonymous(request, reply);
       throw new Problem('https_required');
     }
     const key = keyOf(request);
     const shop = key === undefined ? null : await findShopKey(ctx, { text: key, dialect });
     if (key === undefined || shop === null) {
-      await consume(`ip ${network}`, ANONYMOUS_PER_MINUTE);
+      await anonymous(request, reply);
       throw refused();
     }
-    await consume(`shop ${shop.merchantId} ${shop.mode}`, ctx.settings.plans[shop.plan].perMinute);
+    await count(reply, `shop ${shop.merchantId} ${shop.mode}`, ctx.settings.plans[shop.plan].perMinute);
     return { shop, key };
   };
 }
@@ -83,7 +73,7 @@ export function registerShopRoute<Route extends ShopRoute>(
     url: route.path,
     exposeHeadRoute: false,
     // Before the body is read: a caller without permission learns nothing else.
-    onRequest: async (request) => void entered.set(request, await enter(request, route)),
+    onRequest: async (request, reply) => void entered.set(request, await enter({ request, reply }, route)),
     handler: async (request, reply) => {
       const { shop, key } = entered.get(request)!;
       for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);

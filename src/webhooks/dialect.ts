@@ -28,12 +28,12 @@ const hmacHex = (secret: string, body: Uint8Array): string => createHmac('sha256
 
 /** Headers of an attempt in Coinbase Commerce's form. */
 export const commerceHeaders = ({ secret, body }: { secret: string; body: Uint8Array }): Record<string, string> => ({
-  'content-type': 'application/json',
-  'x-cc-webhook-signature': hmacHex(secret, body),
+  'Content-Type': 'application/json',
+  'X-CC-Webhook-Signature': hmacHex(secret, body),
 });
 
 /** Headers of an attempt in BTCPay's form. The key is the secret as text. */
 export const greenfieldHeaders = ({ secret, body }: { secret: string; body: Uint8Array }): Record<string, string> => ({
-  'content-type': 'application/json; charset=utf-8',
-  'btcpay-sig': `sha256=${hmacHex(secret, body)}`,
+  'Content-Type': 'application/json; charset=utf-8',
+  'BTCPay-Sig': `sha256=${hmacHex(secret, body)}`,
 });

@@ -30,7 +30,7 @@ export async function sendDelivery(ctx: Context, due: Due): Promise<Outcome> {
     const secret = open(due.secret);
     const previousSecret = due.previousSecret && open(due.previousSecret);
     const { body, headers: signed } = form(ctx, due, { body: due.body, secret, previousSecret });
-    headers = { 'content-type': 'application/json', 'user-agent': 'Florin-Webhooks/1', ...signed };
+    headers = { 'Content-Type': 'application/json', 'User-Agent': 'Florin-Webhooks/1', ...signed };
     const reply = await ctx.outgoing.requestMerchantUrl({
       merchantId: due.merchantId,
       url: due.url,

@@ -27,7 +27,7 @@ export function signDelivery({
       .update(body)
       .digest('base64')}`;
   return {
-    'x-service-signature': createHmac('sha256', previousSecret ?? secret)
+    'X-Service-Signature': createHmac('sha256', previousSecret ?? secret)
       .update(body)
       .digest('hex'),
     'webhook-id': id,

@@ -89,7 +89,7 @@ test('a test event is sent, and its delivery opens and completes without a reloa
   await page.getByText('The command sends the same body').waitFor();
   const curl = (await page.evaluate('navigator.clipboard.readText()')) as string;
   const [hit] = hook.received;
-  assert.ok(curl.startsWith(`curl '${hook.url}'`) && curl.includes(`x-service-signature: ${hit!.headers['x-service-signature']}`));
+  assert.ok(curl.startsWith(`curl '${hook.url}'`) && curl.includes(`X-Service-Signature: ${hit!.headers['x-service-signature']}`));
   assert.ok(curl.includes(`--data-raw '${hit!.body}'`), 'the exact bytes');
   await page.keyboard.press('Escape');
   await drawer.waitFor({ state: 'hidden' });

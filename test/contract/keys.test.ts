@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';
 import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
 import { createLog } from '../../src/log.ts';
+import { setBranding } from '../../src/merchants/branding.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
@@ -325,7 +326,7 @@ test('every reply has the limit headers and a unique request ID', async () => {
     [400, await app.test.post(CREATE, {})],
     [401, await app.anonymous.get('/api/payments')],
     [403, await app.testPublic.get('/api/payments')],
-    [403, preflight],
+    [204, preflight],
     [404, await app.test.get('/nothing')],
     [404, await app.test.get('/api/payment/unknown')],
     [404, await app.test.get('/%')],
@@ -508,103 +509,139 @@ test('a repeated decision or clock advance takes effect once', async () => {
   }
 });
 
-test('browsers: preflight and create from allowed and other origins', async () => {
-  const { ctx } = app.app;
-  const { merchantId } = app.merchant;
-  const [ours, theirs] = ['https://shop.example', 'https://second.example'];
-  const mine = await createApiKey(ctx, { merchantId, mode: 'test', kind: 'public', origins: [ours] });
-  const second = await createApiKey(ctx, { merchantId: other.merchantId, mode: 'test', kind: 'public', origins: [theirs] });
-  const preflight = (path: string, origin: string | null) =>
-    fetch(app.url + path, {
-      method: 'OPTIONS',
-      headers: {
-        ...(origin !== null && { origin }),
-        'access-control-request-method': 'POST',
-        'access-control-request-headers': 'authorization, content-type',
-      },
-    });
-  for (const path of [CREATE, '/api/payment/create/advanced', `/v1${CREATE}`]) {
-    // Every origin: the POST checks its key, and the page can read an error.
-    for (const origin of [ours, theirs, 'https://evil.example', 'http://shop.example', 'null']) {
-      const reply = await preflight(path, origin);
-      assert.equal(reply.status, 204);
-      assert.equal(reply.headers.get('access-control-allow-origin'), origin);
-      assert.equal(reply.headers.get('access-control-allow-methods'), 'POST');
-      assert.match(reply.headers.get('access-control-allow-headers')!, /authorization.*content-type.*idempotency-key/);
-      assert.equal(reply.headers.get('access-control-allow-credentials'), null);
-      assert.match(reply.headers.get('vary')!, /origin/i);
-    }
-    for (const origin of ['', null]) {
-      const reply = await preflight(path, origin);
-      assert.equal(reply.status, 403, `${origin}`);
-      assert.equal(reply.headers.get('access-control-allow-origin'), null);
+/** What a browser lets a page of another site read, and send after a preflight. */
+const ROUTES_FOR_PAGES = [CREATE, '/api/payment/create/advanced'].flatMap((path) => [path, `/v1${path}`]);
+const advanced = { return_url: simple.return_url, items: [{ product_id: 'a', name: 'a', quantity: 1, unit_price: 1 }], tax: 0 };
+const preflight = (path: string, origin = 'https://shop.example') =>
+  fetch(app.url + path, {
+    method: 'OPTIONS',
+    headers: { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization, content-type' },
+  });
+/** A page of any site can read the reply, without credentials, and with it all headers that matter. */
+const isReadable = (headers: Headers, what: string): void => {
+  assert.equal(headers.get('access-control-allow-origin'), '*', what);
+  assert.equal(headers.get('access-control-allow-credentials'), null, what);
+  const exposed = headers.get('access-control-expose-headers')!.toLowerCase().split(', ');
+  for (const name of ['retry-after', 'x-request-id', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'])
+    assert.ok(exposed.includes(name), `${what}: ${name}`);
+  for (const name of ['limit', 'remaining', 'reset']) assert.match(headers.get(`x-ratelimit-${name}`)!, /^\d+$/, what);
+};
+
+test('a public key without origins creates on pages of every site, and they can read the reply', async () => {
+  const merchant = await createMerchant(app.app.ctx, { name: 'New shop', plan: 'enterprise' });
+  const origins = ['https://shop.example', 'http://localhost:4000', 'https://evil.example', 'null'];
+  for (const path of ROUTES_FOR_PAGES) {
+    const { key } = await createApiKey(app.app.ctx, { merchantId: merchant.merchantId, mode: 'test', kind: 'public' });
+    for (const origin of origins) {
+      const asked = await preflight(path, origin);
+      assert.equal(asked.status, 204);
+      assert.equal(asked.headers.get('access-control-allow-methods'), 'POST');
+      assert.match(asked.headers.get('access-control-allow-headers')!, /authorization.*content-type.*idempotency-key/);
+      isReadable(asked.headers, `preflight of ${path} from ${origin}`);
+      const reply = await app
+        .as(key)
+        .post(path, path.endsWith('simple') ? simple : advanced, { origin, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' });
+      made(reply);
+      isReadable(reply.headers, `${path} from ${origin}`);
     }
   }
+  assert.equal(await paymentsOf(merchant.merchantId), ROUTES_FOR_PAGES.length * origins.length);
   for (const path of ['/api/payments', '/payments', '/v1/transactions/create', '/api/crypto/prices']) {
-    const reply = await preflight(path, ours);
+    const reply = await preflight(path);
     assert.equal(reply.status, 405);
-    assert.equal(reply.headers.get('access-control-allow-origin'), null);
+    assert.equal(reply.headers.get('access-control-allow-origin'), null, 'only creations are for pages');
   }
-  const post = (origin: string | null, key = mine.key, body: object = simple) =>
-    app.as(key).post(CREATE, body, origin === null ? {} : { origin });
-  const good = await post(ours);
-  made(good);
-  assert.equal(good.headers.get('access-control-allow-origin'), ours);
-  assert.match(good.headers.get('vary')!, /origin/i);
-  const bad = await post(ours, mine.key, { ...simple, amount_usd: 0 });
-  assert.deepEqual([bad.status, bad.headers.get('access-control-allow-origin')], [400, ours], 'the shop can read why');
-  // The create checks its own key, and the page can read why it is refused.
-  for (const origin of [
-    theirs,
-    'https://evil.example',
+});
+
+test('with origins set, other pages are refused before anything is created, and can read why', async () => {
+  const { ctx } = app.app;
+  const ours = 'https://shop.example';
+  const merchant = await createMerchant(ctx, { name: 'Careful shop', plan: 'enterprise' });
+  const { merchantId } = merchant;
+  const listed = await createApiKey(ctx, { merchantId, mode: 'test', kind: 'public', origins: [ours] });
+  const others = [
+    'https://second.example',
     'http://shop.example',
     'https://shop.example:8443',
     'https://shop.example.evil.example',
+    'https://www.shop.example',
     'null',
-  ]) {
-    const reply = await post(origin);
-    refused(reply, 403, 'origin_not_allowed');
-    assert.equal(reply.headers.get('access-control-allow-origin'), origin);
-    assert.ok(reply.json.error.message.includes(origin), reply.text);
+  ];
+  const tryOthers = async (key: string, path: string) => {
+    for (const origin of others) {
+      const asked = await preflight(path, origin);
+      assert.equal(asked.status, 204);
+      isReadable(asked.headers, `preflight of ${path} from ${origin}`);
+      const reply = await app.as(key).post(path, path.endsWith('simple') ? simple : advanced, { origin });
+      refused(reply, 403, 'origin_not_allowed');
+      isReadable(reply.headers, `${path} from ${origin}`);
+      assert.ok(reply.json.error.message.includes(origin), reply.text);
+    }
+  };
+  for (const path of ROUTES_FOR_PAGES)
+    await tryOthers((await createApiKey(ctx, { merchantId, mode: 'test', kind: 'public', origins: [ours] })).key, path);
+  // The same with origins that all keys of the merchant share.
+  await setBranding(ctx, { merchantId, branding: { origins: [ours] } });
+  await tryOthers(merchant.keys.testPublic, CREATE);
+  assert.equal(await paymentsOf(merchantId), 0);
+  for (const key of [listed.key, merchant.keys.testPublic]) {
+    const good = await app.as(key).post(CREATE, simple, { origin: ours });
+    made(good);
+    isReadable(good.headers, 'from a listed page');
+    made(await app.as(key).post(CREATE, simple));
+    const away = await app.as(key).post(CREATE, { ...simple, return_url: 'https://evil.example/' }, { origin: ours });
+    assert.deepEqual([away.status, away.json.error.param], [400, 'return_url']);
   }
-  // Keys without listed origins also work on pages of listed ones: a browser names its page.
-  for (const client of [app.test, app.testPublic]) {
-    const reply = await client.post(CREATE, simple, { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' });
-    refused(reply, 403, 'origin_not_allowed');
-    assert.equal(reply.headers.get('access-control-allow-origin'), 'https://evil.example');
-  }
-  made(await post(null));
-  const away = await post(ours, mine.key, { ...simple, return_url: 'https://evil.example/' });
-  assert.deepEqual([away.status, away.json.error.param], [400, 'return_url']);
-  const bySecret = await app.test.post(CREATE, simple, { origin: 'https://evil.example' });
-  assert.equal(bySecret.headers.get('access-control-allow-origin'), null);
-  const read = await app.test.get('/api/payments', { origin: ours });
-  assert.equal(read.headers.get('access-control-allow-origin'), null);
-  await revokeApiKey(ctx, { keyId: second.keyId });
-  const revoked = await post(theirs, second.key);
-  refused(revoked, 401, 'invalid_api_key');
-  assert.equal(revoked.headers.get('access-control-allow-origin'), null, 'a revoked key allows no origin');
 });
 
-test('a page can read that it is limited, or that its key is invalid', async () => {
+test('a page can read every refusal: of its key, of its body, and by a limit', async () => {
   const { ctx } = app.app;
   const origin = 'https://busy.example';
-  const { key } = await createApiKey(ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
-  const post = (from: string, own = key) => app.as(own).post(CREATE, { ...simple, return_url: `${origin}/thanks` }, { origin: from });
-  for (let i = 0; i < 10; i++) made(await post(origin));
-  const limited = await post(origin);
-  refused(limited, 429, 'rate_limit_exceeded');
-  assert.equal(limited.headers.get('access-control-allow-origin'), origin);
-  assert.match(limited.headers.get('access-control-expose-headers')!, /retry-after/);
-  assert.match(limited.headers.get('vary')!, /origin/i);
-  const foreign = await post('https://evil.example');
-  assert.deepEqual([foreign.status, foreign.headers.get('access-control-allow-origin')], [429, null]);
-  const unknown = `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`;
-  const stranger = await post(origin, unknown);
-  refused(stranger, 401, 'invalid_api_key');
-  assert.equal(stranger.headers.get('access-control-allow-origin'), origin);
-  const elsewhere = await post('https://evil.example', unknown);
-  assert.deepEqual([elsewhere.status, elsewhere.headers.get('access-control-allow-origin')], [401, null]);
+  const { key, keyId } = await createApiKey(ctx, { merchantId: other.merchantId, mode: 'test', kind: 'public' });
+  const post = (body: unknown, own: string | null = key, headers: object = {}) =>
+    client(app.url, own).post(CREATE, body, { origin, ...headers });
+  const replies: [Reply, number][] = [
+    [await post(simple, null), 401],
+    [await post(simple, `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`), 401],
+    [await post({ ...simple, amount_usd: 0 }), 400],
+    [await post('{'), 400],
+    [await post('x', key, { 'content-type': 'text/plain' }), 415],
+    [await post({ ...simple, description: 'x'.repeat(65_536) }), 413],
+    [await post(simple, key, { 'idempotency-key': '' }), 400],
+    [await post({ ...simple, metadata: { a: 'b' } }), 400],
+  ];
+  for (let i = 0; i < 4; i++) replies.push([await post(simple), 201]);
+  replies.push([await post(simple), 429]);
+  await revokeApiKey(ctx, { keyId });
+  await eventually(
+    () => post(simple),
+    ({ status }) => status === 401,
+  );
+  for (const [reply, status] of replies) {
+    assert.equal(reply.status, status, reply.text);
+    isReadable(reply.headers, `${status}: ${reply.text}`);
+  }
+  assert.ok(Number(replies.at(-1)![0].headers.get('retry-after')) >= 1);
+});
+
+test('a secret key on a page of another site is refused with a reason that the page can read', async () => {
+  const { merchantId, keys } = await createMerchant(app.app.ctx, { name: 'Careless shop', plan: 'enterprise' });
+  for (const path of ROUTES_FOR_PAGES)
+    for (const headers of [
+      { origin: 'https://evil.example' },
+      { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' },
+      { origin: 'null' },
+    ]) {
+      const reply = await app
+        .as(keys.testSecret)
+        .post(path, path.endsWith('simple') ? simple : advanced, headers as Record<string, string>);
+      refused(reply, 403, 'secret_key_in_page');
+      isReadable(reply.headers, path);
+    }
+  assert.equal(await paymentsOf(merchantId), 0);
+  made(await app.as(keys.testSecret).post(CREATE, simple, { origin: app.url }));
+  const read = await app.test.get('/api/payments', { origin: 'https://shop.example' });
+  assert.equal(read.headers.get('access-control-allow-origin'), null);
 });
 
 test('callers without a key share a limit by address, which does not affect keys', async () => {

@@ -153,7 +153,11 @@ test('a receiver written for Coinbase Commerce works with the new header', async
   const { verifySignature } = await imported('docs/guides/migrate-coinbase-commerce.md', 'verifySignature');
   const secret = webhooks.newSecret();
   const body = '{"id":"evt_1","type":"payment.completed","data":{}}';
-  const headers = signDelivery({ secret, previousSecret: null, id: 'evt_1', timestampSeconds: 1, body: Buffer.from(body) });
+  // Node's server reads names of headers in lower case.
+  const { 'X-Service-Signature': signature } = signDelivery({
+    ...{ secret, previousSecret: null, id: 'evt_1', timestampSeconds: 1, body: Buffer.from(body) },
+  });
+  const headers = { 'x-service-signature': signature };
   assert.equal(verifySignature(body, headers, secret).type, 'payment.completed');
   assert.throws(() => verifySignature(`${body} `, headers, secret), /the signature does not match/);
   assert.throws(() => verifySignature(body, {}, secret), /the signature does not match/);
@@ -335,7 +339,7 @@ for (const [language, program] of [
     child.stdout!.on('data', (part: Buffer) => (said += part));
     try {
       const body = JSON.stringify({ id: 'evt_1', type: 'payment.completed', data: { id: 'pay_1', sequence: 3, status: 'completed' } });
-      const { 'x-service-signature': signature } = signDelivery({
+      const { 'X-Service-Signature': signature } = signDelivery({
         secret,
         previousSecret: null,
         id: 'evt_1',

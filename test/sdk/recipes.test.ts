@@ -62,7 +62,7 @@ function forgedFor(guessed: string | null, timestamp: number): Record<string, st
 function datedAt(nowMs: number): Case[] {
   const now = Math.floor(nowMs / 1000);
   const sign = (more: object = {}) => {
-    const { 'x-service-signature': _, ...headers } = signDelivery({
+    const { 'X-Service-Signature': _, ...headers } = signDelivery({
       secret,
       previousSecret: null,
       id,

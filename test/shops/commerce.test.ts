@@ -45,7 +45,7 @@ const shown = (entry: any): string => (entry.context === undefined ? entry.statu
 
 test('the signature is that of a second implementation', () => {
   for (const { secret, body, x_cc_webhook_signature } of readShopFile('signatures').cases)
-    assert.equal(commerceHeaders({ secret, body: Buffer.from(body) })['x-cc-webhook-signature'], x_cc_webhook_signature);
+    assert.equal(commerceHeaders({ secret, body: Buffer.from(body) })['X-CC-Webhook-Signature'], x_cc_webhook_signature);
 });
 
 test('a paid order: the recorded request and events, signed, with everything that the plugin reads', async (t) => {

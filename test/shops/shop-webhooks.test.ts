@@ -39,7 +39,7 @@ const until = (shop: Shop, id: string, type: string): Promise<string[]> =>
 
 test('the signature is that of a second implementation', () => {
   for (const { secret, body, btcpay_sig } of readShopFile('signatures').cases)
-    assert.equal(greenfieldHeaders({ secret, body: Buffer.from(body) })['btcpay-sig'], btcpay_sig);
+    assert.equal(greenfieldHeaders({ secret, body: Buffer.from(body) })['BTCPay-Sig'], btcpay_sig);
 });
 
 test('an invoice that expires, is paid late and is accepted: partly paid until then, and never paid late', async (t) => {

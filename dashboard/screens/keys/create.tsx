@@ -105,7 +105,7 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
             placeholder="https://shop.example"
             value={origins}
             onChange={(event) => setOrigins(event.target.value)}
-            hint="One per line. Leave empty to use the origins in your checkout settings."
+            hint="One per line. If you leave it empty, the key uses the origins in your checkout settings. If there are none either, every website can use the key."
             fault={fault('origins')}
           />
         )}

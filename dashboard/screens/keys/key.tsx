@@ -15,6 +15,20 @@ const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: 
 
 const LIST = ['keys', 'API keys'] as const;
 
+/** Which websites a public key works on, and where that is set. */
+function Pages({ own, shared }: { own: readonly string[]; shared: readonly string[] }) {
+  if (own.length > 0) return own.join(', ');
+  return (
+    <span className="grid gap-1">
+      <span className="break-words">{shared.join(', ') || 'Every website'}</span>
+      <span className="text-soft">
+        {shared.length > 0 ? 'From your ' : 'To limit it, list the origins of your website in the '}
+        <ModeLink to="checkout">checkout settings</ModeLink>.
+      </span>
+    </span>
+  );
+}
+
 export function Screen() {
   const { id } = useParams({ strict: false }) as { id: string };
   useTitle('API key');
@@ -25,7 +39,7 @@ export function Screen() {
   const query = useApi('GET /:mode/keys/:id', ['keys', id], { params: { id } });
   const { data } = query;
   if (!data) return <PendingPage of={query} title="API key" back={LIST} />;
-  const { key, calls, failed } = data;
+  const { key, calls, failed, shared_origins: shared } = data;
   const rows: (readonly [string, ReactNode])[] = [
     ['Key', <code key="hint">{key.hint}</code>],
     ['Type', key.kind === 'secret' ? 'Secret' : 'Public'],
@@ -40,7 +54,7 @@ export function Screen() {
       ['Permissions', key.read_only ? 'Read-only' : 'Full access'],
       ['Allowed IP addresses', key.allowed_ips.join(', ') || 'Any'],
     );
-  else rows.splice(2, 0, ['Allowed origins', key.origins.join(', ') || 'From checkout settings']);
+  else rows.splice(2, 0, ['Works on pages of', <Pages key="pages" own={key.origins} shared={shared} />]);
   if (key.revoked_at) rows.push(['Revoked', <Time key="revoked" at={key.revoked_at} />]);
   if (key.replaced_by) {
     rows.push([

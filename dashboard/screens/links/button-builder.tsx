@@ -114,8 +114,9 @@ function Builder({ scriptUrl, origins, accent }: { scriptUrl: string; origins: r
           <div className="grid gap-3 p-4 text-sm">
             {origins.length === 0 ? (
               <Note tone="warn">
-                No website is allowed yet. Add the origin of your website in the <ModeLink to="checkout">checkout settings</ModeLink>; until
-                then, browsers block the button.
+                No origins are listed, so the button works on every website and opens the payment page in place of yours. To show it over
+                your page, and to limit the button to your website, add its origin in the{' '}
+                <ModeLink to="checkout">checkout settings</ModeLink>.
               </Note>
             ) : (
               <>

@@ -283,7 +283,7 @@ export const Pages = ({ draft, set, at, disabled }: Parts) => (
         value={draft.origins}
         onChange={(event) => set({ origins: event.target.value })}
         fault={at('origins')}
-        hint="One per line. Only pages on these origins can embed the payment page or use public keys without their own origins."
+        hint="One per line. Only pages on these origins can embed the payment page, and use public keys without their own origins. If the list is empty, no page can embed it, and every website can use these keys."
       />
     </div>
   </Card>

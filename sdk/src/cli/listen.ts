@@ -26,6 +26,8 @@ export const intervalOf = (limitPerMinute: number | null): number =>
 /** Posts one event with its exact bytes, signed now. A receiver that refuses it is a result, not an error. */
 export async function forward(event: { raw: string; url: string; secret: string }): Promise<Forwarded> {
   const { body, headers } = await signTestEvent(event.raw, event.secret);
+  // Spelled as in a real delivery: some receivers compare names of headers as text.
+  const { 'x-service-signature': signature, ...others } = headers;
   const { id, type, data } = JSON.parse(body) as PaymentEvent;
   const started = performance.now();
   const done = (status: number | null, failure: string | null): Forwarded => ({
@@ -39,7 +41,7 @@ export async function forward(event: { raw: string; url: string; secret: string 
   try {
     const reply = await fetch(event.url, {
       method: 'POST',
-      headers: { ...headers, 'user-agent': 'Florin-Webhooks/1 (listen)' },
+      headers: { ...others, 'X-Service-Signature': signature!, 'user-agent': 'Florin-Webhooks/1 (listen)' },
       body,
       redirect: 'manual',
       signal: AbortSignal.timeout(ANSWER_MS),

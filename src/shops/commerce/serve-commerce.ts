@@ -48,8 +48,8 @@ export function registerCommerce(app: FastifyInstance, ctx: Context, doors: Shop
         refused: wrongKey,
       });
       for (const route of COMMERCE_ROUTES) registerShopRoute(scope, ctx, { enter, route, status: route.status });
-      scope.setNotFoundHandler(async (request) => {
-        await enter(request);
+      scope.setNotFoundHandler(async (request, reply) => {
+        await enter({ request, reply });
         throw notSupportedHere();
       });
     },

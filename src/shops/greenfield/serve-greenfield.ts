@@ -23,8 +23,8 @@ export function registerGreenfield(app: FastifyInstance, ctx: Context, doors: Sh
       });
       const enter = openGate(ctx, doors);
       for (const route of GREENFIELD_ROUTES) registerShopRoute(scope, ctx, { enter, route, status: 200 });
-      scope.setNotFoundHandler(async (request) => {
-        await enter(request, null);
+      scope.setNotFoundHandler(async (request, reply) => {
+        await enter({ request, reply }, null);
         throw notSupported(whatInstead(request.url.split('?')[0]!));
       });
     },
@@ -39,8 +39,9 @@ function openGate(ctx: Context, doors: ShopDoors): Enter<GreenfieldRoute | null>
     keyOf: ({ headers }) => /^token ([\x21-\x7e]{1,200})$/i.exec(headers.authorization ?? '')?.[1],
     refused: unauthenticated,
   });
-  return async (request, route) => {
-    const entered = await enterShop(request);
+  return async (call, route) => {
+    const { request } = call;
+    const entered = await enterShop(call);
     const { shop } = entered;
     const { store } = (request.params ?? {}) as { store?: string };
     const needs = route?.needs ?? null;

@@ -14,6 +14,7 @@ import {
   rollApiKey,
 } from '../../keys/key-ring.ts';
 import type { KeyKind } from '../../keys/keys.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { memberRoute, ownerOf, type Route } from './route.ts';
@@ -95,11 +96,20 @@ export const KEYS: readonly Route[] = [
     method: 'GET',
     path: '/keys/:id',
     action: 'keys.read',
-    reply: Type.Object({ success: Type.Boolean(), key: Item, calls: Type.Integer(), failed: Type.Integer() }),
+    reply: Type.Object({
+      ...{ success: Type.Boolean(), key: Item, calls: Type.Integer(), failed: Type.Integer() },
+      // What a public key without its own origins uses.
+      shared_origins: Type.Array(PlainText),
+    }),
     handle: async (call) => {
       const of = { ...ownerOf(call), keyId: call.params.id };
-      const [key, { calls, failed }] = await Promise.all([getApiKey(call.ctx, of), readApiKeyCalls(call.ctx, of)]);
-      return { success: true, key: item(key), calls: Number(calls), failed: Number(failed) };
+      const [key, { calls, failed }, { settings }] = await Promise.all([
+        getApiKey(call.ctx, of),
+        readApiKeyCalls(call.ctx, of),
+        getMerchant(call.ctx, of),
+      ]);
+      const figures = { calls: Number(calls), failed: Number(failed) };
+      return { success: true, key: item(key), ...figures, shared_origins: [...settings.origins] };
     },
   }),
   memberRoute({
