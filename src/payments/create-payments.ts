@@ -13,7 +13,7 @@ import { settle } from '../core/settle.ts';
 import { type Claim, claimIdempotencyKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
 import { OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { jsonColumn, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
+import { jsonColumn, type NewEvent, recordEvents, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
 import { newEvent } from './settlement-writes.ts';
@@ -287,7 +287,7 @@ const counts = (item: NewPayment): boolean => item.mode === 'live' && item.creat
 type Group = { number: number; merchantId: string; mode: Mode; createdAt: Date; payments: number; counted: number };
 
 /**
- * Inserts payments, counters, events and deliveries. Counter rows are locked in one ordered statement, which yields the
+ * Inserts payments and counters, and unless the caller does it later, events and deliveries. Counter rows are locked in one ordered statement, which yields the
  * sequences: commit order is sequence order, and lock order is fixed, so there are no deadlocks.
  */
 export async function insertPayments(
@@ -295,6 +295,7 @@ export async function insertPayments(
   tx: Sql | Tx,
   items: readonly NewPayment[],
   offsets: ReadonlyMap<string, number>,
+  { announced = true }: { announced?: boolean } = {},
 ): Promise<PaymentView[]> {
   if (items.length === 0) return [];
   const present = ctx.clock.now();
@@ -312,14 +313,7 @@ export async function insertPayments(
     return { group, place: ++group.payments };
   });
   const views = items.map((item, i) => newView(item, placed[i]!.group.createdAt));
-  const events = views.map((view) =>
-    newEvent(ctx, view, {
-      type: 'payment.created',
-      parts: [view.facts.id, 'payment.created', '0'],
-      sequence: 1n,
-      at: view.facts.createdAt,
-    }),
-  );
+  const events = views.map((view) => createdEvent(ctx, view));
   const all = [...groups.values()];
   const column = <T>(of: (item: NewPayment, index: number) => T): T[] => items.map(of);
   const json = (of: (item: NewPayment, index: number) => string) => jsonColumn(tx, column(of));
@@ -378,12 +372,25 @@ export async function insertPayments(
         created_at + window_seconds * interval '1 second', ${present} + window_seconds * interval '1 second', created_with = 'secret' or mode = 'test'
         ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata::jsonb, scenario`}
       from input
-    ), ${plain ? tx`` : tx`findable as (${metadataPairs(tx, tx`input`)}), `}event_input as (
+    )${plain ? tx`` : tx`, findable as (${metadataPairs(tx, tx`input`)})`}${
+      announced
+        ? tx`, event_input as (
       select event_id as id, merchant_id, mode, id as payment_id, 'payment.created' as type, 1::bigint as sequence, body, created_at from input
     ), ${recordingParts(tx)}
-    ${wakeDeliveries(tx)}`;
+    ${wakeDeliveries(tx)}`
+        : tx` select 1`
+    }`;
   return views;
 }
+
+/** The first event of a payment. */
+const createdEvent = (ctx: Context, view: PaymentView): NewEvent =>
+  newEvent(ctx, view, {
+    type: 'payment.created',
+    parts: [view.facts.id, 'payment.created', '0'],
+    sequence: 1n,
+    at: view.facts.createdAt,
+  });
 
 /** A payment at the instant of its creation, when only the request is known. */
 function newView(item: NewPayment, createdAt: Date): PaymentView {
@@ -450,11 +457,21 @@ export async function prepareCreate(
   return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
 }
 
-/** Creates one payment in the caller's transaction; used by creates that allocate an address. */
-export async function createOne(ctx: Context, tx: Tx, item: NewPayment): Promise<PaymentView> {
+/**
+ * Creates one payment in the caller's transaction; used by creates that allocate an address. `complete` adds what the payment is created
+ * with, such as its coin: the event reports the payment as the reply does.
+ */
+export async function createOne(
+  ctx: Context,
+  tx: Tx,
+  item: NewPayment,
+  complete: (view: PaymentView) => Promise<PaymentView> = async (view) => view,
+): Promise<PaymentView> {
   const results: (Settled | undefined)[] = [undefined];
   const admitted = await admit(ctx, tx, [item], results);
   if (admitted.length === 0) throw (results[0] as PromiseRejectedResult).reason;
-  const [view] = await insertPayments(ctx, tx, [item], await testOffsets(tx, [item]));
-  return view!;
+  const [view] = await insertPayments(ctx, tx, [item], await testOffsets(tx, [item]), { announced: false });
+  const completed = await complete(view!);
+  await recordEvents(tx, [createdEvent(ctx, completed)]);
+  return completed;
 }

@@ -71,10 +71,9 @@ export async function createPayment(
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   }
   return runOnce(ctx.db, input.idempotency, async (tx) => {
-    let view = await createOne(ctx, tx, item);
-    if (coin !== null) {
-      view = (await decideOne(ctx, tx, item.id, (record) => addQuote(ctx, tx, record, coin))).after.view;
-    }
+    const view = await createOne(ctx, tx, item, async (made) =>
+      coin === null ? made : (await decideOne(ctx, tx, item.id, (record) => addQuote(ctx, tx, record, coin))).after.view,
+    );
     await input.also?.(tx, view);
     return input.render(view);
   });
