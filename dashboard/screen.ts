@@ -11,7 +11,7 @@ export type ScreenModule = { Screen: ComponentType; begin?: (read: ReadAhead, se
 export type ScreenEntry = {
   /** Below the mode; `$id` is a parameter. */
   path: string;
-  nav?: { label: string; icon: IconName; group: Group; counts?: 'attention' };
+  nav?: { label: string; icon: IconName; group: Group | readonly Group[]; counts?: 'attention' };
   /** Members whose role lacks it see neither the entry nor the screen. */
   action: Action;
   /** Only for operators of the install. */

@@ -31,7 +31,7 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: 'keys/$id', action: 'keys.read', load: () => import('./screens/keys/key.tsx') },
   {
     path: 'webhooks',
-    nav: { label: 'Webhooks', icon: 'send', group: 'Developers' },
+    nav: { label: 'Webhooks', icon: 'send', group: ['Developers', 'Settings'] },
     action: 'webhooks.read',
     load: () => import('./screens/webhooks/endpoints.tsx'),
   },

@@ -92,7 +92,7 @@ ${CONFIG.map((key) => `| \`${key.name}\` | ${cell(key.type)} | ${cell(key.defaul
   'docs/reference/errors.md': errorsPage(),
   'docs/reference/events.md': `${NOTE}# Events
 
-Each endpoint receives the types that it names; \`*\` stands for the first six. \`${UPDATED_EVENT}\` and the events of refunds and payouts are sent only when named. \`${REVERSED_EVENT}\` is sent to every endpoint: a completed payment lost its money. Deliveries can repeat: use the event's \`id\` to handle each event once.
+Each endpoint receives the types that it names; \`*\` stands for the first six and \`${REVERSED_EVENT}\`. \`${UPDATED_EVENT}\` and the events of refunds and payouts are sent only when named. \`${REVERSED_EVENT}\` means that a completed payment lost its money: an endpoint that names \`payment.completed\` should name it too. Deliveries can repeat: use the event's \`id\` to handle each event once.
 
 ${PAYMENT_EVENTS.map((type) => `- \`${type}\``).join('\n')}
 

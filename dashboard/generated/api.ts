@@ -783,7 +783,7 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
@@ -803,7 +803,7 @@ export type Api = {
         accepted_short_usd: string | null;
         /** Requested amount, in US dollars. */
         amount_usd: string;
-        /** What counts as received, in US dollars at the rates that applied. */
+        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
         amount_received_usd: string;
         /** Coin of the payment. Null until the customer chooses one. */
         currency: ArrivedCoin | null;
@@ -817,7 +817,7 @@ export type Api = {
         derivation_path: string | null;
         /** Payment page: send the customer here. */
         payment_url: string;
-        /** Transaction that paid; of several the first one. Null until something arrives. */
+        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
         transaction_hash: string | null;
         /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
@@ -923,7 +923,7 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
@@ -943,7 +943,7 @@ export type Api = {
         accepted_short_usd: string | null;
         /** Requested amount, in US dollars. */
         amount_usd: string;
-        /** What counts as received, in US dollars at the rates that applied. */
+        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
         amount_received_usd: string;
         /** Coin of the payment. Null until the customer chooses one. */
         currency: ArrivedCoin | null;
@@ -957,7 +957,7 @@ export type Api = {
         derivation_path: string | null;
         /** Payment page: send the customer here. */
         payment_url: string;
-        /** Transaction that paid; of several the first one. Null until something arrives. */
+        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
         transaction_hash: string | null;
         /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
@@ -1112,7 +1112,7 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
@@ -1132,7 +1132,7 @@ export type Api = {
         accepted_short_usd: string | null;
         /** Requested amount, in US dollars. */
         amount_usd: string;
-        /** What counts as received, in US dollars at the rates that applied. */
+        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
         amount_received_usd: string;
         /** Coin of the payment. Null until the customer chooses one. */
         currency: ArrivedCoin | null;
@@ -1146,7 +1146,7 @@ export type Api = {
         derivation_path: string | null;
         /** Payment page: send the customer here. */
         payment_url: string;
-        /** Transaction that paid; of several the first one. Null until something arrives. */
+        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
         transaction_hash: string | null;
         /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
@@ -1307,7 +1307,7 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
@@ -1327,7 +1327,7 @@ export type Api = {
         accepted_short_usd: string | null;
         /** Requested amount, in US dollars. */
         amount_usd: string;
-        /** What counts as received, in US dollars at the rates that applied. */
+        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
         amount_received_usd: string;
         /** Coin of the payment. Null until the customer chooses one. */
         currency: ArrivedCoin | null;
@@ -1341,7 +1341,7 @@ export type Api = {
         derivation_path: string | null;
         /** Payment page: send the customer here. */
         payment_url: string;
-        /** Transaction that paid; of several the first one. Null until something arrives. */
+        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
         transaction_hash: string | null;
         /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
@@ -1447,7 +1447,7 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
@@ -1467,7 +1467,7 @@ export type Api = {
         accepted_short_usd: string | null;
         /** Requested amount, in US dollars. */
         amount_usd: string;
-        /** What counts as received, in US dollars at the rates that applied. */
+        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
         amount_received_usd: string;
         /** Coin of the payment. Null until the customer chooses one. */
         currency: ArrivedCoin | null;
@@ -1481,7 +1481,7 @@ export type Api = {
         derivation_path: string | null;
         /** Payment page: send the customer here. */
         payment_url: string;
-        /** Transaction that paid; of several the first one. Null until something arrives. */
+        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
         transaction_hash: string | null;
         /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
@@ -1588,7 +1588,7 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
@@ -1608,7 +1608,7 @@ export type Api = {
         accepted_short_usd: string | null;
         /** Requested amount, in US dollars. */
         amount_usd: string;
-        /** What counts as received, in US dollars at the rates that applied. */
+        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
         amount_received_usd: string;
         /** Coin of the payment. Null until the customer chooses one. */
         currency: ArrivedCoin | null;
@@ -1622,7 +1622,7 @@ export type Api = {
         derivation_path: string | null;
         /** Payment page: send the customer here. */
         payment_url: string;
-        /** Transaction that paid; of several the first one. Null until something arrives. */
+        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
         transaction_hash: string | null;
         /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
         confirmations: number;
@@ -3488,7 +3488,7 @@ export type Api = {
     body: {
       /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url: string;
-      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive payment.reversed: it takes it back. Defaults to `["*"]`. */
       events?: EndpointEventType[] | undefined;
       /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;
@@ -3573,7 +3573,7 @@ export type Api = {
     body: {
       /** Where events are sent: a public https URL. Its host must resolve when you save it. */
       url?: string | undefined;
-      /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+      /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive payment.reversed: it takes it back. Defaults to `["*"]`. */
       events?: EndpointEventType[] | undefined;
       /** Your note about the endpoint, up to 500 characters. Null for none. */
       description?: string | null | undefined;

@@ -93,12 +93,12 @@ export function Shell() {
           className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-(--stripe) lg:block lg:h-[calc(100vh-var(--stripe))] lg:overflow-y-auto lg:border-r`}
         >
           {sections.map((section) => {
-            const mine = entries.filter((entry) => entry.nav!.group === section);
+            const mine = entries.filter((entry) => [entry.nav!.group].flat().includes(section));
             return (
               mine.length > 0 && (
                 <div key={section} className="pb-4">
                   <p className="px-3 pb-1 text-xs font-medium text-soft">{section}</p>
-                  <ul className="grid gap-0.5">
+                  <ul aria-label={section} className="grid gap-0.5">
                     {mine.map((entry) => (
                       <li key={entry.path}>
                         <Link

@@ -12,8 +12,10 @@ export const EVENT_TYPES = [
 ] as const;
 /** Additive; sent only to endpoints that list it. */
 export const UPDATED_EVENT = 'payment.updated';
-/** Additive; sent to every endpoint, even if it does not list it: a completed payment lost its money. */
+/** Additive; a completed payment lost its money. */
 export const REVERSED_EVENT = 'payment.reversed';
+/** What `*` stands for: `payment.reversed` takes back what `payment.completed` said, so who receives one needs the other. */
+export const STAR_EVENTS = [...EVENT_TYPES, REVERSED_EVENT] as const;
 /** Additive; sent only to endpoints that list them: a refund of the payment reached another state. */
 export const REFUND_EVENTS = [
   'refund.requested',
@@ -39,7 +41,7 @@ export const isPayoutEvent = (type: string): type is PayoutEventType => PAYOUT_E
 export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT, ...REFUND_EVENTS, ...PAYOUT_EVENTS] as const;
 export const TEST_EVENT = 'webhook.test';
 export type EventType = (typeof PAYMENT_EVENTS)[number];
-/** What an endpoint subscribes to; `*` stands for the six basic types. */
+/** What an endpoint subscribes to; `*` stands for `STAR_EVENTS`. */
 export const ENDPOINT_EVENTS = ['*', ...PAYMENT_EVENTS] as const;
 export type EndpointEvent = (typeof ENDPOINT_EVENTS)[number];
 /** Events in the words of the plugins of shops; sent only to their endpoints. */

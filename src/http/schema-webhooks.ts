@@ -92,7 +92,7 @@ const SENT_WHEN: Readonly<Record<EventType, string>> = {
   'payment.expired': 'The time to pay ended, and nothing had arrived.',
   'payment.cancelled': 'The payment was canceled.',
   'payment.updated': 'Something else about the payment changed, such as a partial or late transfer. Sent only to endpoints that name it.',
-  'payment.reversed': 'A completed payment lost its money to a reorganization of the network. Sent to every endpoint.',
+  'payment.reversed': 'A completed payment lost its money to a reorganization of the network. Sent to endpoints that name it or `*`.',
   'refund.requested': `A refund was requested. ${ONLY_NAMED}`,
   'refund.approved': `A refund was approved. ${ONLY_NAMED}`,
   'refund.sent': `The transaction of a refund was sent. ${ONLY_NAMED}`,
@@ -169,7 +169,7 @@ const EndpointUrl = Text(
 const EndpointEvents = Type.Array(OneOf('EndpointEventType', 'An event type, or `*`.', '*'), {
   minItems: 1,
   maxItems: 30,
-  description: `Event types to send. \`*\` stands for the six basic ones; ${UPDATED_EVENT} and those of refunds and payouts are sent only when named, ${REVERSED_EVENT} always. Defaults to \`["*"]\`.`,
+  description: `Event types to send. \`*\` stands for the six basic ones and ${REVERSED_EVENT}; ${UPDATED_EVENT} and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive ${REVERSED_EVENT}: it takes it back. Defaults to \`["*"]\`.`,
   examples: [['*']],
 });
 const EndpointDescription = Type.Union([Type.String({ maxLength: 500 }), Type.Null()], {

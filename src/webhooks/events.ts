@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { checkOrder, EVENT_TYPES, type EventType, REVERSED_EVENT } from '../core/event.ts';
+import { checkOrder, type EventType, STAR_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
 import { type Dialect, EVERYTHING } from './dialect.ts';
@@ -27,8 +27,8 @@ export type NewEvent = {
 export const jsonColumn = (sql: Sql | Tx, texts: readonly string[]) => sql`string_to_array(${texts.join('\u001f')}, chr(31))`;
 
 /**
- * The statement parts that record the rows of `event_input` and one delivery for each enabled endpoint that wants the type or must have it,
- * for a caller's own `with`: they end with the table `queued`, one row a delivery.
+ * The statement parts that record the rows of `event_input` and one delivery for each enabled endpoint that chose the type, for a
+ * caller's own `with`: they end with the table `queued`, one row a delivery.
  */
 export const recordingParts = (sql: Sql | Tx) => sql`
     recorded as (
@@ -39,8 +39,7 @@ export const recordingParts = (sql: Sql | Tx) => sql`
       select i.id, e.id, i.merchant_id, i.mode, i.payment_id, i.sequence, clock_timestamp()
       from event_input i join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled'
         and e.dialect = 'florin'
-        and (i.type = any(e.events) or i.type = ${REVERSED_EVENT}
-          or ('*' = any(e.events) and i.type = any(${EVENT_TYPES as unknown as string[]}::text[])))
+        and (i.type = any(e.events) or ('*' = any(e.events) and i.type = any(${STAR_EVENTS as unknown as string[]}::text[])))
       returning 1
     )`;
 

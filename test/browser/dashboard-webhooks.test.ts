@@ -25,11 +25,13 @@ const open = (path: string) => dashboard.open(`test/${path}`);
 const tabLink = (name: string) => page.getByRole('navigation', { name: 'Endpoint' }).getByRole('link', { name });
 const focused = () => page.evaluate('document.activeElement.textContent');
 
-test('empty: the screen says why, from its one place in the navigation', async () => {
-  const entries = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Webhooks' });
-  await entries.first().waitFor();
-  assert.equal(await entries.count(), 1);
-  await entries.click();
+test('empty: the screen says why, and both Developers and Settings lead there', async () => {
+  const entry = (group: string) => page.getByRole('list', { name: group }).getByRole('link', { name: 'Webhooks' });
+  await entry('Developers').click();
+  await page.getByText('No test webhook endpoints yet').waitFor();
+  await page.getByRole('link', { name: 'Payments', exact: true }).click();
+  await page.getByRole('heading', { name: 'Payments', exact: true }).waitFor();
+  await entry('Settings').click();
   await page.getByText('No test webhook endpoints yet').waitFor();
   assert.match(await page.title(), /^TEST · Webhooks/);
   await audit('no endpoints');

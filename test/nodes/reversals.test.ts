@@ -28,7 +28,7 @@ async function complete({ chain, pay, look, detail }: SteppedShop, dollars: numb
 }
 
 describe('a completed payment', { concurrency: 3 }, () => {
-  test('whose transfer is in no block any more says so at once, and every endpoint, the owner and finance are notified once', async () => {
+  test('whose transfer is in no block any more says so at once, and the endpoints that chose it, the owner and finance are notified once', async () => {
     const mail = await startMailServer();
     const receivers = await Promise.all([startReceiver(), startReceiver(), startReceiver(), startReceiver()]);
     try {
@@ -64,8 +64,8 @@ describe('a completed payment', { concurrency: 3 }, () => {
           const heard = [
             ['created', 'processing', 'completed', 'reversed'],
             ['created', 'processing', 'completed', 'reversed'],
-            ['created', 'reversed'],
-            ['completed', 'reversed'],
+            ['created'],
+            ['completed'],
           ];
           for (const [i, receiver] of receivers.entries()) {
             const types = () => receiver.received.map(({ event }) => event.type.replace('payment.', ''));
@@ -74,8 +74,9 @@ describe('a completed payment', { concurrency: 3 }, () => {
               (got) => got.length >= heard[i]!.length,
             );
             assert.deepEqual(types().sort(), [...heard[i]!].sort());
-            const { data } = receiver.received.find(({ event }) => event.type === 'payment.reversed')!.event;
-            assert.deepEqual([data.id, data.status, data.exceptions], [id, 'completed', ['reorged']]);
+            const told = receiver.received.find(({ event }) => event.type === 'payment.reversed')?.event.data;
+            assert.equal(told !== undefined, heard[i]!.includes('reversed'));
+            if (told) assert.deepEqual([told.id, told.status, told.exceptions], [id, 'completed', ['reorged']]);
           }
           const mails = await eventually(
             async () => mail.mails.filter(({ text }) => /A completed payment of \$[\d,.]+ was reversed/.test(text)),

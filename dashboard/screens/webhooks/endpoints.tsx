@@ -6,7 +6,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/values.tsx';
-import { count, type Endpoint, EndpointState, eventsText, outcomeWords, share, upTo } from './words.tsx';
+import { count, type Endpoint, EndpointState, eventsText, missesReversal, outcomeWords, share, upTo } from './words.tsx';
 
 const Add = lazy(() => import('./add.tsx').then((module) => ({ default: module.Add })));
 
@@ -31,6 +31,11 @@ export function Screen() {
             {eventsText(row.events)}
             {row.description && ` · ${row.description}`}
           </span>
+          {missesReversal(row.events) && (
+            <span className="text-xs text-warn">
+              Doesn’t receive <code>payment.reversed</code>
+            </span>
+          )}
         </span>
       ),
     },

@@ -3,14 +3,12 @@ import { type FormEvent, type ReactNode, useState } from 'react';
 import { type EndpointEventType, EVENT_TYPES } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
 import { Field } from '../../ui/field.tsx';
+import { MissedReversal, missesReversal } from './words.tsx';
 
 export type EndpointFields = { url: string; events: EndpointEventType[]; description: string | null };
 const UPDATED = 'payment.updated';
-/** Always sent, to every endpoint. */
-const REVERSED = 'payment.reversed';
-const CHOSEN = EVENT_TYPES.filter((type) => type !== REVERSED);
 /** What `*` stands for. */
-const DOCUMENTED = CHOSEN.filter((type) => type !== UPDATED && !/^(refund|payout)\./.test(type));
+const STARRED = EVENT_TYPES.filter((type) => type !== UPDATED && !/^(refund|payout)\./.test(type));
 const MEANINGS: Readonly<Record<string, string>> = {
   'payment.created': 'A payment was created.',
   'payment.processing': 'A transfer was received and is awaiting confirmations.',
@@ -18,6 +16,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   'payment.failed': 'Less than the amount due was received in time.',
   'payment.expired': 'The payment expired without a transfer.',
   'payment.cancelled': 'The payment was canceled.',
+  'payment.reversed': 'A completed payment lost its money: the network reversed its transfer.',
   [UPDATED]: 'The received amount, the exception or the payment window changed. Off by default.',
   'refund.requested': 'A refund was requested. Off by default.',
   'refund.approved': 'A refund was approved. Off by default.',
@@ -46,10 +45,10 @@ export function EndpointForm({
 }) {
   const [url, setUrl] = useState(initial.url);
   const [description, setDescription] = useState(initial.description ?? '');
-  const [types, setTypes] = useState<ReadonlySet<string>>(new Set(initial.events.flatMap((type) => (type === '*' ? DOCUMENTED : [type]))));
+  const [types, setTypes] = useState<ReadonlySet<string>>(new Set(initial.events.flatMap((type) => (type === '*' ? STARRED : [type]))));
   const param = error instanceof ApiError ? error.param : null;
   const fault = (name: string) => (error !== null && param !== null && param.split('[')[0] === name ? error.message : null);
-  const all = DOCUMENTED.every((type) => types.has(type));
+  const all = STARRED.every((type) => types.has(type));
   const toggle = (names: readonly string[], on: boolean) => {
     const next = new Set(types);
     for (const name of names) on ? next.add(name) : next.delete(name);
@@ -60,8 +59,7 @@ export function EndpointForm({
     const chosen = EVENT_TYPES.filter((type) => types.has(type));
     onSubmit({
       url: url.trim(),
-      // "*" keeps matching all events when more are added later.
-      events: all ? ['*', ...chosen.filter((type) => type === UPDATED)] : chosen,
+      events: all ? ['*', ...chosen.filter((type) => !STARRED.includes(type))] : chosen,
       description: description.trim() || null,
     });
   };
@@ -84,12 +82,12 @@ export function EndpointForm({
           <input
             type="checkbox"
             checked={all}
-            onChange={(event) => toggle(DOCUMENTED, event.target.checked)}
+            onChange={(event) => toggle(STARRED, event.target.checked)}
             className="size-4 accent-accent"
           />
           All payment events
         </label>
-        {CHOSEN.map((type) => (
+        {EVENT_TYPES.map((type) => (
           <label key={type} className="flex items-start gap-2.5 text-sm">
             <input
               type="checkbox"
@@ -102,9 +100,7 @@ export function EndpointForm({
             </span>
           </label>
         ))}
-        <p className="text-sm text-soft">
-          <code>{REVERSED}</code> is always sent: the network reversed the transfer of a completed payment.
-        </p>
+        {missesReversal([...types]) && <MissedReversal />}
         {types.size === 0 && <p className="text-sm text-bad">Select at least one event.</p>}
         {fault('events') && <p className="text-sm text-bad">{fault('events')}</p>}
       </fieldset>

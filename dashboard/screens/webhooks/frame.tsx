@@ -7,7 +7,7 @@ import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { Badge, CopyButton, Time } from '../../ui/values.tsx';
-import { type Endpoint, EndpointState, hostOf, outcomeWords } from './words.tsx';
+import { type Endpoint, EndpointState, hostOf, MissedReversal, missesReversal, outcomeWords } from './words.tsx';
 
 const TestEvent = lazy(() => import('./test-event.tsx').then((module) => ({ default: module.TestEvent })));
 
@@ -49,6 +49,8 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
         {maySend && endpoint.enabled && <Button onClick={() => setTesting(true)}>Send test event</Button>}
       </div>
       <Notice endpoint={endpoint} />
+      {/* The form under Settings says so itself, as it is filled in. */}
+      {tab !== 'Settings' && missesReversal(endpoint.events) && <MissedReversal />}
       <nav aria-label="Endpoint" className="flex flex-wrap border-b border-line sm:gap-1">
         {TABS.map(({ name, path }) => (
           <Link

@@ -93,6 +93,16 @@ export function EndpointState({ endpoint }: { endpoint: Pick<Endpoint, 'enabled'
   );
 }
 
+/** Whether an endpoint hears that payments are complete, but not that the network took one back. */
+export const missesReversal = (events: readonly string[]): boolean =>
+  events.includes('payment.completed') && !events.includes('payment.reversed') && !events.includes('*');
+export const MissedReversal = () => (
+  <p className="rounded-lg bg-warn-wash px-3 py-2 text-sm text-warn">
+    This endpoint receives <code>payment.completed</code> but not <code>payment.reversed</code>: your server isn’t told if the network
+    reverses a completed payment.
+  </p>
+);
+
 /** `97.3%`, rounded down, so that 100% means all. */
 export const share = (part: number, whole: number): string =>
   whole === 0 ? '–' : `${(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10).toLocaleString('en')}%`;
@@ -103,11 +113,8 @@ export const millis = (ms: number): string => (ms < 1000 ? `${ms}\u00a0ms` : `${
 /** For example `3 of 10`. Deliveries that were resent by hand may have more than ten attempts; test events have one. */
 export const attemptsText = ({ attempt_count, payment_id }: Pick<DeliveryItem, 'attempt_count' | 'payment_id'>): string =>
   payment_id === null || attempt_count > MOST_ATTEMPTS ? String(attempt_count) : `${attempt_count} of ${MOST_ATTEMPTS}`;
-export const eventsText = (events: readonly string[]): string =>
-  events.includes('*')
-    ? events.includes('payment.updated')
-      ? 'All events and updates'
-      : 'All events'
-    : events.length === 1
-      ? events[0]!
-      : `${events.length} events`;
+export function eventsText(events: readonly string[]): string {
+  const more = events.filter((type) => type !== '*').length;
+  if (events.includes('*')) return more === 0 ? 'All payment events' : `All payment events and ${more} more`;
+  return events.length === 1 ? events[0]! : `${events.length} events`;
+}
