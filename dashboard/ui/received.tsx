@@ -1,4 +1,4 @@
-/** What a payment received, in the words of all lists: what counts, and what arrived late, is on hold, or was sent back. */
+/** What a payment received, in the words of all lists: all of it, and which part arrived late, is on hold, or was sent back. */
 import type { PaymentException, PaymentStatus } from '../generated/api.ts';
 import { type CoinAmount, isSome, lessOf, moneyText } from '../lib/amount.ts';
 import { Money } from './values.tsx';
@@ -15,14 +15,22 @@ export function uncountedWord(state: Uncounted['state'], exceptions: readonly (P
   return exceptions.includes('paid_after_cancel') ? 'Arrived after the payment closed, on hold' : 'On hold';
 }
 
+/** The part of what was received that counts toward the payment, in its coin and in US dollars. */
+export const countedOf = ({
+  currency,
+  amount_received: amount,
+  amount_received_usd: usd,
+  uncounted,
+}: Pick<Row, 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted'>) => ({
+  amount: uncounted.reduce((rest, one) => (one.currency === currency && rest !== null ? lessOf(rest, one.amount) : rest), amount),
+  usd: uncounted.reduce((rest, one) => (one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest), usd),
+});
+
 /** By how much an underpaid payment is short, in US dollars; null where it is not, or where that is not known. */
-export function shortUsd({
-  amount_usd: price,
-  amount_received_usd: received,
-  exceptions,
-}: Pick<Row, 'amount_usd' | 'amount_received_usd' | 'exceptions'>) {
-  if (!exceptions.includes('underpaid') || received === null) return null;
-  const short = lessOf(price, received);
+export function shortUsd(row: Pick<Row, 'amount_usd' | 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted' | 'exceptions'>) {
+  const { usd } = countedOf(row);
+  if (!row.exceptions.includes('underpaid') || usd === null) return null;
+  const short = lessOf(row.amount_usd, usd);
   return isSome(short) && !short.startsWith('-') ? short : null;
 }
 
@@ -49,16 +57,17 @@ export const hasReceived = ({ currency, amount_received: received, uncounted }: 
 
 export function Received({ row }: { row: Row }) {
   const { currency, amount_received: received, uncounted } = row;
-  const counts = isSome(received) && currency !== null;
+  const arrived = isSome(received) && currency !== null;
   const short = shortUsd(row);
   if (!hasReceived(row)) return <span className="text-soft">–</span>;
   return (
     <span className="grid gap-0.5 max-sm:text-right">
-      {counts && <Both currency={currency} amount={received} amount_usd={row.amount_received_usd} />}
+      {arrived && <Both currency={currency} amount={received} amount_usd={row.amount_received_usd} />}
       {short !== null && <span className="text-warn">Short by {moneyText(short)}</span>}
       {uncounted.map((one) => (
         <span key={`${one.currency} ${one.state}`} className="grid">
-          <Both {...one} />
+          {/* The whole is not written twice. */}
+          {!(one.currency === currency && one.amount === received) && <Both {...one} />}
           <span className={one.state === 'held' ? 'text-warn' : 'text-soft'}>{uncountedWord(one.state, row.exceptions)}</span>
         </span>
       ))}

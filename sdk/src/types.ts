@@ -174,7 +174,7 @@ export type Payment = {
   mode: Mode;
   /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
   amount: string | null;
-  /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+  /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
   amount_received: string;
   /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
   amount_remaining: string | null;
@@ -194,7 +194,7 @@ export type Payment = {
   accepted_short_usd: string | null;
   /** Requested amount, in US dollars. */
   amount_usd: string;
-  /** What counts as received, in US dollars at the rates that applied. */
+  /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
   amount_received_usd: string;
   /** Coin of the payment. Null until the customer chooses one. */
   currency: ArrivedCoin | null;
@@ -208,7 +208,7 @@ export type Payment = {
   derivation_path: string | null;
   /** Payment page: send the customer here. */
   payment_url: string;
-  /** Transaction that paid; of several the first one. Null until something arrives. */
+  /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
   transaction_hash: string | null;
   /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
   confirmations: number;
@@ -1175,7 +1175,7 @@ export type PaymentUpdatedEvent = {
   data: PaymentEventData;
 };
 
-/** A completed payment lost its money to a reorganization of the network. Sent to every endpoint. */
+/** A completed payment lost its money to a reorganization of the network. Sent to endpoints that name it or `*`. */
 export type PaymentReversedEvent = {
   /** Identifier of the event. Deliveries can repeat: use it to handle each event once. */
   id: string;
@@ -1414,7 +1414,7 @@ export type PaymentEventData = {
   mode: Mode;
   /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
   amount: string | null;
-  /** What counts as received, in the coin of the payment. `0` until a coin is chosen. */
+  /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
   amount_received: string;
   /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
   amount_remaining: string | null;
@@ -1434,7 +1434,7 @@ export type PaymentEventData = {
   accepted_short_usd: string | null;
   /** Requested amount, in US dollars. */
   amount_usd: string;
-  /** What counts as received, in US dollars at the rates that applied. */
+  /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
   amount_received_usd: string;
   /** Coin of the payment. Null until the customer chooses one. */
   currency: ArrivedCoin | null;
@@ -1448,7 +1448,7 @@ export type PaymentEventData = {
   derivation_path: string | null;
   /** Payment page: send the customer here. */
   payment_url: string;
-  /** Transaction that paid; of several the first one. Null until something arrives. */
+  /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
   transaction_hash: string | null;
   /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
   confirmations: number;
@@ -1588,7 +1588,7 @@ export type DeletedWebhookEndpoint = {
 export type CreateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url: string;
-  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive payment.reversed: it takes it back. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
@@ -1599,7 +1599,7 @@ export type CreateWebhookEndpointParams = {
 export type UpdateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url?: string | undefined;
-  /** Event types to send. `*` stands for the six basic ones; payment.updated and those of refunds and payouts are sent only when named, payment.reversed always. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive payment.reversed: it takes it back. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;

@@ -34,6 +34,10 @@ export function scenarioFromText(text: string | null): { coin: Coin; name: strin
   return coin ? { coin, name: scenario! } : null;
 }
 
+/** Whether a text is what this service shows as an address of a test payment in this coin, or of who paid it. */
+export const isTestAddress = (text: string, coin: Coin): boolean =>
+  [...SCENARIOS, PAYER].some((name) => testIdentifier(coin, name) === text);
+
 /** In which other coin the payer of a scenario pays: the same asset on another network, or another token on the same one. */
 function wrongCoin(scenario: string, coin: Coin): Coin | null {
   const { family, chain, asset } = COIN[coin];
@@ -46,6 +50,8 @@ function wrongCoin(scenario: string, coin: Coin): Coin | null {
 export const scenariosOf = (coin: Coin): readonly Scenario[] =>
   SCENARIOS.filter((one) => (one !== 'wrong_network' && one !== 'wrong_token') || wrongCoin(one, coin) !== null);
 
+/** In the place of a scenario: where the money of test payments comes from. */
+export const PAYER = 'payer';
 /** In the place of a scenario: the payer chose a coin on the page, and nothing has been simulated yet. */
 export const WAITING = 'waiting';
 
@@ -64,13 +70,19 @@ export type Observation = {
 
 /** Height at which simulated payments are mined. */
 const HEIGHT = 1_000;
-/** Confirmations that satisfy every rule at once. */
-const DEEP = 1_000;
 /** Steps of a scenario after its start: seen, then the rest. All end within two seconds. */
 const STEP_MS = 500;
 const SLOW_MS = 10 * MINUTE_MS;
 
-type Moment = { paymentId: string; targetUsdCents: bigint; windowEndsAt: Date; completedAt: Date | null; now: Date };
+type Moment = {
+  paymentId: string;
+  targetUsdCents: bigint;
+  windowEndsAt: Date;
+  completedAt: Date | null;
+  now: Date;
+  /** How many confirmations complete the payment in this coin. */
+  needed(coin: Coin): number;
+};
 
 /** What the simulated chain of a payment shows at `now`, from all that its payer has done; null when that is nothing. */
 export function simulate(plays: readonly Play[], moment: Moment): Observation | null {
@@ -91,7 +103,7 @@ const FULL: Share = { of: 1n, by: 1n };
 const HALF: Share = { of: 1n, by: 2n };
 
 /** The chain of one play: its hashes, its transfer, and its tip. Ids derive from the payment and the number of the play. */
-function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, number = 0 }: OnePlay) {
+function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed, number = 0 }: OnePlay) {
   const elapsed = now.getTime() - startedAt.getTime();
   const isAccount = kindOf(coin) === 'ethereum';
   const again = number === 0 ? '' : ` ${number}`;
@@ -124,7 +136,8 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, number 
     transfers: Observation['transfers'],
     { deep = false, wakeAt = null, endWindow = false }: { deep?: boolean; wakeAt?: Date | null; endWindow?: boolean } = {},
   ): Observation => {
-    const height = deep ? HEIGHT + DEEP : HEIGHT;
+    // No more blocks than it takes. They are final and locked, which is what other rules wait for.
+    const height = deep ? HEIGHT + needed(coin) - 1 : HEIGHT;
     const final = deep ? height : 0;
     const tip = { height, hash: hash(`tip ${height}`), safeHeight: final, finalizedHeight: final, chainlockHeight: final };
     return { transfers, wakeAt, endWindow, tip };

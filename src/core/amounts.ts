@@ -68,15 +68,17 @@ function verifierOf(counted: readonly Judged[]): Verifier | null {
 
 /** The amounts of the payment in the coin that is shown. */
 export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
-  const { counted, covered, receivedE8, receivedCents } = counting;
+  const { counted, held, covered, receivedE8, receivedCents } = counting;
   const { fixed } = payment;
   const coin = shownCoin(payment, counting);
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
   const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
   const receivedUnits = counted.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
-  const main = counted[0]?.t;
+  // What arrived and does not count has a transaction and confirmations too.
+  const shownFirst = counted.length > 0 ? counted : held;
+  const main = (shownFirst.find(({ t }) => t.coin === coin) ?? shownFirst[0])?.t;
   const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents, ...gravest(counted, coin) });
-  const least = counted.reduce<number | null>((low, { t }) => {
+  const least = shownFirst.reduce<number | null>((low, { t }) => {
     const count = confirmationsOf(t, tips[t.coin]);
     return low === null || count < low ? count : low;
   }, null);

@@ -126,6 +126,10 @@ export function whyNotFinal(t: Transfer, wanted: ConfirmationTier, tip: Tip | un
 export const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
   rule === 'confirmations' ? Math.max(1, confirmations) : null;
 
+/** The fewest confirmations that fulfil a rule where every block is final and locked as soon as it is found. */
+export const fewestOf = ({ rule, confirmations }: ConfirmationTier): number =>
+  rule === 'finalized' ? confirmations + 1 : Math.max(1, confirmations);
+
 /** What one transfer needs and how far it is, for a payment that has received this much. */
 export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigint, tips: Tips): TransferStanding {
   const tip = tips[t.coin];

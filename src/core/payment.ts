@@ -217,6 +217,7 @@ export type Settlement = {
   coin: Coin | null;
   /** Units of the shown coin to pay for the whole target, at the current quote. */
   amountUnits: bigint | null;
+  /** What counts. What else the chain credits to the payment is `uncounted`. */
   receivedUnits: bigint;
   receivedUsdE8: bigint;
   /** Units of the shown coin still due; 0 when covered. */
@@ -229,7 +230,9 @@ export type Settlement = {
   shortUsdE8: bigint;
   /** Units of the shown coin in transfers below the dust limit, which do not count. */
   dustUnits: bigint;
+  /** Of the first transfer that counts, otherwise of the first that arrived. */
   transactionHash: string | null;
+  /** The fewest of all that counts, otherwise of all that arrived. */
   confirmations: number;
   confirmationsRequired: number | null;
   completionRule: CompletionRule;

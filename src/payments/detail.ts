@@ -2,7 +2,7 @@
 
 import { type Coin, namesOf } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import type { Transfer, Uncounted } from '../core/payment.ts';
+import type { Settlement, Transfer, Uncounted } from '../core/payment.ts';
 import { itemAmount } from './price.ts';
 import type { PaymentRequest, PaymentView } from './view.ts';
 
@@ -37,6 +37,31 @@ export const transferDetail = (t: Transfer) => ({
   replaced_by: t.conflict?.txid ?? null,
 });
 
+/** In cents: the worth of what the chain credits to a payment: counted, and not counted, each rounded so that the parts that are shown add up. */
+const worthCents = (countedCents: bigint, uncounted: readonly Uncounted[]): bigint =>
+  uncounted.reduce((all, { usdE8 }) => all + e8ToCents(usdE8 ?? 0n), countedCents);
+/** The same of a settlement. */
+export const receivedCents = ({ receivedUsdE8, uncounted }: Pick<Settlement, 'receivedUsdE8' | 'uncounted'>): bigint =>
+  worthCents(e8ToCents(receivedUsdE8), uncounted);
+
+/**
+ * What the chain credits to a payment, whether it counts or not: in the coin of the payment, and the worth of all coins. What is gone is
+ * in neither. Money without a price yet has no worth yet.
+ */
+export const receivedDetail = (
+  coin: Coin | null,
+  { units, usdCents, uncounted }: { units: bigint; usdCents: bigint; uncounted: readonly Uncounted[] },
+): { amount_received: string; amount_received_usd: string } => ({
+  amount_received:
+    coin === null
+      ? '0'
+      : formatUnits(
+          coin,
+          uncounted.reduce((all, one) => (one.coin === coin ? all + one.units : all), units),
+        ),
+  amount_received_usd: formatUsd(worthCents(usdCents, uncounted)),
+});
+
 /** What arrived and does not count until the merchant decides: in the coin of the payment, and the worth of all coins. */
 export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): { amount_held: string; amount_held_usd: string | null } {
   const held = uncounted.filter(({ state }) => state === 'held');
@@ -55,6 +80,7 @@ export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): 
 export function paymentDetail(view: PaymentView, pageUrl: string) {
   const { facts, settlement: s, quote } = view;
   const isShort = s.shortUsdE8 > 0n && (s.status === 'processing' || s.status === 'completed');
+  const received = receivedDetail(s.coin, { units: s.receivedUnits, usdCents: e8ToCents(s.receivedUsdE8), uncounted: s.uncounted });
   const units = (value: bigint | null) => (s.coin === null || value === null ? null : formatUnits(s.coin, value));
   return {
     id: facts.id,
@@ -62,7 +88,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     status: s.status,
     mode: facts.mode,
     amount: units(s.amountUnits),
-    amount_received: units(s.receivedUnits) ?? '0',
+    amount_received: received.amount_received,
     amount_remaining: units(s.remainingUnits),
     amount_overpaid: units(s.overpaidUnits) ?? '0',
     amount_dust: units(s.dustUnits) ?? '0',
@@ -71,7 +97,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     accepted_short: isShort ? units(s.shortUnits) : null,
     accepted_short_usd: isShort ? formatUsd(e8ToCents(s.shortUsdE8)) : null,
     amount_usd: formatUsd(facts.targetUsdCents),
-    amount_received_usd: formatUsd(e8ToCents(s.receivedUsdE8)),
+    amount_received_usd: received.amount_received_usd,
     ...(s.coin === null ? { currency: view.request.asset, network: null } : namesOf(s.coin)),
     description: view.request.description,
     payment_address: quote?.address ?? null,

@@ -9,7 +9,7 @@ import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } fro
 import { asTextMap } from '../core/stored-json.ts';
 import type { Fragment } from '../db/db.ts';
 import { readDayRows } from './days.ts';
-import { heldDetail } from './detail.ts';
+import { heldDetail, receivedDetail } from './detail.ts';
 import { orderOfSight } from './many-transfers.ts';
 import { itemUsdCents } from './price.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
@@ -71,6 +71,8 @@ const worth = (row: Row, pick: (values: TransferValue[]) => TransferValue | unde
   const values = standing(row).map((t) => pick(t.values));
   return values.length === 0 || values.includes(undefined) ? null : usdE8(sum(values.map((v) => v!.usdE8)));
 };
+const receivedOf = ({ coin, receivedUnits: units, uncounted }: Row): string | null =>
+  coin && receivedDetail(coin, { units, usdCents: 0n, uncounted }).amount_received;
 const first = (values: TransferValue[]) => values[0];
 const last = (values: TransferValue[]) => values.at(-1);
 
@@ -86,7 +88,7 @@ const PAYMENT_CELLS = {
   amount_usd: (row) => formatUsd(row.amountUsdCents),
   tax_usd: (row) => (row.request.taxMinor === null ? null : formatUsd(itemUsdCents(row.request, row.request.taxMinor))),
   currency: (row) => namesOf(row.coin).currency,
-  amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
+  amount_received: (row) => receivedOf(row),
   usd_at_first_sight: (row) => worth(row, first),
   usd_at_completion: (row) => (row.completedAt ? worth(row, last) : null),
   fee_usd: () => '0.00',
@@ -150,7 +152,7 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
   difference_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents - row.amountUsdCents)),
   service_fee_usd: () => '0.00',
   currency: (row) => namesOf(row.coin).currency,
-  amount_received: (row) => (row.coin ? formatUnits(row.coin, row.receivedUnits) : null),
+  amount_received: (row) => receivedOf(row),
   transaction_hashes: (row) =>
     standing(row)
       .map((t) => t.txid ?? t.ref)

@@ -3,6 +3,8 @@ import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText
 import { type Context, perContext } from '../context.ts';
 import { addMs } from '../core/clock.ts';
 import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
+import { companyCents, fewestOf, requirementOf } from '../core/confirmation.ts';
+import { e8ToCents } from '../core/money.ts';
 import {
   type Decision,
   type Exception,
@@ -375,7 +377,12 @@ export function tipsOf(record: PaymentRecord): Tips {
 export function observe(record: PaymentRecord): Observation | null {
   if (record.plays.length === 0) return null;
   const windowEndsAt = settle(record.facts, record.transfers, {}, record.now).expiresAt;
+  const stakes = {
+    receivedCents: e8ToCents(record.transfers.reduce((total, { values }) => total + (values.at(-1)?.usdE8 ?? 0n), 0n)),
+    company: record.transfers.reduce((most, t) => (companyCents(t) > most ? companyCents(t) : most), 0n),
+  };
   return simulate(record.plays, {
+    needed: (coin) => fewestOf(requirementOf(record.facts, coin, { ...stakes, kinds: 'output' })),
     paymentId: record.facts.id,
     targetUsdCents: record.facts.targetUsdCents,
     windowEndsAt,

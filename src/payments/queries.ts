@@ -1,7 +1,7 @@
 /** Reads payments. Every finder requires the merchant and the mode, except the one for the payer, who knows the id. */
 
 import type { ChainTransaction } from '../chains/chain.ts';
-import { testIdentifier } from '../chains/simulated.ts';
+import { PAYER, testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { CHAIN, CHAINS, COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { standingOf } from '../core/confirmation.ts';
@@ -107,7 +107,7 @@ export async function getSimulatedTransaction(
     timestamp: block?.time ?? null,
     amountUnits: units,
     feeUnits: 0n,
-    inputs: [{ address: testIdentifier(coin, 'payer'), units }],
+    inputs: [{ address: testIdentifier(coin, PAYER), units }],
     outputs: [{ address, units }],
   };
 }

@@ -569,13 +569,15 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   for (const { height, hash } of stored) assert.equal(chain.blocks[Number(height)]?.hash, hash, 'the recorded blocks are the chain');
   assert.equal(stored.at(-1)!.hash, chain.tip().hash);
 
-  type Book = { id: string; status: string; received: bigint; exceptions: string[]; events: bigint };
+  type Book = { id: string; status: string; received: bigint; arrived: bigint; exceptions: string[]; events: bigint };
   const readBooks = async (): Promise<Map<string, Book>> =>
     new Map(
-      (await sql<Book[]>`select id, status, received_units as received, exceptions, event_count as events from payments`).map((row) => [
-        row.id,
-        row,
-      ]),
+      (
+        await sql<Book[]>`
+          select id, status, received_units as received, exceptions, event_count as events, received_units + coalesce((
+            select sum((one->>'units')::numeric) from jsonb_array_elements(uncounted) as one where one->>'coin' = coin), 0) as arrived
+          from payments`
+      ).map((row) => [row.id, row]),
     );
   const mayCome = payoutsOf([
     ...chain.dropped,
@@ -639,12 +641,12 @@ const LEGAL = new Set([
   'pending expired',
 ]);
 /** The events of every payment: no gaps, one per change, only allowed transitions, ending in the current state. */
-async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: string; received: bigint; events: bigint }>, coin: Coin) {
+async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: string; arrived: bigint; events: bigint }>, coin: Coin) {
   const { sql } = ctx.db;
   const told = await sql<{ id: string; sequence: bigint; type: string; body: string }[]>`
     select payment_id as id, sequence, type, convert_from(body, 'UTF8') as body from events order by payment_id, sequence`;
   const of = Map.groupBy(told, (event) => event.id);
-  for (const [id, { status, received, events }] of books) {
+  for (const [id, { status, arrived, events }] of books) {
     const list = of.get(id) ?? [];
     assert.equal(BigInt(list.length), events, `${id}: as many events as were counted`);
     let at = '';
@@ -668,7 +670,7 @@ async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: st
     }
     assert.equal(at, status, `${id}: the last event tells how it stands`);
     const { amount_received } = JSON.parse(list.at(-1)!.body).data;
-    assert.equal(BigInt(amount_received.replace('.', '')), received, `${id}: the last event tells what was received`);
+    assert.equal(BigInt(amount_received.replace('.', '')), arrived, `${id}: the last event tells what was received`);
   }
   const [wrong] = await sql<{ rows: bigint }[]>`
     with counted as (

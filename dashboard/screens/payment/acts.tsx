@@ -8,6 +8,7 @@ import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
+import { countedOf } from '../../ui/received.tsx';
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Kind = 'cancel' | 'accept' | 'reject' | 'reviewed';
@@ -72,7 +73,7 @@ export function Acts({ data }: { data: Full }) {
   const isEarly = payment.status === 'pending' && payment.exceptions.some((name) => name === 'wrong_network' || name === 'wrong_token');
   // What is refunded is gone: there is nothing left to decide.
   const undecided =
-    (ends || isEarly) && arrived.length > 0 && (isSome(payment.amount_received_usd) || uncounted.some(({ state }) => state !== 'refunded'));
+    (ends || isEarly) && arrived.length > 0 && (isSome(countedOf({ ...payment, uncounted }).usd) || uncounted.some(({ state }) => state !== 'refunded'));
   const question = asked && questionOf(asked, data);
   return (
     <>

@@ -9,7 +9,7 @@ import { useApi, useTitle } from '../../lib/hooks.ts';
 import { About } from '../../ui/about.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { Note } from '../../ui/form.tsx';
-import { shortUsd, uncountedWord } from '../../ui/received.tsx';
+import { countedOf, shortUsd, uncountedWord } from '../../ui/received.tsx';
 import { Card, Facts, Skeleton } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { Badge, CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
@@ -139,7 +139,9 @@ const Both = ({ amount, currency, usd }: { amount: string; currency: string; usd
 function Decide({ data: { payment, uncounted } }: { data: Full }) {
   const held = uncounted.filter(({ state }) => state === 'held');
   const unpriced = held.filter(({ currency }) => !canBePriced(currency));
-  const short = shortUsd(payment);
+  const coin = payment.currency === null ? null : coinOf({ currency: payment.currency, network: payment.network });
+  const row = { ...payment, currency: coin, uncounted };
+  const [short, counted] = [shortUsd(row), countedOf(row)];
   const isOver = payment.status === 'failed' || payment.status === 'expired' || payment.status === 'cancelled';
   if (held.length === 0 && !(isOver && short !== null)) return null;
   return (
@@ -156,17 +158,10 @@ function Decide({ data: { payment, uncounted } }: { data: Full }) {
           phrase, on {partsOf(currency).network}.
         </p>
       ))}
-      {isOver && short !== null && payment.currency !== null && (
+      {isOver && short !== null && coin !== null && counted.amount !== null && (
         <p>
-          Received{' '}
-          <strong>
-            {withUsd(
-              payment.amount_received,
-              coinOf({ currency: payment.currency, network: payment.network }),
-              payment.amount_received_usd,
-            )}
-          </strong>
-          , short by {moneyText(short)}.
+          {held.length > 0 ? 'Received in time' : 'Received'} <strong>{withUsd(counted.amount, coin, counted.usd)}</strong>, short by{' '}
+          {moneyText(short)}.
         </p>
       )}
     </Note>
@@ -178,7 +173,7 @@ function amountRows({ payment, timeline, tolerance, uncounted }: Full): (readonl
   const currency = payment.currency === null ? null : coinOf({ currency: payment.currency, network: payment.network });
   const quote = timeline.findLast((entry) => entry.kind === 'coin_chosen' && entry.currency === currency && entry.rate !== null);
   const isOpen = status === 'pending' || status === 'processing';
-  const short = shortUsd(payment);
+  const short = shortUsd({ ...payment, currency, uncounted });
   const rows: (readonly [string, ReactNode] | false)[] = [
     [
       'Price',

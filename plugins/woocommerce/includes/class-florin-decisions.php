@@ -46,8 +46,8 @@ final class Florin_Decisions {
 				break;
 			case 'failed':
 				if ( ! $order['paid'] && $current && in_array( $order['status'], self::OPEN, true ) ) {
-					// Money that is not enough waits for the merchant; an order without any can be paid again.
-					$some    = Florin_Amounts::is_some( $payment['amount_received'] );
+					// Money that counts but is not enough waits for the merchant; an order without any can be paid again.
+					$some    = in_array( 'underpaid', $payment['exceptions'], true );
 					$steps[] = array( 'status', $some ? 'on-hold' : 'failed', $some ? 'underpaid' : 'failed' );
 				}
 				break;

@@ -4,8 +4,9 @@ import type { Context } from '../../context.ts';
 import { DAY_MS } from '../../core/clock.ts';
 import { COIN, type Coin } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
-import { E8, e8ToCents, formatDecimal, formatUnits } from '../../core/money.ts';
+import { E8, formatDecimal, formatUnits } from '../../core/money.ts';
 import type { Transfer } from '../../core/payment.ts';
+import { receivedCents } from '../../payments/detail.ts';
 import type { OnChain } from '../../payments/queries.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { methodOf } from '../payment-methods.ts';
@@ -45,12 +46,14 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice
   const { view } = payment;
   const { facts, settlement } = view;
   const money = moneyOf(view);
+  // As in BTCPay, what came late was paid too; the state of the invoice says that it is not settled.
+  const paidCents = receivedCents(settlement);
   const { redirectUrl, redirectAutomatically, language, coins } = invoice.checkout;
   const body = {
     id: facts.id,
     storeId: storeIdOf({ merchantId: view.merchantId, mode: facts.mode }),
     amount: money.amount,
-    paidAmount: settlement.receivedUsdE8 === 0n ? '0' : money.ofCents(e8ToCents(settlement.receivedUsdE8)),
+    paidAmount: paidCents === 0n ? '0' : money.ofCents(paidCents),
     currency: money.currency,
     type: 'Standard',
     checkoutLink: `${greenfieldUrl(ctx)}/i/${facts.id}`,

@@ -8,7 +8,7 @@ import { type Action, mayDo } from '../../core/roles.ts';
 import { Detail } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { readAttention } from '../../payments/attention.ts';
-import { paymentDetail } from '../../payments/detail.ts';
+import { paymentDetail, receivedDetail } from '../../payments/detail.ts';
 import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
 import { getPaymentOnChain } from '../../payments/queries.ts';
 import { type Filter, type FoundItem, findPayments, listMoments, type Moment } from '../../payments/search.ts';
@@ -45,10 +45,10 @@ export const LISTED = {
   /** Most serious first. */
   exceptions: Type.Array(ExceptionName),
   currency: Nullable(ArrivedCoin),
-  /** What counts: in `currency`, and its worth in all coins. */
+  /** All that the chain credits to the payment: in `currency`, and its worth in all coins. */
   amount_received: Nullable(PlainText),
   amount_received_usd: Nullable(PlainText),
-  /** What arrived and does not count. */
+  /** The part of it that does not count. */
   uncounted: Type.Array(Type.Object({ ...CoinAmount.properties, state: literals(UNCOUNTED_STATES) })),
 };
 export const listed = (
@@ -79,10 +79,17 @@ export const listed = (
   refund_requested_at: item.refundRequestedAt?.toISOString() ?? null,
   exceptions: item.exceptions,
   currency: item.coin,
-  amount_received: item.coin ? formatUnits(item.coin, item.receivedUnits) : null,
-  amount_received_usd: item.receivedUsdCents === null ? null : formatUsd(item.receivedUsdCents),
+  ...receivedOf(item),
   uncounted: uncountedOf(item.uncounted),
 });
+/** Null where the row does not show it. */
+function receivedOf({ coin, receivedUnits: units, receivedUsdCents, uncounted }: Pick<FoundItem, 'coin' | 'receivedUnits' | 'receivedUsdCents' | 'uncounted'>) {
+  const received = receivedDetail(coin, { units, usdCents: receivedUsdCents ?? 0n, uncounted });
+  return {
+    amount_received: coin && received.amount_received,
+    amount_received_usd: receivedUsdCents === null ? null : received.amount_received_usd,
+  };
+}
 const coinAmount = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>) => ({
   currency: coin,
   amount: formatUnits(coin, units),
