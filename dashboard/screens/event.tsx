@@ -6,7 +6,7 @@ import { Code, prettyJson } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { Card, Facts } from '../ui/states.tsx';
 import { Back, PendingPage } from '../ui/thing.tsx';
-import { Badge, CopyButton, Time } from '../ui/values.tsx';
+import { Badge, CopyButton, TestLabel, Time } from '../ui/values.tsx';
 
 type Delivery = Reply<'GET /:mode/events/:id'>['deliveries'][number];
 const STATES = {
@@ -62,7 +62,7 @@ export function Screen() {
       <div className="grid gap-2">
         <h1 className="break-words">{event.type}</h1>
         <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
-          {event.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          <TestLabel />
           <span className="inline-flex items-center gap-1 break-all">
             <code>{event.id}</code>
             <CopyButton value={event.id} label="Copy event ID" />

@@ -223,6 +223,7 @@ function Merchants() {
       ) : (
         <Table
           label="Merchants"
+          everyMode
           columns={columns}
           rows={list.rows}
           hasMore={list.hasNextPage}

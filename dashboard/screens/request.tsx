@@ -6,7 +6,7 @@ import { ModeLink } from '../ui/link.tsx';
 import { Card, Facts } from '../ui/states.tsx';
 import { StatusCode } from '../ui/status-code.tsx';
 import { Back, PendingPage } from '../ui/thing.tsx';
-import { Badge, CopyButton, Time } from '../ui/values.tsx';
+import { CopyButton, TestLabel, Time } from '../ui/values.tsx';
 
 const SHORT = 'Secrets are redacted. Only the first 2 kB are kept.';
 const LIST = ['requests', 'Request log'] as const;
@@ -27,7 +27,7 @@ export function Screen() {
         <h1 className="font-mono text-lg break-all">{`${request.method} ${request.path}`}</h1>
         <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
           <StatusCode status={request.status} />
-          {request.mode === 'test' && <Badge tone="warn">TEST</Badge>}
+          <TestLabel />
           <span className="inline-flex items-center gap-1 break-all">
             <code>{request.id}</code>
             <CopyButton value={request.id} label="Copy request ID" />

@@ -11,7 +11,7 @@ import { SCREENS, shownScreens } from '../screens.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icon.tsx';
 import { Match, Sought, TYPING_MS } from '../ui/marked.tsx';
-import { ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
+import { ExceptionBadge, Money, Status, TestLabel, Time } from '../ui/values.tsx';
 
 type Choice = { id: string; label: ReactNode; icon: IconName; note?: ReactNode; to: string; search?: Record<string, string> };
 /** Payments shown below the screens; the rest is one more key away. */
@@ -64,6 +64,7 @@ function Palette() {
         <span className="flex items-center gap-2">
           <Money amount={row.amount_usd} />
           <Status status={row.status} />
+          <TestLabel />
           <ExceptionBadge exception={row.exceptions[0] ?? null} />
         </span>
         <span className="text-soft">{row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}</span>

@@ -24,6 +24,7 @@ export function ListCard<R extends { id: string }>({
   columns,
   none,
   unmatched,
+  everyMode = false,
 }: {
   label: string;
   list: Listed<R>;
@@ -34,6 +35,8 @@ export function ListCard<R extends { id: string }>({
   none: { title: string; words: ReactNode };
   /** Shown when filters are set. */
   unmatched: { title: string; clear: () => void; act?: string } | null;
+  /** The rows belong to both modes, or to none. */
+  everyMode?: boolean;
 }) {
   const more = () => void list.fetchNextPage();
   const { lookedBackTo, isFetchingNextPage: busy } = list;
@@ -50,6 +53,7 @@ export function ListCard<R extends { id: string }>({
           onMore={more}
           more={lookedBackTo === null ? 'Show more' : 'Search further back'}
           busy={busy}
+          everyMode={everyMode}
         />
       ) : unmatched === null ? (
         <Empty title={none.title}>{none.words}</Empty>

@@ -23,6 +23,7 @@ export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: ()
         <span className={notice.unread ? 'font-medium' : ''}>{notice.text}</span>
         <span className="flex flex-wrap items-center gap-2 text-soft">
           <Time at={notice.at} />
+          {notice.mode === 'test' && <Badge tone="warn">TEST</Badge>}
           {mode === 'test' && notice.mode === 'live' && <Badge tone="info">Live</Badge>}
         </span>
       </span>

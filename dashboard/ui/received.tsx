@@ -27,7 +27,9 @@ export const countedOf = ({
 });
 
 /** By how much an underpaid payment is short, in US dollars; null where it is not, or where that is not known. */
-export function shortUsd(row: Pick<Row, 'amount_usd' | 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted' | 'exceptions'>) {
+export function shortUsd(
+  row: Pick<Row, 'amount_usd' | 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted' | 'exceptions'>,
+) {
   const { usd } = countedOf(row);
   if (!row.exceptions.includes('underpaid') || usd === null) return null;
   const short = lessOf(row.amount_usd, usd);

@@ -1,6 +1,8 @@
 /** A table with a sticky head, two or three lines per row on phones, and a button for more rows. */
 import { memo, type ReactNode } from 'react';
+import { useMode } from '../lib/hooks.ts';
 import { Button } from './button.tsx';
+import { TestLabel } from './values.tsx';
 
 /** Where a cell is on a phone: in the first line, in the second (`wide` fills it), or below, with the name of the column before it. */
 const PLACES = {
@@ -22,22 +24,29 @@ export type Column<R> = {
   empty?: (row: R) => boolean;
 };
 
-/** Memoized, because a list may have a thousand rows. */
-const Row = memo(({ row, columns }: { row: unknown; columns: readonly Column<never>[] }) => (
+/** Memoized, because a list may have a thousand rows. `marked`: the column with the TEST label; -1 for none. */
+const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Column<never>[]; marked: number }) => (
   <tr className="grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-4 border-b border-line px-4 py-2.5 last:border-b-0 hover:bg-page sm:table-row">
-    {columns.map(({ name, cell, right = false, phone = 'line', empty }) => (
+    {columns.map(({ name, cell, right = false, phone = 'line', empty }, i) => (
       <td
         key={name}
         className={`min-w-0 py-0.5 sm:table-cell sm:border-b sm:border-line sm:p-2.5 xl:px-4 sm:in-[tr:last-child]:border-b-0 ${PLACES[phone]} ${right ? 'sm:text-right' : 'sm:text-left'} ${empty?.(row as never) ? 'max-sm:hidden' : ''}`}
       >
         {phone === 'line' && <span className="text-soft sm:hidden">{name}</span>}
-        <span className="min-w-0">{cell(row as never)}</span>
+        {i === marked ? (
+          <span className="flex min-w-0 flex-wrap items-start gap-x-2 gap-y-1">
+            <span className="min-w-0">{cell(row as never)}</span>
+            <TestLabel />
+          </span>
+        ) : (
+          <span className="min-w-0">{cell(row as never)}</span>
+        )}
       </td>
     ))}
   </tr>
 ));
 
-/** The first cell must contain a link to the page of the row. */
+/** The first cell must contain a link to the page of the row. In test mode each row has a label, unless the list shows both modes. */
 export function Table<R extends { id: string }>({
   label,
   columns,
@@ -46,6 +55,7 @@ export function Table<R extends { id: string }>({
   onMore,
   more = 'Show more',
   busy = false,
+  everyMode = false,
 }: {
   label: string;
   columns: readonly Column<R>[];
@@ -54,7 +64,11 @@ export function Table<R extends { id: string }>({
   onMore?: () => void;
   more?: string;
   busy?: boolean;
+  everyMode?: boolean;
 }) {
+  const isTest = useMode() === 'test' && !everyMode;
+  const title = columns.findIndex(({ phone }) => phone === 'title');
+  const marked = isTest ? Math.max(0, title) : -1;
   return (
     <>
       <table aria-label={label} aria-busy={busy} className="block w-full border-separate border-spacing-0 text-sm sm:table">
@@ -73,7 +87,7 @@ export function Table<R extends { id: string }>({
         </thead>
         <tbody className="block sm:table-row-group">
           {rows.map((row) => (
-            <Row key={row.id} row={row} columns={columns as readonly Column<never>[]} />
+            <Row key={row.id} row={row} columns={columns as readonly Column<never>[]} marked={marked} />
           ))}
         </tbody>
       </table>

@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { PaymentException, PaymentStatus } from '../generated/api.ts';
 import { moneyText, shortDollars, significant } from '../lib/amount.ts';
 import { coinText, partsOf } from '../lib/coin.ts';
+import { useMode } from '../lib/hooks.ts';
 import { Icon, type IconName } from './icon.tsx';
 
 /** The network of a coin, beside the code of its asset. */
@@ -76,6 +77,9 @@ export const Badge = ({ tone, icon, children }: { tone: Tone; icon?: IconName; c
     {children}
   </span>
 );
+
+/** Marks what belongs to test mode; nothing in live mode. */
+export const TestLabel = () => useMode() === 'test' && <Badge tone="warn">TEST</Badge>;
 
 const STATUS: Readonly<Record<PaymentStatus, { tone: Tone; icon: IconName; word: string }>> = {
   pending: { tone: 'calm', icon: 'clock', word: 'Pending' },

@@ -1588,7 +1588,7 @@ export type DeletedWebhookEndpoint = {
 export type CreateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url: string;
-  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive payment.reversed: it takes it back. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive payment.reversed, which takes it back. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
@@ -1599,7 +1599,7 @@ export type CreateWebhookEndpointParams = {
 export type UpdateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url?: string | undefined;
-  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive payment.reversed: it takes it back. Defaults to `["*"]`. */
+  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive payment.reversed, which takes it back. Defaults to `["*"]`. */
   events?: EndpointEventType[] | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;

@@ -169,7 +169,7 @@ const EndpointUrl = Text(
 const EndpointEvents = Type.Array(OneOf('EndpointEventType', 'An event type, or `*`.', '*'), {
   minItems: 1,
   maxItems: 30,
-  description: `Event types to send. \`*\` stands for the six basic ones and ${REVERSED_EVENT}; ${UPDATED_EVENT} and those of refunds and payouts are sent only when named. Whoever receives payment.completed should also receive ${REVERSED_EVENT}: it takes it back. Defaults to \`["*"]\`.`,
+  description: `Event types to send. \`*\` stands for the six basic ones and ${REVERSED_EVENT}; ${UPDATED_EVENT} and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive ${REVERSED_EVENT}, which takes it back. Defaults to \`["*"]\`.`,
   examples: [['*']],
 });
 const EndpointDescription = Type.Union([Type.String({ maxLength: 500 }), Type.Null()], {

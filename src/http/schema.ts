@@ -331,7 +331,10 @@ export const Detail = Type.Object(
       Decimal('An amount.', '0.00026289'),
       `Amount to pay, ${CoinAmount}, at the current rate. Null until the customer chooses a coin.`,
     ),
-    amount_received: Decimal(`All that the chain credits to the payment, ${CoinAmount}, also what arrived late or after it was canceled. \`amount_held\` is the part that does not count until you decide. \`0\` until a coin is chosen.`, '0.00026289'),
+    amount_received: Decimal(
+      `All that the chain credits to the payment, ${CoinAmount}, also what arrived late or after it was canceled. \`amount_held\` is the part that does not count until you decide. \`0\` until a coin is chosen.`,
+      '0.00026289',
+    ),
     amount_remaining: OrNull(Decimal('An amount.', '0.00026289'), `What is still missing, ${CoinAmount}. Null until a coin is chosen.`),
     amount_overpaid: Decimal(`What arrived beyond the amount, ${CoinAmount}.`, '0.00000000'),
     amount_dust: Decimal(`What arrived in transfers that are too small to count, ${CoinAmount}.`, '0.00000000'),
@@ -346,7 +349,10 @@ export const Detail = Type.Object(
     ),
     accepted_short_usd: OrNull(Decimal('An amount.', '0.20'), 'The same in US dollars. Null when nothing is missing.'),
     amount_usd: AmountUsd,
-    amount_received_usd: Decimal('All that the chain credits to the payment, in any coin, in US dollars at the rates that applied.', '25.50'),
+    amount_received_usd: Decimal(
+      'All that the chain credits to the payment, in any coin, in US dollars at the rates that applied.',
+      '25.50',
+    ),
     currency: OrNull(ArrivedCoin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
     network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     description: OrNull(Text('A text.', 'Two mugs'), 'What the payment is for. Null when you gave none.'),
@@ -359,7 +365,10 @@ export const Detail = Type.Object(
       'Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen.',
     ),
     payment_url: PaymentUrl,
-    transaction_hash: OrNull(Text('A hash.', TXID), 'Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives.'),
+    transaction_hash: OrNull(
+      Text('A hash.', TXID),
+      'Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives.',
+    ),
     confirmations: Count('Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block.', 1),
     confirmations_required: OrNull(
       Count('A number.', 1),

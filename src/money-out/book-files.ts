@@ -1,6 +1,6 @@
 /** The books as files: the statement of a period, and what crypto tax and accounting services import. */
 import type { Context } from '../context.ts';
-import { ASSET, CHAIN, COIN, type Coin, namesOf } from '../core/coin.ts';
+import { ASSET, CHAIN, COIN, type Coin, type Mode, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
@@ -30,7 +30,7 @@ export const naturalSign = (account: ShownLine['account'], value: bigint): bigin
 const STEPS = ['opening', ...MOVEMENTS, 'closing'] as const;
 
 /** One line for each coin and account: amounts in the coin, and the opening and closing balance in US dollars. */
-export function statementCsv(lines: readonly ShownLine[], { display }: { display: Display }): string {
+export function statementCsv(lines: readonly ShownLine[], { mode, display }: { mode: Mode; display: Display }): string {
   const names = ['currency', 'network', 'account', ...STEPS, 'opening_usd', 'closing_usd'];
   const more = display === null ? [] : ['display_currency', 'display_rate', 'closing_display'];
   const rows = lines.map((line) => {
@@ -43,17 +43,21 @@ export function statementCsv(lines: readonly ShownLine[], { display }: { display
       formatDecimal(display.rateE8, 8),
       formatFiat(display.currency, usdCentsToFiat(display.currency, cents[1]!, display.rateE8)),
     ];
-    return csvLine([currency, network, ACCOUNT_NAMES[account], ...units, ...cents.map(formatUsd), ...(shown ?? [])]);
+    return csvLine([currency, network, ACCOUNT_NAMES[account], ...units, ...cents.map(formatUsd), ...(shown ?? []), mode]);
   });
-  return csvLine([...names, ...more]) + rows.join('');
+  return csvLine([...names, ...more, 'mode']) + rows.join('');
 }
 
 export async function* exportStatement(ctx: Context, { period, display, ...owner }: FileWish): AsyncGenerator<string> {
-  yield statementCsv(withTrialBalance(await readStatement(ctx, { ...owner, from: period.start, until: period.end })), { display });
+  yield statementCsv(withTrialBalance(await readStatement(ctx, { ...owner, from: period.start, until: period.end })), {
+    mode: owner.mode,
+    display,
+  });
 }
 
 /** Money that came in or went out, seen from the wallets of an export. */
 export type Flow = Omit<Entry, 'debit' | 'credit'> & {
+  mode: Mode;
   incoming: boolean;
   /** Held money that goes back was never income. */
   isReturned: boolean;
@@ -64,9 +68,9 @@ const WALLETS: Readonly<Record<Scope, ReadonlySet<Account>>> = {
   deposits: new Set(['deposit_addresses']),
 };
 
-function flowOf(entry: Entry, scope: Scope): Flow | null {
+function flowOf(entry: Entry, { scope, mode }: { scope: Scope; mode: Mode }): Flow | null {
   const [incoming, outgoing] = [WALLETS[scope].has(entry.debit), WALLETS[scope].has(entry.credit)];
-  return incoming === outgoing ? null : { ...entry, incoming, isReturned: entry.debit === 'held_for_review' };
+  return incoming === outgoing ? null : { ...entry, mode, incoming, isReturned: entry.debit === 'held_for_review' };
 }
 /** The parts of one refund are entries of their own: those that were sold are one flow. */
 const isSame = (a: Flow, b: Flow): boolean =>
@@ -83,7 +87,7 @@ export async function* readFlows(ctx: Context, { period, scope, display, ...owne
   for await (const page of readEntries(ctx, { ...owner, display, wallets: scope, from: period.start, until: period.end })) {
     const flows: Flow[] = [];
     for (const entry of page) {
-      const flow = flowOf(entry, scope);
+      const flow = flowOf(entry, { scope, mode: owner.mode });
       if (flow === null) continue;
       const before: Flow | null = last;
       if (before !== null && isSame(before, flow)) last = sum(before, flow);
@@ -110,7 +114,9 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   moved_elsewhere: ({ ref }) => `Moved by another transaction than ${ref}`,
   network_fee: ({ ref, purpose }) => `Network fee of ${purpose ?? 'sweep'} ${ref}`,
 };
-export const textOf = (flow: Flow): string => TEXT[flow.kind](flow) + on(flow.coin);
+/** Starts what is written about money that is not real. */
+export const testPrefix = (mode: Mode): string => (mode === 'test' ? 'TEST: ' : '');
+export const textOf = (flow: Flow): string => testPrefix(flow.mode) + TEXT[flow.kind](flow) + on(flow.coin);
 
 /** Null: no line. */
 type Cells = (flow: Flow) => readonly (string | null)[] | null;

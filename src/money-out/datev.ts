@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
 import { formatDecimal } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { type FileWish, inCurrency, isZero } from './book-files.ts';
+import { type FileWish, inCurrency, isZero, testPrefix } from './book-files.ts';
 import { localTime } from './book-periods.ts';
 import { ACCOUNTS, type Account, type Entry, readEntries } from './books.ts';
 import { DATEV_COLUMNS } from './datev-columns.ts';
@@ -152,7 +152,7 @@ function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, 
     7: numbers[entry.credit],
     9: `${day.slice(8, 10)}${day.slice(5, 7)}`,
     10: (entry.paymentId ?? entry.ref).replace(/[^A-Za-z0-9_$&%*+/-]/g, '').slice(0, 36),
-    13: `${kindOf(entry)} ${formatDecimal(entry.units, decimals, 0)} ${asset}`.slice(0, 60),
+    13: `${testPrefix(wish.mode)}${kindOf(entry)} ${formatDecimal(entry.units, decimals, 0)} ${asset}`.slice(0, 60),
   };
   for (const [place, text] of Object.entries(given)) cells[Number(place)] = TEXT.has(Number(place)) ? quote(text) : text;
   // Not locked: the consultant may still change it.

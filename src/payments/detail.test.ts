@@ -1,7 +1,7 @@
 /** What a payment shows as received, by what arrived, when, and whether the chain still has it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { minute, base, tip, transferOf } from '../../test/kit/facts.ts';
+import { base, minute, tip, transferOf } from '../../test/kit/facts.ts';
 import type { PaymentFacts, Transfer } from '../core/payment.ts';
 import { settle } from '../core/settle.ts';
 import { paymentDetail } from './detail.ts';

@@ -467,7 +467,7 @@ test('lookups of prices, balances and fees', async () => {
   proves(balance, 'currency is required', '400', () => refused(noCoin, 400, 'invalid_request', 'currency'));
   proves(balance, 'currency is one of five', 'XMR is refused', () => refused(badCoin, 400, 'invalid_request', 'currency'));
   for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE']) {
-    const reply = await shop.get(`/api/crypto/balance?address=x&currency=${coin}`);
+    const reply = await shop.get(`/api/crypto/balance?address=test_${coin.toLowerCase()}_success&currency=${coin}`);
     proves(balance, 'currency is one of five', coin, () => assert.equal(found(reply).currency, coin));
   }
 

@@ -291,7 +291,7 @@ test('the queue lists undecided payments, and each decision removes one', async 
   assert.deepEqual((await waiting()).toSorted(), [under, late, over].toSorted());
   const queued = Object.fromEntries(((await owner.get('/test/attention')).json.data as any[]).map((row) => [row.id, row]));
   const [{ currency, amount, amount_usd, state }] = queued[late].uncounted;
-  assert.deepEqual([state, currency, queued[late].amount_received_usd], ['held', 'BTC', '0.00']);
+  assert.deepEqual([state, currency, queued[late].amount_received_usd, queued[late].amount_received], ['held', 'BTC', amount_usd, amount]);
   const { json: payment } = await app.test.get(`/api/payment/${late}`);
   assert.deepEqual([amount, amount_usd], [payment.amount_held, payment.amount_held_usd]);
   assert.deepEqual([queued[under].uncounted, queued[over].uncounted], [[], []]);

@@ -555,14 +555,14 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
 
   const rate = { currency: 'EUR' as const, rateE8: 90_000_000n };
   assert.deepEqual((await whole(exportStatement(ctx, { ...wish, display: rate }))).toString().split('\r\n'), [
-    'currency,network,account,opening,received,settled,refunded,paid_out,swept,fees,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display',
-    'BTC,bitcoin,Crypto on hand: deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00,0.00,EUR,0.90000000,0.00',
-    'BTC,bitcoin,Crypto on hand: destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00000000,0.00099000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78',
-    'BTC,bitcoin,Held for review,0.00000000,0.00100000,-0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00',
-    'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30',
-    'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65',
-    'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87',
-    'BTC,bitcoin,Trial balance,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00',
+    'currency,network,account,opening,received,settled,refunded,paid_out,swept,fees,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display,mode',
+    'BTC,bitcoin,Crypto on hand: deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
+    'BTC,bitcoin,Crypto on hand: destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00000000,0.00099000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78,live',
+    'BTC,bitcoin,Held for review,0.00000000,0.00100000,-0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
+    'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30,live',
+    'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65,live',
+    'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87,live',
+    'BTC,bitcoin,Trial balance,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
     '',
   ]);
 });

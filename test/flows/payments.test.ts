@@ -227,7 +227,7 @@ test('an accepted late transfer completes only with its confirmation', async () 
   await endWindow(id);
   const ref = await receive(id, 100_000n, { mined: false });
   const late = await detail(id);
-  assert.deepEqual([late.status, late.exception, late.amount_received], ['expired', 'late', '0.00000000']);
+  assert.deepEqual([late.status, late.exception, late.amount_received], ['expired', 'late', '0.00100000']);
   assert.deepEqual([late.amount_held, late.amount_held_usd], ['0.00100000', '97.00']);
   const listed = await listedOf(id);
   assert.deepEqual([listed.amount_held, listed.amount_held_usd], ['0.00100000', '97.00']);
@@ -281,7 +281,8 @@ test('an accept that lists nothing leaves out what was refunded; listed, it coun
   await receive(id, 20_000n, { name: 'c' });
   ok(await resolve(id, 'refund_sent', [back]));
   const accepted = ok(await resolve(id, 'accept'));
-  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00020000']);
+  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00050000'], 'both arrived');
+  assert.equal(accepted.amount_received_usd, '48.50');
   const none = await createInBitcoin();
   await endWindow(none);
   const only = await receive(none, 30_000n);
@@ -300,7 +301,7 @@ test('only the listed transfers are accepted', async () => {
   refused(await resolve(id, 'accept', [ref, 'd:0']), 400, 'parameter_invalid', 'transfers[1]');
   refused(await resolve(id, 'accept', []), 400, 'parameter_invalid', 'transfers');
   const accepted = ok(await resolve(id, 'accept', [ref]));
-  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00030000']);
+  assert.deepEqual([accepted.status, accepted.amount_received], ['completed', '0.00050000']);
   assert.deepEqual([accepted.amount_held, accepted.amount_held_usd], ['0.00020000', '19.40'], 'the other one stays on hold');
 });
 

@@ -52,7 +52,7 @@ test('a completed payment has a receipt as PDF on its page; others lead back to 
   assert.ok(page.includes(`href="/pay/receipt.pdf?id=${payment.id}"`));
   const { texts, box, name } = await pdfAt(`/pay/receipt.pdf?id=${payment.id}`);
   assert.equal(name, `attachment; filename="receipt-${payment.id}.pdf"`);
-  assert.deepEqual(texts.slice(0, 3), ['Receipt', 'Test shop', 'Test mode: no real money was moved.']);
+  assert.deepEqual(texts.slice(0, 3), ['Receipt', 'Test shop', 'TEST: no real money was moved.']);
   assert.deepEqual(
     ['Payment', 'Invoice', 'Price', 'Received', 'Network', 'Value', 'Transactions'].map((row) => beside(texts, row)),
     [payment.id, 'INV-7', '$97.00', '0.00100000 BTC', 'Bitcoin', '$97.00', payment.transaction_hash],

@@ -1,9 +1,9 @@
 /** What a payment says it received, its first event, which endpoints hear of a reversal, and test payments that behave like real ones. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { NO_FILTER } from '../../src/payments/search.ts';
 import { exportPayments } from '../../src/payments/exports.ts';
 import { chooseCoin, simulateOnPage } from '../../src/payments/payments.ts';
+import { NO_FILTER } from '../../src/payments/search.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 import { startReceiver } from '../kit/receiver.ts';
@@ -41,7 +41,10 @@ async function received(id: string): Promise<string[]> {
   const lines: string[] = [];
   for await (const part of exportPayments(app.app.ctx, { ...of, filter: NO_FILTER, columns: ['id', 'amount_received'] }))
     lines.push(...part.trim().split('\r\n'));
-  const exported = lines.find((line) => line.includes(id))!.split(',').at(-1)!;
+  const exported = lines
+    .find((line) => line.includes(id))!
+    .split(',')
+    .at(-1)!;
   return [payment.amount_received, events.at(-1)!.data.amount_received, listed.amount_received, exported];
 }
 
@@ -118,7 +121,13 @@ test('the first event of a payment created in a coin names amount, currency and 
 });
 
 test('payment.reversed goes to endpoints that name it or *, and to no others', async () => {
-  const wanted = [undefined, ['*'], ['payment.completed', 'payment.reversed'], ['payment.completed'], ['payment.created', 'payment.updated']];
+  const wanted = [
+    undefined,
+    ['*'],
+    ['payment.completed', 'payment.reversed'],
+    ['payment.completed'],
+    ['payment.created', 'payment.updated'],
+  ];
   const hooks = await Promise.all(wanted.map(() => startReceiver()));
   const ids: string[] = [];
   try {

@@ -43,7 +43,7 @@ export function Screen() {
       cell: (row) => (
         <span className="flex flex-wrap items-center gap-1.5">
           <span className="font-medium">{wordsOf(row.action)}</span>
-          {row.mode === 'test' && mode === 'live' && <Badge tone="calm">Test mode</Badge>}
+          {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>
       ),
     },
@@ -84,6 +84,7 @@ export function Screen() {
         label="Audit log"
         list={list}
         columns={columns}
+        everyMode
         none={{ title: 'No entries yet', words: 'Actions of your team appear here, with the time, the member and the IP address.' }}
         unmatched={active.length > 0 ? { title: 'No entries match these filters', clear } : null}
       />

@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { Badge, Time } from '../../ui/values.tsx';
+import { TestLabel, Time } from '../../ui/values.tsx';
 import { grouped, KeyState, type Shown } from './shared.tsx';
 
 const RollKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RollKey })));
@@ -72,7 +72,7 @@ export function Screen() {
           <h1 className="break-words">{key.name}</h1>
           <p className="flex flex-wrap items-center gap-2">
             <KeyState of={key} />
-            {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+            <TestLabel />
           </p>
         </div>
         {mayManage && key.is_active && (

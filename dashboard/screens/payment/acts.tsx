@@ -73,7 +73,9 @@ export function Acts({ data }: { data: Full }) {
   const isEarly = payment.status === 'pending' && payment.exceptions.some((name) => name === 'wrong_network' || name === 'wrong_token');
   // What is refunded is gone: there is nothing left to decide.
   const undecided =
-    (ends || isEarly) && arrived.length > 0 && (isSome(countedOf({ ...payment, uncounted }).usd) || uncounted.some(({ state }) => state !== 'refunded'));
+    (ends || isEarly) &&
+    arrived.length > 0 &&
+    (isSome(countedOf({ ...payment, uncounted }).usd) || uncounted.some(({ state }) => state !== 'refunded'));
   const question = asked && questionOf(asked, data);
   return (
     <>

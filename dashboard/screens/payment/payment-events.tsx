@@ -2,6 +2,7 @@
 import { useAct, useApi, useMay, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
+import { TestLabel } from '../../ui/values.tsx';
 import { DeliveryLink, DeliveryState, hostOf, outcomeWords } from '../webhooks/words.tsx';
 
 export function PaymentEvents({ paymentId }: { paymentId: string }) {
@@ -53,6 +54,7 @@ function Sent({ paymentId }: { paymentId: string }) {
                 {row.state !== 'delivered' && row.last_attempt?.failure && (
                   <span className="text-soft">{outcomeWords(row.last_attempt.failure)}</span>
                 )}
+                <TestLabel />
                 <DeliveryState state={row.state} />
               </span>
             </li>

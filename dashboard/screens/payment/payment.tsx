@@ -12,7 +12,7 @@ import { Note } from '../../ui/form.tsx';
 import { countedOf, shortUsd, uncountedWord } from '../../ui/received.tsx';
 import { Card, Facts, Skeleton } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { Badge, CopyButton, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
+import { Badge, CopyButton, ExceptionBadge, Money, Status, TestLabel, Time } from '../../ui/values.tsx';
 import { Acts } from './acts.tsx';
 import { ApiView, Items, Metadata, RefundRequest, Simulator } from './parts.tsx';
 import { Timeline } from './timeline.tsx';
@@ -42,6 +42,7 @@ export function Screen() {
           </h1>
           <p className="flex flex-wrap items-center gap-2">
             <Status status={payment.status} />
+            <TestLabel />
             <ExceptionBadge exception={payment.exception} />
             {data.archived_at !== null && <Badge tone="calm">Archived</Badge>}
           </p>
@@ -93,7 +94,7 @@ export function Screen() {
           <Metadata payment={payment} />
         </div>
         <div className="grid min-w-0 gap-6 lg:col-start-1 lg:row-start-1">
-          <Card title="Timeline">
+          <Card title="Timeline" action={<TestLabel />}>
             <Timeline paymentId={payment.id} entries={data.timeline} explorers={data.explorers} />
           </Card>
           <Suspense fallback={<Skeleton lines={3} />}>

@@ -8,7 +8,7 @@ import { Ask, Drawer } from '../../ui/dialog.tsx';
 import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
-import { Money, Time } from '../../ui/values.tsx';
+import { Money, TestLabel, Time } from '../../ui/values.tsx';
 import { MarkSent, TransactionLink } from '../refunds/sent.tsx';
 import { PAYOUT_READS, type Payout, PayoutState } from './state.tsx';
 
@@ -24,8 +24,9 @@ export function PayoutDrawer({ id, onClose }: { id: string; onClose: () => void 
         <Pending of={query} />
       ) : (
         <>
-          <div>
+          <div className="flex flex-wrap gap-2">
             <PayoutState payout={payout} />
+            <TestLabel />
           </div>
           {payout.failure !== null && <Note tone="bad">{payout.failure}</Note>}
           <div className="rounded-xl border border-line">

@@ -5,7 +5,7 @@ import type { Reply } from '../../lib/api.ts';
 import { useApi, useList, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/states.tsx';
-import { Money, Time } from '../../ui/values.tsx';
+import { Money, TestLabel, Time } from '../../ui/values.tsx';
 import { RefundDrawer } from './refund.tsx';
 import { RequestRefund } from './request.tsx';
 import { RefundState } from './state.tsx';
@@ -31,7 +31,10 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
               <button type="button" className="text-left underline" onClick={() => setShown(refund.id)}>
                 <Money amount={refund.amount} currency={refund.currency} />
               </button>
-              <RefundState refund={refund} />
+              <span className="flex flex-wrap gap-2">
+                <RefundState refund={refund} />
+                <TestLabel />
+              </span>
               <span className="w-full text-sm text-soft">
                 <Time at={refund.created_at} />
               </span>

@@ -8,7 +8,7 @@ import { Ask, Drawer } from '../../ui/dialog.tsx';
 import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
-import { Money, Time } from '../../ui/values.tsx';
+import { Money, TestLabel, Time } from '../../ui/values.tsx';
 import { MarkSent, TransactionLink } from './sent.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
@@ -26,8 +26,9 @@ export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void 
         <Pending of={query} />
       ) : (
         <>
-          <div>
+          <div className="flex flex-wrap gap-2">
             <RefundState refund={refund} />
+            <TestLabel />
           </div>
           {refund.failure !== null && <Note tone="bad">{refund.failure}</Note>}
           <div className="rounded-xl border border-line">

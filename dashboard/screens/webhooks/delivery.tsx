@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Drawer } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
-import { CopyButton, Time } from '../../ui/values.tsx';
+import { CopyButton, TestLabel, Time } from '../../ui/values.tsx';
 import { Code, readable } from './code.tsx';
 import { attemptsText, DeliveryState, millis, outcomeWords } from './words.tsx';
 
@@ -50,7 +50,13 @@ function Content({ delivery }: { delivery: Full }) {
   });
   const newest = delivery.attempts.at(-1);
   const facts: (readonly [string, ReactNode])[] = [
-    ['Status', <DeliveryState key="state" state={delivery.state} />],
+    [
+      'Status',
+      <span key="state" className="flex flex-wrap justify-end gap-2">
+        <DeliveryState state={delivery.state} />
+        <TestLabel />
+      </span>,
+    ],
     ['Attempts', attemptsText(delivery)],
     ['Created', <Time key="created" at={delivery.created_at} />],
   ];

@@ -6,7 +6,7 @@ import { Button, buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { Badge, CopyButton, Time } from '../../ui/values.tsx';
+import { CopyButton, TestLabel, Time } from '../../ui/values.tsx';
 import { type Endpoint, EndpointState, hostOf, MissedReversal, missesReversal, outcomeWords } from './words.tsx';
 
 const TestEvent = lazy(() => import('./test-event.tsx').then((module) => ({ default: module.TestEvent })));
@@ -42,7 +42,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
           </p>
           <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
             <EndpointState endpoint={endpoint} />
-            {mode === 'test' && <Badge tone="warn">TEST</Badge>}
+            <TestLabel />
             {endpoint.description && <span className="break-words">{endpoint.description}</span>}
           </p>
         </div>

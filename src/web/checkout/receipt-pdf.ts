@@ -15,7 +15,7 @@ const present = (rows: readonly (readonly [string, string | null])[]): PdfRow[] 
   rows.flatMap(([name, value]) => (value === null || value === '' ? [] : [[name, value] as const]));
 /** A PDF cannot show the letters of every language; nothing is better than question marks. */
 const shown = (text: string | null): string | null => (text !== null && isPrintable(text) ? text : null);
-const TEST = 'Test mode: no real money was moved.';
+const TEST = 'TEST: no real money was moved.';
 
 export const paperOf = (given: unknown): Paper => (typeof given === 'string' && Object.hasOwn(PAPERS, given) ? (given as Paper) : 'a4');
 

@@ -83,7 +83,12 @@ export const listed = (
   uncounted: uncountedOf(item.uncounted),
 });
 /** Null where the row does not show it. */
-function receivedOf({ coin, receivedUnits: units, receivedUsdCents, uncounted }: Pick<FoundItem, 'coin' | 'receivedUnits' | 'receivedUsdCents' | 'uncounted'>) {
+function receivedOf({
+  coin,
+  receivedUnits: units,
+  receivedUsdCents,
+  uncounted,
+}: Pick<FoundItem, 'coin' | 'receivedUnits' | 'receivedUsdCents' | 'uncounted'>) {
   const received = receivedDetail(coin, { units, usdCents: receivedUsdCents ?? 0n, uncounted });
   return {
     amount_received: coin && received.amount_received,
