@@ -32,7 +32,6 @@ export function Screen() {
   useTitle('Audit log');
   const { filters, set, active, clear } = useFilters(KEYS);
   const me = useMe();
-  const mode = useMode();
   const list = useList('GET /:mode/audit', ['audit', 'list'], asked(filters));
   const columns: Column<Entry>[] = [
     { name: 'Time', phone: 'corner', cell: (row) => <Time at={row.at} seconds /> },
