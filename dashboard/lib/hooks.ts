@@ -2,7 +2,7 @@
 import { type QueryClient, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
-import type { Action, Mode } from '../generated/api.ts';
+import { type Action, EVENT_TYPES, type Mode } from '../generated/api.ts';
 import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
 import { askConfirmation } from './confirmation.ts';
 import { takeNewsMark } from './first-data.ts';
@@ -134,6 +134,11 @@ export const meOptions = (mode: Mode) => ({
 export const useMe = () => useQuery(meOptions(useMode())).data ?? null;
 /** Whether the role includes an action; false until it is known. */
 export const useMay = (action: Action): boolean => useMe()?.actions.includes(action) ?? false;
+/** Types of events that the member may read. */
+export function useEventTypes(): readonly (typeof EVENT_TYPES)[number][] {
+  const mayReadPayouts = useMay('payouts.read');
+  return EVENT_TYPES.filter((type) => mayReadPayouts || !type.startsWith('payout.'));
+}
 
 /** Filters that live in the URL. Setting one to '' takes it away. */
 export function useFilters<K extends string>(keys: readonly K[]) {

@@ -1,6 +1,5 @@
 /** The list of events, newest first, with filters by type and payment. */
-import { EVENT_TYPES } from '../generated/api.ts';
-import { useFilters, useList, useTitle } from '../lib/hooks.ts';
+import { useEventTypes, useFilters, useList, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
@@ -65,6 +64,7 @@ export function Screen() {
 
 type Filter = Record<'type' | 'payment_id', string>;
 function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
+  const types = useEventTypes();
   return (
     <div className="flex flex-wrap items-center gap-2">
       <SearchBox
@@ -78,7 +78,7 @@ function Filters({ filters, change }: { filters: Filter; change: (values: Partia
         label="Type"
         value={filters.type}
         onChange={(event) => change({ type: event.target.value })}
-        options={[{ value: '', label: 'All types' }, ...EVENT_TYPES.map((value) => ({ value, label: value }))]}
+        options={[{ value: '', label: 'All types' }, ...types.map((value) => ({ value, label: value }))]}
       />
     </div>
   );

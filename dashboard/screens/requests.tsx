@@ -14,6 +14,8 @@ const COMMON = ['200', '201', '400', '401', '403', '404', '405', '409', '422', '
 
 export function Screen() {
   useTitle('Request log');
+  const mayReadPayouts = useMay('payouts.read');
+  const maySeeSecrets = useMay('webhooks.secrets');
   const { filters, set, active, clear } = useFilters(KEYS);
   const { search } = filters;
   const list = useList('GET /:mode/requests', ['requests', 'list'], {
@@ -88,6 +90,8 @@ export function Screen() {
       <p className="text-sm text-soft">
         Requests are kept for 30 days, up to the latest 200,000 per mode, with secrets redacted. At most ten successful and ten failed
         requests are logged per key and second; the rest are only counted.
+        {(!mayReadPayouts || !maySeeSecrets) &&
+          ` Your role doesn’t include requests about ${[mayReadPayouts ? [] : 'payouts', maySeeSecrets ? [] : 'webhooks'].flat().join(' or ')}.`}
       </p>
     </div>
   );

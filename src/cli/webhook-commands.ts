@@ -1,5 +1,6 @@
 /** Operator commands for webhook endpoints and their deliveries: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
 import { idOfNumber } from '../core/id.ts';
+import { FULL_SIGHT } from '../core/sight.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../http/webhook-bodies.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
 import {
@@ -46,6 +47,7 @@ const list: Command = {
   run: async (ctx, flags) => {
     const page = await listDeliveries(ctx, {
       ...ownerOf(flags),
+      sight: FULL_SIGHT,
       limit: limitOf(flags),
       startingAfter: flags.after ?? null,
       endpointId: flags.endpoint ?? null,
@@ -63,7 +65,7 @@ export const WEBHOOK_COMMANDS: Commands = {
     about: 'List the webhook endpoints of a merchant',
     options: OWNER,
     columns: ['id', 'url', 'enabled', 'events', 'created_at'],
-    run: async (ctx, flags) => ({ endpoints: (await listEndpoints(ctx, ownerOf(flags))).map(endpointBody) }),
+    run: async (ctx, flags) => ({ endpoints: (await listEndpoints(ctx, ownerOf(flags))).map((one) => endpointBody(one, FULL_SIGHT)) }),
   },
   'endpoint create': {
     about: 'Create a webhook endpoint and print its signing secret',
@@ -102,6 +104,7 @@ export const WEBHOOK_COMMANDS: Commands = {
             by: BY_OPERATOR,
           }),
         ),
+        FULL_SIGHT,
       ),
   },
   'endpoint delete': {
@@ -152,12 +155,16 @@ export const WEBHOOK_COMMANDS: Commands = {
   'delivery show': {
     about: 'Show a webhook delivery with every attempt',
     options: { ...OWNER, delivery: DELIVERY },
-    run: async (ctx, flags) => deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') })),
+    run: async (ctx, flags) =>
+      deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery'), sight: FULL_SIGHT }), FULL_SIGHT),
   },
   'delivery resend': {
     about: 'Send a webhook delivery again',
     options: { ...OWNER, delivery: DELIVERY },
     run: async (ctx, flags) =>
-      deliveryBody(await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery') }))),
+      deliveryBody(
+        await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery'), sight: FULL_SIGHT })),
+        FULL_SIGHT,
+      ),
   },
 };

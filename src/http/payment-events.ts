@@ -1,6 +1,7 @@
 /** The events of payments. */
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
+import { FULL_SIGHT } from '../core/sight.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
 import { readLimit, readQuery } from './read.ts';
 import { apiRoute, mine, type Route } from './route.ts';
@@ -24,6 +25,7 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
         throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
       const page = await listEvents(ctx, {
         ...mine(owner),
+        sight: FULL_SIGHT,
         limit: readLimit(query),
         startingAfter: readQuery(query, 'starting_after'),
         type,
@@ -42,7 +44,7 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
     reply: EventReply,
     handle: async ({ ctx, owner, params }) => ({
       status: 200,
-      body: (await getEvent(ctx, { ...mine(owner), eventId: params.id })).body,
+      body: (await getEvent(ctx, { ...mine(owner), eventId: params.id, sight: FULL_SIGHT })).body,
     }),
   }),
 ];

@@ -1,5 +1,6 @@
 /** The log of requests made with API keys. */
 import { Problem } from '../core/problem.ts';
+import { FULL_SIGHT } from '../core/sight.ts';
 import { type LoggedRequest, listRequests } from '../keys/requests.ts';
 import { readLimit, readQuery } from './read.ts';
 import { apiRoute, mine, type Route } from './route.ts';
@@ -46,6 +47,7 @@ export const REQUEST_LOG: readonly Route[] = [
       const page = await listRequests(ctx, {
         whole: true,
         ...mine(owner),
+        sight: FULL_SIGHT,
         limit: readLimit(query),
         startingAfter: readQuery(query, 'starting_after'),
         filter: {

@@ -1,4 +1,5 @@
 /** How endpoints, deliveries and recoveries are shown by the API, the dashboard and the commands. */
+import { FULL_SIGHT, type Sight, shownHeaders, shownUrl } from '../core/sight.ts';
 import type { Delivery, DeliveryItem, Recovery } from '../webhooks/deliveries.ts';
 import type { Endpoint } from '../webhooks/endpoints.ts';
 
@@ -7,11 +8,11 @@ export function at(instant: Date | null): string | null;
 export function at(instant: Date | null): string | null {
   return instant?.toISOString() ?? null;
 }
-/** An endpoint. */
-export const endpointBody = (endpoint: Endpoint) => ({
+/** An endpoint, as far as the reader may see it. */
+export const endpointBody = (endpoint: Endpoint, sight: Sight) => ({
   success: true,
   id: endpoint.id,
-  url: endpoint.url,
+  url: shownUrl(endpoint.url, sight),
   events: endpoint.events,
   description: endpoint.description,
   enabled: endpoint.enabled,
@@ -22,7 +23,7 @@ export const endpointBody = (endpoint: Endpoint) => ({
   created_at: at(endpoint.createdAt),
 });
 /** With its signing secret, which is shown only in the reply that creates it. */
-export const secretBody = (endpoint: Endpoint & { secret: string }) => ({ ...endpointBody(endpoint), secret: endpoint.secret });
+export const secretBody = (endpoint: Endpoint & { secret: string }) => ({ ...endpointBody(endpoint, FULL_SIGHT), secret: endpoint.secret });
 export const itemBody = (item: DeliveryItem) => ({
   id: item.id,
   event_id: item.eventId,
@@ -36,8 +37,11 @@ export const itemBody = (item: DeliveryItem) => ({
   delivered_at: at(item.deliveredAt),
   next_attempt_at: at(item.nextAttemptAt),
 });
-/** Replies of receivers are always shown as text. */
-export const deliveryBody = (delivery: Delivery) => ({
+/**
+ * A delivery, as far as the reader may see it. Replies of receivers are always shown as text; they may repeat the request with its signature,
+ * or contain secrets of the receiver.
+ */
+export const deliveryBody = (delivery: Delivery, sight: Sight) => ({
   success: true,
   ...itemBody(delivery),
   request_body: delivery.body && Buffer.from(delivery.body).toString(),
@@ -45,11 +49,11 @@ export const deliveryBody = (delivery: Delivery) => ({
     number: attempt.number,
     at: at(attempt.at),
     duration_ms: attempt.durationMs,
-    url: attempt.url,
+    url: attempt.url && shownUrl(attempt.url, sight),
     status: attempt.status,
     failure: attempt.failure,
-    request_headers: attempt.requestHeaders,
-    response_body: attempt.reply && Buffer.from(attempt.reply).toString(),
+    request_headers: shownHeaders(attempt.requestHeaders, sight),
+    response_body: attempt.reply && sight.secrets ? Buffer.from(attempt.reply).toString() : null,
   })),
 });
 export const recoveryBody = (recovery: Recovery) => ({

@@ -1,6 +1,7 @@
 /** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
 import { idOfNumber } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { FULL_SIGHT } from '../core/sight.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import type { Rendered } from '../payments/view.ts';
@@ -70,7 +71,7 @@ const ENDPOINTS: readonly Route[] = [
     reply: EndpointList,
     handle: async ({ ctx, owner, reply }) => {
       const endpoints = await listEndpoints(ctx, mine(owner));
-      return reply({ success: true, data: endpoints.map(endpointBody), has_more: false });
+      return reply({ success: true, data: endpoints.map((endpoint) => endpointBody(endpoint, FULL_SIGHT)), has_more: false });
     },
   }),
   apiRoute({
@@ -80,7 +81,8 @@ const ENDPOINTS: readonly Route[] = [
     access: 'secret',
     summary: 'Retrieve a webhook endpoint',
     reply: EndpointReply,
-    handle: async ({ ctx, owner, params, reply }) => reply(endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id }))),
+    handle: async ({ ctx, owner, params, reply }) =>
+      reply(endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id }), FULL_SIGHT)),
   }),
   apiRoute({
     id: 'updateWebhookEndpoint',
@@ -92,7 +94,7 @@ const ENDPOINTS: readonly Route[] = [
     reply: EndpointReply,
     handle: async (call) => {
       const write = await planUpdate(call.ctx, { ...mine(call.owner), endpointId: call.params.id, ...call.body });
-      return once(call, async (tx) => call.reply(endpointBody(await write(tx))));
+      return once(call, async (tx) => call.reply(endpointBody(await write(tx), FULL_SIGHT)));
     },
   }),
   apiRoute({
@@ -134,7 +136,7 @@ const ENDPOINTS: readonly Route[] = [
       return once(call, async (tx) => {
         const number = await sendTestEvent(ctx, tx, { ...mine(owner), endpointId: params.id });
         const deliveryId = idOfNumber('del', ctx.installKey, number);
-        return call.reply(deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId, tx })));
+        return call.reply(deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId, sight: FULL_SIGHT, tx }), FULL_SIGHT));
       });
     },
   }),
@@ -179,6 +181,7 @@ const DELIVERIES: readonly Route[] = [
         throw new Problem('parameter_invalid', { reason: `it must be one of ${DELIVERY_STATES.join(', ')}` }, { param: 'state' });
       const page = await listDeliveries(ctx, {
         ...mine(owner),
+        sight: FULL_SIGHT,
         limit: readLimit(query),
         startingAfter: readQuery(query, 'starting_after'),
         endpointId: readQuery(query, 'endpoint_id'),
@@ -195,7 +198,8 @@ const DELIVERIES: readonly Route[] = [
     access: 'secret',
     summary: 'Retrieve a webhook delivery with its attempts',
     reply: DeliveryReply,
-    handle: async ({ ctx, owner, params, reply }) => reply(deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId: params.id }))),
+    handle: async ({ ctx, owner, params, reply }) =>
+      reply(deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId: params.id, sight: FULL_SIGHT }), FULL_SIGHT)),
   }),
   apiRoute({
     id: 'resendWebhookDelivery',
@@ -207,7 +211,9 @@ const DELIVERIES: readonly Route[] = [
     reply: DeliveryReply,
     handle: async (call) => {
       const { ctx, owner, params } = call;
-      return once(call, async (tx) => call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...mine(owner), deliveryId: params.id }))));
+      return once(call, async (tx) =>
+        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...mine(owner), deliveryId: params.id, sight: FULL_SIGHT }), FULL_SIGHT)),
+      );
     },
   }),
 ];

@@ -51,14 +51,21 @@ export function startOfBody(body: string | Uint8Array): string {
 /** A parameter name, redacted in case it is a secret. */
 export const redactName = (name: string): string => storable(cut(redactText(name), 120));
 
-/** The redacted path and query of a URL. */
+/** Escapes of letters, digits and underscores mean the same as these (RFC 3986, section 6.2.2.2), and the router decodes them. */
+const unescapeWords = (text: string): string =>
+  text.replace(/%[2-7][0-9a-f]/gi, (sequence) => {
+    const char = String.fromCharCode(Number.parseInt(sequence.slice(1), 16));
+    return /\w/.test(char) ? char : sequence;
+  });
+
+/** The redacted path and query of a URL. A path has one spelling, so that a part of it is found. */
 export function redactUrl(url: string): { path: string; query: string | null } {
   const at = url.indexOf('?');
   const path = at < 0 ? url : url.slice(0, at);
   const query = at < 0 ? '' : url.slice(at, at + 2_000);
   // Escaped or not, a key in a path has no meaning to any route.
   return {
-    path: storable(cut(redactText(path.slice(0, 1_000)), 200)),
+    path: storable(cut(redactText(unescapeWords(path.slice(0, 1_000))), 200)),
     query: query === '' ? null : storable(cut(redactText(query), 500)).slice(1),
   };
 }

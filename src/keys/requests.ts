@@ -2,6 +2,8 @@
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { PAYOUT_PATH, PAYOUT_TEXT, type Sight, WEBHOOK_PATH, WEBHOOK_TEXT } from '../core/sight.ts';
+import type { Fragment } from '../db/db.ts';
 import { type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { KeyOwner } from './keys.ts';
 import { redactBody, redactName, redactUrl, startOfBody } from './redact.ts';
@@ -215,6 +217,14 @@ const COLUMNS = (ctx: Context) => ctx.db.sql`
   r.request_id as id, r.mode, r.key_id as "keyId", k.name as "keyName", k.hint as "keyHint", r.at, r.method, r.path, r.query, r.status,
   r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.response_body as "responseBody", r.omitted, r.ignored`;
 
+/** The requests `r` that a reader may see. A path is enough to hide one: of a request that failed, the body may have any form. */
+const visibleTo = (ctx: Context, { payouts, secrets }: Sight): Fragment => {
+  const { sql } = ctx.db;
+  return sql`
+    ${payouts ? sql`` : sql`and r.path !~* ${PAYOUT_PATH} and concat_ws(' ', r.query, r.body, r.response_body) !~ ${PAYOUT_TEXT}`}
+    ${secrets ? sql`` : sql`and r.path !~* ${WEBHOOK_PATH} and concat_ws(' ', r.body, r.response_body) !~ ${WEBHOOK_TEXT}`}`;
+};
+
 export type RequestFilter = {
   /** Only failed requests. */
   failed: boolean;
@@ -237,8 +247,9 @@ export async function listRequests(
     limit,
     startingAfter,
     filter,
+    sight,
     whole = false,
-  }: Owner & { limit: number; startingAfter: string | null; filter: RequestFilter; whole?: boolean },
+  }: Owner & { sight: Sight; limit: number; startingAfter: string | null; filter: RequestFilter; whole?: boolean },
 ): Promise<{ items: LoggedRequest[]; hasMore: boolean; lookedBackTo: LookedBackTo }> {
   const { sql } = ctx.db;
   let before: bigint | null = null;
@@ -261,11 +272,11 @@ export async function listRequests(
   return lookThrough(sql, {
     limit,
     further: before !== null,
-    isExact: whole || (status === null && path === null && (keyId === null || !failed)),
+    isExact: whole || (sight.payouts && sight.secrets && status === null && path === null && (keyId === null || !failed)),
     find: (bound) => sql<LoggedRequest[]>`
       select ${COLUMNS(ctx)} from (select * from requests ${candidates} ${bound}) as r join keys k on k.id = r.key_id
       where true ${refused ? sql`and r.status >= 400` : sql``} ${status === null ? sql`` : sql`and r.status = ${status}`}
-        ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`}
+        ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`} ${visibleTo(ctx, sight)}
       order by r.id desc limit ${limit + 1}`,
     candidateKeys: sql`select id from requests ${candidates}`,
     last: (key) => sql<{ id: string; at: Date }[]>`select request_id as id, at from requests where id = ${key}`,
@@ -273,10 +284,13 @@ export async function listRequests(
 }
 
 /** One request. Errors: request_not_found. */
-export async function getRequest(ctx: Context, { merchantId, mode, requestId }: Owner & { requestId: string }): Promise<LoggedRequest> {
+export async function getRequest(
+  ctx: Context,
+  { merchantId, mode, requestId, sight }: Owner & { requestId: string; sight: Sight },
+): Promise<LoggedRequest> {
   const [row] = await ctx.db.sql<LoggedRequest[]>`
     select ${COLUMNS(ctx)} from requests r join keys k on k.id = r.key_id
-    where r.request_id = ${requestId} and r.merchant_id = ${merchantId} and r.mode = ${mode}`;
+    where r.request_id = ${requestId} and r.merchant_id = ${merchantId} and r.mode = ${mode} ${visibleTo(ctx, sight)}`;
   if (!row) throw new Problem('request_not_found', { id: requestId });
   return row;
 }

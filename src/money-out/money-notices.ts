@@ -22,7 +22,7 @@ export function notifyOfRefund(
   return notifyMembers(ctx, tx, [{ merchantId, mode, kind: kindOf(reason), detail }]);
 }
 
-/** One notice for all of them. Everyone sees notices, and payouts can be salaries, so it contains no amounts. */
+/** One notice for all of them. It contains no amounts, because it is also sent by email, and payouts can be salaries. */
 export async function notifyOfPayouts(ctx: Context, tx: Tx, payouts: readonly Owner[], reason: Exclude<Reason, 'address'>): Promise<void> {
   const [first] = payouts;
   if (!first) return;

@@ -4,7 +4,7 @@ import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
 import { queueMails } from './mails.ts';
-import { describe, detailFromJson, type NoticeRow, noticePath, noticeText } from './notice-kinds.ts';
+import { describe, detailFromJson, type NoticeRow, noticePath, noticeText, payoutReaders } from './notice-kinds.ts';
 
 const MOST_LINES = 50;
 /** People whose mails are due that one round serves. */
@@ -89,12 +89,13 @@ export async function sendHeldMails(ctx: Context): Promise<number> {
 async function sendHeldOf(ctx: Context, tx: Tx, { userId }: { userId: string }): Promise<void> {
   // The second of two workers finds nothing left.
   const [user] = await tx<{ email: string }[]>`select email from users where id = ${userId} for no key update`;
-  // Only of merchants that the person is still a member of.
+  // Only of merchants that the person is still a member of, and what the role allows now.
   const held = await tx<(Omit<NoticeRow, 'detail'> & { detail: unknown; merchant: string; at: Date; total: bigint })[]>`
     with taken as (delete from held_mails where user_id = ${userId} and due_at <= ${ctx.clock.now()} returning notice_id)
     select n.mode, n.kind, n.detail, n.at, m.name as merchant, count(*) over () as total
     from taken join notices n on n.id = taken.notice_id join merchants m on m.id = n.merchant_id
-    where exists (select 1 from members where members.merchant_id = n.merchant_id and members.user_id = ${userId})
+    where exists (select 1 from members where members.merchant_id = n.merchant_id and members.user_id = ${userId}
+      and (n.detail->>'what' is distinct from 'payout' or members.role = any(${payoutReaders()}::text[])))
     order by n.id limit ${MOST_LINES}`;
   const told = await describe(
     tx,

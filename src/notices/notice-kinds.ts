@@ -1,6 +1,6 @@
 /** The kinds of notices: their words, who gets them by email, and the screen that each is about. */
 import type { Mode } from '../core/coin.ts';
-import { type MemberRole, ROLES } from '../core/roles.ts';
+import { ACTIONS, type MemberRole, ROLES } from '../core/roles.ts';
 import { asObject, type Json } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { attentionWords, reversedWords } from './payment-notices.ts';
@@ -238,6 +238,10 @@ export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[ki
 export const noticePath = (kind: NoticeKind, detail: Detail): string =>
   typeof detail.payment === 'string' ? `payments/${detail.payment}` : detail.what === 'payout' ? 'payouts' : KINDS[kind].to;
 export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
+
+/** Only who may read payouts learns of these. */
+export const isAboutPayouts = ({ what }: Detail): boolean => what === 'payout';
+export const payoutReaders = (): MemberRole[] => [...ACTIONS['payouts.read']];
 
 /** Whether its email cannot be turned off. */
 export const isAlwaysMailed = (kind: NoticeKind): boolean => KINDS[kind].isAlwaysMailed === true;

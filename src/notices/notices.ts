@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { MemberRole } from '../core/roles.ts';
+import type { Sight } from '../core/sight.ts';
 import type { Tx } from '../db/db.ts';
 import { holdNotices, sortByTiming } from './digests.ts';
 import { queueMails } from './mails.ts';
@@ -11,6 +12,7 @@ import {
   describe,
   detailFromJson,
   detailToJson,
+  isAboutPayouts,
   isAlwaysMailed,
   KINDS,
   NOTICE_KINDS,
@@ -18,6 +20,7 @@ import {
   noticePath,
   noticeText,
   type OwnKind,
+  payoutReaders,
 } from './notice-kinds.ts';
 
 const MOST_OPERATORS = 100;
@@ -45,7 +48,7 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
   if (!ctx.mail) return;
   const groups = new Map<string, (NewNotice & { id: bigint })[]>();
   for (const [i, notice] of notices.entries()) {
-    const key = `${notice.merchantId} ${notice.kind} ${notice.mode}`;
+    const key = `${notice.merchantId} ${notice.kind} ${notice.mode} ${isAboutPayouts(notice.detail)}`;
     groups.set(key, [...(groups.get(key) ?? []), { ...notice, id: made[i]!.id }]);
   }
   for (const group of groups.values()) await mailMembers(ctx, tx, group);
@@ -53,7 +56,7 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
 
 /** Notices of one merchant, mode and kind: one email for all of them, because of the pause between emails; digests list each. */
 async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { id: bigint })[]): Promise<void> {
-  const { merchantId, mode, kind } = group[0]!;
+  const { merchantId, mode, kind, detail } = group[0]!;
   const { mailed, waits } = KINDS[kind];
   const actors = group.flatMap(({ actorId }) => actorId ?? []);
   const wanting = await tx<{ userId: string; email: string; merchant: string }[]>`
@@ -61,7 +64,8 @@ async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { 
     from members m join users u on u.id = m.user_id join merchants on merchants.id = m.merchant_id
     left join notice_settings s on s.user_id = m.user_id and s.merchant_id = m.merchant_id and s.kind = ${kind}
     where m.merchant_id = ${merchantId}
-      and coalesce(s.email, m.role = any(${mailed as string[]}::text[]) or m.user_id = any(${actors}::text[]))`;
+      and coalesce(s.email, m.role = any(${mailed as string[]}::text[]) or m.user_id = any(${actors}::text[]))
+      ${isAboutPayouts(detail) ? tx`and m.role = any(${payoutReaders()}::text[])` : tx``}`;
   if (wanting.length === 0) return;
   const waiting = group.filter(({ detail }) => waits?.(detail));
   const { atOnce, later } = waiting.length === 0 ? { atOnce: wanting, later: [] } : await sortByTiming(ctx, tx, wanting);
@@ -138,7 +142,7 @@ type ModeReader = Reader & { mode: Mode };
  * What a user sees in a mode, less the kinds turned off: in live mode nothing of test mode, in test mode all of it. What is read in
  * test mode is read in both; what is read in live mode leaves the notices of test mode unread.
  */
-const visible = (ctx: Context, { merchantId, userId, mode }: ModeReader) => {
+const visible = (ctx: Context, { merchantId, userId, mode, sight }: ModeReader & { sight: Sight }) => {
   const { sql } = ctx.db;
   const hidden = sql`(select kind from notice_settings where user_id = ${userId} and merchant_id = ${merchantId} and not in_app)`;
   const walksOf = (read: ReadThrough) => [
@@ -154,7 +158,7 @@ const visible = (ctx: Context, { merchantId, userId, mode }: ModeReader) => {
       ({ owner, since }) => sql`
       (select id, mode, kind, detail, at from (
         select * from notices where ${owner} and id > ${since} ${after === null ? sql`` : sql`and id < ${after}`} order by id desc limit ${LOOK}
-      ) as n where kind not in ${hidden} order by id desc limit ${limit})`,
+      ) as n where kind not in ${hidden} ${sight.payouts ? sql`` : sql`and detail->>'what' is distinct from 'payout'`} order by id desc limit ${limit})`,
     );
     return sql`${walks.reduce((all, walk) => sql`${all} union all ${walk}`)} order by id desc limit ${limit}`;
   };
@@ -166,7 +170,7 @@ const NOTHING_READ: ReadThrough = { live: 0n, test: 0n };
 /** The notices that a member sees in a mode, newest first. */
 export async function listNotices(
   ctx: Context,
-  { limit, startingAfter, ...reader }: ModeReader & { limit: number; startingAfter: bigint | null },
+  { limit, startingAfter, ...reader }: ModeReader & { sight: Sight; limit: number; startingAfter: bigint | null },
 ): Promise<{ notices: Notice[]; hasMore: boolean; unread: number }> {
   const { sql } = ctx.db;
   const rows = visible(ctx, reader);

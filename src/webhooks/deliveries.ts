@@ -4,9 +4,11 @@ import type { Mode } from '../core/coin.ts';
 import type { DeliveredEvent } from '../core/event.ts';
 import { idOfNumber, newId, numberOfId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import type { Sight } from '../core/sight.ts';
 import { asTextMap } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { getEndpoint, requireWebhooks } from './endpoints.ts';
+import { visibleTo } from './events.ts';
 import { forgetHours } from './health.ts';
 import { STEPS } from './queue.ts';
 
@@ -76,9 +78,11 @@ export async function listDeliveries(
     endpointId,
     eventId,
     state,
+    sight,
     paymentId = null,
     eventType = null,
   }: Owner & {
+    sight: Sight;
     limit: number;
     startingAfter: string | null;
     endpointId: string | null;
@@ -89,13 +93,14 @@ export async function listDeliveries(
   },
 ): Promise<{ items: DeliveryItem[]; hasMore: boolean; searchedAll: boolean }> {
   const { sql } = ctx.db;
+  const shown = visibleTo(sql, sight, sql`payment_id`);
   let before: string | null = null;
   if (startingAfter !== null) {
     const number = numberOfId('del', ctx.installKey, startingAfter);
     const [known] =
       number === null || number >= 2n ** 63n
         ? []
-        : await sql`select 1 from deliveries where id = ${number.toString()} and merchant_id = ${merchantId} and mode = ${mode}`;
+        : await sql`select 1 from deliveries where id = ${number.toString()} and merchant_id = ${merchantId} and mode = ${mode} ${shown}`;
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
     before = number!.toString();
   }
@@ -113,11 +118,11 @@ export async function listDeliveries(
               : sql`and event_id = any(array(
             select id from events where payment_id = ${paymentId} ${eventType === null ? sql`` : sql`and type = ${eventType}`}))`
           }
-          ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`} ${older}
+          ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`} ${older} ${shown}
         order by id desc limit ${limit + 1}`
     : sql`
         select p.id from endpoints e cross join unnest(${states}::text[]) as s (state) cross join lateral (
-          select id from deliveries where endpoint_id = e.id and state = s.state ${older} order by id desc limit ${looked}
+          select id from deliveries where endpoint_id = e.id and state = s.state ${older} ${shown} order by id desc limit ${looked}
         ) p
         where e.merchant_id = ${merchantId} and e.mode = ${mode} and ${endpointId === null ? sql`e.state <> 'deleted'` : sql`e.id = ${endpointId}`}
         order by p.id desc limit ${looked}`;
@@ -190,13 +195,13 @@ export async function listOutcomes(
 /** One delivery with all its attempts and its body. Errors: delivery_not_found. */
 export async function getDelivery(
   ctx: Context,
-  { merchantId, mode, deliveryId, tx }: Owner & { deliveryId: string; tx?: Tx },
+  { merchantId, mode, deliveryId, sight, tx }: Owner & { deliveryId: string; sight: Sight; tx?: Tx },
 ): Promise<Delivery> {
   const sql = tx ?? ctx.db.sql;
   const number = numberOf(ctx, deliveryId).toString();
   const [row] = await sql<(Row & { body: Uint8Array | null })[]>`
     select ${columns(sql)}, v.body from deliveries d join events v on v.id = d.event_id
-    where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode}`;
+    where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} ${visibleTo(sql, sight, sql`d.payment_id`)}`;
   if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
   const attempts = await sql<(Omit<Attempt, 'requestHeaders'> & { requestHeaders: unknown })[]>`
     select number, at, duration_ms as "durationMs", url, status, failure, request_headers as "requestHeaders", reply
@@ -216,19 +221,19 @@ export async function getDelivery(
 export async function resendDelivery(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, deliveryId }: Owner & { deliveryId: string },
+  { merchantId, mode, deliveryId, sight }: Owner & { deliveryId: string; sight: Sight },
 ): Promise<Delivery> {
   await requireWebhooks(ctx, tx, { merchantId });
   const number = numberOf(ctx, deliveryId).toString();
   const [row] = await tx<{ id: bigint; enabled: boolean; endpointId: string }[]>`
     select d.id, e.state = 'enabled' as enabled, e.id as "endpointId" from deliveries d join endpoints e on e.id = d.endpoint_id
-    where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} for update of d`;
+    where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} ${visibleTo(tx, sight, tx`d.payment_id`)} for update of d`;
   if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
   if (!row.enabled) throw new Problem('endpoint_disabled', { id: row.endpointId });
   if ((await overtaken(tx, [row.id])).has(row.id)) throw new Problem('delivery_overtaken', { id: deliveryId });
   await tx`update deliveries d set ${againNow(tx)} where d.id = ${number} and (d.leased_until is null or d.leased_until < clock_timestamp())`;
   await tx`select pg_notify('deliveries', '')`;
-  return getDelivery(ctx, { merchantId, mode, deliveryId, tx });
+  return getDelivery(ctx, { merchantId, mode, deliveryId, sight, tx });
 }
 /**
  * Ordered deliveries that may not be sent again: the shop took a later one of the payment, or it is being sent. Locks the later ones, so
@@ -252,9 +257,15 @@ const againNow = (sql: Sql | Tx) => sql`
  * Resends all events of a payment to their enabled endpoints, oldest first, and returns the number. Errors: payment_not_found,
  * plan_required.
  */
-export async function resendPayment(ctx: Context, tx: Tx, { merchantId, mode, paymentId }: Owner & { paymentId: string }): Promise<number> {
+export async function resendPayment(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, paymentId, sight }: Owner & { paymentId: string; sight: Sight },
+): Promise<number> {
   await requireWebhooks(ctx, tx, { merchantId });
-  const [known] = await tx`select 1 from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} limit 1`;
+  const [known] = await tx`
+    select 1 from events where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}
+      ${visibleTo(tx, sight, tx`payment_id`)} limit 1`;
   if (!known) throw new Problem('payment_not_found', { id: paymentId });
   const rows = await tx`
     with chosen as (

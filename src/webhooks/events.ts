@@ -4,7 +4,8 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { checkOrder, type EventType, STAR_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
-import { OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
+import { PAYOUT_PREFIX, type Sight } from '../core/sight.ts';
+import { type Fragment, OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
 import { type Dialect, EVERYTHING } from './dialect.ts';
 
 export type NewEvent = {
@@ -106,6 +107,13 @@ export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Pr
     ) ${wakeDeliveries(tx)}`;
 }
 
+/**
+ * The events and deliveries that a reader may see, as a condition on the column that names what they are about. All that is left out are
+ * those of payouts, of which there are few and none older than 30 days, so a page still ends after reading few rows more than it shows.
+ */
+export const visibleTo = (sql: Sql | Tx, { payouts }: Sight, paymentId: Fragment): Fragment =>
+  payouts ? sql`` : sql`and (${paymentId} is null or not starts_with(${paymentId}, ${PAYOUT_PREFIX}))`;
+
 /** Spelled out, so that PostgreSQL uses the index of the rarer types. */
 const BY_TYPE = (sql: Sql) => sql`and type <> 'payment.created'`;
 export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
@@ -124,9 +132,11 @@ export async function listEvents(
     startingAfter,
     type,
     paymentId,
+    sight,
   }: {
     merchantId: string;
     mode: Mode;
+    sight: Sight;
     limit: number;
     startingAfter: string | null;
     type: string | null;
@@ -140,13 +150,13 @@ export async function listEvents(
   if (startingAfter !== null) {
     const [known] = await sql`
       select 1 from events
-      where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment}`;
+      where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment} ${visibleTo(sql, sight, sql`payment_id`)}`;
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   }
   const complete = paymentId ? sql`` : sql`and xid < ${await readEndedBelow(sql)}::xid8`;
   const rows = await sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events
-    where merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment} ${complete}
+    where merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment} ${visibleTo(sql, sight, sql`payment_id`)} ${complete}
       ${type ? sql`and type = ${type}` : sql``} ${type !== null && type !== 'payment.created' ? BY_TYPE(sql) : sql``}
       ${startingAfter ? sql`and (${place}) < (select ${place} from events where id = ${startingAfter})` : sql``}
     order by ${newestFirst} limit ${limit + 1}`;
@@ -156,11 +166,12 @@ export async function listEvents(
 /** One event. Errors: event_not_found. */
 export async function getEvent(
   ctx: Context,
-  { merchantId, mode, eventId }: { merchantId: string; mode: Mode; eventId: string },
+  { merchantId, mode, eventId, sight }: { merchantId: string; mode: Mode; eventId: string; sight: Sight },
 ): Promise<EventItem> {
-  const [row] = await ctx.db.sql<EventItem[]>`
+  const { sql } = ctx.db;
+  const [row] = await sql<EventItem[]>`
     select id, type, body, created_at as "createdAt" from events
-    where id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode} and body is not null`;
+    where id = ${eventId} and merchant_id = ${merchantId} and mode = ${mode} and body is not null ${visibleTo(sql, sight, sql`payment_id`)}`;
   if (!row) throw new Problem('event_not_found', { id: eventId });
   return row;
 }

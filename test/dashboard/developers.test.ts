@@ -393,6 +393,7 @@ test('secrets do not reach the log, wherever in a request they are', () => {
   assert.ok(!redactBody(long).includes('hush'));
   assert.equal(startOfBody(Buffer.from('{"a":"ä"}')), '{"a":"ä"}');
   assert.equal(redactUrl('/api/payments?limit=10').query, 'limit=10');
+  assert.equal(redactUrl('/v1/%70ayout%73/a%2Fb%20').path, '/v1/payouts/a%2Fb%20', 'a path has one spelling');
 });
 
 test('events are listed by type and payment, with their exact text and their deliveries', async () => {

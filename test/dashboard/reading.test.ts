@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
+import { FULL_SIGHT, sightOf } from '../../src/core/sight.ts';
 import { listRequests, type RequestFilter } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { listNotices } from '../../src/notices/notices.ts';
@@ -131,6 +132,7 @@ const AUDIT: Record<string, Partial<Parameters<typeof listAudit>[1]['filter']>> 
   'a day on which nobody did anything': { from: daysAgo(1_000), until: daysAgo(900) },
 };
 const paged = { limit: 25, startingAfter: null };
+const seen = { ...paged, sight: FULL_SIGHT };
 const NO_LIST: ListFilter = {
   ...{ status: null, coins: null, invoiceId: null, metadata: {}, amountUsdCents: null, createdAfter: null, createdBefore: null },
 };
@@ -161,17 +163,21 @@ const QUESTIONS: [string, (ctx: Context, shop: Shop) => Promise<unknown>][] = [
       [
         `requests, ${name}`,
         (ctx: Context, { merchantId }: Shop) =>
-          listRequests(ctx, { merchantId, mode: 'live', ...paged, filter: { ...NO_REQUEST, ...filter } }),
+          listRequests(ctx, { merchantId, mode: 'live', ...seen, filter: { ...NO_REQUEST, ...filter } }),
       ] as [string, (ctx: Context, shop: Shop) => Promise<unknown>],
   ),
   [
     'requests, a key',
-    (ctx, { merchantId, keys }) => listRequests(ctx, { merchantId, mode: 'live', ...paged, filter: { ...NO_REQUEST, keyId: keys[0] } }),
+    (ctx, { merchantId, keys }) => listRequests(ctx, { merchantId, mode: 'live', ...seen, filter: { ...NO_REQUEST, keyId: keys[0] } }),
   ],
   [
     'requests, a key and errors that it has none of',
     (ctx, { merchantId, keys }) =>
-      listRequests(ctx, { merchantId, mode: 'live', ...paged, filter: { ...NO_REQUEST, keyId: keys[1], failed: true } }),
+      listRequests(ctx, { merchantId, mode: 'live', ...seen, filter: { ...NO_REQUEST, keyId: keys[1], failed: true } }),
+  ],
+  [
+    'requests, as support sees them',
+    (ctx, { merchantId }) => listRequests(ctx, { merchantId, mode: 'live', ...paged, sight: sightOf('support'), filter: NO_REQUEST }),
   ],
   ...Object.entries(AUDIT).map(
     ([name, filter]) =>
@@ -190,7 +196,8 @@ for (const [name, read] of QUESTIONS)
   });
 
 test(`as many pages are read for ${MANY} as for ${FEW}: notices, seen and turned off`, async (t) => {
-  const read = (ctx: Context, shop: Shop) => listNotices(ctx, { ...shop, mode: 'test', limit: 25, startingAfter: null });
+  const read = (ctx: Context, shop: Shop) =>
+    listNotices(ctx, { ...shop, mode: 'test', limit: 25, startingAfter: null, sight: sightOf('support') });
   const seen = await costs(read);
   const { sql } = app.app.ctx.db;
   for (const { userId, merchantId } of [few, many])

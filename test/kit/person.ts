@@ -1,5 +1,6 @@
 /** A person at the dashboard's API, with the cookies of a browser, and the codes of an authenticator app (RFC 6238). */
 import { createHmac } from 'node:crypto';
+import { type MemberRole, ROLES } from '../../src/core/roles.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import type { Reply, TestApp } from './app.ts';
 
@@ -66,13 +67,22 @@ export async function freshTotp(app: TestApp, secret: string): Promise<string> {
 export const setupToken = (url: string): string => new URL(url).hash.replace('#token=', '');
 
 /** A second owner of the merchant of the test app, signed in. */
-export async function setUpPartner(app: TestApp): Promise<Person> {
+export const setUpPartner = (app: TestApp): Promise<Person> =>
+  setUpMember(app, 'owner', { name: 'Pia Partner', email: 'pia@shop.example' });
+
+/** One more member of the merchant of the test app for every role, signed in. */
+export async function setUpMembers(app: TestApp): Promise<Record<MemberRole, Person>> {
+  const made = ROLES.map(async (role) => [role, await setUpMember(app, role, { name: `One ${role}`, email: `${role}@shop.example` })]);
+  return Object.fromEntries(await Promise.all(made));
+}
+
+async function setUpMember(app: TestApp, role: MemberRole, { name, email }: { name: string; email: string }): Promise<Person> {
   const { ctx } = app.app;
-  const other = await createMerchant(ctx, { name: 'For a second owner' });
+  const other = await createMerchant(ctx, { name: `Of ${name}` });
   const person = new Person(app.url);
   const token = setupToken(other.setupUrl);
-  await person.post('/set-up', { token, name: 'Pia Partner', email: 'pia@shop.example', password: person.password });
-  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId} where merchant_id = ${other.merchantId}`;
+  await person.post('/set-up', { token, name, email, password: person.password });
+  await ctx.db.sql`update members set merchant_id = ${app.merchant.merchantId}, role = ${role} where merchant_id = ${other.merchantId}`;
   await ctx.db.sql`update sessions set merchant_id = null where merchant_id = ${other.merchantId}`;
   return person;
 }

@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { EVENT_TYPES } from '../../generated/api.ts';
-import { useFilters, useList } from '../../lib/hooks.ts';
+import { useEventTypes, useFilters, useList } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { ListCard } from '../../ui/list.tsx';
@@ -104,6 +104,7 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
 
 type Filter = Record<(typeof KEYS)[number], string>;
 function Filters({ filters, set, clear }: { filters: Filter; set: (values: Partial<Filter>) => void; clear: (() => void) | null }) {
+  const types = useEventTypes();
   return (
     <div className="flex flex-wrap items-center gap-2">
       <SearchBox label="Payment" placeholder="Payment ID, pay_…" value={filters.payment} onSearch={(payment) => set({ payment })} />
@@ -117,7 +118,7 @@ function Filters({ filters, set, clear }: { filters: Filter; set: (values: Parti
         label="Event"
         value={filters.type}
         onChange={(event) => set({ type: event.target.value })}
-        options={[{ value: '', label: 'All events' }, ...TYPES.map((value) => ({ value, label: value }))]}
+        options={[{ value: '', label: 'All events' }, ...[...types, 'webhook.test'].map((value) => ({ value, label: value }))]}
       />
       {clear && (
         <Button look="ghost" onClick={clear}>

@@ -44,6 +44,7 @@ export function Delivery({ id, onClose }: { id: string; onClose: () => void }) {
 
 function Content({ delivery }: { delivery: Full }) {
   const maySend = useMay('webhooks.send');
+  const maySeeSecrets = useMay('webhooks.secrets');
   const resend = useAct('POST /:mode/deliveries/:id/resend', {
     refreshes: [['deliveries'], ['webhooks']],
     done: 'Resending now.',
@@ -89,7 +90,7 @@ function Content({ delivery }: { delivery: Full }) {
             Resend
           </Button>
         )}
-        {newest && delivery.request_body !== null && (
+        {maySeeSecrets && newest && delivery.request_body !== null && (
           <Button
             onClick={() =>
               void navigator.clipboard.writeText(curlOf(newest, delivery.request_body!)).then(
@@ -143,6 +144,7 @@ function Content({ delivery }: { delivery: Full }) {
 }
 
 function AttemptCard({ attempt, open }: { attempt: Attempt; open: boolean }) {
+  const maySeeSecrets = useMay('webhooks.secrets');
   const good = attempt.failure === null;
   return (
     <details open={open} className="rounded-xl border border-line">
@@ -163,7 +165,11 @@ function AttemptCard({ attempt, open }: { attempt: Attempt; open: boolean }) {
             .map(([name, value]) => `${name}: ${value}`)
             .join('\n')}
         />
-        {attempt.response_body ? (
+        {!maySeeSecrets ? (
+          <p className="text-sm text-soft">
+            Only owners, admins and developers can see the whole URL, the signatures and your server’s response.
+          </p>
+        ) : attempt.response_body ? (
           <Code label="Response body (first 4 kB)" text={readable(attempt.response_body)} />
         ) : (
           <p className="text-sm text-soft">{attempt.status === null ? 'No response.' : 'Empty response.'}</p>

@@ -2,6 +2,7 @@
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { type EndpointEventType, EVENT_TYPES } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
+import { useEventTypes } from '../../lib/hooks.ts';
 import { Field } from '../../ui/field.tsx';
 import { MissedReversal, missesReversal } from './words.tsx';
 
@@ -43,6 +44,7 @@ export function EndpointForm({
   onSubmit: (fields: EndpointFields) => void;
   children: ReactNode;
 }) {
+  const offered = useEventTypes();
   const [url, setUrl] = useState(initial.url);
   const [description, setDescription] = useState(initial.description ?? '');
   const [types, setTypes] = useState<ReadonlySet<string>>(new Set(initial.events.flatMap((type) => (type === '*' ? STARRED : [type]))));
@@ -87,7 +89,7 @@ export function EndpointForm({
           />
           All payment events
         </label>
-        {EVENT_TYPES.map((type) => (
+        {offered.map((type) => (
           <label key={type} className="flex items-start gap-2.5 text-sm">
             <input
               type="checkbox"

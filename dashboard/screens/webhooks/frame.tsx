@@ -26,6 +26,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
   const query = useApi('GET /:mode/webhooks/:id', ['webhooks', id], { params: { id } });
   const { data } = query;
   const maySend = useMay('webhooks.send');
+  const maySeeUrl = useMay('webhooks.secrets');
   const [testing, setTesting] = useState(false);
   useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook endpoint');
   if (!data) return <PendingPage of={query} title="Webhook endpoint" back={LIST} />;
@@ -38,7 +39,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
           <h1 className="break-all">{hostOf(endpoint.url)}</h1>
           <p className="flex items-center gap-1 text-sm text-soft">
             <code className="break-all">{endpoint.url}</code>
-            <CopyButton value={endpoint.url} label="Copy URL" />
+            {maySeeUrl && <CopyButton value={endpoint.url} label="Copy URL" />}
           </p>
           <p className="flex flex-wrap items-center gap-2 text-sm text-soft">
             <EndpointState endpoint={endpoint} />

@@ -41,6 +41,7 @@ function What({ endpoint }: { endpoint: Endpoint }) {
             ['Description', endpoint.description ?? '–'],
           ]}
         />
+        <p className="border-t border-line px-4 py-3 text-sm text-soft">Only owners, admins and developers can see the whole URL.</p>
       </Card>
     );
   return (

@@ -7,7 +7,7 @@ import { literals } from '../../http/schema-fields.ts';
 import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
 import { getEvent, listEvents } from '../../webhooks/events.ts';
 import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { memberRoute, type Route, readerOf } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
 const Item = Type.Object({ id: PlainText, mode: ModeName, type: PlainText, payment_id: Nullable(PlainText), created_at: Instant });
@@ -35,7 +35,7 @@ export const EVENTS: readonly Route[] = [
     reply: pageOf(Item),
     handle: async (call) => {
       const { items, hasMore } = await listEvents(call.ctx, {
-        ...ownerOf(call),
+        ...readerOf(call),
         limit: Number(call.query.limit ?? 25),
         startingAfter: call.query.starting_after ?? null,
         type: TYPES.find((type) => type === call.query.type) ?? null,
@@ -68,8 +68,15 @@ export const EVENTS: readonly Route[] = [
     handle: async (call) => {
       const eventId = call.params.id;
       const [event, deliveries] = await Promise.all([
-        getEvent(call.ctx, { ...ownerOf(call), eventId }),
-        listDeliveries(call.ctx, { ...ownerOf(call), eventId, limit: MOST_DELIVERIES, startingAfter: null, endpointId: null, state: null }),
+        getEvent(call.ctx, { ...readerOf(call), eventId }),
+        listDeliveries(call.ctx, {
+          ...readerOf(call),
+          eventId,
+          limit: MOST_DELIVERIES,
+          startingAfter: null,
+          endpointId: null,
+          state: null,
+        }),
       ]);
       return {
         success: true,

@@ -1,6 +1,7 @@
 /** API keys: listing, creating, rolling and revoking them, and their usage. */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
+import { shownPath, sightOf } from '../../core/sight.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
   addApiKey,
@@ -17,7 +18,7 @@ import type { KeyKind } from '../../keys/keys.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const Kind = literals(['secret', 'public'] as const);
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
@@ -44,7 +45,7 @@ const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: PlainText 
 const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
-const item = (key: Key) => ({
+const item = (key: Key, { member }: Call) => ({
   id: key.id,
   kind: key.kind,
   name: key.name,
@@ -59,7 +60,7 @@ const item = (key: Key) => ({
   replaced_by: key.replacedBy,
   last_used_at: at(key.lastUsedAt),
   last_used_ip: key.lastUsedIp,
-  last_used_path: key.lastUsedPath,
+  last_used_path: shownPath(key.lastUsedPath, sightOf(member.role)),
   is_active: key.isActive,
 });
 /** A key as the audit log shows it. */
@@ -89,7 +90,7 @@ export const KEYS: readonly Route[] = [
         limit: Number(call.query.limit ?? 100),
         startingAfter: call.query.starting_after ?? null,
       });
-      return { success: true, data: items.map(item), has_more: hasMore };
+      return { success: true, data: items.map((key) => item(key, call)), has_more: hasMore };
     },
   }),
   memberRoute({
@@ -109,7 +110,7 @@ export const KEYS: readonly Route[] = [
         getMerchant(call.ctx, of),
       ]);
       const figures = { calls: Number(calls), failed: Number(failed) };
-      return { success: true, key: item(key), ...figures, shared_origins: [...settings.origins] };
+      return { success: true, key: item(key, call), ...figures, shared_origins: [...settings.origins] };
     },
   }),
   memberRoute({
@@ -140,7 +141,7 @@ export const KEYS: readonly Route[] = [
           actorId: call.actor.userId,
         });
         await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'key.created', object: key.id, after: told(key) });
-        return { success: true, key: item(key), text };
+        return { success: true, key: item(key, call), text };
       }),
   }),
   memberRoute({
@@ -170,7 +171,7 @@ export const KEYS: readonly Route[] = [
           before: told(before),
           after: { ...told(old), replaced_by: key.id, new_hint: key.hint },
         });
-        return { success: true, key: item(key), text };
+        return { success: true, key: item(key, call), text };
       }),
   }),
   memberRoute({
@@ -191,7 +192,7 @@ export const KEYS: readonly Route[] = [
           before: told(before),
           after: told(after),
         });
-        return { success: true, key: item(after) };
+        return { success: true, key: item(after, call) };
       }),
   }),
 ];

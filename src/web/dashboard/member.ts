@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import type { Mode } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
-import { mayDo, rolesWith } from '../../core/roles.ts';
+import { type Action, mayDo, rolesWith } from '../../core/roles.ts';
 import { listMemberships, type Membership } from '../../people/members.ts';
 import type { SignedIn, Visitor } from '../../people/sign-in.ts';
 import type { MemberRoute } from './route.ts';
@@ -15,15 +15,17 @@ export async function findMembership(ctx: Context, { userId, merchantId }: Signe
   return memberships.find((m) => m.merchantId === merchantId) ?? memberships[0] ?? null;
 }
 
+/** For a part of a route that needs a further action. Errors: action_not_permitted. */
+export function needAction({ role, merchantName: merchant }: Membership, action: Action): void {
+  if (!mayDo(role, action)) throw new Problem('action_not_permitted', { role, needed: rolesWith(action), merchant });
+}
+
 /** Errors: not_signed_in, second_factor_required, operator_only, action_not_permitted, recent_authentication_required. */
 export function admit(signedIn: SignedIn | null, member: Membership | null, needs: Needs): Membership {
   if (!signedIn || !member) throw new Problem('not_signed_in');
   if (member.secondFactorRequired && !signedIn.hasSecondFactor && !needs.withoutFactor) throw new Problem('second_factor_required');
   if (needs.operator && !signedIn.operator) throw new Problem('operator_only');
-  if (!mayDo(member.role, needs.action)) {
-    const { role, merchantName: merchant } = member;
-    throw new Problem('action_not_permitted', { role, needed: rolesWith(needs.action), merchant });
-  }
+  needAction(member, needs.action);
   if (needs.recent && !signedIn.isRecent) throw new Problem('recent_authentication_required');
   return member;
 }

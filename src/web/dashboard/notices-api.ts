@@ -9,7 +9,7 @@ import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticePath, noticeText }
 import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
 import { numberOf } from './audit-api.ts';
 import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
-import { type Call, memberRoute, type Route } from './route.ts';
+import { type Call, memberRoute, type Route, readerOf } from './route.ts';
 
 const Kind = literals(NOTICE_KINDS);
 /** A time of day: 07:30. */
@@ -24,7 +24,7 @@ const Timing = Type.Object({
 });
 /** Emails that warn a person of what someone else may have done in their name. */
 const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed', 'endpoint_changed', 'key_created'];
-const readerOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
+const personOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
 
 const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
   timing && {
@@ -59,8 +59,8 @@ export const NOTICES: readonly Route[] = [
     }),
     handle: async (call) => {
       const { notices, hasMore, unread } = await listNotices(call.ctx, {
+        ...personOf(call),
         ...readerOf(call),
-        mode: call.mode,
         limit: Number(call.query.limit ?? 20),
         startingAfter: numberOf(call.query.starting_after),
       });
@@ -88,7 +88,7 @@ export const NOTICES: readonly Route[] = [
     body: Type.Object({ through: Type.String({ pattern: '^[0-9]{1,18}$' }) }),
     reply: Done,
     handle: async (call) => {
-      await readNotices(call.ctx, { ...readerOf(call), mode: call.mode, through: BigInt(call.body.through) });
+      await readNotices(call.ctx, { ...personOf(call), mode: call.mode, through: BigInt(call.body.through) });
       return { success: true };
     },
   }),
@@ -114,7 +114,7 @@ export const NOTICES: readonly Route[] = [
       success: true,
       mail_set_up: call.ctx.mail !== null,
       timing: timingOf(await readMailTiming(call.ctx, call.signedIn)),
-      settings: (await listNoticeSettings(call.ctx, { ...readerOf(call), role: call.member.role })).map(({ kind, inApp, email }) => ({
+      settings: (await listNoticeSettings(call.ctx, { ...personOf(call), role: call.member.role })).map(({ kind, inApp, email }) => ({
         kind,
         in_app: inApp,
         email,
@@ -132,7 +132,7 @@ export const NOTICES: readonly Route[] = [
       const kind = NOTICE_KINDS.find((known) => known === call.body.kind)!;
       // Someone who finds an open session must not be able to turn off the warnings about it.
       if (!call.body.email && WARNINGS.includes(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
-      await setNoticeSetting(call.ctx, { ...readerOf(call), kind, inApp: call.body.in_app, email: call.body.email });
+      await setNoticeSetting(call.ctx, { ...personOf(call), kind, inApp: call.body.in_app, email: call.body.email });
       return { success: true };
     },
   }),

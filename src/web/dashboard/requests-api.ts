@@ -5,7 +5,7 @@ import { RequestEntry } from '../../http/schema-errors.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getRequest, type LoggedRequest, listRequests } from '../../keys/requests.ts';
 import { lookedBack, lookedPageOf, PlainText, paging } from './fields.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { memberRoute, type Route, readerOf } from './route.ts';
 
 const Item = Type.Object({ ...RequestEntry.properties, key_name: PlainText, key_hint: PlainText });
 const itemOf = (request: LoggedRequest) => ({ ...requestBody(request), key_name: request.keyName, key_hint: request.keyHint });
@@ -27,7 +27,7 @@ export const REQUESTS: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const { items, hasMore, lookedBackTo } = await listRequests(call.ctx, {
-        ...ownerOf(call),
+        ...readerOf(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         filter: {
@@ -48,7 +48,7 @@ export const REQUESTS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), request: Item }),
     handle: async (call) => ({
       success: true,
-      request: itemOf(await getRequest(call.ctx, { ...ownerOf(call), requestId: call.params.id })),
+      request: itemOf(await getRequest(call.ctx, { ...readerOf(call), requestId: call.params.id })),
     }),
   }),
 ];

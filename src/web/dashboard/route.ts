@@ -3,6 +3,7 @@ import type { Static, TObject, TSchema } from 'typebox';
 import type { Mode } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import type { Action } from '../../core/roles.ts';
+import { sightOf } from '../../core/sight.ts';
 import type { BaseCall, ReplyOf, RouteForm } from '../../http/route.ts';
 import type { Rendered } from '../../payments/view.ts';
 import type { Actor, Membership } from '../../people/members.ts';
@@ -71,3 +72,5 @@ export const needRecent = ({ signedIn }: Call): void => {
 };
 
 export const ownerOf = ({ member, mode }: Call) => ({ merchantId: member.merchantId, mode });
+/** The same, with what the member may see of it. */
+export const readerOf = ({ member, mode }: Call) => ({ merchantId: member.merchantId, mode, sight: sightOf(member.role) });

@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
+import { type Action, type MemberRole, mayDo } from '../../core/roles.ts';
 import { readRequestPulse } from '../../keys/requests.ts';
 import { readFilePulse, readOutPulse } from '../../money-out/pulse.ts';
 import { readNoticePulse } from '../../notices/notices.ts';
@@ -16,8 +17,24 @@ const KEEPALIVE_MS = 20_000;
 const LIFE_MS = 5 * 60_000;
 
 type Owner = { merchantId: string; mode: Mode };
-/** Query keys of the app, with the events that change their data. Add new kinds of updates here. */
-const PULSES: readonly { keys: readonly string[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
+/** Query keys of the app, with the action that reads them. Members are not told that something changed which they may not read. */
+const READ_BY = {
+  payments: 'payments.read',
+  payment: 'payments.read',
+  attention: 'payments.read',
+  refunds: 'payments.read',
+  events: 'events.read',
+  home: 'home.read',
+  webhooks: 'webhooks.read',
+  deliveries: 'webhooks.read',
+  notices: 'account.use',
+  sweeps: 'sweeps.read',
+  payouts: 'payouts.read',
+  requests: 'requests.read',
+} as const satisfies Record<string, Action>;
+type Key = keyof typeof READ_BY;
+/** The events that change the data of keys. Add new kinds of updates here. */
+const PULSES: readonly { keys: readonly Key[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
   { keys: ['payments', 'payment', 'events', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
   { keys: ['payment'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
   { keys: ['webhooks', 'deliveries', 'payment'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
@@ -31,10 +48,12 @@ const readPulses = async (ctx: Context, owners: readonly Owner[]): Promise<(stri
   const columns = await Promise.all(PULSES.map((pulse) => pulse.read(ctx, owners)));
   return owners.map((_, i) => columns.map((column) => column[i] ?? null));
 };
-const keysOf = (changed: (pulse: number) => boolean): string[] => [
-  ...new Set(PULSES.flatMap((pulse, n) => (changed(n) ? pulse.keys : []))),
-];
-const refreshLine = (keys: readonly string[]): string => `event: refresh\ndata: ${JSON.stringify(keys)}\n\n`;
+const keysOf = (changed: (pulse: number) => boolean): Key[] => [...new Set(PULSES.flatMap((pulse, n) => (changed(n) ? pulse.keys : [])))];
+/** Null: nothing changed that the role may read. */
+function refreshLine(keys: readonly Key[], role: MemberRole): string | null {
+  const shown = keys.filter((key) => mayDo(role, READ_BY[key]));
+  return shown.length === 0 ? null : `event: refresh\ndata: ${JSON.stringify(shown)}\n\n`;
+}
 
 /** One short text per pulse, equal while nothing changes. */
 const marksOf = (pulses: readonly (string | null)[]): string[] =>
@@ -42,12 +61,12 @@ const marksOf = (pulses: readonly (string | null)[]): string[] =>
 /** What a page was read at: a stream that is opened with it begins with what has changed since. Read it before the data. */
 export const readNewsMark = async (ctx: Context, owner: Owner): Promise<string> => marksOf((await readPulses(ctx, [owner]))[0]!).join('.');
 
-type Watched = Owner & { pulses: (string | null)[]; tabs: Set<ServerResponse> };
+type Watched = Owner & { pulses: (string | null)[]; tabs: Map<ServerResponse, MemberRole> };
 
 export function registerStream(
   app: FastifyInstance,
   ctx: Context,
-  { enter }: { enter: (request: FastifyRequest) => Promise<{ merchantId: string }> },
+  { enter }: { enter: (request: FastifyRequest) => Promise<{ merchantId: string; role: MemberRole }> },
 ): void {
   const watched = new Map<string, Watched>();
   let timer: NodeJS.Timeout | null = null;
@@ -65,8 +84,10 @@ export function registerStream(
       all.forEach((entry, i) => {
         const keys = keysOf((n) => now[i]![n] !== entry.pulses[n]);
         entry.pulses = now[i]!;
-        const line = keys.length > 0 ? refreshLine(keys) : beat ? ':\n\n' : null;
-        if (line !== null) for (const tab of entry.tabs) tab.write(line);
+        for (const [tab, role] of entry.tabs) {
+          const line = refreshLine(keys, role) ?? (beat ? ':\n\n' : null);
+          if (line !== null) tab.write(line);
+        }
       });
     } catch (error) {
       ctx.log.warn({ err: error }, 'Could not update open dashboards');
@@ -76,7 +97,8 @@ export function registerStream(
   };
   for (const mode of MODES) {
     app.get<{ Querystring: { since?: unknown } }>(`/dashboard/api/${mode}/stream`, { exposeHeadRoute: false }, async (request, reply) => {
-      const owner = { merchantId: (await enter(request)).merchantId, mode };
+      const { merchantId, role } = await enter(request);
+      const owner = { merchantId, mode };
       const [pulses] = await readPulses(ctx, [owner]);
       const tab = reply.raw;
       reply.hijack();
@@ -86,13 +108,16 @@ export function registerStream(
       const { since } = request.query;
       if (typeof since === 'string') {
         const [then, now] = [since.split('.', PULSES.length), marksOf(pulses!)];
-        const keys = keysOf((n) => now[n] !== then[n]);
-        if (keys.length > 0) tab.write(refreshLine(keys));
+        const line = refreshLine(
+          keysOf((n) => now[n] !== then[n]),
+          role,
+        );
+        if (line !== null) tab.write(line);
       }
       const key = `${owner.merchantId} ${mode}`;
-      const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Set() };
+      const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Map() };
       watched.set(key, entry);
-      entry.tabs.add(tab);
+      entry.tabs.set(tab, role);
       const life = setTimeout(() => tab.end(), LIFE_MS);
       tab.once('close', () => {
         clearTimeout(life);
@@ -104,7 +129,7 @@ export function registerStream(
   }
   app.addHook('preClose', async () => {
     if (timer) clearTimeout(timer);
-    for (const entry of watched.values()) for (const tab of entry.tabs) tab.end();
+    for (const entry of watched.values()) for (const tab of entry.tabs.keys()) tab.end();
     watched.clear();
   });
 }

@@ -1,6 +1,6 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
-import { DELIVERED_EVENTS, type EventType, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
+import { DELIVERED_EVENTS, type EventType, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
@@ -41,7 +41,8 @@ import {
 } from '../../webhooks/endpoints.ts';
 import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
 import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
+import { needAction } from './member.ts';
+import { type Call, memberRoute, needRecent, ownerOf, type Route, readerOf } from './route.ts';
 
 const EventName = literals(DELIVERED_EVENTS);
 const AnyEventName = literals([...DELIVERED_EVENTS, ...SHOP_EVENTS]);
@@ -97,8 +98,12 @@ const audit = (
 
 async function oneEndpoint(call: Call, endpoint: Endpoint) {
   const [health] = await listHealth(call.ctx, { ...ownerOf(call), endpointId: endpoint.id });
-  return { success: true, endpoint: { ...endpointBody(endpoint), health: healthBody(health) } };
+  return { success: true, endpoint: { ...endpointBody(endpoint, readerOf(call).sight), health: healthBody(health) } };
 }
+/** Whoever receives events reads what they contain. Errors: action_not_permitted. */
+const needEvents = ({ member }: Call, events: readonly string[]): void => {
+  if (events.some(isPayoutEvent)) needAction(member, 'payouts.read');
+};
 
 const ENDPOINTS: readonly Route[] = [
   memberRoute({
@@ -111,7 +116,7 @@ const ENDPOINTS: readonly Route[] = [
       on_plan: Type.Boolean({ description: 'The plan of the merchant includes webhooks.' }),
     }),
     handle: async (call) => {
-      const of = ownerOf(call);
+      const { sight, ...of } = readerOf(call);
       const [endpoints, healths, merchant] = await Promise.all([
         listEndpoints(call.ctx, { ...of, dialect: 'any' }),
         listHealth(call.ctx, of),
@@ -120,7 +125,7 @@ const ENDPOINTS: readonly Route[] = [
       const byId = new Map(healths.map((health) => [health.endpointId, health]));
       return {
         success: true,
-        data: endpoints.map((endpoint) => ({ ...endpointBody(endpoint), health: healthBody(byId.get(endpoint.id)) })),
+        data: endpoints.map((endpoint) => ({ ...endpointBody(endpoint, sight), health: healthBody(byId.get(endpoint.id)) })),
         has_more: false,
         limit: MOST_ENDPOINTS,
         on_plan: call.ctx.settings.plans[merchant.plan].webhooks,
@@ -136,6 +141,7 @@ const ENDPOINTS: readonly Route[] = [
     reply: Secret,
     handle: async (call) => {
       const { url, events = ['*'], description = null, enabled = true } = call.body;
+      needEvents(call, events);
       const write = await planEndpoint(call.ctx, { ...ownerOf(call), url, events, description, enabled, by: call.actor });
       const made = await call.ctx.db.begin(async (tx) => {
         const endpoint = await write(tx);
@@ -163,8 +169,10 @@ const ENDPOINTS: readonly Route[] = [
       const changed = await call.ctx.db.begin(async (tx) => {
         const before = await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any', tx });
         // The receiver of the events sees every payment.
-        if (call.body.url !== undefined && call.body.url !== before.url) needRecent(call);
+        const isMoved = call.body.url !== undefined && call.body.url !== before.url;
+        if (isMoved) needRecent(call);
         const after = await write(tx);
+        needEvents(call, isMoved ? after.events : after.events.filter((type) => !before.events.includes(type)));
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         return after;
       });
@@ -234,9 +242,9 @@ const ENDPOINTS: readonly Route[] = [
         const number = await sendTestEvent(call.ctx, tx, { ...target, ...(sample && { sample }) });
         const deliveryId = idOfNumber('del', call.ctx.installKey, number);
         await audit(tx, call, { action: 'endpoint.test', object: target.endpointId, after: { type, delivery: deliveryId } });
-        return getDelivery(call.ctx, { ...ownerOf(call), deliveryId, tx });
+        return getDelivery(call.ctx, { ...readerOf(call), deliveryId, tx });
       });
-      return { success: true, delivery: deliveryBody(delivery) };
+      return { success: true, delivery: deliveryBody(delivery, readerOf(call).sight) };
     },
   }),
   memberRoute({
@@ -288,7 +296,7 @@ const SENT: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const page = await listDeliveries(call.ctx, {
-        ...ownerOf(call),
+        ...readerOf(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         endpointId: query.endpoint_id ?? null,
@@ -317,10 +325,11 @@ const SENT: readonly Route[] = [
     path: '/deliveries/:id',
     action: 'webhooks.read',
     reply: OneDelivery,
-    handle: async (call) => ({
-      success: true,
-      delivery: deliveryBody(await getDelivery(call.ctx, { ...ownerOf(call), deliveryId: call.params.id })),
-    }),
+    handle: async (call) => {
+      const reader = readerOf(call);
+      const delivery = await getDelivery(call.ctx, { ...reader, deliveryId: call.params.id });
+      return { success: true, delivery: deliveryBody(delivery, reader.sight) };
+    },
   }),
   memberRoute({
     method: 'POST',
@@ -329,7 +338,7 @@ const SENT: readonly Route[] = [
     body: NoFields,
     reply: OneDelivery,
     handle: async (call) => {
-      const of = { ...ownerOf(call), deliveryId: call.params.id };
+      const of = { ...readerOf(call), deliveryId: call.params.id };
       const delivery = await call.ctx.db.begin(async (tx) => {
         const sent = await resendDelivery(call.ctx, tx, of);
         await audit(tx, call, {
@@ -339,7 +348,7 @@ const SENT: readonly Route[] = [
         });
         return sent;
       });
-      return { success: true, delivery: deliveryBody(delivery) };
+      return { success: true, delivery: deliveryBody(delivery, readerOf(call).sight) };
     },
   }),
   memberRoute({
@@ -349,7 +358,7 @@ const SENT: readonly Route[] = [
     body: NoFields,
     reply: Type.Object({ success: Type.Boolean(), resent: Type.Integer() }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), paymentId: call.params.id };
+      const of = { ...readerOf(call), paymentId: call.params.id };
       const resent = await call.ctx.db.begin(async (tx) => {
         // A shop gets the current status: its plugin acts on every event.
         const count = (await resendPayment(call.ctx, tx, of)) + (await sendCurrentState(call.ctx, tx, of));
