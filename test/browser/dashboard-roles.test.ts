@@ -128,9 +128,14 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
         else assert.equal(await button(name).count(), 0, `${role} is offered ${name}`);
       }
     };
-    await offered('webhooks', hook.url, { 'Add endpoint': may('webhooks.manage') });
-    await offered(`webhooks/${endpoint}`, hook.url, { 'Send test event': may('webhooks.send') });
-    await offered(`webhooks/${endpoint}/deliveries?delivery=${delivery}`, 'Attempts', { Resend: may('webhooks.send') });
+    const shown = may('webhooks.secrets') ? hook.url : `${new URL(hook.url).origin}/…`;
+    await offered('webhooks', shown, { 'Add endpoint': may('webhooks.manage') });
+    await offered(`webhooks/${endpoint}`, shown, { 'Send test event': may('webhooks.send') });
+    await offered(`webhooks/${endpoint}/deliveries?delivery=${delivery}`, 'Attempts', {
+      Resend: may('webhooks.send'),
+      'Copy as curl': may('webhooks.secrets'),
+    });
+    assert.equal(await page.getByText('webhook-signature: ').count(), may('webhooks.secrets') ? 1 : 0, `${role} and the signature`);
     await offered(`webhooks/${endpoint}/settings`, 'Endpoint details', {
       Save: may('webhooks.manage'),
       'Reveal secret': may('webhooks.secrets'),

@@ -213,3 +213,30 @@ test('a member of two merchants gets one email that names both, and nothing abou
   assert.ok(!left!.text.includes('Second shop'));
   assert.equal(await held(), 0);
 });
+
+test('emails about payouts are sent to members whose role may read payouts at that moment, and to nobody else', async () => {
+  mail.mails.splice(0);
+  await sql()`delete from held_mails`;
+  await timing({});
+  await owner.post('/test/notice-settings', { kind: 'money_out_waiting', in_app: true, email: true });
+  const setRole = (role: string) => sql()`update members set role = ${role} where user_id = ${userId}`;
+  const waiting = (what: string): NewNotice => attention(0, { kind: 'money_out_waiting', detail: { what, reason: 'approval', count: 1 } });
+  const shown = async () => (await owner.get('/live/notices')).json.data.filter(({ kind }: any) => kind === 'money_out_waiting').length;
+  await setRole('support');
+  await tell(app.app.ctx, [waiting('payout'), waiting('refund')]);
+  await arrived(/A refund is waiting for approval/, 1);
+  assert.equal((await sql()`select 1 from mails where subject ~ 'payout'`).length, 0);
+  assert.equal(await shown(), 1);
+  // Held for a member who may read payouts, and due when the role is another one.
+  await timing({ daily_hour: 7 });
+  await setRole('finance');
+  assert.equal(await shown(), 2);
+  const morning = new Date('2099-03-08T06:00:00Z');
+  await tell(at(morning), [waiting('payout')]);
+  assert.equal(await held(), 1);
+  await setRole('viewer');
+  await sendHeldMails(at(hours(2, morning)));
+  assert.equal(await held(), 0);
+  assert.equal((await sql()`select 1 from mails where body ~ 'payout'`).length, 0);
+  await setRole('owner');
+});

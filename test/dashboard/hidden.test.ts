@@ -179,7 +179,7 @@ async function pathsIn(mode: Mode, { path }: MemberRoute): Promise<string[]> {
   const filled = path === list ? [path] : ids.map((id) => path.replace(':id', id).replace(':number', '1'));
   return filled.flatMap((one) => asked.map((query) => `/dashboard/api/${mode}${one}${query}`));
 }
-/** Pages that bring data along, the news of the stream, and what is no route of the table. */
+/** Pages that bring data along, the news of the stream, and a page that is not in the table. */
 const OTHERS = (mode: Mode) => [
   ...['home', 'payments', 'payouts', 'events', 'webhooks'].map((screen) => `/dashboard/${mode}/${screen}`),
   `/dashboard/api/${mode}/stream?since=x`,
@@ -273,7 +273,7 @@ test('a page without what is hidden has as many rows as another, and the pages t
         for (let after: string | null = '', pages = 0; after !== null; pages++) {
           const page = ok(await people[role].get(`/${mode}${path}?limit=1${after && `&starting_after=${after}`}`));
           got.push(...page.data.map((row: any) => row.id));
-          assert.ok(page.data.length === 1 || !page.has_more, 'a page that goes on is full');
+          assert.ok(page.data.length === 1 || !page.has_more, 'a page that continues is full');
           after = page.has_more ? got.at(-1)! : null;
           assert.ok(pages <= wanted.length, `${role} ${path}`);
         }

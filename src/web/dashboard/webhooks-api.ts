@@ -100,7 +100,7 @@ async function oneEndpoint(call: Call, endpoint: Endpoint) {
   const [health] = await listHealth(call.ctx, { ...ownerOf(call), endpointId: endpoint.id });
   return { success: true, endpoint: { ...endpointBody(endpoint, readerOf(call).sight), health: healthBody(health) } };
 }
-/** Whoever receives events reads what they contain. Errors: action_not_permitted. */
+/** The receiver of an event reads all of it. Errors: action_not_permitted. */
 const needEvents = ({ member }: Call, events: readonly string[]): void => {
   if (events.some(isPayoutEvent)) needAction(member, 'payouts.read');
 };
