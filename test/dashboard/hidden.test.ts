@@ -146,7 +146,7 @@ async function addPayments(t: TestContext): Promise<void> {
 /** The signatures that were sent so far, each with the name of its header. */
 async function markSignatures(): Promise<void> {
   const rows = await app.app.ctx.db.sql<{ name: string; value: string }[]>`
-    select distinct on (h.key) h.key as name, h.value from attempts a, jsonb_each_text(a.request_headers) h where h.key = any(${SIGNATURES})`;
+    select distinct on (h.key) h.key as name, h.value from attempts a, jsonb_each_text(a.request_headers) h where lower(h.key) = any(${SIGNATURES})`;
   for (const { name, value } of rows) marks.push(['webhooks.secrets', name, value]);
 }
 
@@ -201,7 +201,8 @@ async function textOf(person: Person, path: string): Promise<{ status: number; t
 test('payouts, and the secrets of webhooks, are in no reply to a role that may not read them: every GET, list and single, in both modes', async (t) => {
   await addPayments(t);
   await eventually(
-    () => app.app.ctx.db.sql`select distinct key from attempts, jsonb_each_text(request_headers) where key = any(${SIGNATURES})`,
+    () =>
+      app.app.ctx.db.sql`select distinct lower(key) from attempts, jsonb_each_text(request_headers) where lower(key) = any(${SIGNATURES})`,
     (rows) => rows.length === SIGNATURES.length,
     60_000,
   );
