@@ -1,4 +1,4 @@
-/** Everything that has one right answer: types, format and lint, the tidy tests, spelling and wording, generated files. Prints each with its time. */
+/** Everything that has one right answer: types, format and lint, the tidy tests, spelling and wording, regular expressions, generated files. Prints each with its time. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 
@@ -9,6 +9,7 @@ const steps: readonly [name: string, command: string, ...args: string[]][] = [
   ['format and lint', 'biome', 'ci', '--error-on-warnings'],
   ['tidy', process.execPath, '--test', '--test-reporter=dot', ...globSync('test/tidy*.test.ts')],
   ['prose', process.execPath, 'scripts/prose.ts'],
+  ['patterns', process.execPath, '--disable-warning=ExperimentalWarning', 'scripts/patterns.ts'],
   ['generated files', process.execPath, 'scripts/generate.ts', '--check'],
 ];
 

@@ -22,7 +22,7 @@ const NEVER = [
 const ONLY_DEVELOPMENT = [
   /\.([cm]?ts|map|markdown)$/,
   /\/(?!LICEN[CS]E|NOTICE|COPYING)[^/]*\.md$/i,
-  /^(@[^/]+\/)?[^/]+\/(test|tests|docs|examples|benchmarks?|\.\w+)\//,
+  /^(@[^/]+\/)?[^@/][^/]*\/(test|tests|docs|examples|benchmarks?|\.\w+)\//,
   // The same code in the form that Florin does not import.
   /^highlight\.js\/(lib\/(?!core)|styles|scss)/,
   /^@opentelemetry\/.*\.cjs$/,

@@ -1,4 +1,5 @@
 /** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
+
 import {
   CHAIN,
   CHAINS,
@@ -17,6 +18,7 @@ import {
 } from './core/coin.ts';
 import { parseConfirmations } from './core/confirmation-tiers.ts';
 import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
+import { withoutEndSlashes } from './core/text.ts';
 import { defaultTrust, TRUST_SETTINGS, type TrustSetting } from './core/trust.ts';
 
 /**
@@ -338,14 +340,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const url = (name: string, fallback: string): string => {
     const value = text(name) ?? fallback;
     if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) throw new ConfigError(name, 'must be an http or https URL');
-    return value.replace(/\/+$/, '');
+    return withoutEndSlashes(value);
   };
   /** Splits at commas that a new URL follows, because passwords may contain commas. */
   const urls = (name: string, form: string): string[] => {
     const list = (text(name) ?? '').split(/,\s*(?=[a-z]+:\/\/)/).filter(Boolean);
     const wrong = list.find((one) => !URL.canParse(one) || !/^(https?|wss?):$/.test(new URL(one).protocol));
     if (wrong !== undefined) throw new ConfigError(name, `must look like ${form}`);
-    return list.map((one) => one.replace(/\/+$/, ''));
+    return list.map((one) => withoutEndSlashes(one));
   };
   const port = integer('PORT', 3000, 0, 65_535);
   const publicUrl = withoutPath('PUBLIC_URL', url('PUBLIC_URL', `http://localhost:${port}`));
@@ -430,7 +432,8 @@ function readConfirmations(name: string, tiers: string): readonly ConfirmationTi
 /** The most peers that one network is read from. */
 const MAX_PEERS = 16;
 function readPeers(name: string, peers: readonly string[]): readonly string[] {
-  const isPeer = (peer: string): boolean => /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(peer) && Number(/\d+$/.exec(peer)) <= 65_535;
+  const isPeer = (peer: string): boolean =>
+    /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(peer) && Number(peer.slice(peer.lastIndexOf(':') + 1)) <= 65_535;
   if (peers.length > MAX_PEERS || !peers.every(isPeer)) throw new ConfigError(name, `must be up to ${MAX_PEERS} peers as host:port`);
   return peers;
 }

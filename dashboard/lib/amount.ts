@@ -7,7 +7,14 @@ const SHOWN = 8;
 
 /** With commas between thousands. */
 const grouped = (text: string): string =>
-  text.replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ','));
+  text.replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + BigInt(whole).toLocaleString('en-US'));
+
+/** Digits after the point without zeros at the end. */
+export function withoutZeros(decimals: string): string {
+  let end = decimals.length;
+  while (decimals[end - 1] === '0') end--;
+  return decimals.slice(0, end);
+}
 
 export const isSome = (amount: string | null | undefined): amount is string => !!amount && /[1-9]/.test(amount);
 
@@ -15,7 +22,7 @@ export const isSome = (amount: string | null | undefined): amount is string => !
 export function significant(amount: string): string {
   const [whole = '', decimals = ''] = amount.split('.');
   const first = decimals.slice(0, SHOWN);
-  const kept = (isSome(whole + first) ? first : decimals).replace(/0+$/, '');
+  const kept = withoutZeros(isSome(whole + first) ? first : decimals);
   return kept === '' ? whole : `${whole}.${kept}`;
 }
 

@@ -1,5 +1,6 @@
 /** The books of a period: what the merchant has in each coin, what changed it, and files for accounting. */
 import { useState } from 'react';
+import { withoutZeros } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import type { Range } from '../lib/days.ts';
 import { useApi, useMe, useMode } from '../lib/hooks.ts';
@@ -24,7 +25,7 @@ const CHARTS = [
 ];
 
 /** Without decimals that say nothing. */
-const short = (amount: string): string => amount.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+const short = (amount: string): string => (amount.includes('.') ? withoutZeros(amount).replace(/\.$/, '') : amount);
 const amount = (
   name: string,
   of: 'opening' | 'received' | 'settled' | 'refunded' | 'paid_out' | 'swept' | 'fees' | 'closing',

@@ -139,7 +139,7 @@ export function Shell() {
                   // Switching keeps the screen, except screens of one object, which the other mode does not have.
                   to={
                     name === other
-                      ? path.replace(/^(\/dashboard)?\/(test|live)\/([^/]+).*$/, `/${name}/$3`)
+                      ? path.replace(/^(\/dashboard)?\/(test|live)\/([^/]+)(\/.*)?$/s, `/${name}/$3`)
                       : path.replace(/^\/dashboard/, '')
                   }
                   aria-current={name === mode ? 'true' : undefined}

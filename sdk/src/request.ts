@@ -144,7 +144,14 @@ function checkOptions({ url, key, dangerouslyAllowBrowser }: ClientOptions): str
       'A secret key in a page can be read by everyone who opens it. Use a public key (pk_...) here. In tests that only simulate a page, such as with jsdom, set dangerouslyAllowBrowser: true.',
     );
   }
-  return parsed.href.replace(/\/+$/, '');
+  return withoutEndSlashes(parsed.href);
+}
+
+/** An address without slashes at its end, so that a path can follow. */
+export function withoutEndSlashes(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === '/') end--;
+  return text.slice(0, end);
 }
 
 /** The function that sends the requests of a client. Errors: FlorinError when url or key is invalid. */

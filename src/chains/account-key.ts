@@ -115,6 +115,8 @@ function isPhraseOrHex(text: string): boolean {
 /** Whether a part of it is a private key in base58check: WIF, or an extended key. */
 function encodesPrivateKey(text: string): boolean {
   for (const part of text.match(/[1-9A-HJ-NP-Za-km-z]{50,120}/g) ?? []) {
+    // 37, 38 or 82 bytes. Decoding takes long, and a large file of base64 is full of other lengths.
+    if (part.length > 52 && (part.length < 105 || part.length > 112)) continue;
     try {
       const payload = base58check.decode(part);
       if (payload.length === 33 || (payload.length === 34 && payload[33] === 1)) return true;

@@ -66,7 +66,7 @@ export type Quorum = {
   locks: boolean;
 };
 
-const dollars = (usdCents: bigint): string => String(usdCents / 100n).replace(/\B(?=(\d{3})+$)/g, ',');
+const dollars = (usdCents: bigint): string => (usdCents / 100n).toLocaleString('en-US');
 
 const OWN_AWAY: GuardReason = { code: 'own_away', text: 'your own node is not available; no payment completes until it is back' };
 const CLAIMED: GuardReason = {

@@ -8,7 +8,7 @@ export const plainIp = (ip: string): string => ip.replace(/^::ffff:(?=\d+\.)/i, 
  * a network.
  */
 export function clientNetwork(given: string): string {
-  const ip = plainIp(given).replace(/%.*$/, '');
+  const ip = plainIp(given).split('%', 1)[0]!;
   if (isIP(ip) !== 6) return ip;
   const [head, tail] = ip.split('::') as [string, string?];
   const before = head === '' ? [] : head.split(':');

@@ -18,6 +18,13 @@ export const cutText = (text: string, most: number): string =>
     .replace(/[\ud800-\udbff]$/, '')
     .toWellFormed();
 
+/** An address without slashes at its end, so that a path can follow. */
+export function withoutEndSlashes(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === '/') end--;
+  return text.slice(0, end);
+}
+
 /** Whether the text is one line of characters that can be seen, spaces included. */
 export const isPrintableLine = (text: string): boolean => !ACTING.test(text);
 

@@ -55,6 +55,19 @@ export function logoWriter(logo: Uint8Array | null | undefined): (tx: Tx, mercha
 const isContact = (text: string): boolean =>
   text.length <= 200 && (/^https:\/\/[^\s"<>]+$/.test(text) || /^[^\s@<>"]+@[^\s@<>"]+$/.test(text) || /^\+?[\d ()./-]{4,30}$/.test(text));
 
+/** What follows the XML declaration and the comments at the beginning of a document. A comment without an end stays. */
+function withoutProlog(text: string): string {
+  let rest = text.trimStart();
+  const skip = (begin: string, end: string): boolean => {
+    const at = rest.startsWith(begin) ? rest.indexOf(end, begin.length) : -1;
+    if (at !== -1) rest = rest.slice(at + end.length).trimStart();
+    return at !== -1;
+  };
+  skip('<?xml', '?>');
+  while (skip('<!--', '-->'));
+  return rest;
+}
+
 /**
  * Accepts a PNG by its signature, or an SVG that can only draw: no scripts, no events, no external resources, no entities. Images do
  * not run scripts, but this also keeps the file harmless when it is opened directly.
@@ -64,7 +77,7 @@ export function logoType(bytes: Uint8Array): 'image/png' | 'image/svg+xml' {
   if (bytes.length > LOGO_LIMIT) throw refuse('it is larger than 64 kB');
   if (Buffer.from(bytes.subarray(0, 8)).toString('latin1') === '\x89PNG\r\n\x1a\n') return 'image/png';
   const text = Buffer.from(bytes).toString('utf8');
-  if (!/^\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--[\s\S]*?-->\s*)*<svg[\s>]/.test(text)) throw refuse('it must be a PNG or SVG image');
+  if (!/^<svg[\s>]/.test(withoutProlog(text))) throw refuse('it must be a PNG or SVG image');
   const harm =
     /<!(?:doctype|entity)/i.exec(text) ??
     /<\/?(?:[\w-]+:)?(?:script|foreignobject|iframe|object|embed|image|use|a|style|animate\w*|set|handler|listener)\b/i.exec(text) ??

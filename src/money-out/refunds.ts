@@ -491,7 +491,8 @@ export const simulatedTxid = (what: 'refund' | 'payout', { id, coin }: { id: str
 /** Errors: parameter_invalid. */
 export function readTxid(coin: Coin, text: string): string {
   const hash = text.trim().toLowerCase();
-  if (new RegExp(`^${prefixOf(coin)}[0-9a-f]{64}$`).test(hash)) return hash;
+  const prefix = prefixOf(coin);
+  if (hash.startsWith(prefix) && /^[0-9a-f]{64}$/.test(hash.slice(prefix.length))) return hash;
   throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(coin)}` }, { param: 'txid' });
 }
 

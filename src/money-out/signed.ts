@@ -1,9 +1,11 @@
 /** Reads what a merchant uploads after signing, whatever wrote it, and checks it against the file that was asked for. */
+import { containsPrivateKey } from '../chains/account-key.ts';
 import type { BitcoinScript } from '../chains/bitcoin/params.ts';
 import { Problem } from '../core/problem.ts';
-import { FileError, MAX_SIGNED_BYTES, type PsbtRequest, type SignedFile, type SigningFile } from '../core/signing-file.ts';
+import { FileError, MAX_SIGNED_BYTES, type PsbtRequest, type SignedFile, type SigningFile, signingFileText } from '../core/signing-file.ts';
 import { checkSignedRequest } from './accounts-check.ts';
 import { psbtsOf } from './psbts.ts';
+import { MAX_GROUPS } from './utxo.ts';
 import { type CheckedTransaction, checkSignedPsbt, finishPsbt, inputsOfPsbt, inputsOfRaw, SignedError } from './utxo-check.ts';
 
 export type Upload = {
@@ -45,41 +47,57 @@ function readBare(text: string): Bare {
   if (bytes.subarray(0, 5).toString('latin1') !== 'psbt\xff') throw new SignedError('is neither a signed file of the signer nor a PSBT');
   return { inputs: inputsOfPsbt(bytes), finish: (request) => finishPsbt(request, bytes) };
 }
-/** One after the other. Base64 may have line breaks; that of a PSBT begins with cHNidP. Errors: SignedError. */
-function readAllBare(content: string): Bare[] {
-  const text = content.trim();
-  return text.split(/^[0-9a-fA-F\s]+$/.test(text) ? /\s+/ : /\s+(?=cHNidP)/).map(readBare);
+/** The texts of PSBTs or raw transactions, one after the other. Base64 may have line breaks; that of a PSBT begins with cHNidP. */
+function partsOf(content: string): string[] {
+  const words = content.trim().split(/\s+/);
+  if (words.every((word) => /^[0-9a-fA-F]+$/.test(word))) return words;
+  const begins = words.flatMap((word, i) => (i === 0 || word.startsWith('cHNidP') ? [i] : []));
+  return begins.map((begin, i) => words.slice(begin, begins[i + 1]).join(''));
 }
 
+/** A file of this size is read whatever it is; a larger one only up to the size that what was asked for has with signatures. */
+const SMALL_BYTES = 100_000;
+const mostBytesOf = (file: SigningFile): number => SMALL_BYTES + 2 * signingFileText(file).length;
+const refusePrivate = (content: string): void => {
+  if (containsPrivateKey(content)) throw new Problem('signed_file_private');
+};
+
 /** Wallets give transactions back one by one, so their order says nothing. The first input says which request one belongs to. */
-function checkBare(file: SigningFile, given: readonly Bare[]): CheckedTransaction[] {
+function checkBare(file: SigningFile, parts: readonly string[]): CheckedTransaction[] {
   const requests = file.requests.flatMap((request) => (request.kind === 'psbt' ? [request] : []));
   if (requests.length === 0) throw new SignedError('is not of the kind that was asked for; sign the file with the signer page');
-  if (given.length < requests.length)
-    throw new SignedError(`has ${given.length} of ${requests.length} transactions; upload all signed PSBTs together`);
+  if (parts.length < requests.length)
+    throw new SignedError(`has ${parts.length} of ${requests.length} transactions; upload all signed PSBTs together`);
+  if (parts.length > requests.length) throw new SignedError('has a different number of transactions than was asked for');
   const firsts = psbtsOf(file).map((psbt) => inputsOfPsbt(Buffer.from(psbt, 'base64'))[0]!);
   const placeOf = ({ inputs }: Bare) => firsts.indexOf(inputs[0] ?? '');
-  const inOrder = given.toSorted((one, other) => placeOf(one) - placeOf(other));
-  if (inOrder.length > requests.length) throw new SignedError('has a different number of transactions than was asked for');
+  const inOrder = parts.map(readBare).toSorted((one, other) => placeOf(one) - placeOf(other));
   return checkAll(
     file,
     requests.map((request, i) => inOrder[i]!.finish(request)),
   );
 }
 
-/** Errors: signed_file_refused. */
+/** What belongs to no file is not parsed in full, because that takes seconds. Errors: signed_file_private, signed_file_refused. */
 export const readSigned = (content: string, read: (content: string) => SignedFile): Upload =>
   refusing(() => {
     if (content.length > MAX_SIGNED_BYTES) throw new SignedError(`has more than ${MAX_SIGNED_BYTES} bytes`);
+    refusePrivate(content.slice(0, SMALL_BYTES));
+    const checking = (check: (file: SigningFile) => CheckedTransaction[]) => (file: SigningFile) =>
+      refusing(() => {
+        if (content.length > mostBytesOf(file)) throw new SignedError('is much larger than what was asked for');
+        if (content.length > SMALL_BYTES) refusePrivate(content);
+        return check(file);
+      });
     if (!content.trimStart().startsWith('{')) {
-      const given = readAllBare(content);
-      return { id: null, input: given[0]!.inputs[0] ?? null, check: (file) => refusing(() => checkBare(file, given)) };
+      const parts = partsOf(content);
+      if (parts.length > MAX_GROUPS) throw new SignedError(`has more than ${MAX_GROUPS} transactions`);
+      return { id: null, input: readBare(parts[0]!).inputs[0] ?? null, check: checking((file) => checkBare(file, parts)) };
     }
     const { id, round, transactions } = read(content);
-    const check = (file: SigningFile) =>
-      refusing(() => {
-        if (round !== file.round) throw new SignedError('belongs to a file that was replaced by one with a higher fee');
-        return checkAll(file, transactions);
-      });
+    const check = checking((file) => {
+      if (round !== file.round) throw new SignedError('belongs to a file that was replaced by one with a higher fee');
+      return checkAll(file, transactions);
+    });
     return { id, input: null, check };
   });

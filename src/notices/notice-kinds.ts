@@ -70,7 +70,8 @@ const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string
     'The operator of this service turned off your two-factor authentication, removed your passkeys, and signed you out everywhere.',
 };
 
-const grouped = (value: Detail[string] | undefined): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+const grouped = (value: Detail[string] | undefined): string =>
+  String(value).replace(/^\d{1,30}$/, (digits) => BigInt(digits).toLocaleString('en-US'));
 
 const IF_NOT_YOU =
   'If this wasn’t you, sign in, change your password, and sign out everywhere else. If you can’t sign in, contact the operator of this service.';

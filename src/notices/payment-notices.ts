@@ -26,7 +26,7 @@ function orderOf({ invoice, description }: Stored): string {
   if (typeof invoice === 'string') return ` Invoice ${oneLine(invoice)}.`;
   return typeof description === 'string' ? ` Description: ${oneLine(description)}` : '';
 }
-const grouped = (decimal: string): string => decimal.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
+const grouped = (decimal: string): string => decimal.replace(/^\d+/, (whole) => BigInt(whole).toLocaleString('en-US'));
 
 /** A payment that needs a decision. What older versions wrote names no amounts. */
 export function attentionWords(detail: Stored): string {

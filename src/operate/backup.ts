@@ -21,6 +21,8 @@ import type { Log } from '../log.ts';
 const FORMAT = 1;
 const PIECE_BYTES = 64 * 1024;
 const MAX_LINE_BYTES = 1024 * 1024;
+/** The largest row that Florin writes is a file to sign of 32 MB, and COPY may write a character as two. */
+const MAX_ROW_BYTES = 64 * 1024 * 1024;
 const NEWLINE = 10;
 const END_OF_ROWS = Buffer.from('\\.\n');
 /** Tables that are not empty in a new install. */
@@ -355,26 +357,36 @@ type Reader = {
 function readPieces(source: AsyncIterable<Buffer>): Reader {
   const pieces = source[Symbol.asyncIterator]();
   let held: Buffer = Buffer.alloc(0);
-  const more = async (): Promise<boolean> => {
-    const next = await pieces.next();
-    if (next.done) return false;
-    held = held.length === 0 ? next.value : Buffer.concat([held, next.value]);
-    return true;
+  /** Reads on until a line is complete. Its pieces are joined once, so a long line costs no more than its length. */
+  const complete = async (most: number): Promise<'yes' | 'ended' | 'too long'> => {
+    if (held.includes(NEWLINE)) return 'yes';
+    const parts = [held];
+    let bytes = held.length;
+    while (bytes <= most) {
+      const next = await pieces.next();
+      if (next.done) return 'ended';
+      parts.push(next.value);
+      bytes += next.value.length;
+      if (!next.value.includes(NEWLINE)) continue;
+      held = Buffer.concat(parts);
+      return 'yes';
+    }
+    return 'too long';
   };
   return {
     line: async () => {
-      for (;;) {
-        const end = held.indexOf(NEWLINE);
-        if (end >= 0) {
-          const line = held.toString('utf8', 0, end);
-          held = held.subarray(end + 1);
-          return line;
-        }
-        if (held.length > MAX_LINE_BYTES || !(await more())) return null;
-      }
+      if ((await complete(MAX_LINE_BYTES)) !== 'yes') return null;
+      const end = held.indexOf(NEWLINE);
+      const line = held.toString('utf8', 0, end);
+      held = held.subarray(end + 1);
+      return line;
     },
     rows: async (take) => {
       for (;;) {
+        const found = await complete(MAX_ROW_BYTES);
+        if (found === 'too long')
+          throw new BackupError(`The backup has a row of more than ${MAX_ROW_BYTES / 1024 / 1024} MB. Nothing was restored.`);
+        if (found === 'ended') return false;
         const whole = held.subarray(0, held.lastIndexOf(NEWLINE) + 1);
         // `held` begins with a line. A backslash within data is doubled by COPY, so this line is never data.
         const inner = whole.indexOf(`\n${END_OF_ROWS}`);
@@ -384,9 +396,8 @@ function readPieces(source: AsyncIterable<Buffer>): Reader {
           held = held.subarray(end + END_OF_ROWS.length);
           return true;
         }
-        if (whole.length > 0) await take(whole);
+        await take(whole);
         held = held.subarray(whole.length);
-        if (!(await more())) return false;
       }
     },
   };

@@ -380,6 +380,9 @@ test('truncated, altered and foreign files are refused and leave nothing behind;
   await refuses(Buffer.from('id,name\n1,x\n'), /is not a backup/, 'a table of another program');
   await refuses(gzipSync('select 1;\n'), /is not a backup/, 'a compressed file of another program');
   await refuses(gzipSync(Buffer.alloc(3_000_000)), /is not a backup/, 'a compressed file without lines');
+  // Rows begin after the header, its checksum and the line of the first table.
+  const endless = Buffer.from([...plain.split('\n').slice(0, 3), 'x'.repeat(120_000_000)].join('\n'), 'latin1');
+  await refuses(gzipSync(endless, { level: 1 }), /a row of more than 64 MB/, 'a row that does not end');
   await assert.rejects(restore(empty, join(folder, 'missing.backup')), refused(/cannot be read/));
 
   const { tables } = await restore(empty, path);

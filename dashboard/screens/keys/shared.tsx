@@ -22,7 +22,7 @@ export const KeyState = ({ of }: { of: Key }) => {
 };
 
 /** 12345 as 12,345. */
-export const grouped = (count: number): string => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
+export const grouped = (count: number): string => count.toLocaleString('en-US');
 
 /** Creates a payment, in four languages. */
 export function QuickStart() {

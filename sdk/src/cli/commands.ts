@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { FlorinError } from '../errors.ts';
-import { pause } from '../request.ts';
+import { pause, withoutEndSlashes } from '../request.ts';
 import type {
   Coin,
   CreateSimpleParams,
@@ -252,7 +252,7 @@ async function verifyCommand(words: readonly string[], flags: Flags): Promise<Re
 }
 
 async function open(words: readonly string[], flags: Flags): Promise<Result> {
-  const base = serviceUrl(flags).replace(/\/+$/, '');
+  const base = withoutEndSlashes(serviceUrl(flags));
   const [what = 'docs', ...more] = words;
   none(more);
   const pages: Readonly<Record<string, string>> = { docs: '/docs', errors: '/docs/errors', openapi: '/openapi.json', status: '/readyz' };

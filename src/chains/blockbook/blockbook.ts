@@ -2,8 +2,10 @@
  * A Blockbook server (HTTP API v2, WebSocket for hints): lookups of any address and transaction for all coins, and detection of
  * payments where no node is configured, except on Ethereum: its index of internal transfers shows reverted ones too.
  */
+
 import type { Clock } from '../../core/clock.ts';
 import { COIN, type Coin, type Network } from '../../core/coin.ts';
+import { withoutEndSlashes } from '../../core/text.ts';
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { isBitcoinLike } from '../bitcoin/params.ts';
@@ -42,7 +44,7 @@ export function createBlockbookSource({
   clock: Clock;
 }): ChainSource {
   const server = `the ${coin} Blockbook server`;
-  const base = url.replace(/\/+$/, '');
+  const base = withoutEndSlashes(url);
   const { family } = COIN[coin];
   const listeners = new Set<() => void>();
   const wakeAll = (): void => {

@@ -83,17 +83,22 @@ export const toHex = (number: number | bigint): string => `0x${number.toString(1
 export const isMissing = ({ code, message }: EthError): boolean =>
   code === -32601 ||
   code === -32004 ||
-  /method.*(not (found|supported|available|allowed|enabled|whitelisted)|disabled|does not exist)|unsupported method/i.test(message);
+  (/method/i.test(message) &&
+    /not (found|supported|available|allowed|enabled|whitelisted)|disabled|does not exist|unsupported/i.test(message));
 /** A search of logs covers too many blocks, finds too much or takes too long; a shorter one may do. */
 export const isRangeLimit = ({ message }: EthError): boolean =>
-  /range|block count|too many (blocks|results|logs)|more than \d+ (results|logs)|limit(ed)? to|max(imum)? .*(blocks|results|logs)|response (size|too)|too large|time.?d? ?out|timeout|deadline/i.test(
+  (/range|block count|too many (blocks|results|logs)|more than \d{1,20} (results|logs)|limit(ed)? to|response (size|too)|too large|time.?d? ?out|timeout|deadline/i.test(
     message,
-  ) && !/rate.?limit|too many requests/i.test(message);
+  ) ||
+    (/max(imum)? /i.test(message) && /blocks|results|logs/i.test(message))) &&
+  !/rate.?limit|too many requests/i.test(message);
 const isLimited = ({ code, message }: EthError): boolean =>
   code === 429 || code === -32005 || code === -32029 || /rate.?limit|too many requests|request limit|capacity|throttl/i.test(message);
 /** EIP-1474 and the execution APIs: history or state that the node has dropped. */
 export const isPruned = ({ code, message }: EthError): boolean =>
-  code === 4444 || /pruned|missing trie node|historical state|state .*not available|required historical/i.test(message);
+  code === 4444 ||
+  /pruned|missing trie node|historical state|required historical/i.test(message) ||
+  (/state /i.test(message) && /not available/i.test(message));
 
 type Exchanged = { status: number; retryAfter: string | undefined; parsed: unknown; first: number };
 type Exchange = (calls: readonly EthCall[], limits: EthLimits) => Promise<Exchanged>;

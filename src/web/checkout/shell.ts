@@ -15,12 +15,13 @@ export const REFRESH_SECONDS = 5;
 
 /** A file as browsers receive it: without types and comments, named by a hash of its contents. */
 export function browserScript(file: string): string {
-  return stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'))
-    .replace(/\/\*\*.*?\*\//gs, '')
-    .replace(/^\s*\/\/.*$/gm, '')
-    .replace(/\s*\n\s*/g, '\n')
-    .replace(/ {2,}/g, ' ')
-    .trim();
+  const code = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'));
+  const [first = '', ...parts] = code.split('/**');
+  const lines = [first, ...parts.map((part) => part.slice(part.indexOf('*/') + '*/'.length))].join('').split('\n');
+  return lines
+    .map((line) => line.trim().replace(/ {2,}/g, ' '))
+    .filter((line) => line !== '' && !line.startsWith('//'))
+    .join('\n');
 }
 export const SCRIPT = browserScript('browser.ts');
 export const SCRIPT_PATH = `/pay/assets/${createHash('sha256').update(SCRIPT).digest('hex').slice(0, 16)}.js`;

@@ -28,7 +28,8 @@ const REFERENCE_CSP = CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-
 
 /** The page that connects a shop also sends a form there, and nowhere else. */
 function policyFor({ url }: FastifyRequest): string {
-  const ask = /^\/dashboard\/(?:live|test)\/shops\/authorize\?(?:.*&)?ask=([\w-]+)/.exec(url)?.[1];
+  const [path = '', query = ''] = url.split('?', 2);
+  const ask = /^\/dashboard\/(?:live|test)\/shops\/authorize$/.test(path) ? new URLSearchParams(query).getAll('ask').at(-1) : undefined;
   const origin = ask === undefined ? null : readPairing(ask).origin;
   return origin === null ? CSP : CSP.replace("form-action 'self'", `form-action 'self' ${origin}`);
 }

@@ -2,7 +2,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { CHAINS } from '../../core/coin.ts';
-import type { LinkOf } from './markdown.ts';
+import { type LinkOf, withoutComments } from './markdown.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../docs');
 
@@ -76,9 +76,9 @@ export function readDocuments(): Document[] {
   return globSync(['guides/**/*.md', 'reference/*.md'], { cwd: FOLDER })
     .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
     .map((file) => {
-      const text = readFileSync(join(FOLDER, file), 'utf8').replace(/<!--[\s\S]*?-->\n/g, '');
+      const text = withoutComments(readFileSync(join(FOLDER, file), 'utf8'));
       const [, title = file, about = ''] = /^# (.*)\n+(?:(?![#|`-])([^{}]*?(?:[.:](?=\s|$)|$)))?/.exec(text) ?? [];
-      return { file, path: pathOfFile(file), title, about: about.replace(/:$/, '.').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'), text };
+      return { file, path: pathOfFile(file), title, about: about.replace(/:$/, '.').replace(/\[([^[\]]*)\]\([^()[\]]*\)/g, '$1'), text };
     });
 }
 

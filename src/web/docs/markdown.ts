@@ -63,7 +63,8 @@ function anchored(tokens: readonly Token[]): Map<Token, Heading> {
 
 /** `js Node.js` -> highlighted with the grammar of `js`, under the tab `Node.js`. */
 function codeParts({ lang = '', text }: Tokens.Code): { language: string; tab: string; body: string } {
-  const [, language = '', tab = ''] = /^(\S*)\s*(.*)$/.exec(lang) ?? [];
+  const language = lang.split(/\s/, 1)[0]!;
+  const tab = lang.slice(language.length).trimStart();
   const known = hljs.getLanguage(language) !== undefined;
   return { language, tab, body: known ? hljs.highlight(text, { language }).value : escapeHtml(text) };
 }
@@ -126,7 +127,7 @@ export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
       },
     },
   });
-  const tokens = marked.lexer(source.replace(/<!--[\s\S]*?-->\n?/g, ''));
+  const tokens = marked.lexer(withoutComments(source));
   headings = anchored(tokens);
   const body = withTabs(tokens)
     .map((part) => (Array.isArray(part) ? tabs(part) : marked.parser([part])))
@@ -134,11 +135,21 @@ export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
   return { body: new Html(body), headings: [...headings.values()] };
 }
 
+/** A document without its comments, each with the line break after it. */
+export function withoutComments(source: string): string {
+  const [first = '', ...parts] = source.split('<!--');
+  const rest = parts.map((part) => {
+    const end = part.indexOf('-->');
+    return end === -1 ? `<!--${part}` : part.slice(end + '-->'.length).replace(/^\n/, '');
+  });
+  return first + rest.join('');
+}
+
 /** A part of a document for the search: from one heading to the next. */
 export type Section = { anchor: string; heading: string; text: string };
 /** The sections of a document as plain words, including code. */
 export function sectionsOf(source: string): Section[] {
-  const tokens = new Marked({ gfm: true }).lexer(source.replace(/<!--[\s\S]*?-->\n?/g, ''));
+  const tokens = new Marked({ gfm: true }).lexer(withoutComments(source));
   const headings = anchored(tokens);
   const sections: Section[] = [];
   for (const token of tokens) {

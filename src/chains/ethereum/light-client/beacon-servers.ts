@@ -1,4 +1,5 @@
 /** Beacon servers (Beacon API, `/eth/v1/beacon/light_client`). Each of them may deliver what is then proven, so one that answers is enough. */
+import { withoutEndSlashes } from '../../../core/text.ts';
 import type { Outgoing } from '../../../outgoing.ts';
 import { ChainError } from '../../chain.ts';
 import { requestFrom } from '../../reply.ts';
@@ -20,7 +21,7 @@ export type BeaconServers = {
 
 /** `accept` throws ProofError for an answer that proves nothing; other errors are not the server's, and pass. */
 export function createBeaconServers({ urls, outgoing }: { urls: readonly string[]; outgoing: Outgoing }): BeaconServers {
-  const servers = urls.map((url) => ({ url: url.replace(/\/+$/, ''), name: new URL(url).host, reason: null as string | null }));
+  const servers = urls.map((url) => ({ url: withoutEndSlashes(url), name: new URL(url).host, reason: null as string | null }));
   let preferred = 0;
   const read = async (server: (typeof servers)[number], path: string): Promise<unknown> => {
     const { status, body } = await requestFrom(outgoing, server.name, {
