@@ -20,6 +20,20 @@ test('on a terminal a log line is a time, a level, a sentence and its details', 
   assert.match(colored, /<red>error<\/> x/);
 });
 
+test('nothing that a stranger wrote acts on the terminal that shows the log', () => {
+  const evil = '\x1b]0;OWNED\x07\x9b2K\r\n12:00:00 error fake\u202e';
+  const shown = line(
+    50,
+    { [evil]: 1, name: evil, plain: evil.replaceAll(/\s/g, ''), err: { message: evil, stack: `Error: ${evil}\n    at write` } },
+    evil,
+  );
+  assert.doesNotMatch(shown.replaceAll('\n', ''), /[\p{Cc}\p{Bidi_Control}]/u);
+  assert.deepEqual(
+    shown.split('\n').map((part) => part.slice(0, 9)),
+    [shown.slice(0, 9), '         ', '         ', ''],
+  );
+});
+
 test('secrets are removed from the text format too', () => {
   const key = `sk_live_${'a1'.repeat(19)}`;
   assert.doesNotMatch(redact(line(30, { header: `Bearer ${key}`, url: 'http://user:hunter2@node:8332' }, `used ${key}`)), /a1a1|hunter2/);

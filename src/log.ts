@@ -1,6 +1,7 @@
 /** The log on standard error: short lines on a terminal, JSON elsewhere. Secrets cannot be printed: they are redacted by name and by shape. */
 import { styleText } from 'node:util';
 import { pino } from 'pino';
+import { showControls } from './core/text.ts';
 
 export type Log = {
   debug(fields: object, message: string): void;
@@ -29,7 +30,14 @@ const LEVELS: Readonly<Record<number, { name: string; style: Style }>> = {
 };
 
 const valueText = (value: unknown): string =>
-  typeof value === 'string' ? (/[\s=]/.test(value) ? JSON.stringify(value) : value) : JSON.stringify(value);
+  showControls(typeof value === 'string' && !/[\s=]/.test(value) ? value : JSON.stringify(value));
+
+/** The first line of a stack is the message, which may quote strangers; the frames follow on lines of their own. */
+function stackText({ message = '', stack = '' }: { message?: string; stack?: string }): string {
+  const end = Math.max(stack.indexOf(message), 0) + message.length;
+  const lines = [stack.slice(0, end), ...stack.slice(end).split('\n')];
+  return lines.map((line, i) => `${i > 1 ? '\n         ' : ''}${showControls(line)}`).join('');
+}
 
 /** One JSON line of the log as a person reads it: local time, level, message, then the fields. */
 export function describeLine(json: string, paint: (style: Style, text: string) => string = (_, text) => text): string {
@@ -37,18 +45,20 @@ export function describeLine(json: string, paint: (style: Style, text: string) =
   const { name, style } = LEVELS[level] ?? { name: String(level), style: 'red' };
   const error = err as { message?: string; stack?: string } | undefined;
   const details = Object.entries(error?.message === undefined ? fields : { ...fields, reason: error.message })
-    .map(([key, value]) => `${key}=${valueText(value)}`)
+    .map(([key, value]) => `${showControls(key)}=${valueText(value)}`)
     .join(' ');
-  const stack = level >= 50 && error?.stack ? `\n${error.stack.replace(/^/gm, '         ')}` : '';
+  const stack = level >= 50 && error?.stack ? `\n         ${stackText(error)}` : '';
   const clock = new Date(time).toTimeString().slice(0, 8);
-  return `${paint('dim', clock)} ${paint(style, name)} ${String(msg)}${details && `  ${paint('dim', details)}`}${paint('dim', stack)}\n`;
+  return `${paint('dim', clock)} ${paint(style, name)} ${showControls(String(msg))}${details && `  ${paint('dim', details)}`}${paint('dim', stack)}\n`;
 }
 
 /** Colors follow what the terminal can show, and NO_COLOR. */
 const paintTerminal = (style: Style, text: string): string => (text === '' ? '' : styleText(style, text, { stream: process.stderr }));
 
 export function createLog(level: string): Log {
-  const toText = process.stderr.isTTY ? (line: string) => describeLine(line, paintTerminal) : (line: string) => line;
+  const toText = process.stderr.isTTY
+    ? (line: string) => describeLine(line, paintTerminal)
+    : (line: string) => `${showControls(line.trimEnd())}\n`;
   return pino(
     {
       level,

@@ -5,6 +5,7 @@ import { COMMANDS } from './cli/commands.ts';
 import { describeFailure, failureDetails } from './cli/failure.ts';
 import { print, printError } from './cli/print.ts';
 import { isDebugging, readConfig } from './config.ts';
+import { showControls } from './core/text.ts';
 import { createLog, redact } from './log.ts';
 import { florinVersion } from './operate/backup.ts';
 
@@ -40,7 +41,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 }
 main(process.argv.slice(2)).catch((error: unknown) => {
   if (error instanceof UsageError) {
-    printError(error.message, `See: ./florin ${error.command ? `${error.command} ` : ''}--help`);
+    printError(showControls(error.message), `See: ./florin ${error.command ? `${error.command} ` : ''}--help`);
     process.exit(2);
   }
   const { message, hint } = describeFailure(error);

@@ -18,6 +18,7 @@ import {
   UsageError,
 } from './cli/terminal.ts';
 import { ApiError, FlorinError, WebhookError } from './errors.ts';
+import { showControls } from './text.ts';
 
 /** First words of the commands that belong to the person who runs the service. */
 const OPERATOR = [
@@ -170,8 +171,12 @@ main(process.argv.slice(2)).catch((error: unknown) => {
   const json = process.argv.includes('--json');
   process.exitCode = error instanceof UsageError ? 2 : 1;
   if (json) note(JSON.stringify({ error: faultOf(error) }));
-  else if (error instanceof ApiError) note(`${error.message}\n  ${error.code}, request ${error.requestId}\n  ${error.docUrl}`);
-  else if (error instanceof UsageError) note(`${error.message}\nSee: florin --help`);
-  else if (error instanceof FlorinError || (error as NodeJS.ErrnoException | null)?.code) note((error as Error).message);
-  else note(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  else {
+    const message = showControls(error instanceof Error ? error.message : String(error));
+    if (error instanceof ApiError)
+      note(`${message}\n  ${showControls(`${error.code}, request ${error.requestId}`)}\n  ${showControls(error.docUrl ?? '')}`);
+    else if (error instanceof UsageError) note(`${message}\nSee: florin --help`);
+    else if (error instanceof FlorinError || (error as NodeJS.ErrnoException | null)?.code) note(message);
+    else note(error instanceof Error ? (error.stack ?? message) : message);
+  }
 });

@@ -1,5 +1,7 @@
 /** One request: timeout, retries with the same idempotency key, errors as classes. Runs wherever there is `fetch`. */
+
 import { ApiError, ConnectionError, errorOf, FlorinError, TimeoutError } from './errors.ts';
+import { showControls } from './text.ts';
 import { API_VERSION, VERSION } from './types.ts';
 
 export type ClientOptions = {
@@ -121,7 +123,7 @@ function warnOnce(): (names: readonly string[], response: ResponseInfo) => void 
     for (const name of names) {
       if (warned.has(name) || warned.size >= 1_000) continue;
       warned.add(name);
-      console.warn(`florin: ${method} ${path} has no parameter ${name}; it was ignored.`);
+      console.warn(`florin: ${method} ${path} has no parameter ${showControls(name)}; it was ignored.`);
     }
   };
 }

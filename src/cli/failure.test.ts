@@ -38,6 +38,12 @@ for (const [error, message, hint] of FAILURES) {
   });
 }
 
+test('an error that quotes a stranger keeps its own lines', () => {
+  const evil = '\x1b[2K\x9b\nFlorin is ready';
+  const { message } = describeFailure(new Error(`No ${evil}`, { cause: new Error(`why${evil}`) }));
+  assert.equal(message, 'No \\u001b[2K\\u009b\\u000aFlorin is ready\nCause: why\\u001b[2K\\u009b\\u000aFlorin is ready');
+});
+
 test('a database that does not answer is named with its setting; the stack is printed only for debugging, without the password', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'florin-failure-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));

@@ -2,6 +2,7 @@
 import { inspect } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { Problem } from '../core/problem.ts';
+import { showControls, showLines } from '../core/text.ts';
 
 export type Failure = { message: string; hint: string | null };
 type Coded = Error & { code?: unknown; syscall?: unknown; address?: unknown; port?: unknown; path?: unknown; hostname?: unknown };
@@ -33,8 +34,13 @@ const BY_CODE: Readonly<Record<string, (error: Coded) => Failure>> = {
   ENOSPC: () => ({ message: 'The disk is full.', hint: 'Make room, and start again. Nothing was half-written.' }),
 };
 
-/** What to print about an error. */
+/** What to print about an error; line breaks are only between its parts. */
 export function describeFailure(error: unknown): Failure {
+  const { message, cause, hint } = partsOf(error);
+  return { message: [message, ...(cause === undefined ? [] : [`Cause: ${cause}`])].map(showControls).join('\n'), hint };
+}
+
+function partsOf(error: unknown): Failure & { cause?: string } {
   if (error instanceof ConfigError)
     return { message: error.message, hint: 'Change the setting in .env or in the environment. All settings: docs/reference/config.md' };
   if (error instanceof Problem) return { message: error.message, hint: null };
@@ -51,10 +57,10 @@ export function describeFailure(error: unknown): Failure {
   if (known) return known;
   // Errors of ours are sentences; others begin with their kind.
   const message = error.name === 'Error' ? error.message : `${error.name}: ${error.message}`;
-  const cause = error.cause instanceof Error && !message.includes(error.cause.message) ? `\nCause: ${error.cause.message}` : '';
+  const cause = error.cause instanceof Error && !message.includes(error.cause.message) ? error.cause.message : undefined;
   const isComplete = error.name === 'Error' && error.cause === undefined;
-  return { message: `${message}${cause}`, hint: isComplete ? null : MORE };
+  return { message, ...(cause !== undefined && { cause }), hint: isComplete ? null : MORE };
 }
 
 /** The error with its stack and its causes, for debugging. */
-export const failureDetails = (error: unknown): string => inspect(error, { depth: 4 });
+export const failureDetails = (error: unknown): string => showLines(inspect(error, { depth: 4 }));

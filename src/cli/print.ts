@@ -1,5 +1,6 @@
 /** What commands print for people, with colors only on a terminal. */
 import { styleText } from 'node:util';
+import { showAll, showControls, showLines } from '../core/text.ts';
 import type { ChainStatus } from '../follow/chain-acts.ts';
 import type { Finding } from '../operate/finding.ts';
 import type { Command, Flags } from './command.ts';
@@ -76,9 +77,11 @@ function printChains(chains: readonly ChainStatus[]): void {
   if (chains.length === 0) line('No chain is configured.');
 }
 
-/** With --json, only the JSON. */
-export function print(result: object, { columns }: Command, flags: Flags): void {
-  if (flags.json) line(JSON.stringify(result));
+/** With --json, only the JSON. Nothing that a member or a customer wrote acts on the terminal. */
+export function print(given: object, { columns }: Command, flags: Flags): void {
+  const result = showAll(given) as object;
+  // Within JSON, these characters are parts of strings, and this is how JSON escapes them.
+  if (flags.json) line(showControls(JSON.stringify(given)));
   else if ('findings' in result) printFindings(result.findings as Finding[]);
   else if ('chains' in result) printChains(result.chains as ChainStatus[]);
   else if (columns) printList(result as Record<string, unknown>, columns);
@@ -87,5 +90,6 @@ export function print(result: object, { columns }: Command, flags: Flags): void 
 
 /** An error and what to do about it, on standard error. */
 export function printError(message: string, hint?: string): void {
-  process.stderr.write(`${styleText('red', message, { stream: process.stderr })}\n${hint ? `${hint}\n` : ''}`);
+  const red = styleText('red', showLines(message), { stream: process.stderr });
+  process.stderr.write(`${red}\n${hint ? `${showLines(hint)}\n` : ''}`);
 }

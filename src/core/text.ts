@@ -45,3 +45,12 @@ export const toPrintableLine = (text: string): string => text.replace(EACH_ACTIN
 /** Text for a terminal: characters that act are written as in JSON, such as `\u001b`, so that nothing in it can be obeyed. */
 export const showControls = (text: string): string =>
   text.replace(EACH_ACTING, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+/** The same for text of several lines, whose line breaks are ours. */
+export const showLines = (text: string): string => text.split('\n').map(showControls).join('\n');
+/** The same for each text within a value, so that whatever prints it prints nothing that acts. */
+export function showAll(value: unknown): unknown {
+  if (typeof value === 'string') return showControls(value);
+  if (Array.isArray(value)) return value.map(showAll);
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [showControls(name), showAll(item)]));
+}

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { FlorinError } from '../errors.ts';
 import { pause, withoutEndSlashes } from '../request.ts';
+import { showControls } from '../text.ts';
 import type {
   Coin,
   CreateSimpleParams,
@@ -82,7 +83,7 @@ const paramsOf = (flags: Flags): CreateSimpleParams & { amount_usd: string } => 
 const troubleOf =
   (flags: Flags) =>
   (message: string): void =>
-    note(flags.json ? JSON.stringify({ warning: message }) : message);
+    note(flags.json ? JSON.stringify({ warning: message }) : showControls(message));
 
 type Trigger = { scenario: Scenario | null; event: PaymentEventType; cancel?: true };
 /** Which scenario causes an event; scenarios also by their own names, with the last event of each. */
@@ -172,7 +173,10 @@ async function listenCommand(words: readonly string[], flags: Flags): Promise<Re
     onEvent: async ({ id }) => {
       const result = await forward({ raw: await client.events.retrieveRaw(id), url, secret });
       if (flags.json) line(JSON.stringify(result));
-      else line(`${result.type}  ${result.payment_id}  ${result.id}  ${result.failure ?? result.status}  ${result.duration_ms} ms`);
+      else
+        line(
+          showControls(`${result.type}  ${result.payment_id}  ${result.id}  ${result.failure ?? result.status}  ${result.duration_ms} ms`),
+        );
     },
     onTrouble: troubleOf(flags),
     signal: stopped.signal,

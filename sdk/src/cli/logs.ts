@@ -2,6 +2,7 @@
 import type { Client } from '../client.ts';
 import { ApiError, ConnectionError, type FlorinError } from '../errors.ts';
 import { pause } from '../request.ts';
+import { showControls } from '../text.ts';
 import type { ListRequestsParams, LoggedRequest } from '../types.ts';
 
 /** Requests per poll; when there are more, the older ones are skipped with a warning. */
@@ -23,6 +24,7 @@ export const describeRequest = (request: LoggedRequest): string =>
     request.omitted > 0 ? `(and ${request.omitted} more in that second)` : '',
   ]
     .filter((part) => part !== '')
+    .map(showControls)
     .join('  ');
 
 /** Shows new requests until the signal, each once, oldest first. */

@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { type Client, createClient } from '../client.ts';
 import type { ResponseInfo } from '../request.ts';
+import { showControls } from '../text.ts';
 import { newSecret } from '../webhooks.ts';
 
 /** The command line is not valid: exit code 2. */
@@ -126,8 +127,10 @@ export const asPoll: typeof fetch = (input, init) => {
 /** The secret that signs forwarded events: always the same for a key, so you set it up once. It does not reveal the key. */
 export const forwardingSecret = (key: string): string => newSecret(createHmac('sha256', key).update('florin listen').digest());
 
-export const line = (text: string): void => void process.stdout.write(`${text}\n`);
-export const note = (text: string): void => void process.stderr.write(`${text}\n`);
+/** Everything that is printed passes here. Only the line breaks between our own lines act on the terminal. */
+const shown = (text: string): string => `${text.split('\n').map(showControls).join('\n')}\n`;
+export const line = (text: string): void => void process.stdout.write(shown(text));
+export const note = (text: string): void => void process.stderr.write(shown(text));
 
 /** A result for people: one line per value. */
 export function describe(value: unknown, indent = ''): string {
@@ -135,19 +138,25 @@ export function describe(value: unknown, indent = ''): string {
   return Object.entries(value as object)
     .filter(([name]) => name !== 'success')
     .map(([name, item]) => {
-      if (Array.isArray(item)) return item.length === 0 ? `${indent}${name}: none` : `${indent}${name}:\n${describe(item, `${indent}  `)}`;
+      if (Array.isArray(item))
+        return item.length === 0
+          ? `${indent}${showControls(name)}: none`
+          : `${indent}${showControls(name)}:\n${describe(item, `${indent}  `)}`;
       if (typeof item === 'object' && item !== null) {
-        return Object.keys(item).length === 0 ? `${indent}${name}: none` : `${indent}${name}:\n${describe(item, `${indent}  `)}`;
+        return Object.keys(item).length === 0
+          ? `${indent}${showControls(name)}: none`
+          : `${indent}${showControls(name)}:\n${describe(item, `${indent}  `)}`;
       }
-      return `${indent}${name}: ${item ?? '–'}`;
+      return `${indent}${showControls(name)}: ${showControls(String(item ?? '–'))}`;
     })
     .join('\n');
 }
 const describeEntry = (entry: unknown, indent: string): string =>
-  typeof entry === 'object' && entry !== null ? describe(entry, indent).trimStart() : String(entry);
+  typeof entry === 'object' && entry !== null ? describe(entry, indent).trimStart() : showControls(String(entry));
 
 /** Rows with columns as wide as their widest cell. */
-export function table(rows: readonly (readonly string[])[]): string {
+export function table(given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(showControls));
   const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
   return rows
     .map((row) =>
