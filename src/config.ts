@@ -1,5 +1,4 @@
 /** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
-
 import {
   CHAIN,
   CHAINS,

@@ -1,5 +1,4 @@
 /** One request: timeout, retries with the same idempotency key, errors as classes. Runs wherever there is `fetch`. */
-
 import { ApiError, ConnectionError, errorOf, FlorinError, TimeoutError } from './errors.ts';
 import { showControls } from './text.ts';
 import { API_VERSION, VERSION } from './types.ts';

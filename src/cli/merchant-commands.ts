@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { MODES } from '../core/coin.ts';
 import { formatDecimal, formatUsd } from '../core/money.ts';
 import { PLANS } from '../core/plan.ts';
+import { printableLine } from '../core/text.ts';
 import { listApiKeys } from '../keys/key-ring.ts';
 import { createApiKey, revokeApiKey } from '../keys/keys.ts';
 import { setBranding } from '../merchants/branding.ts';
@@ -124,7 +125,7 @@ export const MERCHANT_COMMANDS: Commands = {
         ...ownerOf(flags),
         kind: oneOf(need(flags, 'type'), KINDS, 'type'),
         origins: commaList(flags.origins),
-        ...(flags.name !== undefined && { name: flags.name }),
+        ...(flags.name !== undefined && { name: printableLine(flags.name, 'name') }),
       });
       return { key_id: made.keyId, key: made.key };
     },

@@ -12,6 +12,7 @@ import {
   type Mode,
   NATIVE_ASSETS,
 } from '../core/coin.ts';
+import { readTime } from '../core/dates.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
 import { isLoopback } from '../core/networks.ts';
@@ -160,18 +161,7 @@ export function readQueryUsd(query: Query, name: string): bigint | null {
 /** A date, which means its first instant in UTC, or a time with its offset from UTC. */
 export function readQueryTime(query: Query, name: string): Date | null {
   const text = readQuery(query, name);
-  if (text === null) return null;
-  const match = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))?$/.exec(text);
-  const time = new Date(text);
-  // A day that does not exist in its month would become one of the next month.
-  const isDay = match && new Date(`${match[1]}T00:00:00Z`).toJSON()?.startsWith(match[1]!);
-  if (!isDay || Number.isNaN(time.getTime()))
-    throw new Problem(
-      'parameter_invalid',
-      { reason: 'a date such as 2026-11-22, or a time such as 2026-11-22T10:00:00Z, is expected; write + as %2B' },
-      { param: name },
-    );
-  return time;
+  return text === null ? null : readTime(text, name);
 }
 /** Parameters written as `name[key]=value`. */
 export function readPairs(query: Query, name: string): Record<string, string> {

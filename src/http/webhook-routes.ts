@@ -1,4 +1,5 @@
 /** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
+import { readTime } from '../core/dates.ts';
 import { idOfNumber } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { FULL_SIGHT } from '../core/sight.ts';
@@ -37,14 +38,6 @@ import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '
 /** Runs a change at most once per Idempotency-Key. A reply that contains a secret is stored encrypted. */
 const once = ({ ctx, claim }: Pick<Call, 'ctx' | 'claim'>, work: (tx: Tx) => Promise<Rendered>, { secret = false } = {}): Promise<Answer> =>
   runOnce(ctx.db, claim, work, secret ? { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) } : null);
-
-/** ISO 8601 with a zone, like all timestamps here. */
-function readInstant(text: string): Date {
-  const instant = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/.test(text) ? new Date(text) : null;
-  if (!instant || Number.isNaN(instant.getTime()))
-    throw new Problem('parameter_invalid', { reason: 'it must be a time such as 2026-11-21T10:00:00Z' }, { param: 'since' });
-  return instant;
-}
 
 const ENDPOINTS: readonly Route[] = [
   apiRoute({
@@ -150,7 +143,7 @@ const ENDPOINTS: readonly Route[] = [
     reply: RecoveryReply,
     created: true,
     handle: async (call) => {
-      const target = { ...mine(call.owner), endpointId: call.params.id, since: readInstant(call.body.since) };
+      const target = { ...mine(call.owner), endpointId: call.params.id, since: readTime(call.body.since, 'since', { days: false }) };
       return once(call, async (tx) => call.reply(recoveryBody(await startRecovery(call.ctx, tx, target))));
     },
   }),

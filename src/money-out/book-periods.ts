@@ -1,5 +1,6 @@
 /** The period of a statement or an export: whole days in a time zone. */
 import type { Context } from '../context.ts';
+import { readDay } from '../core/dates.ts';
 import { Problem } from '../core/problem.ts';
 import { isTimeZone } from '../notices/mail-timing.ts';
 
@@ -11,12 +12,8 @@ export type Period = Days & { start: Date; end: Date };
 
 /** From the beginning of the day `from` to the end of the day `until`. Errors: parameter_invalid. */
 export async function periodOf(ctx: Context, { from, until, timeZone }: Days): Promise<Period> {
-  for (const [param, day] of [['from', from] as const, ['until', until] as const]) {
-    const ms = /^\d{4}-\d\d-\d\d$/.test(day) ? Date.parse(day) : Number.NaN;
-    if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== day)
-      throw new Problem('parameter_invalid', { reason: 'it must be a date such as 2026-11-21' }, { param });
-  }
-  const days = (Date.parse(until) - Date.parse(from)) / DAY_MS + 1;
+  const first = Date.parse(readDay(from, 'from'));
+  const days = (Date.parse(readDay(until, 'until')) - first) / DAY_MS + 1;
   if (days < 1 || days > LONGEST_DAYS)
     throw new Problem('parameter_invalid', { reason: `it must be 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
   if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is not a time zone' }, { param: 'time_zone' });

@@ -2,8 +2,10 @@
  * The books as a DATEV posting batch (EXTF 700, category 21, format version 13): semicolons, comma as decimal sign, CRLF, Windows-1252.
  */
 // cspell:ignore Buchungsstapel
+
 import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
+import { isDay } from '../core/dates.ts';
 import { formatDecimal } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { type FileWish, inCurrency, isZero, testPrefix } from './book-files.ts';
@@ -83,7 +85,7 @@ export function checkDatev(
   if (!Number.isInteger(consultant) || consultant < 1_001 || consultant > 9_999_999)
     throw wrong('consultant', 'it must be a number from 1001 to 9999999');
   if (!Number.isInteger(client) || client < 1 || client > 99_999) throw wrong('client', 'it must be a number from 1 to 99999');
-  if (!/^\d{4}-\d\d-01$/.test(fiscalYear) || Number.isNaN(Date.parse(fiscalYear)))
+  if (!isDay(fiscalYear) || !fiscalYear.endsWith('-01'))
     throw wrong('fiscal_year', 'it must be the first day of a month, such as 2026-01-01');
   const next = `${Number(fiscalYear.slice(0, 4)) + 1}${fiscalYear.slice(4)}`;
   if (period.from < fiscalYear || period.until >= next) throw wrong('fiscal_year', 'the period must be inside one fiscal year');

@@ -9,6 +9,7 @@ import { eventId, newId } from '../core/id.ts';
 import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { isPaidOut, mayBecome, type RefundState } from '../core/refund.ts';
+import { printableLine } from '../core/text.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { readDisplayRates } from '../payments/display-rates.ts';
@@ -107,9 +108,10 @@ export type AskedPayout = { coin: Coin; asked: AskedAmount; address: string; ref
 /** A payout whose amount and address were checked. */
 export type PayoutDraft = Omit<AskedPayout, 'asked'> & { units: bigint; usdCents: bigint };
 
-/** Errors: address_invalid, amount_too_small, amount_too_large, price_unavailable. */
+/** Errors: parameter_invalid, address_invalid, amount_too_small, amount_too_large, price_unavailable. */
 export function draftPayout(ctx: Context, { mode, asked, ...payout }: AskedPayout & { mode: Mode }): PayoutDraft {
-  const { coin, address } = payout;
+  const { coin, address, reference } = payout;
+  if (reference !== null) printableLine(reference, 'payout_reference');
   checkRefundAddress(ctx, { mode, coin, address });
   const priceE8 = priceOf(ctx, { mode, coin });
   const named = (units: bigint) => `${formatUnits(coin, units)} ${coinText(coin)}`;

@@ -2,7 +2,6 @@
  * A Blockbook server (HTTP API v2, WebSocket for hints): lookups of any address and transaction for all coins, and detection of
  * payments where no node is configured, except on Ethereum: its index of internal transfers shows reverted ones too.
  */
-
 import type { Clock } from '../../core/clock.ts';
 import { COIN, type Coin, type Network } from '../../core/coin.ts';
 import { withoutEndSlashes } from '../../core/text.ts';

@@ -1,6 +1,7 @@
 /** The audit log of members' actions: paginated, filtered by user, action, object, mode and time. */
 import Type from 'typebox';
 import { MODES } from '../../core/coin.ts';
+import { readTime } from '../../core/dates.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { listAudit, listAuditChoices } from '../../people/members.ts';
@@ -55,8 +56,8 @@ export const AUDIT: readonly Route[] = [
           action: query.action ?? null,
           object: query.object ?? null,
           mode: MODES.find((mode) => mode === query.in_mode) ?? null,
-          from: query.from === undefined ? null : new Date(query.from),
-          until: query.until === undefined ? null : new Date(query.until),
+          from: query.from === undefined ? null : readTime(query.from, 'from'),
+          until: query.until === undefined ? null : readTime(query.until, 'until'),
         },
       });
       return {

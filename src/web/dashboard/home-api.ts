@@ -1,8 +1,10 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
 import Type from 'typebox';
 import { ALL_COINS, isToken } from '../../core/coin.ts';
+import { readDay } from '../../core/dates.ts';
 import { formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
+import { toPrintableLine } from '../../core/text.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant, isOffered } from '../../merchants/merchants.ts';
 import { countAttention } from '../../payments/attention.ts';
@@ -28,13 +30,7 @@ export function rangeOf({ from, until }: { from: string; until: string }): {
   days: number;
   before: { from: string; until: string };
 } {
-  const [start, end] = [Date.parse(from), Date.parse(until)];
-  for (const [param, given, ms] of [
-    ['from', from, start],
-    ['until', until, end],
-  ] as const)
-    if (Number.isNaN(ms) || textOf(ms) !== given)
-      throw new Problem('parameter_invalid', { reason: 'it must be a date such as 2026-11-21' }, { param });
+  const [start, end] = [Date.parse(readDay(from, 'from')), Date.parse(readDay(until, 'until'))];
   const days = Math.round((end - start) / DAY_MS) + 1;
   if (days < 1 || days > LONGEST_DAYS)
     throw new Problem('parameter_invalid', { reason: `it must be 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
@@ -227,7 +223,12 @@ export const HOME: readonly Route[] = [
     handle: async (call) => {
       const { views, columns, onboarding } = call.body;
       const of = { merchantId: call.member.merchantId, userId: call.signedIn.userId };
-      await setPreferences(call.ctx, { ...of, ...(views && { views }), ...(columns && { columns }), ...(onboarding && { onboarding }) });
+      await setPreferences(call.ctx, {
+        ...of,
+        ...(views && { views: views.map((view) => ({ ...view, name: toPrintableLine(view.name) || 'View' })) }),
+        ...(columns && { columns }),
+        ...(onboarding && { onboarding }),
+      });
       return { success: true };
     },
   }),

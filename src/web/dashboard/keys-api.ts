@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { shownPath, sightOf } from '../../core/sight.ts';
+import { printableLine } from '../../core/text.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
   addApiKey,
@@ -132,7 +133,7 @@ export const KEYS: readonly Route[] = [
         const { key, text } = await addApiKey(call.ctx, tx, {
           ...ownerOf(call),
           kind: call.body.kind as KeyKind,
-          name: call.body.name,
+          name: printableLine(call.body.name, 'name'),
           origins: call.body.origins,
           readOnly: call.body.read_only ?? false,
           allowedIps: call.body.allowed_ips ?? [],

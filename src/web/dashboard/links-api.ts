@@ -1,6 +1,7 @@
 /** Payment links, and the settings that the button builder needs. */
 import Type, { type Static } from 'typebox';
 import { formatFiat } from '../../core/fiat.ts';
+import { printableLine } from '../../core/text.ts';
 import { readReturnUrl } from '../../http/read.ts';
 import { readFiatCode, readMinor } from '../../http/read-price.ts';
 import { Warning } from '../../http/schema.ts';
@@ -63,7 +64,7 @@ function termsOf(call: Call, { name, amount_usd, amount, currency: code = 'USD',
   const param = amount === undefined ? 'amount_usd' : 'amount';
   const amountMinor = given === undefined || given === '' ? null : readMinor(call.parsed, param, given, currency);
   const terms = {
-    name: name.trim() || name,
+    name: printableLine(name, 'name'),
     currency,
     amountMinor,
     reusable,

@@ -1,6 +1,7 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
 import { ALL_COINS, COIN, isToken, TOKEN_ASSETS } from '../../core/coin.ts';
+import { readTime } from '../../core/dates.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
@@ -178,7 +179,7 @@ export const FILTERS = {
   search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
 };
 const Filters = Type.Object(FILTERS);
-const day = (text: string | undefined): Date | null => (text === undefined ? null : new Date(text));
+const day = (text: string | undefined, param: string): Date | null => (text === undefined ? null : readTime(text, param));
 const cents = (text: string | undefined): bigint | null => (text === undefined ? null : parseDecimal(text.replace(/^0+(?=\d)/, ''), 2));
 
 export function filterOf(query: Static<typeof Filters>): Filter {
@@ -192,8 +193,8 @@ export function filterOf(query: Static<typeof Filters>): Filter {
     exception: [...EXCEPTIONS, 'any' as const].find((name) => name === query.exception) ?? null,
     atLeast: cents(query.at_least),
     atMost: cents(query.at_most),
-    from: day(query.from),
-    until: day(query.until),
+    from: day(query.from, 'from'),
+    until: day(query.until, 'until'),
     refundRequested: query.refund === 'requested',
     // A search finds archived payments too.
     archived: query.archived === 'only' ? 'only' : query.archived === 'with' || search !== null ? 'with' : 'without',

@@ -4,6 +4,7 @@
  */
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
+import { printableLine } from '../../core/text.ts';
 import {
   agreeToEmailChange,
   changePassword,
@@ -122,7 +123,7 @@ export const SECURITY: readonly Route[] = [
     body: Type.Object({ name: Name, response: Open }),
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, body }) => {
-      await finishPasskey(ctx, { visitor, signedIn, name: body.name.trim(), response: body.response });
+      await finishPasskey(ctx, { visitor, signedIn, name: printableLine(body.name, 'name'), response: body.response });
       return done;
     },
   }),
@@ -133,7 +134,7 @@ export const SECURITY: readonly Route[] = [
     body: Type.Object({ name: Name }),
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, params, body }) => {
-      await renamePasskey(ctx, { visitor, signedIn, passkeyId: params.id, name: body.name.trim() });
+      await renamePasskey(ctx, { visitor, signedIn, passkeyId: params.id, name: printableLine(body.name, 'name') });
       return done;
     },
   }),

@@ -1,5 +1,6 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
+import { readTime } from '../../core/dates.ts';
 import { DELIVERED_EVENTS, type EventType, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { literals } from '../../http/schema-fields.ts';
@@ -374,7 +375,10 @@ const SENT: readonly Route[] = [
     action: 'webhooks.read',
     query: Type.Object({ since: Since }),
     reply: Type.Object({ success: Type.Boolean(), missed: Type.Integer(), exact: Type.Boolean() }),
-    handle: async (call) => ({ success: true, ...(await countMissed(call.ctx, { ...targetOf(call), since: new Date(call.query.since) })) }),
+    handle: async (call) => ({
+      success: true,
+      ...(await countMissed(call.ctx, { ...targetOf(call), since: readTime(call.query.since, 'since') })),
+    }),
   }),
   memberRoute({
     method: 'GET',
@@ -394,7 +398,7 @@ const SENT: readonly Route[] = [
     body: Type.Object({ since: Since }),
     reply: OneRecovery,
     handle: async (call) => {
-      const since = new Date(call.body.since);
+      const since = readTime(call.body.since, 'since');
       const recovery = await call.ctx.db.begin(async (tx) => {
         const begun = await startRecovery(call.ctx, tx, { ...targetOf(call), since });
         await audit(tx, call, {

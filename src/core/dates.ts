@@ -1,0 +1,29 @@
+/** The one reader of dates and times that come from outside. Nothing here happened before Bitcoin did, or will be listed after 2100. */
+import { Problem } from './problem.ts';
+
+const FIRST_MS = Date.UTC(2009, 0, 1);
+const END_MS = Date.UTC(2101, 0, 1);
+const DAY = '2026-11-22';
+const TIME = '2026-11-22T10:00:00Z';
+
+/** A day of the calendar, as 2026-11-22. */
+export function isDay(text: string): boolean {
+  const ms = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN;
+  // A day that does not exist in its month would become one of the next month.
+  return ms >= FIRST_MS && ms < END_MS && new Date(ms).toISOString().startsWith(text);
+}
+
+/** Errors: parameter_invalid. */
+export function readDay(text: string, param: string): string {
+  if (isDay(text)) return text;
+  throw new Problem('parameter_invalid', { reason: `it must be a date such as ${DAY}, from 2009 to 2100` }, { param });
+}
+
+/** A time with its offset from UTC (RFC 3339); where `days` are allowed, also a day, which means its first instant in UTC. Errors: parameter_invalid. */
+export function readTime(text: string, param: string, { days = true } = {}): Date {
+  const [, day, time] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))?$/i.exec(text) ?? [];
+  const at = new Date(text.toUpperCase());
+  if (day !== undefined && isDay(day) && (days || time !== undefined) && at.getTime() >= FIRST_MS && at.getTime() < END_MS) return at;
+  const expected = days ? `a date such as ${DAY}, or a time such as ${TIME}` : `a time such as ${TIME}`;
+  throw new Problem('parameter_invalid', { reason: `${expected}, from 2009 to 2100 is expected; in a URL, write + as %2B` }, { param });
+}
