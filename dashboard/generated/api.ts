@@ -2828,6 +2828,7 @@ export type Api = {
       success: boolean;
       name: string;
       site: string | null;
+      unprotected: boolean;
       permissions: string[];
       unknown: string[];
       business: string;

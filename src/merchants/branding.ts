@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
+import { parseWebUrl } from '../core/urls.ts';
 import type { Tx } from '../db/db.ts';
 import { isOrigin } from '../keys/keys.ts';
 import { changeSettings } from './merchants.ts';
@@ -53,7 +54,8 @@ export function logoWriter(logo: Uint8Array | null | undefined): (tx: Tx, mercha
 }
 
 const isContact = (text: string): boolean =>
-  text.length <= 200 && (/^https:\/\/[^\s"<>]+$/.test(text) || /^[^\s@<>"]+@[^\s@<>"]+$/.test(text) || /^\+?[\d ()./-]{4,30}$/.test(text));
+  text.length <= 200 &&
+  (parseWebUrl(text)?.url.protocol === 'https:' || /^[^\s@<>"]+@[^\s@<>"]+$/.test(text) || /^\+?[\d ()./-]{4,30}$/.test(text));
 
 /** What follows the XML declaration and the comments at the beginning of a document. A comment without an end stays. */
 function withoutProlog(text: string): string {

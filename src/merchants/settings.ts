@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
 import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, leadingCoins } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { parseWebUrl } from '../core/urls.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
 import { changeSettings, getMerchant } from './merchants.ts';
@@ -111,11 +112,13 @@ export async function changeOwnSettings(
     if (value != null && (!Number.isInteger(value) || value < low || value > high)) refuse(param, `it must be a whole number ${range}`);
   }
   if (name !== undefined && (name.trim() === '' || name.length > 100)) refuse('name', 'it must be a name of 1 to 100 characters');
-  if (change.website && !/^https:\/\/[^\s"<>\\@]+$/.test(change.website)) refuse('website', 'it must be an https URL');
+  const website = change.website ? parseWebUrl(change.website) : null;
+  if (change.website && website?.url.protocol !== 'https:') refuse('website', 'it must be an https URL');
   if (change.tokens && !change.tokens.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
   if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'it must name at least one coin');
   const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
-  const { confirmations: given, ...plain } = change;
+  const { confirmations: given, ...others } = change;
+  const plain = website === null ? others : { ...others, website: website.text };
   const confirmations = given && { ...settings.confirmations };
   for (const coin of leadingCoins()) {
     const wished = given?.[coin];

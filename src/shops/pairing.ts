@@ -1,5 +1,6 @@
 /** What a shop asks for when it opens the pairing page, read from the query that its plugin made. */
 import { cutText, toPrintableLine } from '../core/text.ts';
+import { parseWebUrl } from '../core/urls.ts';
 import { isPermission, type Permission, PLATFORM_PERMISSIONS, PLATFORMS, type Platform } from './permissions.ts';
 
 export type PairingRequest = {
@@ -37,9 +38,9 @@ export function readPairing(packed: string): PairingRequest {
 }
 
 function readRedirect(text: string): string | null {
-  const url = /^https?:\/\/[^/?#\s@]+([/?#]|$)/i.test(text) && !/[\p{Cc}\s\\]/u.test(text) ? URL.parse(text) : null;
+  const found = parseWebUrl(text);
   // The origin is written into the security policy of the page.
-  return url && url.username === '' && /^https?:\/\/[\w.:[\]-]+$/.test(url.origin) ? text : null;
+  return found && /^https?:\/\/[\w.:[\]-]+$/.test(found.url.origin) ? text : null;
 }
 
 /** The platform whose plugin asks for exactly this. */

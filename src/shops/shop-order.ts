@@ -6,6 +6,7 @@ import { e8ToCents, MAX_USD_CENTS, parseDecimal, worthUsdE8 } from '../core/mone
 import { Problem } from '../core/problem.ts';
 import { asObject, asText } from '../core/stored-json.ts';
 import { cutText } from '../core/text.ts';
+import { parseWebUrl } from '../core/urls.ts';
 import { exactJson, type Json, type ParsedBody } from '../http/json.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { priceAt } from '../payments/price.ts';
@@ -60,7 +61,7 @@ export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Pr
         coins: checkout.coins,
         autoReturn: checkout.redirectAutomatically,
         cancelUrl: checkout.charge?.cancelUrl ?? null,
-        origins: await originsOf(ctx, shop, dialect, checkout.redirectUrl),
+        origins: await originsOf(ctx, shop, dialect),
       },
     },
     invoiceId: orderId !== null && orderId.length <= LONGEST_INVOICE_ID ? orderId : null,
@@ -157,21 +158,22 @@ export function readText(given: unknown, most: number): string | null {
   return text === '' ? null : cutText(text, most);
 }
 
-/** An http or https address, kept as it was written: it may hold placeholders, and characters that strict parsers refuse. */
+/** An http or https address. Its path and query may have placeholders, and characters that strict parsers refuse; its host may not. */
 export function readRedirect(given: unknown, { path, name, faults }: { path: string; name: string; faults: Fault[] }): string | null {
   const text = asText(given)?.trim() ?? '';
   if (text === '') return null;
-  const url = /^https?:\/\/[^/?#\s@]+([/?#]|$)/i.test(text) && !/[\p{Cc}\s\\]/u.test(text) ? URL.parse(text) : null;
-  if (url && url.username === '' && text.length <= LONGEST_URL) return text;
+  const url = parseWebUrl(text);
+  if (url && text.length <= LONGEST_URL) return url.text;
   faults.push({ path, message: `The ${name} must be an http or https URL.` });
   return null;
 }
 
-/** The sites of the shop, as far as they are known: they may show the page in a frame. */
-async function originsOf(ctx: Context, shop: ShopKey, dialect: ShopDialect, redirectUrl: string | null): Promise<string[]> {
+/**
+ * The sites of the shop that may show the page in a frame, beside those of the merchant's settings: where it was paired, and where it
+ * receives webhooks. Where a single customer is sent afterwards says nothing about who may.
+ */
+async function originsOf(ctx: Context, shop: ShopKey, dialect: ShopDialect): Promise<string[]> {
   const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect, shopKeyId: shop.id });
-  const urls = [shop.origin, redirectUrl, ...endpoints.map(({ url }) => url)].flatMap((url) =>
-    url === null ? [] : (URL.parse(url) ?? []),
-  );
+  const urls = [shop.origin, ...endpoints.map(({ url }) => url)].flatMap((url) => (url === null ? [] : (URL.parse(url) ?? [])));
   return [...new Set(urls.map(({ origin }) => origin))].filter((origin) => /^https?:\/\/[\w.:[\]-]+$/.test(origin)).slice(0, 20);
 }

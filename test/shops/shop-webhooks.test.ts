@@ -195,7 +195,7 @@ test('a shop sees and changes only its own webhooks, not those of another shop o
   assert.equal(one.store, two.store);
   const was = (await one.call('GET', path(one))).json;
   for (const method of ['GET', 'PUT', 'DELETE']) {
-    const body = method === 'PUT' ? { url: two.hook.url, secret: 'stolen', enabled: true } : undefined;
+    const body = method === 'PUT' ? { url: two.hook.url, secret: 'stolen by another', enabled: true } : undefined;
     const { status, json } = await two.call(method, path(one), body);
     assert.deepEqual([method, status, json.code], [method, 404, 'webhook-not-found']);
   }

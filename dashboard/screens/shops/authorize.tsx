@@ -78,6 +78,12 @@ export function Screen() {
                 : 'The link of this plugin is not complete. Start again in the settings of your shop.'}
             </p>
           )}
+          {asked.unprotected && (
+            <p role="alert" className="text-sm text-bad">
+              This shop uses plain http. Anyone on the network between you and the shop can read the key and use it. Turn on https for the
+              shop, and start again in its settings.
+            </p>
+          )}
           {!asked.on_plan && (
             <p role="alert" className="text-sm text-bad">
               Your plan doesn’t include webhooks, so the shop wouldn’t be notified about payments. Ask your operator to change the plan

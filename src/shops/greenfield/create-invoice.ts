@@ -5,6 +5,7 @@ import { newId } from '../../core/id.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText, oneOf } from '../../core/stored-json.ts';
 import { cutText } from '../../core/text.ts';
+import { parseWebUrl } from '../../core/urls.ts';
 import type { ParsedBody } from '../../http/json.ts';
 import { getMerchant, isOffered, type Merchant } from '../../merchants/merchants.ts';
 import type { IdempotencyClaim } from '../../payments/view.ts';
@@ -34,6 +35,9 @@ export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempot
   const [first, ...others] = faults;
   if (first || !price) throw invalid(first ?? { path: 'Amount', message: 'The amount is missing' }, ...others);
   const orderId = orderIdOf(metadata.value, 'orderId');
+  const filled = redirectUrl === null ? null : fillRedirect(redirectUrl, { invoiceId: id, orderId });
+  if (filled !== null && parseWebUrl(filled) === null)
+    throw invalid({ path: 'checkout.redirectURL', message: 'The redirect URL must be an http or https URL, also with the order in it.' });
   const redirectAutomatically = checkout.redirectAutomatically === true;
   const language = readText(checkout.defaultLanguage, 35);
   const invoice: ShopInvoice = {
@@ -42,7 +46,7 @@ export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempot
   };
   return createOrder(ctx, shop, {
     ...{ dialect: 'greenfield', price, invoice, idempotency },
-    returnUrl: redirectUrl === null ? null : fillRedirect(redirectUrl, { invoiceId: id, orderId }),
+    returnUrl: filled,
     description: asText(asObject(metadata.value).itemDesc),
     expiresInSeconds: readWindow(checkout.expirationMinutes),
     stricter: { toleranceBasisPoints, confirmations: readSpeed(checkout.speedPolicy) },

@@ -10,6 +10,8 @@ import { invalid } from './greenfield-error.ts';
 
 const DIALECT = 'greenfield';
 const MOST_TYPES = 64;
+/** A shorter one can be guessed from one signed delivery. */
+const SHORTEST_SECRET = 16;
 const LONGEST_SECRET = 256;
 
 const ownedBy = ({ merchantId, mode, id }: ShopKey) => ({ merchantId, mode, dialect: DIALECT, shopKeyId: id }) as const;
@@ -44,6 +46,8 @@ function readWebhook(body: unknown): { url: string; events: string[]; enabled: b
   const secret = asText(given.secret);
   if (secret !== null && secret.length > LONGEST_SECRET)
     throw invalid({ path: 'Secret', message: `The secret must have at most ${LONGEST_SECRET} characters.` });
+  if (secret && secret.length < SHORTEST_SECRET)
+    throw invalid({ path: 'Secret', message: `The secret must have at least ${SHORTEST_SECRET} characters. Leave it out to get one.` });
   // A webhook without a choice gets everything.
   const all = everything === true || (everything === undefined && types.length === 0);
   return {

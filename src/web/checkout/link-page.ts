@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { fiatDecimals, formatFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
+import { hostOfUrl } from '../../core/urls.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
 import { getLinkForPayer, type PaymentLink, payLink, standingPayment } from '../../payments/links.ts';
 import { warningsFor } from '../../payments/readiness.ts';
@@ -121,12 +122,13 @@ ${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvali
   const price =
     link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`;
   const { website } = merchant.settings;
+  const host = website && hostOfUrl(website);
   return {
     title: `${link.mode === 'test' ? `${words.test} ` : ''}${heading}`,
     main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
 <header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${price}</header><p class="lead">${link.name}</p>
 <form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}">
 <input type="hidden" name="lang" value="${language.tag}">${amount}<button class="main" id="start">${words.continue}</button></form>
-${website && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${website}">${new URL(website).host}</a></p>`}</main>`,
+${website && host && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${website}">${host}</a></p>`}</main>`,
   };
 }

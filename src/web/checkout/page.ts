@@ -2,6 +2,7 @@
 import { COIN, type Coin, chainOf, coinText } from '../../core/coin.ts';
 import { formatUnits } from '../../core/money.ts';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '../../core/payment.ts';
+import { hostOfUrl } from '../../core/urls.ts';
 import { mayRepeat } from '../../payments/payments.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
@@ -357,12 +358,15 @@ function placesToGo(
   view: CustomerView,
   { result }: { result: boolean },
 ): { back: string | null; leaveTo: string | null } {
-  const { returnUrl: back, shop } = view.request;
+  const { returnUrl: stored, shop } = view.request;
+  const back = openable(stored);
   const unpaid = view.transfers.length === 0;
-  const elsewhere = unpaid ? (shop?.cancelUrl ?? null) : null;
+  const elsewhere = unpaid ? openable(shop?.cancelUrl ?? null) : null;
   const isOver = state === 'expired' || state === 'cancelled' || state === 'failed';
   return { back: isOver ? (elsewhere ?? back) : back, leaveTo: !result && view.facts.status === 'pending' ? elsewhere : null };
 }
+/** Older versions stored addresses that nothing can open; they get no link. */
+const openable = (url: string | null): string | null => (url === null || hostOfUrl(url) === null ? null : url);
 const leaveLink = (url: string, words: Language['words']): Html =>
   html`<p><a id="leave" target="_top" rel="noopener" href="${url}">${say(words.returnTo, { host: new URL(url).host })}</a></p>`;
 function cancelForm(view: CustomerView, options: PageOptions): Html {

@@ -1,10 +1,13 @@
 /** Connected shops: the list, keys that are entered by hand, pairing by the plugin of a shop, disconnecting. */
+import { isIP } from 'node:net';
 import Type from 'typebox';
 import type { Context } from '../../context.ts';
 import { coinText } from '../../core/coin.ts';
+import { isLoopback } from '../../core/networks.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
+import { isPublicAddress } from '../../outgoing.ts';
 import { writeAudit } from '../../people/members.ts';
 import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../../shops/commerce/connect-commerce.ts';
 import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
@@ -17,6 +20,13 @@ import { offeredPlugins, pluginAt } from '../shop-plugins.ts';
 import { Done, Instant, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
+/** Plain http to a host that is neither this machine nor an address of a private network. */
+function isUnprotected(site: string | null): boolean {
+  const url = site === null ? null : URL.parse(site);
+  if (url?.protocol !== 'http:' || isLoopback(url.hostname)) return false;
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  return isIP(host) === 0 || isPublicAddress(host);
+}
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
 /** What a member connects by hand. */
 const Platform = literals([...PLATFORMS, COMMERCE_PLATFORM] as const);
@@ -152,6 +162,8 @@ export const SHOPS: readonly Route[] = [
       success: Type.Boolean(),
       name: PlainText,
       site: Nullable(PlainText),
+      /** The key would be sent there without encryption, over networks of others. */
+      unprotected: Type.Boolean(),
       permissions: Type.Array(PlainText),
       unknown: Type.Array(PlainText),
       business: PlainText,
@@ -161,7 +173,7 @@ export const SHOPS: readonly Route[] = [
       const { name, origin: site, permissions, unknown } = readPairing(call.body.ask);
       const merchant = await getMerchant(call.ctx, ownerOf(call));
       const on_plan = call.ctx.settings.plans[merchant.plan].webhooks;
-      return { success: true, name, site, permissions, unknown, business: merchant.name, on_plan };
+      return { success: true, name, site, unprotected: isUnprotected(site), permissions, unknown, business: merchant.name, on_plan };
     },
   }),
   memberRoute({
