@@ -15,7 +15,7 @@ const MOST_POSITIONS = 1_500;
 /** More repetitions than this are taken for any number of them. */
 const MOST_COPIES = 64;
 /** Ways through the parts outside of loops: a constant factor. */
-const MOST_WAYS = 64;
+const MOST_WAYS = 1_000;
 
 function connect(built: Built, from: readonly number[], to: readonly number[]): void {
   for (const a of from)
