@@ -162,6 +162,8 @@ type Opening = {
   starts: ProofStarts;
   /** The peers that bring headers; none: they are found. */
   helpers: readonly Endpoint[];
+  /** The Electrum servers where none are set; null: on mainnet the public ones. */
+  unchosenServers: readonly string[] | null;
   work: WorkThreads;
   db: Db;
   outgoing: Outgoing;
@@ -170,19 +172,8 @@ type Opening = {
 };
 
 /** The sources of a coin in order of preference: nodes, peers, Blockbook servers, Electrum servers. */
-function openSources({
-  config,
-  coin,
-  headers,
-  starts,
-  work,
-  db,
-  outgoing,
-  log,
-  clock,
-  help,
-  light,
-}: Opening & { help: HeaderHelp | null; light: LightService | null }): NamedSource[] {
+function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp | null; light: LightService | null }): NamedSource[] {
+  const { config, coin, headers, work, db, outgoing, log, clock } = opening;
   const { family, chain } = COIN[coin];
   const network = config.networks[chain];
   const trusts = [...config.trusts[coin]];
@@ -233,18 +224,19 @@ function openSources({
     add(nameOfSource(url), trusts.shift()!, source, follows);
   }
   const keptByFollowers = sources.some((one) => one.follows && !one.onDemand);
-  const electrum = openElectrum({ config, coin, headers, starts, work, db, log, clock }, keptByFollowers);
+  const electrum = openElectrum(opening, keptByFollowers);
   return electrum ? [...sources, electrum] : sources;
 }
 
-/** Electrum servers only answer lookups: they have no vote. Null: none are set. `keptByFollowers`: the headers are stored by followers. */
+/** Electrum servers only answer lookups: they have no vote. Null: there are none. `keptByFollowers`: the headers are stored by followers. */
 function openElectrum(
-  { config, coin, headers, starts, work, db, log, clock }: Omit<Opening, 'outgoing' | 'helpers'>,
+  { config, coin, headers, starts, unchosenServers, work, db, log, clock }: Opening,
   keptByFollowers: boolean,
 ): NamedSource | null {
   const { family, chain } = COIN[coin];
   const network = config.networks[chain];
-  const urls = config.electrumUrls[coin];
+  const unchosen = config.electrumUrls[coin] === null;
+  const urls = config.electrumUrls[coin] ?? unchosenServers ?? (network === 'mainnet' ? ['public'] : []);
   if (urls.length === 0 || !isBitcoinLike(family)) return null;
   const source = createElectrumSource({
     ...{ family, network, urls, keptByFollowers, hashWork: work.hashWork, db, clock, log },
@@ -253,14 +245,19 @@ function openElectrum(
     proxy: config.p2pProxy === null ? null : readProxy(config.p2pProxy),
     ours: oursOf(db, coin),
   });
-  return { name: 'electrum', trust: 'claimed', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true };
+  return { name: 'electrum', trust: 'claimed', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true, unchosen };
 }
 
 /**
- * What tests replace: where the header chains begin, which peers bring headers beside other sources, and the beacon chain. No setting
- * changes it.
+ * What tests replace: where the header chains begin, which peers bring headers beside other sources, the Electrum servers where none are
+ * set, and the beacon chain. No setting changes it.
  */
-export type Replaced = { starts?: ProofStarts; helpers?: readonly Endpoint[]; beacon?: BeaconNetwork };
+export type Replaced = {
+  starts?: ProofStarts;
+  helpers?: readonly Endpoint[];
+  unchosenServers?: readonly string[] | null;
+  beacon?: BeaconNetwork;
+};
 
 /** What proves Ethereum through servers of others; null where none are set, or the network has no beacon chain that is known. */
 function openLight(
@@ -278,7 +275,7 @@ function openLight(
 export async function openCore(
   config: Config,
   log: Log = createLog(config.logLevel),
-  { starts = MAIN_STARTS, helpers = [], beacon }: Replaced = {},
+  { starts = MAIN_STARTS, helpers = [], unchosenServers = null, beacon }: Replaced = {},
 ): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
@@ -307,7 +304,7 @@ export async function openCore(
       const { chain: id, family } = COIN[coin];
       const network = config.networks[id];
       const service = isBitcoinLike(family) ? headers.of(family, network) : null;
-      const opening = { config, coin, headers: service, starts, helpers, work, db, outgoing, log, clock };
+      const opening = { config, coin, headers: service, starts, helpers, unchosenServers, work, db, outgoing, log, clock };
       const help = openHeaderHelp(opening);
       closers.push(() => help?.stop());
       const lightOf = id === 'ethereum' ? light : null;

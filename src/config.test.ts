@@ -50,7 +50,12 @@ test('peers are used once a wallet needs them, unless a source is set; on test n
 
 test('Electrum servers use TLS, except at private and onion addresses; the public ones are for the main networks', () => {
   const servers = (BTC_ELECTRUM_URL: string, BTC_NETWORK = 'mainnet') => readConfig({ BTC_ELECTRUM_URL, BTC_NETWORK }).electrumUrls.BTC;
-  assert.deepEqual(servers(''), []);
+  assert.equal(servers(''), null, 'nothing is set');
+  assert.deepEqual(
+    ['mainnet', 'testnet', 'regtest'].map((network) => servers('off', network)),
+    [[], [], []],
+  );
+  assert.throws(() => servers('off, tls://a.example:1'), ConfigError);
   const several = ['tls://electrum.example:50002', 'tcp://10.0.0.5:50001', 'tcp://abc.onion:50001', 'tls://[2001:db8::1]:50002', 'public'];
   assert.deepEqual(servers(several.join(', ')), several);
   assert.deepEqual(servers('tcp://127.0.0.1:50001', 'regtest'), ['tcp://127.0.0.1:50001']);

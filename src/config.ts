@@ -133,10 +133,10 @@ export const CONFIG: readonly ConfigKey[] = [
   {
     name: '<COIN>_ELECTRUM_URL',
     kind: 'bitcoin',
-    type: 'urls',
-    default: '',
+    type: 'urls | off',
+    default: 'on mainnet the public servers that Florin ships, only for lookups',
     description:
-      'Electrum servers that look up any address and transaction, without a node: tls://host:port or, for private and .onion addresses, tcp://host:port, comma-separated. Their answers are proven, or given by servers of two operators. public stands for the list of public servers that Florin ships.',
+      'Electrum servers that look up any address and transaction, without a node: tls://host:port or, for private and .onion addresses, tcp://host:port, comma-separated. Their answers are proven, or given by servers of two operators. public stands for the list of public servers that Florin ships. If nothing is set, those are asked when somebody looks up a balance, a transaction or fees, and never otherwise. off: no server is asked.',
     danger:
       'The operators of these servers learn which addresses and transactions you look up, when, and the IP address of this machine, unless P2P_PROXY is set. They are never asked about the addresses of payments.',
   },
@@ -268,8 +268,8 @@ export type Config = {
   /** Beacon servers, and the root of the finalized block where the proof begins. */
   beacon: { urls: readonly string[]; checkpoint: string | null };
   blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
-  /** As tls://host:port, tcp://host:port or `public`; empty when none is set. */
-  electrumUrls: Readonly<Record<Coin, readonly string[]>>;
+  /** As tls://host:port, tcp://host:port or `public`; empty: none. Null: nothing is set, so on mainnet the public ones answer lookups, and nothing else. */
+  electrumUrls: Readonly<Record<Coin, readonly string[] | null>>;
   /** As host:port; empty: peers are found by DNS. */
   peers: Readonly<Record<Coin, readonly string[]>>;
   /** `on_demand`: once a wallet needs it. */
@@ -357,7 +357,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   for (const chain of CHAINS) networks[chain] = 'mainnet';
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const blockbookUrls = {} as Record<Coin, readonly string[]>;
-  const electrumUrls = {} as Record<Coin, readonly string[]>;
+  const electrumUrls = {} as Record<Coin, readonly string[] | null>;
   const peers = {} as Record<Coin, readonly string[]>;
   const p2p = {} as Record<Coin, P2p>;
   const trusts = {} as Record<Coin, readonly TrustSetting[]>;
@@ -456,13 +456,14 @@ function readP2p(coin: Coin, word: string, { network, given, alone }: { network:
 
 /** The most Electrum servers that are set for one coin. */
 const MAX_ELECTRUM = 16;
-function readElectrum(name: string, servers: readonly string[], network: Network): readonly string[] {
-  if (servers.length === 0) return servers;
+function readElectrum(name: string, servers: readonly string[], network: Network): readonly string[] | null {
+  if (servers.length === 0) return null;
+  if (servers.length === 1 && servers[0] === 'off') return [];
   if (network === 'testnet') throw new ConfigError(name, 'can only be used on mainnet and regtest');
   const isServer = (server: string): boolean =>
     /^(?:tls|tcp):\/\/(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i.test(server) && URL.canParse(server);
   if (servers.length > MAX_ELECTRUM || !servers.every((server) => server === 'public' || isServer(server)))
-    throw new ConfigError(name, `must be up to ${MAX_ELECTRUM} servers as tls://host:port or tcp://host:port, or public`);
+    throw new ConfigError(name, `must be up to ${MAX_ELECTRUM} servers as tls://host:port or tcp://host:port, or public, or off`);
   if (servers.includes('public') && network !== 'mainnet') throw new ConfigError(name, 'can be public only on mainnet');
   const plain = servers.find((server) => server.startsWith('tcp:') && !server.includes('.onion:') && defaultTrust(server) !== 'own');
   if (plain !== undefined) throw new ConfigError(name, `must use tls:// for ${plain}, because others could read and change what is sent`);

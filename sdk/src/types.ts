@@ -950,6 +950,8 @@ export type Balance = {
   total_sent: string;
   /** Number of transactions of the address. */
   transaction_count: number;
+  /** Only for an address of your payments that no source could be asked about: it is what Florin recorded. Money that you moved without Florin may still be included. */
+  source?: 'ledger' | undefined;
   /** True in test mode, where nothing is real. Absent in live mode. */
   simulated?: boolean | undefined;
 };
@@ -1023,7 +1025,7 @@ export type OnChainTransaction = {
   fee: string | null;
   /** What the transaction spends. Null when the source does not know it. */
   inputs: TransactionParty[] | null;
-  /** Who receives what. */
+  /** Who receives what. If only Florin’s own records have the transaction, what it paid to your payments. */
   outputs: TransactionParty[];
   /** True in test mode, where nothing is real. Absent in live mode. */
   simulated?: boolean | undefined;

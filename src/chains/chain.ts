@@ -359,6 +359,8 @@ export type NamedSource = {
   onDemand?: boolean;
   /** Whether it only answers lookups: it has no vote on what completes, and its absence holds nothing up. */
   onlyLookUps?: boolean;
+  /** Nobody set it: it is asked for nothing but what somebody looks up, because its operator learns who asks. */
+  unchosen?: boolean;
 };
 
 /** The state of one source of a coin. A source that is not `ok` has no vote. */
@@ -378,6 +380,8 @@ export type SourceState = {
 /** All sources of a coin as one: if one is down, the next one answers. */
 export interface Chain extends ChainSource {
   readonly sources: readonly NamedSource[];
+  /** The same of all sources, for what somebody asks for: servers that nobody set answer only these. */
+  readonly lookUps: Pick<ChainSource, 'transaction' | 'addressSummary' | 'fees'>;
   readUnspent: NonNullable<ChainSource['readUnspent']>;
   outlet: Outlet;
   ask: Ask;

@@ -236,22 +236,38 @@ async function readFinality(follow: <T>(ask: Ask<T>) => Promise<T>, { coin, foll
   return found;
 }
 
+/** What these sources answer to somebody who asks. */
+function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain['lookUps'] {
+  // Peers know no balances, and only transactions of blocks that are named: whether they can be reached does not matter for others.
+  const withIndex = sources.filter((one) => !one.connection);
+  const askIndex = <T>(ask: Ask<T>): Promise<T> =>
+    withIndex.length === 0 && sources[0] ? ask(sources[0].source) : lookUp(ask, { sources: withIndex, standings });
+  // Peers tell no fees, so they come last.
+  const forFees = sources.toSorted((a, b) => Number(a.connection !== undefined) - Number(b.connection !== undefined));
+  return {
+    transaction: (txid, hint) =>
+      hint ? lookUp((source) => source.transaction(txid, hint), { sources, standings }) : askIndex((source) => source.transaction(txid)),
+    addressSummary: (address) => askIndex((source) => source.addressSummary(address)),
+    fees: () => lookUp((source) => source.fees(), { sources: forFees, standings }),
+  };
+}
+
 /** Joins sources in order of preference. */
 export function joinSources({ coin, network, sources, proof = null, helped = false, log, clock }: Joined): Chain {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
-  // Peers know no balances: whether they can be reached does not matter for one.
-  const withBalances = sources.every((one) => one.connection) ? sources : sources.filter((one) => !one.connection);
-  // Peers tell no fees, so they come last.
-  const forFees = sources.toSorted((a, b) => Number(a.connection !== undefined) - Number(b.connection !== undefined));
-  const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources, standings });
+  const chosen = sources.filter((one) => !one.unchosen);
+  // Servers that only answer lookups are not even connected for anything else.
+  const others = sources.filter((one) => !one.onlyLookUps);
+  const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources: others, standings });
+  const [asked, unasked] = [lookUpsOf(sources, standings), lookUpsOf(chosen, standings)];
   /** A part that not every source has. */
   const part = <T>(found: T | undefined): T => {
     if (found !== undefined) return found;
     throw new ChainError('unsupported', `no source can send money; set ${settingOf(coin)}_NODE_URL`);
   };
-  const send = (raw: Uint8Array) => sendFrom(sources, { standings, send: ({ outlet }) => part(outlet?.send)(raw) });
+  const send = (raw: Uint8Array) => sendFrom(chosen, { standings, send: ({ outlet }) => part(outlet?.send)(raw) });
   const mostBlocks = sources.find(({ source }) => source.outlet?.readTransactions)?.source.outlet?.mostBlocks;
   return {
     coin,
@@ -261,7 +277,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     witnesses: proof?.witnesses ?? null,
     helped,
     onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
-    survey: () => survey(sources.filter((one) => !one.onlyLookUps)),
+    survey: () => survey(others),
     requireProof: async () => {
       await proof?.requireProof();
       for (const { source } of sources) await source.requireProof?.();
@@ -276,14 +292,14 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     fetchMempool: (health) => follow((source) => source.fetchMempool(health)),
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => readFinality(follow, { coin, followers, standings }),
-    transaction: (txid, hint) => any((source) => source.transaction(txid, hint)),
-    addressSummary: (address) => lookUp((source) => source.addressSummary(address), { sources: withBalances, standings }),
-    fees: () => lookUp((source) => source.fees(), { sources: forFees, standings }),
-    readUnspent: (of) =>
-      any(async (source) => {
-        if (source.readUnspent) return source.readUnspent(of);
-        throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${settingOf(coin)}_NODE_URL`);
-      }),
+    ...unasked,
+    lookUps: asked,
+    readUnspent: async (of) => {
+      // Those that cannot tell need not be reached for that.
+      const able = others.filter(({ source }) => source.readUnspent);
+      if (able.length > 0) return lookUp(({ readUnspent }) => part(readUnspent)(of), { sources: able, standings });
+      throw new ChainError('unsupported', `no source can tell what of these outputs is unspent; set ${settingOf(coin)}_NODE_URL`);
+    },
     outlet: {
       areUnspent: (outpoints, options) => any(({ outlet }) => part(outlet?.areUnspent)(outpoints, options)),
       readTransactions: (wanted) => any(({ outlet }) => part(outlet?.readTransactions)(wanted)),

@@ -1,12 +1,12 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
 import type { TObject } from 'typebox';
 import { decodeAddress, isTransactionId } from '../chains/address.ts';
-import { type AddressSummary, type Chain, ChainError, type FeeTier } from '../chains/chain.ts';
+import { type AddressSummary, type Chain, ChainError, type ChainTransaction, type FeeTier } from '../chains/chain.ts';
 import { isTestAddress } from '../chains/simulated.ts';
 import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } from '../core/coin.ts';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { findTransferBlock, getDepositBalance, getTestBalance } from '../payments/look-ups.ts';
+import { findTransferBlock, getDepositBalance, getRecordedTransaction, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
 import type { Price } from '../prices/price-book.ts';
 import { type Query, readAssets, readCoin, readQuery } from './read.ts';
@@ -93,9 +93,9 @@ async function readBalance(call: Call<string, typeof BalanceQuery, TObject, type
   const { merchantId } = call.owner;
   // Test addresses are the only ones that exist in test mode alone: all others are checked as in live mode.
   const key = simulated && isTestAddress(address, coin) ? null : decodeAddress(address, { coin, network: networkOf(call, coin) }).key;
-  const summary =
+  const { summary, isRecorded } =
     simulated || key === null
-      ? await getTestBalance(call.ctx, { merchantId, coin, address })
+      ? { summary: await getTestBalance(call.ctx, { merchantId, coin, address }), isRecorded: false }
       : await readLiveBalance(call, { coin, address, key });
   return call.reply({
     success: true,
@@ -107,22 +107,50 @@ async function readBalance(call: Call<string, typeof BalanceQuery, TObject, type
     total_received: formatUnits(coin, summary.receivedUnits),
     total_sent: formatUnits(coin, summary.sentUnits),
     transaction_count: summary.transactions,
+    ...(isRecorded && { source: 'ledger' as const }),
     ...(simulated && { simulated }),
   });
 }
 
+type LiveBalance = { summary: AddressSummary; isRecorded: boolean };
 /**
- * Reads a merchant's deposit address from the ledger; other addresses, and those with outgoing payments, need an indexed source. Where
- * that is a server of others, no deposit address of any merchant is sent there.
+ * Deposit addresses are read from the ledger. Where servers of others are among the sources, that is true of any merchant's, because none
+ * of them is sent there. `isRecorded`: it is what Florin recorded, which no source confirmed.
  */
 const readLiveBalance = (
   call: Pick<Call, 'ctx' | 'owner'>,
   { coin, address, key }: { coin: Coin; address: string; key: string },
-): Promise<AddressSummary> =>
+): Promise<LiveBalance> =>
   ask(call, coin, async (source) => {
-    const isShared = source.sources.some(({ onlyLookUps }) => onlyLookUps);
-    const own = await getDepositBalance(call.ctx, source, { merchantId: isShared ? null : call.owner.merchantId, coin, key });
-    return own === null || own === 'unknown' ? source.addressSummary(address) : own;
+    const own = await getDepositBalance(call.ctx, source, { merchantId: ownersOf(call, source), coin, key });
+    if (own === null) return { summary: await source.lookUps.addressSummary(address), isRecorded: false };
+    if (own.isExact) return { summary: own.summary!, isRecorded: false };
+    try {
+      // An index of one's own knows every transaction.
+      return { summary: await source.addressSummary(address), isRecorded: false };
+    } catch (error) {
+      if (own.summary === null || !(error instanceof ChainError)) throw error;
+      return { summary: own.summary, isRecorded: true };
+    }
+  });
+/** Whose payments must not be looked up at a source: this merchant's, or everybody's (null) where servers of others are asked. */
+const ownersOf = ({ owner }: Pick<Call, 'owner'>, { sources }: Chain): string | null =>
+  sources.some(({ onlyLookUps }) => onlyLookUps) ? null : owner.merchantId;
+
+/** A transaction of a payment is looked up at the sources that payments are read from, and is otherwise shown as it was recorded. */
+const readLiveTransaction = (call: Pick<Call, 'ctx' | 'owner'>, { coin, txid }: { coin: Coin; txid: string }): Promise<ChainTransaction> =>
+  ask(call, coin, async (source) => {
+    const known = await findTransferBlock(call.ctx, { merchantId: ownersOf(call, source), coin, txid });
+    if (known === null) return source.lookUps.transaction(txid);
+    const { blockHash } = known;
+    try {
+      return await source.transaction(txid, ...(blockHash === null ? [] : [{ blockHash }]));
+    } catch (error) {
+      if (!(error instanceof ChainError)) throw error;
+      const recorded = await getRecordedTransaction(call.ctx, { merchantId: call.owner.merchantId, coin, txid });
+      if (recorded === null) throw error;
+      return recorded;
+    }
   });
 
 async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof FeesReply>): Promise<Answer> {
@@ -142,7 +170,7 @@ async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof Fee
             source: 'simulated',
           };
         })
-      : await ask(call, coin, (source) => source.fees());
+      : await ask(call, coin, (source) => source.lookUps.fees());
   const feeOf = (tier: (typeof tiers)[number]) => ({
     fee_per_byte: number(formatDecimal(tier.rateE8, 8, 0)),
     estimated_confirmation: `${tier.minutes} minutes`,
@@ -170,12 +198,7 @@ async function readTransaction(call: Call<'/:txid', typeof CoinQuery, TObject, t
   const simulated = call.owner.mode === 'test';
   const found = simulated
     ? await getSimulatedTransaction(call.ctx, { merchantId: call.owner.merchantId, coin, txid: txid.toLowerCase() })
-    : await ask(call, coin, async (source) =>
-        source.transaction(
-          txid.toLowerCase(),
-          await findTransferBlock(call.ctx, { merchantId: call.owner.merchantId, coin, txid: txid.toLowerCase() }),
-        ),
-      );
+    : await readLiveTransaction(call, { coin, txid: txid.toLowerCase() });
   const party = ({ address, units, ...more }: { address: string; units: bigint; type?: string }) => ({
     address,
     amount: formatUnits(coin, units),

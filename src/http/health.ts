@@ -79,21 +79,25 @@ export async function readReadiness(ctx: Context): Promise<{
   } catch {
     reasons.push('the database does not answer');
   }
-  const electrum = readServers(ctx);
-  for (const [coin, servers] of Object.entries(electrum))
-    for (const { server, reason } of servers) if (reason !== null) warnings.push(`${coin}: Electrum server ${server} ${reason}`);
+  const electrum = readServers(ctx, warnings);
   const isUsed = Object.keys(electrum).length > 0;
   return { ready: reasons.length === 0, reasons, holds, warnings, followers, peers, ...(isUsed && { electrum }) };
 }
 
 type Server = { server: string; state: string; reason: string | null; height: number | null };
-/** The servers that only answer lookups, as this process knows them. They decide nothing, so they are never a reason not to be ready. */
-function readServers(ctx: Context): Record<string, Server[]> {
+/**
+ * The servers that only answer lookups, as this process knows them. They decide nothing, so they are never a reason not to be ready; those
+ * that nobody set are listed once they were asked, and warn of nothing.
+ */
+function readServers(ctx: Context, warnings: string[]): Record<string, Server[]> {
   const found: Record<string, Server[]> = {};
   for (const { coin, sources } of ctx.chains.values())
-    for (const { source } of sources)
-      if (source.servers)
-        found[coin] = source.servers.states().map(({ name, state, reason, height }) => ({ server: name, state, reason, height }));
+    for (const { source, unchosen } of sources) {
+      const states = (source.servers?.states() ?? []).filter(({ state }) => !unchosen || state !== 'unused');
+      if (states.length === 0) continue;
+      found[coin] = states.map(({ name, state, reason, height }) => ({ server: name, state, reason, height }));
+      for (const { name, reason } of states) if (reason !== null && !unchosen) warnings.push(`${coin}: Electrum server ${name} ${reason}`);
+    }
   return found;
 }
 

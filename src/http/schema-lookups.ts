@@ -46,6 +46,13 @@ export const BalanceReply = Type.Object({
   total_received: Decimal('Everything the address ever received, in the coin.', '0.50000000'),
   total_sent: Decimal('Everything the address ever sent, in the coin.', '0.00000000'),
   transaction_count: Count('Number of transactions of the address.', 1),
+  source: Type.Optional(
+    Type.Literal('ledger', {
+      description:
+        'Only for an address of your payments that no source could be asked about: it is what Florin recorded. Money that you moved without Florin may still be included.',
+      examples: ['ledger'],
+    }),
+  ),
   simulated: Type.Optional(Flag(SIMULATED, true)),
 });
 
@@ -101,6 +108,8 @@ export const TransactionReply = Type.Object({
   amount: Decimal('Sum of the outputs, for ETH the value sent, in the coin.', '0.49990000'),
   fee: OrNull(Decimal('An amount.', '0.00010000'), 'Fee that was paid, in the coin. Null when the inputs are unknown.'),
   inputs: OrNull(Type.Array(Party, { description: 'The inputs.' }), 'What the transaction spends. Null when the source does not know it.'),
-  outputs: Type.Array(Party, { description: 'Who receives what.' }),
+  outputs: Type.Array(Party, {
+    description: 'Who receives what. If only Florin’s own records have the transaction, what it paid to your payments.',
+  }),
   simulated: Type.Optional(Flag(SIMULATED, true)),
 });

@@ -143,7 +143,9 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
       findings.push(...(await checkNode(ctx, sources.length === 1 ? `${name} ${single}` : `${name} source ${one.name}`, one)));
     }
     findings.push(...(await checkRanges(ctx, coin, sources)));
-    for (const { onlyLookUps, source } of chain?.sources ?? []) if (onlyLookUps) findings.push(...(await checkServers(source)));
+    // Servers that nobody set are not connected before somebody looks something up.
+    for (const { onlyLookUps, unchosen, source } of chain?.sources ?? [])
+      if (onlyLookUps && !unchosen) findings.push(...(await checkServers(source)));
     if (chain?.witnesses) findings.push(...(await checkWitnesses(name, chain.witnesses)));
     if (chain?.helped) findings.push(...(await checkHelp(ctx, coin)));
     // A token network without a source is not offered.

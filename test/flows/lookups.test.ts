@@ -260,7 +260,7 @@ test('the balance of a test address is the sum of its payments', async () => {
   assert.equal(seen.json.transaction_count, 0);
 });
 
-test("the balance of a merchant's deposit address comes from the ledger, without an index, until money is sent on from it", async () => {
+test("the balance of a merchant's deposit address comes from the ledger, without an index, also when money was sent on from it", async () => {
   const node: TestNode = await startBitcoind();
   const shop = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest' });
   try {
@@ -293,7 +293,7 @@ test("the balance of a merchant's deposit address comes from the ledger, without
     const other = await createMerchant(shop.app.ctx, { name: 'Another shop' });
     refused(await read(shop.as(other.keys.liveSecret)), 501, 'not_supported', /BTC_BLOCKBOOK_URL/);
 
-    // The merchant sends the money on. First the balance is known to have left, then the number of transactions is unknown.
+    // The merchant sends the money on.
     const child = account('BTC').deriveChild(0).deriveChild(0);
     const vout = (await node.rpc('getrawtransaction', paid, 1)).vout.findIndex((o: any) => o.scriptPubKey.address === address);
     const raw = await node.rpc('createrawtransaction', [{ txid: paid, vout }], [{ [await node.newAddress()]: '0.00050000' }]);
@@ -301,7 +301,10 @@ test("the balance of a merchant's deposit address comes from the ledger, without
     await node.rpc('sendrawtransaction', signed.hex);
     assert.deepEqual(told(await read()), [200, '0.00060000', '-0.00020000', '0.00060000', '0.00000000', 1]);
     await node.mine(1);
-    refused(await read(), 501, 'not_supported', /BTC_BLOCKBOOK_URL/);
+    await eventually(read, ({ json }) => json.total_received === '0.00100000');
+    const moved = await read();
+    assert.deepEqual(told(moved), [200, '0.00040000', '0.00000000', '0.00100000', '0.00060000', 3]);
+    assert.equal(moved.json.source, 'ledger', 'how many transactions moved it, no source says');
 
     await node.stop();
     refused(await read(), 503, 'chain_unavailable', /does not answer/);

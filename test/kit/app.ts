@@ -54,10 +54,13 @@ export type TestApp = {
   stop(): Promise<void>;
 };
 
-/** No test connects to the coins' real networks: peers are those on loopback that a test names. */
-const noPeers = (environment: Readonly<Record<string, string>>): Record<string, string> =>
+/** No test connects to the coins' real networks: peers and servers are those on loopback that a test names. */
+const noStrangers = (environment: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(
-    ['BTC', 'LTC', 'DASH', 'DOGE'].filter((coin) => !environment[`${coin}_PEERS`]).map((coin) => [`${coin}_P2P`, 'off'] as const),
+    ['BTC', 'LTC', 'DASH', 'DOGE'].flatMap((coin) => [
+      ...(environment[`${coin}_PEERS`] ? [] : [[`${coin}_P2P`, 'off'] as const]),
+      [`${coin}_ELECTRUM_URL`, 'off'] as const,
+    ]),
   );
 
 /** Settings of a test service: loopback, a free port, static prices, receivers on loopback allowed. */
@@ -72,7 +75,7 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
   PUBLIC_URL: 'http://localhost:3000',
   // Services in separate processes are started again and again, so they read compiled code from a cache.
   ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
-  ...noPeers(more),
+  ...noStrangers(more),
   ...more,
 });
 

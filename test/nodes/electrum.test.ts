@@ -144,3 +144,101 @@ test('with a node: other addresses are looked up, payments are answered from the
   }
   assert.ok(servers.some((server) => wasAskedAbout(server, otherScript)));
 });
+
+test('a fresh install without a node: payments are answered from the ledger, anything else by servers that nobody set, which hear of nothing else', async (t) => {
+  const node = await startBitcoind({ txindex: false, listens: true, atOnce: true });
+  t.after(() => node.destroy());
+  const chain = await readChain(node);
+  const servers: ElectrumServer[] = [];
+  for (let i = 0; i < 2; i++) {
+    servers.push(await startElectrumServer({ chain }));
+    t.after(() => servers[i]!.close());
+  }
+  const app = await startTestApp(
+    { BTC_NETWORK: 'regtest', BTC_PEERS: node.p2p!, BTC_ELECTRUM_URL: '' },
+    { unchosenServers: servers.map(({ url }) => url) },
+  );
+  t.after(() => app.stop());
+  const lookUp = (path: string) => app.live.get(`/api/crypto/${path}`);
+  await giveWallet(app, 'BTC');
+  await eventually(
+    () => readyz(app),
+    (ready) => ready.followers?.BTC !== undefined,
+    60_000,
+  );
+  const { id, address: ours, amount } = await openPayment(app, 'BTC', 25);
+  const paid = await node.pay(ours, amount);
+  await reach(app, id, ({ amount_received }) => amount_received === amount);
+
+  const balance = async () => {
+    const { status, json, text } = await lookUp(`balance?currency=BTC&address=${ours}`);
+    assert.equal(status, 200, text);
+    return [json.balance, json.unconfirmed_balance, json.total_received, json.total_sent, json.transaction_count, json.source];
+  };
+  const zero = '0.00000000';
+  assert.deepEqual(await balance(), [zero, amount, zero, zero, 0, undefined]);
+  const waiting = await lookUp(`transaction/${paid}?currency=BTC`);
+  assert.equal(waiting.status, 200, waiting.text);
+  assert.deepEqual(
+    [waiting.json.status, waiting.json.confirmations, waiting.json.block_height, waiting.json.amount, waiting.json.outputs],
+    ['pending', 0, null, amount, [{ address: ours, amount }]],
+  );
+  const [hash] = await node.mine(1);
+  await reach(app, id, ({ confirmations }) => confirmations >= 1);
+  assert.deepEqual(await balance(), [amount, zero, amount, zero, 1, 'ledger']);
+  const mined = await lookUp(`transaction/${paid}?currency=BTC`);
+  assert.deepEqual([mined.status, mined.json.status, mined.json.block_hash], [200, 'confirmed', hash], mined.text);
+  assert.ok(mined.json.outputs.length > 1, 'the block shows all outputs');
+  // Another merchant of this service is told the same, without asking others.
+  const stranger = app.as((await createMerchant(app.app.ctx, { name: 'Another shop' })).keys.liveSecret);
+  assert.equal((await stranger.get(`/api/crypto/balance?currency=BTC&address=${ours}`)).json.balance, amount);
+  // Nor does the operator's check connect them, and nothing lists them.
+  await diagnose(app.app.ctx);
+  assert.equal((await readyz(app)).electrum, undefined);
+  for (const server of servers) assert.deepEqual([server.asked, server.connections()], [[], 0], 'no server was even connected');
+
+  const other = await node.newAddress();
+  const foreign = await node.pay(other, '0.5');
+  await node.mine(1);
+  await extend(chain, node);
+  for (const server of servers) server.show(chain);
+  const found = await eventually(
+    () => lookUp(`balance?currency=BTC&address=${other}`),
+    ({ status }) => status === 200,
+  );
+  assert.deepEqual([found.json.balance, found.json.source], ['0.50000000', undefined]);
+  assert.equal((await lookUp(`transaction/${foreign}?currency=BTC`)).json.status, 'confirmed');
+  assert.equal((await lookUp('fees?currency=BTC')).json.fees.fast.source, 'estimate');
+  assert.equal((await readyz(app)).electrum.BTC.length, 2, 'those that were asked are listed');
+
+  const [script, otherScript] = [await scriptOf(node, ours), await scriptOf(node, other)];
+  assert.ok(servers.some((server) => wasAskedAbout(server, otherScript)));
+  for (const server of servers) {
+    assert.equal(wasAskedAbout(server, script), false);
+    assert.equal(server.count('blockchain.transaction.broadcast'), 0);
+    for (const secret of [ours, script, paid, id]) assert.ok(!server.received().includes(secret), secret);
+  }
+  // Nothing is sent through them either.
+  await assert.rejects(app.app.ctx.chains.get('bitcoin')!.outlet.send(Buffer.from('00', 'hex')));
+  for (const server of servers) assert.equal(server.count('blockchain.transaction.broadcast'), 0);
+});
+
+test('with servers turned off, look-ups of other addresses name the setting, and ETH without a node names its own', async (t) => {
+  const servers = [await startElectrumServer({ chain: createElectrumChain() })];
+  t.after(() => servers[0]!.close());
+  const off = await startTestApp(
+    { BTC_NETWORK: 'regtest', BTC_PEERS: '127.0.0.1:1', BTC_ELECTRUM_URL: 'off' },
+    { roles: ['api'], unchosenServers: servers.map(({ url }) => url) },
+  );
+  t.after(() => off.stop());
+  for (const [path, setting] of [
+    ['balance?currency=BTC&address=bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080', /BTC_ELECTRUM_URL/],
+    ['balance?currency=ETH&address=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', /ETH_NODE_URL/],
+    ['fees?currency=ETH', /ETH_NODE_URL/],
+  ] as const) {
+    const { status, json, text } = await off.live.get(`/api/crypto/${path}`);
+    assert.ok(status === 501 || status === 503, text);
+    assert.match(json.error.message, setting);
+  }
+  assert.deepEqual(servers[0]!.asked, []);
+});

@@ -1,6 +1,6 @@
 /**
- * Public Electrum servers that wallets of each coin list, one or two of each operator. They are used only where the operator of this
- * service sets `public`, because the people who run them learn which addresses are looked up, when, and from where.
+ * Public Electrum servers that wallets of each coin list, one or two of each operator. The people who run them learn
+ * which addresses are looked up, when, and from where, so they are asked what somebody looks up, and nothing else.
  */
 import type { BitcoinFamily } from '../../../core/coin.ts';
 
