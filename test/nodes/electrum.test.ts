@@ -189,7 +189,7 @@ test('a fresh install without a node: payments are answered from the ledger, any
   const mined = await lookUp(`transaction/${paid}?currency=BTC`);
   assert.deepEqual([mined.status, mined.json.status, mined.json.block_hash], [200, 'confirmed', hash], mined.text);
   assert.ok(mined.json.outputs.length > 1, 'the block shows all outputs');
-  // Another merchant of this service is told the same, without asking others.
+  // Another merchant of this service gets the same answer, without asking others.
   const stranger = app.as((await createMerchant(app.app.ctx, { name: 'Another shop' })).keys.liveSecret);
   assert.equal((await stranger.get(`/api/crypto/balance?currency=BTC&address=${ours}`)).json.balance, amount);
   // Nor does the operator's check connect them, and nothing lists them.
