@@ -4,6 +4,7 @@ import { PAYMENT_EVENTS } from '../src/core/event.ts';
 import { ACTIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
 import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
+import { ROLE_MEANS } from './roles-page.ts';
 import { type Shape, typeText } from './sdk-types.ts';
 
 const text = (schema: unknown): string => (schema === undefined ? 'undefined' : typeText(schema as Shape, '    ', new Map()));
@@ -40,7 +41,9 @@ ${values('TOKENS', COINS.filter(isToken))}/** Coins that have no price: they can
 ${values(
   'UNPRICED_COINS',
   ALL_COINS.filter((coin) => !canBePriced(coin)),
-)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}
+)}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}/** What each role may do, for the member who gives it. */
+export const ROLE_MEANS: Readonly<Record<Role, string>> = ${JSON.stringify(ROLE_MEANS, null, 2)};
+${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}
 /** Method and path -> what is sent and answered. */
 export type Api = {
 ${routes.join('')}};

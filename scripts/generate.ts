@@ -8,6 +8,7 @@ import { PROBLEM_HELP } from '../src/core/problem-help.ts';
 import { errorExample } from '../src/http/error-examples.ts';
 import { openapiDocument } from '../src/http/openapi.ts';
 import { dashboardTypes } from './dashboard-types.ts';
+import { rolesPage } from './roles-page.ts';
 import { writeSchema } from './schema.ts';
 import { sdkTypes } from './sdk-types.ts';
 import { pluginTexts } from './woocommerce.ts';
@@ -90,6 +91,7 @@ Settings are environment variables, read once at startup. \`npm start\` and \`./
 ${CONFIG.map((key) => `| \`${key.name}\` | ${cell(key.type)} | ${cell(key.default) || '–'} | ${cell(key.description)}${key.danger ? ` **Warning:** ${cell(key.danger)}` : ''} |`).join('\n')}
 `,
   'docs/reference/errors.md': errorsPage(),
+  'docs/reference/roles.md': `${NOTE}${rolesPage()}`,
   'docs/reference/events.md': `${NOTE}# Events
 
 Each endpoint receives the types that it names; \`*\` stands for the first six and \`${REVERSED_EVENT}\`. \`${UPDATED_EVENT}\` and the events of refunds and payouts are sent only when named. \`${REVERSED_EVENT}\` means that a completed payment lost its money: an endpoint that names \`payment.completed\` should name it too. Deliveries can repeat: use the event's \`id\` to handle each event once.

@@ -38,6 +38,15 @@ export const TOKENS = ['USDC@ethereum', 'USDC@base', 'USDC@arbitrum', 'USDC@opti
 export const UNPRICED_COINS = ['POL@polygon'] as const;
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'viewer'] as const;
+/** What each role may do, for the member who gives it. */
+export const ROLE_MEANS: Readonly<Record<Role, string>> = {
+  "owner": "Full access, including managing owners.",
+  "admin": "Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes.",
+  "developer": "Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts.",
+  "finance": "Decides about payments, approves refunds and payouts, moves money and exports data. Can’t see API keys, events or the request log.",
+  "support": "Can create payments, edit their details, request refunds and resend webhooks. Can’t see payouts.",
+  "viewer": "Can see payments, refunds, links, wallets, webhooks and settings, and change nothing. Can’t see payouts."
+};
 export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed', 'refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled', 'payout.requested', 'payout.approved', 'payout.sent', 'payout.confirmed', 'payout.failed', 'payout.canceled'] as const;
 export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'BDT', 'BHD', 'BMD', 'BRL', 'CLP', 'CNY', 'CZK', 'DKK', 'GEL', 'HKD', 'HUF', 'IDR', 'ILS', 'INR', 'ISK', 'KRW', 'KWD', 'LKR', 'MXN', 'MYR', 'NOK', 'NZD', 'PHP', 'PKR', 'PLN', 'RON', 'SAR', 'SEK', 'SGD', 'THB', 'TRY', 'TWD', 'UAH', 'VND', 'ZAR'] as const;
 

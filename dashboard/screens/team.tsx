@@ -1,6 +1,6 @@
 /** Members, invites, and whether two-factor authentication is required. */
 import { type FormEvent, useState } from 'react';
-import { type Role as MemberRole, ROLES } from '../generated/api.ts';
+import { type Role as MemberRole, ROLE_MEANS, ROLES } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
 import { useAct, useApi, useMay, useMe, useTitle } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
@@ -21,14 +21,6 @@ const ROLE_WORDS: Readonly<Record<MemberRole, string>> = {
   support: 'Support',
   viewer: 'Viewer',
 };
-const ROLE_MEANS: Readonly<Record<MemberRole, string>> = {
-  owner: 'Full access, including managing owners.',
-  admin: 'Full access, except managing owners and confirming wallet changes.',
-  developer: 'Manages API keys, webhooks and payment links. Can create payments.',
-  finance: 'Manages payments and payment links. Can export data.',
-  support: 'Can create payments, edit their details, and resend webhooks.',
-  viewer: 'Read-only.',
-};
 /** Only owners can make someone an owner. */
 const rolesFor = (mine: MemberRole | undefined) =>
   ROLES.filter((role) => mine === 'owner' || role !== 'owner').map((value) => ({ value, label: ROLE_WORDS[value] }));
@@ -41,7 +33,12 @@ export function Screen() {
   return (
     <div className="grid gap-6">
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <h1>Team</h1>
+        <div className="grid gap-1">
+          <h1>Team</h1>
+          <p className="text-soft">
+            Every member has one role. <a href="/docs/reference/roles">What each role may do</a>
+          </p>
+        </div>
         {may && (
           <Button look="main" onClick={() => setInviting(true)}>
             Invite a teammate
@@ -276,7 +273,12 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
         <div className="grid gap-1.5">
           <span className="text-sm font-medium">Role</span>
           <Select label="Role" value={role} options={rolesFor(me?.role)} onChange={(e) => setRole(e.target.value as MemberRole)} />
-          <p className="text-sm text-soft">{ROLE_MEANS[role]}</p>
+          <p className="text-sm text-soft">
+            {ROLE_MEANS[role]}{' '}
+            <a href="/docs/reference/roles" target="_blank" rel="noreferrer" className="underline">
+              What each role may do
+            </a>
+          </p>
         </div>
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={invite.isPending}>

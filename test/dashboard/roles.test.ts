@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, mock, test } from 'node:test';
 import Fastify from 'fastify';
+import { ROLE_MEANS, rolesPage } from '../../scripts/roles-page.ts';
 import { ACTIONS, type Action, type MemberRole, mayDo, ROLES } from '../../src/core/roles.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
 import type { MemberRoute } from '../../src/web/dashboard/route.ts';
@@ -87,6 +88,72 @@ test('the table of roles: owners may do everything, and a few rows by name', () 
   assert.equal(rolesOf('payments.cancel'), 'owner admin finance');
   assert.equal(rolesOf('payments.resolve'), 'owner admin finance');
   for (const action of Object.keys(ACTIONS) as Action[]) assert.ok(mayDo('owner', action), `owners may ${action}`);
+});
+
+test('the sentence about a role, which members read before they give it, is what the table says', () => {
+  const all = Object.keys(ACTIONS) as Action[];
+  const lacks = (role: MemberRole) => all.filter((action) => !mayDo(role, action));
+  assert.match(ROLE_MEANS.owner, /^Full access/);
+  assert.deepEqual(lacks('owner'), []);
+  // An admin has full access with these exceptions; the rest of the sentence names them.
+  assert.match(
+    ROLE_MEANS.admin,
+    /^Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes/,
+  );
+  const exceptions = [
+    'refunds.approve',
+    'payouts.approve',
+    'wallets.confirm',
+    'wallets.wait',
+    'sweeps.read',
+    'sweeps.use',
+    'sweeps.confirm',
+  ];
+  assert.deepEqual(lacks('admin'), exceptions);
+  const claims: [role: MemberRole, words: RegExp, may: Action[], mayNot: Action[]][] = [
+    [
+      'developer',
+      /Manages API keys, webhooks and payment links/,
+      ['keys.manage', 'webhooks.manage', 'webhooks.secrets', 'links.write'],
+      [],
+    ],
+    ['developer', /Can create payments\. Can’t see payouts/, ['payments.create'], ['payouts.read']],
+    ['finance', /Decides about payments, approves refunds and payouts/, ['payments.resolve', 'refunds.approve', 'payouts.approve'], []],
+    ['finance', /moves money and exports data/, ['sweeps.use', 'payments.export'], []],
+    ['finance', /Can’t see API keys, events or the request log/, [], ['keys.read', 'events.read', 'requests.read']],
+    ['support', /Can create payments, edit their details, request refunds/, ['payments.create', 'payments.edit', 'refunds.request'], []],
+    ['support', /resend webhooks\. Can’t see payouts/, ['webhooks.send'], ['payouts.read']],
+    ['viewer', /Can’t see payouts/, [], ['payouts.read']],
+  ];
+  for (const [role, words, may, mayNot] of claims) {
+    assert.match(ROLE_MEANS[role], words);
+    for (const action of may) assert.ok(mayDo(role, action), `${role} ${action}`);
+    for (const action of mayNot) assert.ok(!mayDo(role, action), `${role} ${action}`);
+  }
+  assert.match(ROLE_MEANS.viewer, /^Can see payments, refunds, links, wallets, webhooks and settings, and change nothing/);
+  const seen = all.filter((action) => mayDo('viewer', action));
+  for (const action of seen) assert.match(action, /[.]read$|^account[.]use$/, 'a viewer changes nothing');
+  for (const page of ['payments', 'links', 'wallets', 'webhooks', 'settings']) assert.ok(seen.includes(`${page}.read` as Action), page);
+});
+
+test('the page about roles names every action once, and its answers are those of the table', () => {
+  const rows = rolesPage()
+    .split('\n')
+    .filter((line) => / (Yes|No) \|$/.test(line));
+  const yes = rows.map((row) =>
+    row
+      .split(' | ')
+      .slice(1)
+      .map((cell) => cell.startsWith('Yes')),
+  );
+  assert.ok(rows.length > 25);
+  const payouts = rows.findIndex((row) => row.startsWith('| See and request payouts'));
+  assert.deepEqual(
+    yes[payouts],
+    ROLES.map((role) => mayDo(role, 'payouts.read')),
+  );
+  assert.match(rows.find((row) => row.startsWith('| Approve payouts'))!, /\u00a0\* \|/, 'it asks to confirm the identity');
+  assert.doesNotMatch(rows.find((row) => row.startsWith('| Request refunds'))!, /\u00a0\* \|/);
 });
 
 test("a write without the dashboard's header, or from another origin, is refused", async () => {

@@ -42,7 +42,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
   },
   {
     title: 'Reference',
-    entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/config'],
+    entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/roles', 'reference/config'],
   },
   {
     title: 'Connect networks',
