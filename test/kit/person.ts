@@ -72,8 +72,10 @@ export const setUpPartner = (app: TestApp): Promise<Person> =>
 
 /** One more member of the merchant of the test app for every role, signed in. */
 export async function setUpMembers(app: TestApp): Promise<Record<MemberRole, Person>> {
-  const made = ROLES.map(async (role) => [role, await setUpMember(app, role, { name: `One ${role}`, email: `${role}@shop.example` })]);
-  return Object.fromEntries(await Promise.all(made));
+  const members = {} as Record<MemberRole, Person>;
+  // One after the other: merchants are created under one lock.
+  for (const role of ROLES) members[role] = await setUpMember(app, role, { name: `One ${role}`, email: `${role}@shop.example` });
+  return members;
 }
 
 async function setUpMember(app: TestApp, role: MemberRole, { name, email }: { name: string; email: string }): Promise<Person> {
