@@ -35,7 +35,7 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
       .map((hop) => hop.trim())
       .filter((hop) => isIP(hop) !== 0);
     // The last hop that is not one of our proxies is the caller; anything before it is the caller's own claim.
-    const ip = hops.findLast((hop) => !isProxy(hop)) ?? peer;
+    const ip = plainIp(hops.findLast((hop) => !isProxy(hop)) ?? peer);
     return { ip, network: clientNetwork(ip), secure: tls || headers['x-forwarded-proto'] === 'https' };
   };
 }
