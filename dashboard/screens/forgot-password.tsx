@@ -43,7 +43,10 @@ export function Screen() {
     return (
       <Entry title="Check your email">
         <div role="status" className="grid gap-4">
-          <p>If {email} is the verified address of an account, we sent it a link to choose a new password. The link works for an hour.</p>
+          <p>
+            If {email} is the verified address of an account, we sent it a link to choose a new password. The link works for an hour. If one
+            was sent in the last 15 minutes, use that one.
+          </p>
           <p className="text-soft">Nothing arrived after a few minutes? Check the spam folder. {help}</p>
         </div>
         {back}

@@ -36,7 +36,7 @@ export function Screen() {
           label="Name"
           autoComplete="name"
           required
-          maxLength={100}
+          maxLength={60}
           value={name}
           onChange={(e) => setName(e.target.value)}
           fault={faultOf('name')}

@@ -60,6 +60,7 @@ export type ErrorCode =
   | 'invite_needs_sign_in'
   | 'member_exists'
   | 'invite_limit_reached'
+  | 'mail_limit_reached'
   | 'last_owner'
   | 'member_not_found'
   | 'session_not_found'

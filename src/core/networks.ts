@@ -1,10 +1,11 @@
 /** IP addresses and networks such as 192.0.2.0/24. */
 import { BlockList, isIP } from 'node:net';
 
+const withoutZone = (ip: string): string => ip.split('%', 1)[0]!;
 /** An IPv4 address written as IPv6 (RFC 4291, 2.5.5.2), in its IPv4 form, however it is written. */
 export function plainIp(ip: string): string {
   if (isIP(ip) !== 6 || !/:ffff:/i.test(ip)) return ip;
-  const mapped = new URL(`http://[${ip.replace(/%.*$/, '')}]`).hostname;
+  const mapped = new URL(`http://[${withoutZone(ip)}]`).hostname;
   const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(mapped) ?? [];
   if (high === undefined || low === undefined) return ip;
   return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.');

@@ -129,6 +129,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The number of open invitations is limited.',
     fix: 'Revoke invitations that are no longer needed under Settings, Team.',
   },
+  mail_limit_reached: {
+    why: 'Invitations, confirmation links and claim links are limited for each mailbox and each day, so that nobody can use this service to flood somebody. Changes that owners must be warned of, such as new live keys, are limited for the same reason.',
+    fix: 'Use the email that was sent before, or wait for the time in `Retry-After`. An address gets one invitation an hour.',
+  },
   last_owner: {
     why: 'Each merchant needs an owner: otherwise nobody could manage its team.',
     fix: 'Make another member an owner, then repeat the change.',

@@ -111,6 +111,11 @@ export const PROBLEMS = {
   ),
   member_exists: entry(409, 'conflict', '{email} is already a member of this team.'),
   invite_limit_reached: entry(409, 'conflict', 'There are already {limit} open invitations. Revoke some of them first.'),
+  mail_limit_reached: entry(
+    429,
+    'rate_limit_exceeded',
+    'There were too many emails of this kind, so that nobody’s mailbox is flooded. Nothing was changed. Try again in {wait}.',
+  ),
   last_owner: entry(409, 'conflict', 'This is the only owner. Make someone else an owner first.'),
   member_not_found: entry(404, 'not_found', 'No such member: {id}.'),
   session_not_found: entry(404, 'not_found', 'No such session: {id}. It may have ended already.'),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from './problem.ts';
-import { isPrintableLine, printableLine, showControls, toPrintableLine } from './text.ts';
+import { harmless, hasLink, isPrintableLine, printableLine, readName, showControls, toPrintableLine } from './text.ts';
 
 const ACTING = ['\0', '\t', '\n', '\r', '\x07', '\x1b', '\x7f', '\x85', '\x9b', '\u2028', '\u2029', '\u061c', '\u200e', '\u202e', '\u2066'];
 
@@ -30,4 +30,40 @@ test('text for a terminal shows characters that act, and nothing of it is obeyed
 
 test('a name that a shop sent gets spaces in place of what cannot be shown', () => {
   assert.equal(toPrintableLine('Shop\x1b[2K\u202e '), 'Shop [2K');
+});
+
+test('a name contains nothing that mail programs turn into a link, and a text that does is made harmless', () => {
+  for (const [text, line] of [
+    ['Eve\nUnlock: https://evil.example/unlock', 'Eve Unlock https evil example unlock'],
+    ['evil.example/x', 'evil example x'],
+    ['evil。example', 'evil example'],
+    ['a．com', 'a com'],
+    ['e\u200cvil.\u200dcom', 'evil com'],
+    ['xn--80ak6aa92e.xn--p1ai', 'xn--80ak6aa92e xn--p1ai'],
+    ['WWW.x', 'WWW x'],
+    ['192.0.2.7/x', '192 0 2 7 x'],
+    ['mailto:x', 'mailto x'],
+    ['pay@evil.example', 'pay evil example'],
+    ['Dr.Smith', 'Dr Smith'],
+    ['x'.repeat(61), `${'x'.repeat(59)}…`],
+    ['a\u202eb', 'a b'],
+    ['\u200b', ''],
+  ] as const) {
+    assert.equal(harmless(text), line);
+    assert.ok(!hasLink(harmless(text)), text);
+    assert.throws(() => readName(text, 'name'), { code: 'parameter_invalid', param: 'name' }, text);
+  }
+  for (const name of [
+    'Olga Owner',
+    'St. Mary Ltd.',
+    'J. R. R. Tolkien',
+    'Bar 1.5',
+    'Shop: Berlin',
+    'علی\u200cرضا',
+    '🍕 & Co',
+    '𝒳'.repeat(60),
+  ]) {
+    assert.equal(readName(` ${name} `, 'name'), name);
+    assert.equal(harmless(name), name);
+  }
 });

@@ -54,3 +54,48 @@ export function showAll(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Date) return value;
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [showControls(name), showAll(item)]));
 }
+
+/** Most characters of the name of a person or business. */
+export const MOST_NAME = 60;
+/** What is not shown and has no place in a name. The two joiners are needed in Persian and Indic names, and in emoji. */
+const UNSEEN = /[^\P{C}\u200c\u200d]|[\p{Zl}\p{Zp}]/u;
+const EACH_UNSEEN = new RegExp(UNSEEN, 'gu');
+/** What mail programs turn into a link: with a scheme, with `www.`, or a host, also without a path. */
+const LINK =
+  /:\/\/|\bwww\.|\b(?:mailto|tel|sms|data|javascript):\S|[\p{L}\p{N}\p{M}_-]\.(?:\p{L}{2}|xn--)|(?<!\d)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?!\d)/iu;
+/** As programs read an address: other forms of letters and dots count, and what is not shown does not. */
+const asAddress = (text: string): string =>
+  text
+    .normalize('NFKC')
+    .replace(/\p{Cf}/gu, '')
+    .replace(/[。｡]/g, '.');
+/** Whether a mail program may turn a part of the text into a link. */
+export const hasLink = (text: string): boolean => LINK.test(asAddress(text));
+
+/**
+ * The name of a person or business, as emails to others contain it: one line of up to 60 visible characters without a
+ * web address. Errors: parameter_invalid.
+ */
+export function readName(text: string, param: string): string {
+  const refuse = (reason: string): never => {
+    throw new Problem('parameter_invalid', { reason }, { param });
+  };
+  const name = text.trim();
+  if (UNSEEN.test(name) || !/[\p{L}\p{N}\p{P}\p{S}]/u.test(name)) refuse('it must be one line of visible characters');
+  if ([...name].length > MOST_NAME) refuse(`it must have at most ${MOST_NAME} characters`);
+  if (hasLink(name)) refuse('it must not contain a web address; put a space after each dot that is not part of a number');
+  return name;
+}
+
+/** The same text as one line of at most `most` characters that no mail program turns into a link. */
+export function harmless(text: string, most = MOST_NAME): string {
+  const line = text.slice(0, 10_000).toWellFormed().replace(EACH_UNSEEN, ' ').replace(/\s+/gu, ' ').trim();
+  const plain = hasLink(line)
+    ? asAddress(line)
+        .replace(/[.:/\\@]+/g, ' ')
+        .replace(/ +/g, ' ')
+        .trim()
+    : line;
+  const characters = [...plain];
+  return characters.length > most ? `${characters.slice(0, most - 1).join('')}…` : plain;
+}

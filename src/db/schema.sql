@@ -856,9 +856,14 @@ create table mails (
   failure text,
   sent_at timestamp with time zone,
   created_at timestamp with time zone not null default clock_timestamp(),
+  urgent boolean not null default false,
+  sender text collate "C" not null default ''::text,
+  identity bytea,
   PRIMARY KEY (id)
 );
+CREATE INDEX mails_by_lane ON mails USING btree (urgent, sender, due_at, id) WHERE (due_at IS NOT NULL);
 CREATE INDEX mails_due ON mails USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX mails_of_sender ON mails USING btree (sender, kind, created_at DESC);
 CREATE INDEX mails_recent ON mails USING btree (recipient, kind, created_at DESC);
 
 create table usage_alerts (
@@ -1080,10 +1085,11 @@ create table password_resets (
   token_hash bytea not null,
   asked_at timestamp with time zone not null default clock_timestamp(),
   expires_at timestamp with time zone not null,
-  PRIMARY KEY (user_id),
-  UNIQUE (token_hash),
+  known boolean not null default false,
+  PRIMARY KEY (token_hash),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
+CREATE INDEX password_resets_of ON password_resets USING btree (user_id, known, asked_at DESC);
 
 create table header_pages (
   coin text not null,

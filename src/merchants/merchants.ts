@@ -6,6 +6,7 @@ import type { Fiat } from '../core/fiat.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
+import { readName } from '../core/text.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { createApiKey } from '../keys/keys.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
@@ -121,10 +122,7 @@ async function makeMerchant(
   ctx: Context,
   { name, plan, onlyFirst }: { name: string; plan: Plan | undefined; onlyFirst: boolean },
 ): Promise<NewMerchant | null> {
-  const trimmed = name.trim();
-  if (trimmed === '' || trimmed.length > 100) {
-    throw new Problem('parameter_invalid', { reason: 'it must be a name of 1 to 100 characters' }, { param: 'name' });
-  }
+  const shown = readName(name, 'name');
   const merchantId = newId('mer', ctx.random);
   const setupToken = base62(32, ctx.random);
   const keys = await ctx.db.begin(async (tx) => {
@@ -133,7 +131,7 @@ async function makeMerchant(
     if (onlyFirst && (await tx`select 1 from merchants limit 1`).length > 0) return null;
     await tx`
       insert into merchants (id, name, plan, setup_token_hash)
-      select ${merchantId}, ${trimmed},
+      select ${merchantId}, ${shown},
         coalesce(${plan ?? null}, case when exists (select 1 from merchants) then 'starter' else 'enterprise' end),
         ${createHash('sha256').update(setupToken).digest()}`;
     await tx`insert into test_clocks (merchant_id) values (${merchantId})`;

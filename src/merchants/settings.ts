@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
 import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, leadingCoins } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { readName } from '../core/text.ts';
 import { parseWebUrl } from '../core/urls.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
@@ -97,7 +98,7 @@ export async function changeOwnSettings(
   {
     merchantId,
     change,
-    name,
+    name: givenName,
     logo,
     actor,
     isRecent,
@@ -111,12 +112,13 @@ export async function changeOwnSettings(
     const value = change[key as keyof typeof BOUNDS];
     if (value != null && (!Number.isInteger(value) || value < low || value > high)) refuse(param, `it must be a whole number ${range}`);
   }
-  if (name !== undefined && (name.trim() === '' || name.length > 100)) refuse('name', 'it must be a name of 1 to 100 characters');
   const website = change.website ? parseWebUrl(change.website) : null;
   if (change.website && website?.url.protocol !== 'https:') refuse('website', 'it must be an https URL');
   if (change.tokens && !change.tokens.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
   if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'it must name at least one coin');
   const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
+  // A form sends the name with every change, and an older name may be longer.
+  const name = givenName === undefined || givenName === nameBefore ? undefined : readName(givenName, 'name');
   const { confirmations: given, ...others } = change;
   const plain = website === null ? others : { ...others, website: website.text };
   const confirmations = given && { ...settings.confirmations };
@@ -154,7 +156,7 @@ export async function changeOwnSettings(
   await changeSettings(ctx, {
     merchantId,
     settings: values,
-    ...(name !== undefined && { name: name.trim() }),
+    ...(name !== undefined && { name }),
     also: async (tx) => {
       await writeLogo(tx, merchantId);
       await writeAudit(tx, {
@@ -162,7 +164,7 @@ export async function changeOwnSettings(
         before: { ...before, ...(name !== undefined && { name: nameBefore }) },
         after: {
           ...values,
-          ...(name !== undefined && { name: name.trim() }),
+          ...(name !== undefined && { name }),
           ...(logo !== undefined && { logo: logo === null ? 'removed' : 'changed' }),
         },
       });

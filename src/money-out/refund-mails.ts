@@ -4,8 +4,10 @@ import { minuteText } from '../core/clock.ts';
 import { COIN, type Coin, chainOf, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
 import { formatUnits } from '../core/money.ts';
+import { harmless } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
-import { queueMails } from '../notices/mails.ts';
+import { exactly, mailLines, mailText } from '../notices/mail-text.ts';
+import { type Bound, queueMails } from '../notices/mails.ts';
 import { claimUrl } from './claims.ts';
 
 /** What the emails say about a refund. */
@@ -25,54 +27,76 @@ type ToldRefund = {
 
 /** A refund that was sent, failed, and is sent again has one email in this time. */
 const PAUSE_MINUTES = 15;
+/** A member can request refunds and new links for any payment with an email address, again and again. */
+const REFUNDS: Omit<Bound, 'over'> = { anHour: 10, aDay: 5_000 };
+/** It may have several sentences, unlike a name. */
+const MOST_REASON = 500;
 
 /** In the transaction that records the event. */
 export async function mailPayer(ctx: Context, tx: Tx, { type, refund }: { type: RefundEventType; refund: ToldRefund }): Promise<void> {
-  if (type === 'refund.requested') await mailClaimLink(ctx, tx, refund);
+  if (type === 'refund.requested') await mailClaimLink(ctx, tx, refund, { over: 'skip' });
   else if (type === 'refund.sent') await mailRefundSent(ctx, tx, refund);
 }
 
 const amountOf = ({ coin, units }: ToldRefund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 
-/** The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address. */
-export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund): Promise<void> {
-  const { id, paymentId, coin, address, reason, claimUntil } = refund;
+/**
+ * The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address. `over`:
+ * what happens when the customer got too many emails. Errors: mail_limit_reached.
+ */
+export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { over }: Pick<Bound, 'over'>): Promise<void> {
+  const { id, merchantId, paymentId, coin, address, reason, claimUntil } = refund;
   const payer = address === null && claimUntil !== null && (await payerOf(ctx, tx, refund));
   if (!payer) return;
   const lines = [
-    `${payer.name} wants to refund you ${amountOf(refund)} on ${chainOf(coin).networkName}.`,
     'Open this link and enter the address where you want to receive it:',
     '',
     claimUrl(ctx, refund),
     '',
     `The link is valid until ${minuteText(claimUntil)}. Do not share it: the refund goes to the first address that is entered there.`,
     '',
-    ...(reason === null ? [] : [`Reason: ${reason}`]),
+    ...(reason === null ? [] : [`Reason: ${harmless(reason, MOST_REASON)}`]),
     `Payment: ${paymentId}`,
   ];
-  const subject = subjectOf(`Claim your refund from ${payer.name}`, id);
-  await queueMails(tx, { recipients: [payer.email], subject, body: lines.join('\n'), kind: 'refund_claim' });
+  const queued = await queueMails(tx, {
+    recipients: [payer.email],
+    subject: mailText`Claim your refund from ${payer.name} (${exactly(id)})`,
+    body: mailLines([
+      mailText`${payer.name} wants to refund you ${exactly(amountOf(refund))} on ${exactly(chainOf(coin).networkName)}.`,
+      ...lines.map(exactly),
+    ]),
+    kind: 'refund_claim',
+    sender: merchantId,
+    bound: { ...REFUNDS, over },
+  });
+  if (!queued) ctx.log.warn({ refund: id }, 'No claim link was mailed: there were too many for this address or merchant');
 }
 
 async function mailRefundSent(ctx: Context, tx: Tx, refund: ToldRefund): Promise<void> {
-  const { id, paymentId, coin, txid } = refund;
+  const { id, merchantId, paymentId, coin, txid } = refund;
   const payer = await payerOf(ctx, tx, refund);
   if (!payer) return;
   const page = claimUrl(ctx, refund);
   const lines = [
-    `${payer.name} sent you a refund of ${amountOf(refund)} on ${chainOf(coin).networkName}.`,
     '',
     ...(txid === null ? [] : [`Transaction: ${txid}`]),
     `Payment: ${paymentId}`,
     ...(payer.hasPage ? [`Status: ${page}`, `Refund note (PDF): ${page}/note.pdf`] : []),
   ];
-  const subject = subjectOf(`Your refund from ${payer.name}`, id);
-  const pause = { pauseMinutes: PAUSE_MINUTES, pauseOf: 'subject' } as const;
-  await queueMails(tx, { recipients: [payer.email], subject, body: lines.join('\n'), kind: 'refund_sent', ...pause });
+  const queued = await queueMails(tx, {
+    recipients: [payer.email],
+    subject: mailText`Your refund from ${payer.name} (${exactly(id)})`,
+    body: mailLines([
+      mailText`${payer.name} sent you a refund of ${exactly(amountOf(refund))} on ${exactly(chainOf(coin).networkName)}.`,
+      ...lines.map(exactly),
+    ]),
+    kind: 'refund_sent',
+    sender: merchantId,
+    pause: { minutes: PAUSE_MINUTES, about: id },
+    bound: { ...REFUNDS, over: 'skip' },
+  });
+  if (!queued) ctx.log.warn({ refund: id }, 'No email about a refund was sent: there were too many for this address or merchant');
 }
-
-/** Names the refund, because the pause between emails is per subject. */
-const subjectOf = (text: string, id: string): string => `${text} (${id})`.replace(/[\r\n]/g, ' ');
 
 /** `hasPage`: refunds that were requested with an address by an older version have no page. */
 async function payerOf(

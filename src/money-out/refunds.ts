@@ -397,7 +397,8 @@ export async function cancelRefund(
 }
 
 /**
- * Replaces the claim link of a refund that has no address yet; the one before stops working. Errors: refund_not_found, refund_state.
+ * Replaces the claim link of a refund that has no address yet; the one before stops working. Errors: refund_not_found, refund_state,
+ * mail_limit_reached.
  */
 export async function renewClaimLink(
   ctx: Context,
@@ -419,7 +420,7 @@ export async function renewClaimLink(
         update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
-      await mailClaimLink(ctx, tx, after!);
+      await mailClaimLink(ctx, tx, after!, { over: 'refuse' });
       return { refund: after!, events: [] };
     });
     return render(refund);

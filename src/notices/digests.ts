@@ -1,10 +1,12 @@
 /** Emails about events for people who want them once a day, or not in their quiet hours: kept, and sent as one. */
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
+import { harmless } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
+import { exactly, mailText } from './mail-text.ts';
 import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
 import { queueMails } from './mails.ts';
-import { describe, detailFromJson, type NoticeRow, noticePath, noticeText, payoutReaders } from './notice-kinds.ts';
+import { describe, detailFromJson, type NoticeRow, noticeMail, noticePath, payoutReaders } from './notice-kinds.ts';
 
 const MOST_LINES = 50;
 /** People whose mails are due that one round serves. */
@@ -111,18 +113,20 @@ async function sendHeldOf(ctx: Context, tx: Tx, { userId }: { userId: string }):
   const dashboard = `${ctx.settings.publicUrl}/dashboard`;
   const lines = told.map(
     (row) =>
-      `${wallText(timeZone, row.at)} ${row.mode === 'test' ? 'TEST: ' : ''}${isOneMerchant ? '' : `${row.merchant}: `}${noticeText(row.kind, row.detail)}\n${dashboard}/${row.mode ?? 'live'}/${noticePath(row.kind, row.detail)}`,
+      `${wallText(timeZone, row.at)} ${row.mode === 'test' ? 'TEST: ' : ''}${isOneMerchant ? '' : `${harmless(row.merchant)}: `}${noticeMail(row.kind, row.detail).text}\n${dashboard}/${row.mode ?? 'live'}/${noticePath(row.kind, row.detail)}`,
   );
   const rest =
     total > BigInt(told.length)
       ? `\n\nThese are the first ${told.length} of ${total}. See all of them: ${dashboard}/live/notifications`
       : '';
   const onlyTest = told.every((row) => row.mode === 'test') && rest === '' ? 'TEST: ' : '';
-  const subject = total === 1n ? noticeText(first.kind, first.detail) : `${total} notifications from ${about}`;
+  const subject =
+    total === 1n ? exactly(noticeMail(first.kind, first.detail).subject) : mailText`${String(total)} notifications from ${about}`;
   await queueMails(tx, {
     recipients: [user.email],
-    subject: `${onlyTest}${subject}`.slice(0, 120),
-    body: `${total === 1n ? 'A new notification' : `${total} new notifications`} from ${about}. Times are in ${timeZone}.\n\n${lines.join('\n\n')}${rest}\n\nChange your email settings: ${dashboard}/live/notifications\n`,
+    subject: mailText`${exactly(onlyTest)}${subject}`,
+    body: mailText`${exactly(total === 1n ? 'A new notification' : `${total} new notifications`)} from ${about}. Times are in ${exactly(timeZone)}.\n\n${exactly(lines.join('\n\n'))}${exactly(rest)}\n\nChange your email settings: ${exactly(dashboard)}/live/notifications\n`,
     kind: 'digest',
+    sender: null,
   });
 }

@@ -2,6 +2,7 @@
 import type { Mode } from '../core/coin.ts';
 import { ACTIONS, type MemberRole, ROLES } from '../core/roles.ts';
 import { asObject, type Json } from '../core/stored-json.ts';
+import { cutText, harmless, toPrintableLine } from '../core/text.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { attentionWords, reversedWords } from './payment-notices.ts';
 
@@ -81,7 +82,8 @@ const IF_UNEXPECTED = 'If nobody on your team meant to do this, undo it, and cha
  * Which roles get an email by default, and the words of it. Every kind shows at the bell unless it is turned off.
  * `waits`: its email may wait for a digest or the end of quiet hours; security notices and urgent ones never wait.
  * `isAlwaysMailed`: its email cannot be turned off, because a thief would. `advice`: what to do, in the email.
- * `isPausedByKind`: of several within the pause one is sent, also when their words differ.
+ * `once`: of several within ten minutes one is mailed, of those with the same detail or of all of the kind. Without it the notice is a
+ * warning: each is mailed, before other emails, because the second one may be the thief's.
  */
 export const KINDS: Readonly<
   Record<
@@ -92,7 +94,7 @@ export const KINDS: Readonly<
       to: string;
       waits?: (detail: Detail) => boolean;
       isAlwaysMailed?: true;
-      isPausedByKind?: true;
+      once?: 'detail' | 'kind';
       advice?: string;
     }
   >
@@ -104,24 +106,27 @@ export const KINDS: Readonly<
         ? 'A webhook endpoint was disabled: it answered 410 Gone.'
         : 'A webhook endpoint was disabled after five days of failed deliveries.',
     to: 'webhooks',
+    once: 'detail',
   },
   payment_attention: {
     mailed: [],
     words: attentionWords,
     to: 'payments',
     waits: () => true,
+    once: 'kind',
   },
   payment_reversed: {
     mailed: ['owner', 'finance'],
     words: reversedWords,
     to: 'payments',
-    isPausedByKind: true,
+    once: 'kind',
     advice: 'If you have not shipped the order yet, wait until the payment is confirmed again. Otherwise contact your customer.',
   },
   payments_unavailable: {
     mailed: ['owner', 'admin', 'developer'],
     words: ({ reason }) => `Customers can’t pay you right now: no currency is available. ${String(reason)}`,
     to: 'wallets',
+    once: 'detail',
     advice: 'Open Wallets to see what is missing and how to fix it. Payment pages continue as soon as a currency is ready.',
   },
   money_out_waiting: {
@@ -135,12 +140,13 @@ export const KINDS: Readonly<
     },
     to: 'refunds',
     waits: () => true,
+    once: 'kind',
   },
   money_out_failed: {
     mailed: ['owner', 'finance'],
     words: (detail) => `${moneyOutOf(detail)} failed.`,
     to: 'refunds',
-    isPausedByKind: true,
+    once: 'kind',
     advice: 'Open it to see the reason. Check in a block explorer where the money went before you send it again.',
   },
   usage: {
@@ -149,6 +155,7 @@ export const KINDS: Readonly<
     to: 'usage',
     // At 100% new payments are refused.
     waits: ({ percent }) => Number(percent) < 100,
+    once: 'detail',
   },
   wallet_changed: {
     mailed: ['owner'],
@@ -221,6 +228,7 @@ export const KINDS: Readonly<
     words: ({ coin, height, reason }) =>
       `Block ${grouped(height)} of ${coin ?? 'a chain'} cannot be read. Payments in this block and later ones are not detected until it can. ${String(reason)}`,
     to: 'operator',
+    once: 'detail',
   },
 };
 const lengthOf = (minutes: number): string =>
@@ -234,6 +242,44 @@ const moneyOutOf = ({ what, amount, count }: Detail): string => {
 export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
 
 export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words({ ...UNKNOWN, ...detail });
+
+/** Fields that nobody can write freely, or of which every character counts. All others are made harmless in emails. */
+const FACTS: ReadonlySet<string> = new Set([
+  ...[
+    'host',
+    'was',
+    'destination',
+    'reason',
+    'ip',
+    'due_at',
+    'payment',
+    'change',
+    'money',
+    'price',
+    'amount',
+    'coin',
+    'exception',
+    'status',
+  ],
+]);
+/** A subject that is cut says less than it must, so the names in it are. */
+const MOST_IN_SUBJECT = 30;
+const MOST_IN_BODY = 100;
+const MOST_SUBJECT = 250;
+const MOST_HOST = 60;
+const mapTexts = (detail: Detail, change: (text: string, field: string) => string): Detail =>
+  Object.fromEntries(Object.entries(detail).map(([field, value]) => [field, typeof value === 'string' ? change(value, field) : value]));
+
+/** The same words in an email. What people wrote is one line without links, and short in the subject, so that it hides nothing. */
+export function noticeMail(kind: NoticeKind, detail: Detail): { subject: string; text: string } {
+  const facts = (text: string) => toPrintableLine(cutText(text, 500));
+  // The end of a host says whose it is.
+  const short = (fact: string, field: string) =>
+    /^(host|was)$/.test(field) && fact.length > MOST_HOST ? `…${fact.slice(-MOST_HOST)}` : fact;
+  const subject = mapTexts(detail, (text, field) => (FACTS.has(field) ? short(facts(text), field) : harmless(text, MOST_IN_SUBJECT)));
+  const body = mapTexts(detail, (text, field) => (FACTS.has(field) ? facts(text) : harmless(text, MOST_IN_BODY)));
+  return { subject: cutText(noticeText(kind, subject), MOST_SUBJECT), text: noticeText(kind, body) };
+}
 
 /** The screen it is about, below the dashboard's mode. */
 export const noticePath = (kind: NoticeKind, detail: Detail): string =>

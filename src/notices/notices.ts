@@ -6,7 +6,8 @@ import type { MemberRole } from '../core/roles.ts';
 import type { Sight } from '../core/sight.ts';
 import type { Tx } from '../db/db.ts';
 import { holdNotices, sortByTiming } from './digests.ts';
-import { queueMails } from './mails.ts';
+import { exactly, mailText } from './mail-text.ts';
+import { type Bound, queueMails } from './mails.ts';
 import {
   type Detail,
   describe,
@@ -17,15 +18,17 @@ import {
   KINDS,
   NOTICE_KINDS,
   type NoticeKind,
+  noticeMail,
   noticePath,
-  noticeText,
   type OwnKind,
   payoutReaders,
 } from './notice-kinds.ts';
 
 const MOST_OPERATORS = 100;
-/** At most one email of a kind per person in this time: a thousand exceptions are one email. */
+/** At most one email about the same per person in this time: a thousand exceptions are one email. Warnings have no pause. */
 const MAIL_PAUSE_MINUTES = 10;
+/** Warnings of a kind that a merchant's members can cause. What nobody can be warned of anymore is refused. */
+const WARNINGS: Bound = { anHour: 100, aDay: 2_000, over: 'refuse' };
 
 export type NewNotice = {
   merchantId: string;
@@ -38,7 +41,10 @@ export type NewNotice = {
   actorId?: string | null;
 };
 
-/** Notifies members of merchants, in the transaction of what they are notified of. */
+/**
+ * Notifies members of merchants, in the transaction of what they are notified of. Errors: mail_limit_reached, if there were so many
+ * warnings that another one could be missed.
+ */
 export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewNotice[]): Promise<void> {
   if (notices.length === 0) return;
   const made = await tx<{ id: bigint }[]>`
@@ -54,7 +60,10 @@ export async function notifyMembers(ctx: Context, tx: Tx, notices: readonly NewN
   for (const group of groups.values()) await mailMembers(ctx, tx, group);
 }
 
-/** Notices of one merchant, mode and kind: one email for all of them, because of the pause between emails; digests list each. */
+/**
+ * Notices of one merchant, mode and kind. Warnings are mailed one by one; of the others the first, because of the pause between emails;
+ * digests list each.
+ */
 async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { id: bigint })[]): Promise<void> {
   const { merchantId, mode, kind, detail } = group[0]!;
   const { mailed, waits } = KINDS[kind];
@@ -69,16 +78,17 @@ async function mailMembers(ctx: Context, tx: Tx, group: readonly (NewNotice & { 
   if (wanting.length === 0) return;
   const waiting = group.filter(({ detail }) => waits?.(detail));
   const { atOnce, later } = waiting.length === 0 ? { atOnce: wanting, later: [] } : await sortByTiming(ctx, tx, wanting);
-  const mail = async (people: readonly { email: string }[], notice: NewNotice | undefined) => {
-    if (notice === undefined || people.length === 0) return;
+  const mail = async (people: readonly { email: string }[], notices: readonly NewNotice[]) => {
     const recipients = people.map(({ email }) => email);
-    const detail = { ...notice.detail, ...(notice.description && { description: notice.description }) };
-    await queueNotice(ctx, tx, recipients, { kind, detail, mode, about: wanting[0]!.merchant });
+    for (const notice of KINDS[kind].once === 'kind' ? notices.slice(0, 1) : notices) {
+      const detail = { ...notice.detail, ...(notice.description && { description: notice.description }) };
+      await queueNotice(ctx, tx, recipients, { kind, detail, mode, about: wanting[0]!.merchant, merchantId });
+    }
   };
-  await mail(atOnce, group[0]);
+  await mail(atOnce, group);
   await mail(
     later.map(({ person }) => person),
-    group.find((notice) => !waiting.includes(notice)),
+    group.filter((notice) => !waiting.includes(notice)),
   );
   await holdNotices(
     tx,
@@ -107,26 +117,43 @@ async function notifyUsers(ctx: Context, tx: Tx, userIds: string[], { kind, deta
       and (${KINDS[kind].isAlwaysMailed === true}
         or not exists (select 1 from notice_settings s where s.user_id = u.id and s.kind = ${kind} and not s.email))`;
   const recipients = wanting.map((row) => row.email);
-  await queueNotice(ctx, tx, recipients, { kind, detail, mode: null, about });
+  await queueNotice(ctx, tx, recipients, { kind, detail, mode: null, about, merchantId: null });
 }
 
 async function queueNotice(
   ctx: Context,
   tx: Tx,
   recipients: string[],
-  { kind, detail, mode, about }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string },
+  {
+    kind,
+    detail,
+    mode,
+    about,
+    merchantId,
+  }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string; merchantId: string | null },
 ): Promise<void> {
-  const words = noticeText(kind, detail);
-  const { advice, isAlwaysMailed, isPausedByKind } = KINDS[kind];
+  if (recipients.length === 0) return;
+  const { advice, isAlwaysMailed, once } = KINDS[kind];
+  const { subject, text } = noticeMail(kind, detail);
+  const dashboard = `${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}`;
+  const test = mode === 'test' ? ' It happened in test mode, without real money.' : '';
+  const settings = isAlwaysMailed
+    ? 'This email is always sent because it is about how you sign in.'
+    : `Change your email settings: ${dashboard}/notifications`;
   await queueMails(tx, {
     recipients,
-    subject: `${mode === 'test' ? 'TEST: ' : ''}${words}`.slice(0, 120),
-    body: `${words}${advice === undefined ? '' : `\n\n${advice}`}\n\nThis is about ${about}.${mode === 'test' ? ' It happened in test mode, without real money.' : ''}\n\n${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/${noticePath(kind, detail)}\n\n${isAlwaysMailed ? 'This email is always sent because it is about how you sign in.' : `Change your email settings: ${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}/notifications`}\n`,
+    subject: exactly(`${mode === 'test' ? 'TEST: ' : ''}${subject}`),
+    body: mailText`${exactly(text)}${exactly(advice === undefined ? '' : `\n\n${advice}`)}\n\nThis is about ${about}.${exactly(test)}\n\n${exactly(`${dashboard}/${noticePath(kind, detail)}`)}\n\n${exactly(settings)}\n`,
     kind,
-    // Every change of how a person signs in is sent: the second one may be a thief's. There are few of them.
-    pauseMinutes: kind === 'account_changed' ? 0 : MAIL_PAUSE_MINUTES,
-    // A harmless change must not hide the one after it.
-    pauseOf: KINDS[kind].waits || isPausedByKind ? 'kind' : 'subject',
+    sender: merchantId,
+    ...(once === undefined
+      ? { urgent: true, ...(merchantId !== null && { bound: WARNINGS }) }
+      : {
+          pause: {
+            minutes: MAIL_PAUSE_MINUTES,
+            about: [merchantId, mode, once === 'kind' ? (detail.what ?? null) : Object.entries(detail).sort()],
+          },
+        }),
   });
 }
 

@@ -4,7 +4,8 @@ import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
-import { queueMails } from '../notices/mails.ts';
+import { exactly, mailText } from '../notices/mail-text.ts';
+import { type Bound, queueMails } from '../notices/mails.ts';
 import type { AccountChange } from '../notices/notice-kinds.ts';
 import { notifyUser } from '../notices/notices.ts';
 import { endCodeLock } from './code-attempts.ts';
@@ -25,6 +26,8 @@ import {
 import { endTrust } from './trusted-devices.ts';
 
 const LINK_HOURS = 24;
+/** Anyone can enter any address as their new one. */
+const EMAIL_CHANGES: Bound = { anHour: 3, aDay: 20, over: 'refuse' };
 const MOST_PASSKEYS = 20;
 const MOST_SESSIONS = 100;
 
@@ -178,7 +181,10 @@ export async function changePassword(
   });
 }
 
-/** Emails a link to both addresses; the change takes effect when both are opened. Errors: mail_not_set_up, password_wrong, email_in_use. */
+/**
+ * Emails a link to both addresses; the change takes effect when both are opened. Errors: mail_not_set_up, password_wrong,
+ * email_in_use, mail_limit_reached.
+ */
 export async function startEmailChange(
   ctx: Context,
   { visitor, signedIn, email: given, password }: Own & { email: string; password: string },
@@ -199,9 +205,11 @@ export async function startEmailChange(
     const mail = (recipient: string, token: string) =>
       queueMails(tx, {
         recipients: [recipient],
-        subject: 'Confirm your new email address',
-        body: `${signedIn.name} asked to change their email address from ${signedIn.email} to ${email}.\n\nWe sent a link to both addresses. The change takes effect when both are opened. Confirm it within ${LINK_HOURS} hours:\n\n${link(token)}\n\nIf you didn’t ask for this, don’t open the link, and change your password.\n`,
+        subject: mailText`Confirm your new email address`,
+        body: mailText`${signedIn.name} asked to change their email address from ${exactly(signedIn.email)} to ${exactly(email)}.\n\nWe sent a link to both addresses. The change takes effect when both are opened. Confirm it within ${LINK_HOURS} hours:\n\n${exactly(link(token))}\n\nIf you didn’t ask for this, don’t open the link, and change your password.\n`,
         kind: 'email_change',
+        sender: signedIn.userId,
+        bound: EMAIL_CHANGES,
       });
     await mail(signedIn.email, toOld);
     await mail(email, toNew);
@@ -262,9 +270,11 @@ export async function setEmail(ctx: Context, { email: given, to: wanted }: { ema
     if (ctx.mail)
       await queueMails(tx, {
         recipients: [email, to],
-        subject: 'The operator changed your email address',
-        body: `The operator of ${ctx.settings.publicUrl} changed the email address of your account from ${email} to ${to}. Sign in with ${to} from now on.\n\nIf you didn’t ask for this, contact the operator.\n`,
+        subject: mailText`The operator changed your email address`,
+        body: mailText`The operator of ${exactly(ctx.settings.publicUrl)} changed the email address of your account from ${exactly(email)} to ${exactly(to)}. Sign in with ${exactly(to)} from now on.\n\nIf you didn’t ask for this, contact the operator.\n`,
         kind: 'email_changed',
+        sender: null,
+        urgent: true,
       });
   });
 }

@@ -4,11 +4,14 @@ import type { Context } from '../context.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
-import { queueMails } from '../notices/mails.ts';
+import { exactly, mailText } from '../notices/mail-text.ts';
+import { type Bound, queueMails } from '../notices/mails.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 import type { SignedIn } from './sign-in.ts';
 
 const LINK_HOURS = 24;
+/** The address may belong to somebody else. */
+const PROOFS: Bound = { anHour: 3, aDay: 10, over: 'refuse' };
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 
 export async function isEmailVerified(ctx: Context, { userId }: { userId: string }): Promise<boolean> {
@@ -16,7 +19,7 @@ export async function isEmailVerified(ctx: Context, { userId }: { userId: string
   return user?.verified ?? false;
 }
 
-/** Sends a link to the person's email address. An older link stops working. Errors: mail_not_set_up. */
+/** Sends a link to the person's email address. An older link stops working. Errors: mail_not_set_up, mail_limit_reached. */
 export async function sendEmailProof(ctx: Context, { signedIn }: { signedIn: SignedIn }): Promise<void> {
   if (!ctx.mail) throw new Problem('mail_not_set_up');
   const { userId, email, name } = signedIn;
@@ -29,9 +32,11 @@ export async function sendEmailProof(ctx: Context, { signedIn }: { signedIn: Sig
       on conflict (user_id) do update set email = excluded.email, token_hash = excluded.token_hash, expires_at = excluded.expires_at`;
     await queueMails(tx, {
       recipients: [email],
-      subject: 'Verify your email address',
-      body: `Hi ${name},\n\nTo verify ${email}, open this link within ${LINK_HOURS} hours in a browser where you’re signed in:\n\n${publicUrl}/dashboard/verify-email#${token}\n\nIf you don’t have an account at ${publicUrl}, someone else used your address. Don’t open the link, and contact the operator of that service.\n`,
+      subject: mailText`Verify your email address`,
+      body: mailText`Hi ${name},\n\nTo verify ${exactly(email)}, open this link within ${LINK_HOURS} hours in a browser where you’re signed in:\n\n${exactly(`${publicUrl}/dashboard/verify-email#${token}`)}\n\nIf you don’t have an account at ${exactly(publicUrl)}, someone else used your address. Don’t open the link, and contact the operator of that service.\n`,
       kind: 'email_proof',
+      sender: userId,
+      bound: PROOFS,
     });
   });
 }

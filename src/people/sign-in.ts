@@ -2,7 +2,6 @@
  * Signing in: passwords, one-time codes, backup codes, passkeys and sessions. The only module that knows the library. None of its
  * routes are mounted: only the functions here are reachable, through our own routes with their limits and errors.
  */
-import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { perContext } from '../context.ts';
 import { base62 } from '../core/id.ts';
@@ -10,6 +9,7 @@ import { Problem, type ProblemCode } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { notifyUser } from '../notices/notices.ts';
 import { forgetWrongCodes, lockedProblem, recordWrongCode } from './code-attempts.ts';
+import { browserHash, rememberBrowser } from './known-browsers.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 import { endTrust, isTrusted, lockTrust, trustDevice } from './trusted-devices.ts';
 
@@ -159,8 +159,8 @@ export async function signInWithPassword(
   const { response } = reply;
   const cookies = cookiesOf(reply.headers);
   if ('user' in response) {
-    await recordSignIn(ctx, { visitor, userId: response.user.id, how: 'password' });
-    return { cookies, needsSecondFactor: false };
+    const known = await recordSignIn(ctx, { visitor, userId: response.user.id, how: 'password' });
+    return { cookies: [...cookies, ...known], needsSecondFactor: false };
   }
   const trusted = await openOnTrustedDevice(ctx, { visitor, cookies });
   return trusted === null ? { cookies, needsSecondFactor: true } : { cookies: trusted, needsSecondFactor: false };
@@ -190,22 +190,23 @@ async function openOnTrustedDevice(ctx: Context, { visitor, cookies }: { visitor
   if (!opened) return null;
   const auth = await authOf(ctx);
   const { headers } = await auth.api.showSession({ body: { token }, headers: headersOf({ ...visitor, cookie: '' }), returnHeaders: true });
-  await recordSignIn(ctx, { visitor, userId, how: 'password on a trusted device' });
-  return cookiesOf(headers);
+  const known = await recordSignIn(ctx, { visitor, userId, how: 'password on a trusted device' });
+  return [...cookiesOf(headers), ...known];
 }
 
-/** Writes a sign-in to the audit log, and notifies the user when the browser or address is new. */
-async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: Visitor; userId: string; how: string }): Promise<void> {
-  const hash = createHash('sha256').update(`${visitor.ip}\n${visitor.userAgent}`).digest();
-  await ctx.db.begin(async (tx) => {
-    const [user] = await tx<{ name: string; others: boolean }[]>`
-      select name, exists (select 1 from known_browsers where user_id = ${userId}) as others from users where id = ${userId}`;
-    if (!user) return;
+/** Writes a sign-in to the audit log, and notifies the user when the browser or address is new. Returns the cookie that remembers the browser. */
+async function recordSignIn(ctx: Context, { visitor, userId, how }: { visitor: Visitor; userId: string; how: string }): Promise<Cookies> {
+  const hash = browserHash(visitor);
+  return ctx.db.begin(async (tx) => {
+    const [user] = await tx<{ name: string; email: string; others: boolean }[]>`
+      select name, email, exists (select 1 from known_browsers where user_id = ${userId}) as others from users where id = ${userId}`;
+    if (!user) return [];
     await writeAccountAudit(tx, { actor: { userId, name: user.name, ip: visitor.ip }, action: 'session.started', after: { how } });
     const [known] = await tx<{ isNew: boolean }[]>`
       insert into known_browsers (user_id, hash) values (${userId}, ${hash})
       on conflict (user_id, hash) do update set seen_at = clock_timestamp() returning xmax = 0 as "isNew"`;
     if (known!.isNew && user.others) await notifyUser(ctx, tx, { userId, kind: 'sign_in', detail: { ip: visitor.ip } });
+    return [rememberBrowser(ctx, { from: visitor, email: user.email })];
   });
 }
 
@@ -217,7 +218,10 @@ export async function forgetEndedSignIns(ctx: Context): Promise<void> {
 }
 
 /** The user whose sign-in waits for a code; null when there is none. */
-async function findHalfSignedIn(ctx: Context, visitor: Visitor): Promise<{ userId: string; name: string; identifier: string } | null> {
+export async function findHalfSignedIn(
+  ctx: Context,
+  visitor: Visitor,
+): Promise<{ userId: string; name: string; identifier: string } | null> {
   const cookie = /(?:^|; )(?:__Secure-)?florin\.two_factor=([^;]+)/.exec(visitor.cookie)?.[1];
   if (cookie === undefined) return null;
   // The identifier before the signature. The library checks the signature; the identifier cannot be guessed.
@@ -288,11 +292,12 @@ export async function signInWithCode(
         : auth.api.verifyBackupCode({ body: { code }, headers, returnHeaders: true }),
     );
     if (kind === 'backup_code') await ctx.db.begin((tx) => forgetWrongCodes(tx, user));
-    await recordSignIn(ctx, { visitor, userId: user.userId, how: kind === 'totp' ? 'password and code' : 'password and backup code' });
+    const how = kind === 'totp' ? 'password and code' : 'password and backup code';
+    const known = await recordSignIn(ctx, { visitor, userId: user.userId, how });
     const actor = { userId: user.userId, name: user.name, ip: visitor.ip };
     const { token } = reply.response;
     const device = trust && kind === 'totp' && token ? await trustDevice(ctx, { actor, from: visitor, token }) : null;
-    return { cookies: [...cookiesOf(reply.headers), ...(device === null ? [] : [device])] };
+    return { cookies: [...cookiesOf(reply.headers), ...known, ...(device === null ? [] : [device])] };
   } catch (error) {
     const actor = { ...user, ip: visitor.ip };
     if (kind === 'backup_code' && error instanceof Problem) await ctx.db.begin((tx) => recordWrongCode(ctx, tx, actor));
@@ -349,8 +354,8 @@ export async function signInWithPasskey(
   { visitor, response }: { visitor: Visitor; response: Record<string, unknown> },
 ): Promise<{ cookies: Cookies }> {
   const { cookies, userId } = await openByPasskey(ctx, { visitor, response, fault: 'sign_in_failed' });
-  await recordSignIn(ctx, { visitor, userId, how: 'passkey' });
-  return { cookies };
+  const known = await recordSignIn(ctx, { visitor, userId, how: 'passkey' });
+  return { cookies: [...cookies, ...known] };
 }
 
 /** The signed-in user, with all factors; null when there is none. The cookies extend the session. */

@@ -5,12 +5,15 @@ import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { MemberRole } from '../core/roles.ts';
 import type { Tx } from '../db/db.ts';
-import { queueMails } from '../notices/mails.ts';
+import { exactly, mailText } from '../notices/mail-text.ts';
+import { type Bound, forgetSent, queueMails } from '../notices/mails.ts';
 import { markVerified } from './email-proofs.ts';
 import { type Actor, writeAudit } from './members.ts';
 
 const INVITE_DAYS = 7;
 const MOST_INVITES = 50;
+/** Mailed ones: anyone can invite any address. */
+const MAILED_INVITES: Bound = { anHour: 1, aDay: 50, over: 'refuse' };
 /** Only this many members of a larger team are shown. */
 const MOST_MEMBERS = 500;
 
@@ -56,7 +59,7 @@ export async function listTeam(
  * Creates an invite link for one address. It works once and expires after seven days; an older link for that address stops working.
  * With a mail server, the link is sent only to that mailbox, so opening it proves that the address belongs to the person. Without
  * one, the link is returned for the inviter to send, and the new account's address stays unverified.
- * Errors: role_out_of_reach, member_exists, invite_limit_reached.
+ * Errors: role_out_of_reach, member_exists, invite_limit_reached, mail_limit_reached.
  */
 export async function inviteMember(
   ctx: Context,
@@ -85,9 +88,11 @@ export async function inviteMember(
     if (mailed)
       await queueMails(tx, {
         recipients: [email],
-        subject: `${actor.name} invited you to ${merchant!.name}`,
-        body: `${actor.name} invited you to join ${merchant!.name} on Florin.\n\nTo accept, open this link within ${INVITE_DAYS} days. It works once. Don’t forward it: anyone who has it can accept the invite.\n\n${url}\n\nIf you don’t know ${actor.name}, you can ignore this email.\n`,
+        subject: mailText`${actor.name} invited you to ${merchant!.name}`,
+        body: mailText`${actor.name} invited you to join ${merchant!.name} on Florin.\n\nTo accept, open this link within ${INVITE_DAYS} days. It works once. Don’t forward it: anyone who has it can accept the invite.\n\n${exactly(url)}\n\nIf you don’t know ${actor.name}, you can ignore this email.\n`,
         kind: 'invite',
+        sender: merchantId,
+        bound: MAILED_INVITES,
       });
     return made!;
   });
@@ -126,6 +131,7 @@ async function spendInvite(tx: Tx, { token }: { token: string }): Promise<Spent>
     delete from invites where token_hash = ${hashOf(token)} and expires_at > clock_timestamp()
     returning merchant_id as "merchantId", email, role, mailed`;
   if (!row) throw new Problem('invite_invalid');
+  await forgetSent(tx, { kind: 'invite', sender: row.merchantId, recipient: row.email });
   return row;
 }
 const join = async (tx: Tx, { merchantId, role }: { merchantId: string; role: MemberRole }, actor: Actor): Promise<void> => {

@@ -5,6 +5,7 @@ import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
 import { notifyUser } from '../notices/notices.ts';
+import { readCookie, setCookieLine } from './cookies.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 
 const DAYS = 30;
@@ -26,15 +27,10 @@ export type TrustedDevice = {
 };
 
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
-const isSecure = (ctx: Context): boolean => new URL(ctx.settings.publicUrl).protocol === 'https:';
-const nameOf = (ctx: Context): string => (isSecure(ctx) ? `__Secure-${COOKIE}` : COOKIE);
-/** Sent only to the dashboard API. `Secure` under the same condition as the session cookie. */
-const cookieOf = (ctx: Context, token: string, seconds: number): string =>
-  `${nameOf(ctx)}=${token}; Max-Age=${seconds}; Path=/dashboard/api; HttpOnly; SameSite=Lax${isSecure(ctx) ? '; Secure' : ''}`;
 /** The hash of the token in the cookie of a browser, or null. */
 function heldHash(ctx: Context, { cookie }: From): Buffer | null {
-  const pair = cookie.split('; ').find((one) => one.startsWith(`${nameOf(ctx)}=`));
-  return pair === undefined ? null : hashOf(pair.slice(nameOf(ctx).length + 1));
+  const token = readCookie(ctx, { cookie, name: COOKIE });
+  return token === null ? null : hashOf(token);
 }
 
 /**
@@ -74,7 +70,7 @@ export async function trustDevice(
         order by created_at desc, id limit ${MOST_DEVICES})`;
     await writeAccountAudit(tx, { actor, action: 'device.trusted', after: { days: DAYS } });
     await notifyUser(ctx, tx, { userId: actor.userId, kind: 'device_trusted', detail: { ip: from.ip } });
-    return cookieOf(ctx, secret, DAYS * 86_400);
+    return setCookieLine(ctx, { name: COOKIE, value: secret, seconds: DAYS * 86_400 });
   });
 }
 

@@ -287,6 +287,8 @@ export async function applyDueChanges(ctx: Context): Promise<number> {
     // A key that can no longer be imported must not be retried forever.
     await settle(apply, 'wallet.change_took_effect').catch(async (error: unknown) => {
       if (!(error instanceof Problem)) throw error;
+      // Owners cannot be warned right now, so it waits.
+      if (error.code === 'mail_limit_reached') return;
       await settle((tx) => tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`, 'wallet.change_failed');
     });
   }

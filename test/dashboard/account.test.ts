@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { alertUsage } from '../../src/merchants/usage.ts';
-import { sendDueMails } from '../../src/notices/mails.ts';
+import { createOutbox } from '../../src/notices/mails.ts';
 import { setEmail } from '../../src/people/account.ts';
 import { changeFromJson } from '../../src/people/audit-change.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
@@ -179,7 +179,7 @@ test('invitations are sent, and retried if the mail server refuses', async () =>
     (n) => n === 1,
   );
   assert.match(linkIn(mailsOf(/invited you/)[0]!.text), /^\w{32}$/);
-  assert.deepEqual(await sendDueMails(app.app.ctx), 0, 'it is not sent again');
+  assert.deepEqual(await createOutbox(app.app.ctx).send(), 0, 'it is not sent again');
 });
 
 test('a payment that needs attention, a changed wallet and a new sign-in are notified in the bell, and by email to members who want it', async () => {

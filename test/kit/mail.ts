@@ -10,6 +10,8 @@ export type MailServer = {
   mails: Received[];
   /** While set, every mail is refused with it. */
   refuse: string | null;
+  /** While set, no mail is accepted until it is resolved. */
+  hold: Promise<void> | null;
   stop(): Promise<void>;
 };
 
@@ -22,7 +24,7 @@ const unwrap = (text: string): string =>
 
 export async function startMailServer(): Promise<MailServer> {
   const mails: Received[] = [];
-  const state = { refuse: null as string | null };
+  const state = { refuse: null as string | null, hold: null as Promise<void> | null };
   const server = new SMTPServer({
     authOptional: true,
     disabledCommands: ['STARTTLS'],
@@ -41,7 +43,7 @@ export async function startMailServer(): Promise<MailServer> {
           text: /quoted-printable/i.test(head!) ? unwrap(body.join('\r\n\r\n')) : body.join('\r\n\r\n'),
           raw,
         });
-        done();
+        void (state.hold ?? Promise.resolve()).then(() => done());
       });
     },
   });
@@ -55,6 +57,12 @@ export async function startMailServer(): Promise<MailServer> {
     },
     set refuse(reason) {
       state.refuse = reason;
+    },
+    get hold() {
+      return state.hold;
+    },
+    set hold(until) {
+      state.hold = until;
     },
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };

@@ -73,7 +73,7 @@ function Profile({ business }: { business: Business }) {
         <Field
           label="Name"
           required
-          maxLength={100}
+          maxLength={60}
           disabled={!may}
           value={name}
           onChange={(e) => setName(e.target.value)}

@@ -6,7 +6,9 @@ import { FIATS, fiatDecimals } from '../../core/fiat.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
+import { readName } from '../../core/text.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { findSetup } from '../../merchants/merchants.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../people/members.ts';
 import { askForReset, resetByLink } from '../../people/password-resets.ts';
 import {
@@ -27,6 +29,8 @@ import { Done, ModeName, Nullable, PlainText } from './fields.ts';
 import { memberRoute, openRoute, type Route } from './route.ts';
 
 export const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
+/** `readName` says what it may contain. */
+export const PersonName = Type.String({ minLength: 1, maxLength: 400 });
 export const Password = Type.String({ minLength: 1, maxLength: 128 });
 const Code = Type.String({ minLength: 6, maxLength: 20 });
 const TotpCode = Type.String({ pattern: '^[0-9]{6}$' });
@@ -42,6 +46,8 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/sign-in',
     attempts: 10,
+    account: ({ email }) => String(email),
+    isGuess: true,
     body: Type.Object({ email: Email, password: Password }),
     reply: Type.Object({ success: Type.Boolean(), needs_second_factor: Type.Boolean() }),
     handle: async ({ ctx, visitor, body, setCookies }) => {
@@ -54,6 +60,7 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/sign-in/code',
     attempts: 10,
+    ofPending: true,
     body: Type.Object({ kind: literals(['totp', 'backup_code'] as const), code: Code, trust_device: Type.Optional(Type.Boolean()) }),
     reply: Done,
     handle: async ({ ctx, visitor, body, setCookies }) => {
@@ -90,10 +97,10 @@ export const ACCOUNT: readonly Route[] = [
     method: 'POST',
     path: '/forgot-password',
     attempts: 5,
-    // Not called `email`: asking for a link must not use up the sign-in attempts of that account.
+    account: ({ address }) => String(address),
     body: Type.Object({ address: Email }),
     reply: Type.Object({ success: Type.Boolean(), by_mail: Type.Boolean() }),
-    handle: async ({ ctx, body }) => ({ ...done, by_mail: askForReset(ctx, { email: body.address }).byMail }),
+    handle: async ({ ctx, visitor, body }) => ({ ...done, by_mail: askForReset(ctx, { email: body.address, visitor }).byMail }),
   }),
   openRoute({
     method: 'POST',
@@ -101,8 +108,8 @@ export const ACCOUNT: readonly Route[] = [
     attempts: 10,
     body: Type.Object({ token: Type.String({ minLength: 1, maxLength: 64 }), password: Password }),
     reply: Done,
-    handle: async ({ ctx, visitor, body }) => {
-      await resetByLink(ctx, { token: body.token, password: body.password, ip: visitor.ip });
+    handle: async ({ ctx, visitor, body, setCookies }) => {
+      setCookies((await resetByLink(ctx, { token: body.token, password: body.password, visitor })).cookies);
       return done;
     },
   }),
@@ -122,7 +129,7 @@ export const ACCOUNT: readonly Route[] = [
     attempts: 10,
     body: Type.Object({
       token: Type.String({ minLength: 1, maxLength: 64 }),
-      name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' })),
+      name: Type.Optional(PersonName),
       email: Type.Optional(Email),
       password: Type.Optional(Password),
     }),
@@ -136,8 +143,11 @@ export const ACCOUNT: readonly Route[] = [
       for (const [param, value] of Object.entries({ name, email, password })) {
         if (value === undefined) throw new Problem('parameter_missing', {}, { param });
       }
+      const shown = readName(name!, 'name');
+      // Hashing a password is slow on purpose, so a made-up link must not get that far.
+      if ((await findSetup(ctx, { token })) === null) throw new Problem('setup_link_invalid');
       const passwordHash = await hashPassword(ctx, { password: password! });
-      await setUpOwner(ctx, { token, name: name!.trim(), email: email!, passwordHash, ip: visitor.ip });
+      await setUpOwner(ctx, { token, name: shown, email: email!, passwordHash, ip: visitor.ip });
       setCookies((await signInWithPassword(ctx, { visitor, email: email!, password: password! })).cookies);
       return done;
     },

@@ -21,8 +21,14 @@ export type Call<Path extends string = string> = OpenCall<Path> & { signedIn: Si
 export type Download = { name: string; type?: string; parts: AsyncIterable<string | Uint8Array> };
 type Answer<Reply extends TSchema> = Promise<ReplyOf<Reply> | Rendered | Download>;
 type Extras = {
-  /** Attempts per minute from one address, for every route that accepts secrets. */
+  /** Attempts per minute of one person who is signed in, or else from one network, for every route that accepts secrets. */
   attempts?: number;
+  /** Which account an attempt is made at. Strangers and the browsers of the person are counted apart (see attempts.ts). */
+  account?: (body: Record<string, unknown>) => string;
+  /** Guesses at this account are also counted over all networks of strangers. */
+  isGuess?: true;
+  /** Attempts belong to the sign-in that waits for a code, so that nobody else can use them up. */
+  ofPending?: true;
 };
 type MemberExtras = Extras & {
   action: Action;

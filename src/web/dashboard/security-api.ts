@@ -212,7 +212,6 @@ export const SECURITY: readonly Route[] = [
     ...own,
     recent: true,
     attempts: 5,
-    // Not called `email`: that name is the account whose attempts are counted.
     body: Type.Object({ new_email: Email, password: Password }),
     reply: Done,
     handle: async ({ ctx, visitor, signedIn, body }) => {

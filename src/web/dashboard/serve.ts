@@ -5,12 +5,14 @@ import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { Problem } from '../../core/problem.ts';
 import { checkBody } from '../../http/body.ts';
+import type { ReadClient } from '../../http/client.ts';
 import { EMPTY_BODY, type ParsedBody, parseJson } from '../../http/json.ts';
 import type { Limits } from '../../http/limits.ts';
 import { readQuery } from '../../http/read.ts';
 import type { Rendered } from '../../payments/view.ts';
 import type { Membership } from '../../people/members.ts';
 import { type Cookies, findSignedIn, type Visitor } from '../../people/sign-in.ts';
+import { countAttempts } from './attempts.ts';
 import { registerFiles } from './files.ts';
 import { firstReads, readFirstData } from './first-data.ts';
 import { admit, callOf, findMembership, type Needs } from './member.ts';
@@ -25,16 +27,15 @@ export const WRITE_HEADER = 'x-florin-dashboard';
 
 export type Doors = {
   limits: Limits;
-  /** The caller's address and whether the request came over TLS, through trusted proxies. */
-  client(request: FastifyRequest): { ip: string; secure: boolean };
+  client: ReadClient;
 };
 
 /** The paths of a route: routes for members exist once per mode. */
 export const pathsOf = (route: Route): { url: string; mode: Mode | null }[] =>
   route.open ? [{ url: `${API}${route.path}`, mode: null }] : MODES.map((mode) => ({ url: `${API}/${mode}${route.path}`, mode }));
 
-/** Offices share an address, so each person has their own limit, and each address has a higher one against floods. */
-const PER_MINUTE_PER_ADDRESS = 3_000;
+/** Offices share an address, so each person has their own limit, and each network has a higher one against floods. */
+const PER_MINUTE_PER_NETWORK = 3_000;
 const PER_MINUTE_PER_USER = 1_200;
 
 export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doors, routes: readonly Route[] = DASHBOARD_ROUTES): void {
@@ -46,16 +47,12 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     ip: doors.client(request).ip,
     userAgent: request.headers['user-agent'] ?? '',
   });
-  const limit = async (bucket: string, points: number) => {
-    const { allowed, resetMs } = await doors.limits.consume(bucket, points);
-    const seconds = Math.max(1, Math.ceil(resetMs / 1000));
-    if (!allowed) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
-  };
+  const { limit, takeAttempt } = countAttempts(ctx, doors);
   /** The checks that every request passes before its body is read. */
   const enter = async (request: FastifyRequest) => {
-    const { ip, secure } = doors.client(request);
+    const { network, secure } = doors.client(request);
     if (httpsOnly && !secure) throw new Problem('https_required');
-    await limit(`dashboard ${ip}`, PER_MINUTE_PER_ADDRESS);
+    await limit(`dashboard ${network}`, PER_MINUTE_PER_NETWORK);
     if (request.method === 'GET') return;
     const from = request.headers.origin;
     if (request.headers[WRITE_HEADER] === undefined || (from !== undefined && from !== origin)) throw new Problem('cross_site_request');
@@ -80,16 +77,14 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
         },
         handler: async (request, reply) => {
           const visitor = visitorOf(request);
-          if (route.attempts !== undefined) await limit(`dashboard ${route.path} ${visitor.ip}`, route.attempts);
           const signedIn = await findSignedIn(ctx, { visitor });
           if (signedIn) await limit(`dashboard user ${signedIn.userId}`, PER_MINUTE_PER_USER);
           if (signedIn && signedIn.cookies.length > 0) reply.header('set-cookie', signedIn.cookies);
           const member = route.open ? null : admit(signedIn, signedIn && (await findMembership(ctx, signedIn)), route);
-          if (signedIn && route.attempts !== undefined) await limit(`dashboard ${route.path} ${signedIn.userId}`, route.attempts);
+          const attempt = { visitor, signedIn, network: doors.client(request).network };
+          if (!route.account) await takeAttempt(route, attempt);
           const read = readRequest(route, request);
-          // Guesses at one account are limited across all IP addresses.
-          const { email } = read.body as { email?: string };
-          if (route.attempts !== undefined && email !== undefined) await limit(`dashboard account ${email.toLowerCase()}`, 20);
+          if (route.account) await takeAttempt(route, { ...attempt, account: route.account(read.body) });
           const setCookies = (cookies: Cookies) => void reply.header('set-cookie', cookies);
           return send(reply, await route.handle({ ...callOf(ctx, { visitor, signedIn, member, mode }), ...read, setCookies }));
         },

@@ -2,6 +2,7 @@
 import Type from 'typebox';
 import { Problem } from '../../core/problem.ts';
 import { ROLES } from '../../core/roles.ts';
+import { readName } from '../../core/text.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { hashPassword, signInWithPassword } from '../../people/sign-in.ts';
 import {
@@ -18,7 +19,7 @@ import {
   revokeInvite,
   switchMerchant,
 } from '../../people/team.ts';
-import { Email, Password } from './account-api.ts';
+import { Email, Password, PersonName } from './account-api.ts';
 import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, openRoute, type Route } from './route.ts';
 
@@ -199,7 +200,7 @@ export const TEAM: readonly Route[] = [
     attempts: 10,
     body: Type.Object({
       token: Token,
-      name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' })),
+      name: Type.Optional(PersonName),
       password: Type.Optional(Password),
     }),
     reply: Done,
@@ -215,8 +216,9 @@ export const TEAM: readonly Route[] = [
       for (const [param, value] of Object.entries({ name, password })) {
         if (value === undefined) throw new Problem('parameter_missing', {}, { param });
       }
+      const shown = readName(name!, 'name');
       const passwordHash = await hashPassword(ctx, { password: password! });
-      const { email } = await acceptInviteAsNew(ctx, { token, name: name!.trim(), passwordHash, ip: visitor.ip });
+      const { email } = await acceptInviteAsNew(ctx, { token, name: shown, passwordHash, ip: visitor.ip });
       setCookies((await signInWithPassword(ctx, { visitor, email, password: password! })).cookies);
       return done;
     },
