@@ -1,6 +1,7 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
 import { ALL_COINS, CHAIN, CHAINS, COIN, COINS, canBePriced, isToken, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
+import { KEY_PERMISSION_NAMES, KEY_PERMISSIONS } from '../src/core/key-permissions.ts';
 import { ACTIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
 import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
@@ -12,7 +13,14 @@ const text = (schema: unknown): string => (schema === undefined ? 'undefined' : 
 /** The file. */
 export function dashboardTypes(): string {
   // The dashboard names coins by their full codes, which also say where a token is.
-  const unions = { ...UNIONS, Coin: COINS, ArrivedCoin: ALL_COINS, Role: ROLES, Action: Object.keys(ACTIONS) };
+  const unions = {
+    ...UNIONS,
+    Coin: COINS,
+    ArrivedCoin: ALL_COINS,
+    Role: ROLES,
+    Action: Object.keys(ACTIONS),
+    KeyPermission: KEY_PERMISSION_NAMES,
+  };
   const routes = DASHBOARD_ROUTES.map(
     (route) => `  '${route.method} ${route.open ? '' : '/:mode'}${route.path}': {
     query: ${text(route.query)};
@@ -44,6 +52,10 @@ ${values(
 )}${values('PAYMENT_STATUSES', UNIONS.PaymentStatus)}${values('ROLES', ROLES)}/** What each role may do, for the member who gives it. */
 export const ROLE_MEANS: Readonly<Record<Role, string>> = ${JSON.stringify(ROLE_MEANS, null, 2)};
 ${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}
+/** What a secret key may do, and the actions that a member who gives it to a key must have. */
+export const KEY_PERMISSIONS: readonly { name: KeyPermission; about: string; takes: readonly Action[] }[] = ${JSON.stringify(
+    KEY_PERMISSION_NAMES.map((name) => ({ name, ...KEY_PERMISSIONS[name] })),
+  )};
 /** Method and path -> what is sent and answered. */
 export type Api = {
 ${routes.join('')}};

@@ -24,6 +24,7 @@ export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
 export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type KeyPermission = 'payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
 export const COIN_NAMES = { "BTC": 'Bitcoin', "ETH": 'Ethereum', "LTC": 'Litecoin', "DASH": 'Dash', "DOGE": 'Dogecoin', "USDC@ethereum": 'USD Coin', "USDC@base": 'USD Coin', "USDC@arbitrum": 'USD Coin', "USDC@optimism": 'USD Coin', "USDC@polygon": 'USD Coin', "USDT@ethereum": 'Tether', "USDT@arbitrum": 'Tether', "USDT@optimism": 'Tether', "USDT@polygon": 'Tether', "EURC@ethereum": 'Euro Coin', "EURC@base": 'Euro Coin', "PYUSD@ethereum": 'PayPal USD', "PYUSD@arbitrum": 'PayPal USD', "DAI@ethereum": 'Dai', "ETH@base": 'Ethereum', "USDbC@base": 'Bridged USDC of Base', "USDT.e@base": 'Bridged Tether', "USDT0@base": 'Bridged USDT0', "DAI@base": 'Dai', "ETH@arbitrum": 'Ethereum', "USDC.e@arbitrum": 'Bridged USDC', "DAI@arbitrum": 'Dai', "ETH@optimism": 'Ethereum', "USDC.e@optimism": 'Bridged USDC', "USDT.e@optimism": 'Bridged Tether', "DAI@optimism": 'Dai', "POL@polygon": 'POL', "USDC.e@polygon": 'Bridged USDC', "DAI@polygon": 'Dai' } as const;
@@ -50,6 +51,8 @@ export const ROLE_MEANS: Readonly<Record<Role, string>> = {
 export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.completed', 'payment.failed', 'payment.expired', 'payment.cancelled', 'payment.updated', 'payment.reversed', 'refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed', 'refund.failed', 'refund.canceled', 'payout.requested', 'payout.approved', 'payout.sent', 'payout.confirmed', 'payout.failed', 'payout.canceled'] as const;
 export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'BDT', 'BHD', 'BMD', 'BRL', 'CLP', 'CNY', 'CZK', 'DKK', 'GEL', 'HKD', 'HUF', 'IDR', 'ILS', 'INR', 'ISK', 'KRW', 'KWD', 'LKR', 'MXN', 'MYR', 'NOK', 'NZD', 'PHP', 'PKR', 'PLN', 'RON', 'SAR', 'SEK', 'SGD', 'THB', 'TRY', 'TWD', 'UAH', 'VND', 'ZAR'] as const;
 
+/** What a secret key may do, and the actions that a member who gives it to a key must have. */
+export const KEY_PERMISSIONS: readonly { name: KeyPermission; about: string; takes: readonly Action[] }[] = [{"name":"payments","about":"Create payments, change their metadata, and read payments, refunds and events.","takes":["payments.read","payments.create","payments.edit","events.read"]},{"name":"resolve","about":"Cancel payments, and accept or reject late or unusual money.","takes":["payments.cancel","payments.resolve"]},{"name":"refunds","about":"Request and cancel refunds, and read their claim links.","takes":["refunds.request"]},{"name":"payouts","about":"Request, read and cancel payouts, and receive their events.","takes":["payouts.read","payouts.request"]},{"name":"webhooks","about":"Manage webhook endpoints and their secrets, and read and resend deliveries.","takes":["webhooks.read","webhooks.send","webhooks.manage","webhooks.secrets"]},{"name":"lookups","about":"Look up prices, network fees, balances and transactions.","takes":[]}];
 /** Method and path -> what is sent and answered. */
 export type Api = {
   'POST /sign-in': {
@@ -289,6 +292,7 @@ export type Api = {
         mode: Mode | null;
         actor_id: string | null;
         actor_name: string;
+        actor_kind: 'member' | 'key' | 'shop' | null;
         action: string;
         object: string;
         object_name: string | null;
@@ -313,6 +317,7 @@ export type Api = {
       actors: {
         id: string;
         name: string;
+        kind: 'member' | 'key' | 'shop' | null;
       }[];
     };
   };
@@ -1248,6 +1253,7 @@ export type Api = {
         amount: string | null;
         ref: string | null;
         actor: string | null;
+        actor_kind: 'member' | 'key' | 'shop' | null;
         block_height: number | null;
         rate: string | null;
         rate_sources: string[];
@@ -2825,6 +2831,7 @@ export type Api = {
       api_key: string;
       store_id: string;
       url: string;
+      not_granted: string[];
       webhook_secret: string | null;
     };
   };
@@ -2839,6 +2846,7 @@ export type Api = {
       site: string | null;
       unprotected: boolean;
       permissions: string[];
+      not_grantable: string[];
       unknown: string[];
       business: string;
       on_plan: boolean;
@@ -2854,6 +2862,7 @@ export type Api = {
       api_key: string;
       store_id: string;
       url: string;
+      not_granted: string[];
       redirect: string | null;
       user_id: string;
       permissions: string[];
@@ -4112,6 +4121,7 @@ export type Api = {
         hint: string;
         origins: string[];
         read_only: boolean;
+        permissions: ('payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups')[] | null;
         allowed_ips: string[];
         created_by: string | null;
         created_at: string;
@@ -4138,6 +4148,7 @@ export type Api = {
         hint: string;
         origins: string[];
         read_only: boolean;
+        permissions: ('payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups')[] | null;
         allowed_ips: string[];
         created_by: string | null;
         created_at: string;
@@ -4162,6 +4173,7 @@ export type Api = {
       expires_in_days: number | null;
       origins: string[];
       read_only?: boolean | undefined;
+      permissions?: ('payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups')[] | undefined;
       allowed_ips?: string[] | undefined;
     };
     reply: {
@@ -4173,6 +4185,7 @@ export type Api = {
         hint: string;
         origins: string[];
         read_only: boolean;
+        permissions: ('payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups')[] | null;
         allowed_ips: string[];
         created_by: string | null;
         created_at: string;
@@ -4201,6 +4214,7 @@ export type Api = {
         hint: string;
         origins: string[];
         read_only: boolean;
+        permissions: ('payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups')[] | null;
         allowed_ips: string[];
         created_by: string | null;
         created_at: string;
@@ -4229,6 +4243,7 @@ export type Api = {
         hint: string;
         origins: string[];
         read_only: boolean;
+        permissions: ('payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups')[] | null;
         allowed_ips: string[];
         created_by: string | null;
         created_at: string;

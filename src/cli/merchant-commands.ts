@@ -1,6 +1,7 @@
 /** Operator commands for merchants: their keys, wallets, payment page, plans and users. */
 import { readFile } from 'node:fs/promises';
 import { MODES } from '../core/coin.ts';
+import { inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '../core/key-permissions.ts';
 import { formatDecimal, formatUsd } from '../core/money.ts';
 import { PLANS } from '../core/plan.ts';
 import { printableLine } from '../core/text.ts';
@@ -93,7 +94,7 @@ export const MERCHANT_COMMANDS: Commands = {
       limit: LIMIT,
       after: { value: 'ID', about: 'Show keys after this one' },
     },
-    columns: ['id', 'type', 'name', 'hint', 'read_only', 'created_at', 'last_used_at'],
+    columns: ['id', 'type', 'name', 'hint', 'permissions', 'read_only', 'created_at', 'last_used_at'],
     run: async (ctx, flags) => {
       const owner = ownerOf(flags);
       await getMerchant(ctx, owner);
@@ -103,6 +104,8 @@ export const MERCHANT_COMMANDS: Commands = {
       return {
         keys: page.items.map((key) => ({
           ...{ id: key.id, type: key.kind, name: key.name, hint: key.hint, read_only: key.readOnly },
+          // A secret key from before there were permissions can do everything.
+          permissions: key.kind === 'public' ? ['create payments'] : (key.permissions ?? KEY_PERMISSION_NAMES),
           ...{ origins: key.origins, allowed_ips: key.allowedIps, created_at: iso(key.createdAt), last_used_at: iso(key.lastUsedAt) },
           ...{ expires_at: iso(key.expiresAt), revoked_at: iso(key.revokedAt) },
         })),
@@ -118,14 +121,17 @@ export const MERCHANT_COMMANDS: Commands = {
       type: { value: KINDS.join('|'), about: 'Secret keys are for servers, public ones for web pages', required: true },
       name: { value: 'NAME', about: 'Name to recognize it by' },
       origins: { value: 'A,B', about: 'Origins that may use a public key, comma-separated' },
+      permissions: { value: 'A,B', about: `What a secret key can do (default all): ${KEY_PERMISSION_NAMES.join(', ')}` },
     },
-    notes: 'The key is shown once.',
+    notes: 'The key is shown once. The guide "API keys" says what each permission includes.',
     run: async (ctx, flags) => {
+      const kind = oneOf(need(flags, 'type'), KINDS, 'type');
       const made = await createApiKey(ctx, {
         ...ownerOf(flags),
-        kind: oneOf(need(flags, 'type'), KINDS, 'type'),
+        kind,
         origins: commaList(flags.origins),
         ...(flags.name !== undefined && { name: printableLine(flags.name, 'name') }),
+        ...(flags.permissions !== undefined && { permissions: permissionsOf(flags.permissions, kind) }),
       });
       return { key_id: made.keyId, key: made.key };
     },
@@ -259,6 +265,12 @@ export const MERCHANT_COMMANDS: Commands = {
     },
   },
 };
+
+function permissionsOf(text: string, kind: (typeof KINDS)[number]): KeyPermission[] {
+  if (kind === 'public') throw new UsageError('--permissions is for secret keys: public keys only create payments');
+  for (const name of commaList(text)) oneOf(name, KEY_PERMISSION_NAMES, 'permissions');
+  return inOrder(commaList(text));
+}
 
 async function setCheckout(ctx: Parameters<typeof setBranding>[0], flags: Flags): Promise<object> {
   const merchantId = need(flags, 'merchant');

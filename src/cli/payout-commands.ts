@@ -63,7 +63,7 @@ export const PAYOUT_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [owner, file] = [liveOwnerOf(flags), need(flags, 'file')];
       const content = (await readFile(file)).toString('utf8');
-      const { id, isKnown } = await importPayouts(ctx, { ...owner, content, name: basename(file), by: OPERATOR.name, actor: OPERATOR });
+      const { id, isKnown } = await importPayouts(ctx, { ...owner, content, name: basename(file), actor: OPERATOR });
       return { ...batchBody(await getBatch(ctx, { ...owner, id })), known: isKnown };
     },
   },

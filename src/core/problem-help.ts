@@ -44,6 +44,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The key was created as read-only, and this request changes something.',
     fix: 'Create a key with full access for the program that needs it, and keep the read-only key for the others.',
   },
+  key_permission_missing: {
+    why: 'Each secret key has a list of permissions, chosen when it was created, and this request needs one that is not in the list.',
+    fix: 'Create a key with the permission under Developers, API keys. You can give a key only what your own role allows, so a developer may have to ask an owner or admin.',
+  },
   ip_not_allowed: {
     why: 'The key is limited to certain addresses or networks, and the request came from another one. Your server may have got a new address, or a proxy may hide it.',
     fix: 'Edit the allowed addresses of the key under Developers, API keys.',
@@ -89,6 +93,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   action_not_permitted: {
     why: 'Each role has a fixed set of permissions, and yours does not include this one.',
     fix: 'Ask an owner to do it, or to change your role under Settings, Team.',
+  },
+  key_out_of_reach: {
+    why: 'A key can do at most what the member who creates it may do. This also applies when a key is rolled, because its new text is shown to you.',
+    fix: 'Choose fewer permissions, or ask an owner or admin to create or roll the key.',
   },
   recent_authentication_required: {
     why: 'Actions that can lead money or access elsewhere require that you confirmed your identity within the last minutes.',

@@ -53,6 +53,11 @@ export const PROBLEMS = {
     'This request needs a secret key (sk_...), sent from your server. Public keys can only create payments.',
   ),
   key_read_only: entry(403, 'permission_denied', 'This API key is read-only. Use a key with full access.'),
+  key_permission_missing: entry(
+    403,
+    'permission_denied',
+    'This API key does not have the permission “{permission}”, which this request needs. Create a key with this permission in the dashboard, under API keys.',
+  ),
   ip_not_allowed: entry(
     403,
     'permission_denied',
@@ -94,6 +99,11 @@ export const PROBLEMS = {
     403,
     'permission_denied',
     'Your role ({role}) cannot do this. It takes one of: {needed}. An owner of {merchant} can change your role.',
+  ),
+  key_out_of_reach: entry(
+    403,
+    'permission_denied',
+    'Your role ({role}) cannot give a key these permissions: {permissions}. Ask an owner or admin to do this.',
   ),
   recent_authentication_required: entry(403, 'permission_denied', 'Confirm your identity to continue.'),
   cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard. Reload the dashboard and try again.'),

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
+import type { KeyPermission } from '../core/key-permissions.ts';
 import { clientNetwork } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
 import { findApiKey, type KeyOwner } from '../keys/keys.ts';
@@ -27,6 +28,8 @@ declare module 'fastify' {
 
 /** Who may call: a secret key, any key, or a secret key of test mode. */
 export type Access = 'secret' | 'any' | 'secret_test';
+/** What a request needs: a kind of key, and which permission of a secret key. */
+export type Needs = { access: Access; permission: KeyPermission };
 
 /** Replies to calls without a valid key show this bucket, by client. */
 const ANONYMOUS_PER_MINUTE = 300;
@@ -45,7 +48,7 @@ export type Gate = {
   /** Counts a request toward `points` a minute (0: unlimited), sets the headers, and refuses beyond the limit. */
   count(reply: FastifyReply, bucket: string, points: number, options?: Counted): Promise<void>;
   /** Lets a request through or throws the problem; rate limit headers are set either way. Stores the identified caller on the request. */
-  enter(request: FastifyRequest, reply: FastifyReply, access: Access): Promise<KeyOwner>;
+  enter(request: FastifyRequest, reply: FastifyReply, needs: Needs): Promise<KeyOwner>;
   /** Identifies the caller, regardless of whether the request succeeds. */
   identify(request: FastifyRequest): Promise<KeyOwner | null>;
   /** Counts a caller without a key, such as one of an unknown route, and sets the headers; refuses beyond the limit unless `refuses` is false. */
@@ -95,7 +98,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     count,
     anonymous,
     identify,
-    enter: async (request, reply, access) => {
+    enter: async (request, reply, { access, permission }) => {
       const { ip, network, secure } = client(request);
       request.clientIp = ip;
       if (httpsOnly && !secure) {
@@ -118,6 +121,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
       if (!owner.allows(ip)) throw new Problem('ip_not_allowed', { ip });
       if (owner.readOnly && request.method !== 'GET') throw new Problem('key_read_only');
+      if (owner.kind === 'secret') needPermission(owner, permission);
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
       if (access === 'any') checkPage(request, owner);
       // A request refused for another reason does not use up the limit of the merchant's other payers.
@@ -125,6 +129,11 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       return owner;
     },
   };
+}
+
+/** Errors: key_permission_missing. */
+export function needPermission({ permissions }: KeyOwner, permission: KeyPermission): void {
+  if (!permissions.includes(permission)) throw new Problem('key_permission_missing', { permission });
 }
 
 /**

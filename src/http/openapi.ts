@@ -101,7 +101,7 @@ function operationOf(route: Route): object {
   const example = EXAMPLES[route.id]!;
   return {
     summary: route.summary,
-    description: ACCESS[route.access],
+    description: `${ACCESS[route.access]} A secret key needs the permission \`${route.permission}\`.`,
     tags: [groupOf(route)],
     operationId: route.id,
     parameters: parametersOf(route),

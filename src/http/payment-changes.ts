@@ -80,6 +80,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     method: 'POST',
     path: '/v1/transactions/create',
     access: 'secret',
+    permission: 'payments',
     summary: 'Create a payment in a named coin',
     body: CreateTransaction,
     reply: TransactionCreated,
@@ -91,6 +92,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     method: 'POST',
     path: '/v1/payments/:id',
     access: 'secret',
+    permission: 'payments',
     summary: 'Update the metadata of a payment',
     body: UpdateMetadata,
     reply: Detail,
@@ -110,12 +112,14 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     method: 'POST',
     path: '/v1/payments/:id/cancel',
     access: 'secret',
+    permission: 'resolve',
     summary: 'Cancel a pending payment',
     body: Empty,
     reply: Detail,
-    handle: async ({ ctx, owner, params, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
       cancelPayment(ctx, {
         ...mine(owner),
+        actor,
         paymentId: params.id,
         idempotency: claim,
         render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
@@ -126,12 +130,14 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     method: 'POST',
     path: '/v1/payments/:id/resolve',
     access: 'secret',
+    permission: 'resolve',
     summary: 'Decide about money that arrived: accept, reject, or mark as refunded',
     body: Resolve,
     reply: Detail,
-    handle: async ({ ctx, owner, params, body: { action, transfers }, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, body: { action, transfers }, claim, reply }) =>
       resolvePayment(ctx, {
         ...mine(owner),
+        actor,
         paymentId: params.id,
         action,
         transfers: transfers ?? null,
@@ -144,6 +150,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     method: 'GET',
     path: '/v1/payments/:id/transfers',
     access: 'secret',
+    permission: 'payments',
     summary: 'List the transfers of a payment',
     query: TransfersQuery,
     reply: TransferList,

@@ -1,10 +1,9 @@
 /** The events of payments. */
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
-import { FULL_SIGHT } from '../core/sight.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
 import { readLimit, readQuery } from './read.ts';
-import { apiRoute, mine, type Route } from './route.ts';
+import { apiRoute, type Route, readerOf } from './route.ts';
 import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
 
 const TYPES: readonly string[] = PAYMENT_EVENTS;
@@ -16,6 +15,7 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
     method: 'GET',
     path: '/v1/events',
     access: 'secret',
+    permission: 'payments',
     summary: 'List events, newest first',
     query: EventsQuery,
     reply: EventList,
@@ -24,8 +24,7 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
       if (type !== null && !TYPES.includes(type))
         throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
       const page = await listEvents(ctx, {
-        ...mine(owner),
-        sight: FULL_SIGHT,
+        ...readerOf(owner),
         limit: readLimit(query),
         startingAfter: readQuery(query, 'starting_after'),
         type,
@@ -40,11 +39,12 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
     method: 'GET',
     path: '/v1/events/:id',
     access: 'secret',
+    permission: 'payments',
     summary: 'Retrieve an event',
     reply: EventReply,
     handle: async ({ ctx, owner, params }) => ({
       status: 200,
-      body: (await getEvent(ctx, { ...mine(owner), eventId: params.id, sight: FULL_SIGHT })).body,
+      body: (await getEvent(ctx, { ...readerOf(owner), eventId: params.id })).body,
     }),
   }),
 ];

@@ -22,7 +22,7 @@ function readAmount(body: ParsedBody, coin: Coin, { amount, amount_usd }: { amou
   return { kind: 'usd', cents: readUsd(body, 'amount_usd', amount_usd) };
 }
 
-async function createPayout({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof PayoutReply>): Promise<Answer> {
+async function createPayout({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof PayoutReply>): Promise<Answer> {
   const { given, read } = readBody(CreatePayout, body, (given) => ({
     coin: { params: ['currency', 'network'], read: () => readOneCoin(given.currency, given.network) },
     asked: {
@@ -34,7 +34,7 @@ async function createPayout({ ctx, owner, parsed: body, claim, reply }: ReadingC
   return requestPayout(ctx, {
     ...mine(owner),
     asked: { coin: read.coin, asked: read.asked, address, reference, description: description || null },
-    by: 'API',
+    actor,
     idempotency: claim,
     render: (payout) => reply(payoutReply(payout)),
   });
@@ -46,6 +46,7 @@ export const PAYOUTS: readonly Route[] = [
     method: 'POST',
     path: '/v1/payouts',
     access: 'secret',
+    permission: 'payouts',
     summary: 'Request a payout to somebody',
     body: CreatePayout,
     reply: PayoutReply,
@@ -57,6 +58,7 @@ export const PAYOUTS: readonly Route[] = [
     method: 'GET',
     path: '/v1/payouts',
     access: 'secret',
+    permission: 'payouts',
     summary: 'List payouts, newest first',
     query: PayoutsQuery,
     reply: PayoutList,
@@ -77,6 +79,7 @@ export const PAYOUTS: readonly Route[] = [
     method: 'GET',
     path: '/v1/payouts/:id',
     access: 'secret',
+    permission: 'payouts',
     summary: 'Retrieve a payout',
     reply: PayoutReply,
     handle: async ({ ctx, owner, params, reply }) => reply(payoutReply(await getPayout(ctx, { ...mine(owner), id: params.id }))),
@@ -86,14 +89,15 @@ export const PAYOUTS: readonly Route[] = [
     method: 'POST',
     path: '/v1/payouts/:id/cancel',
     access: 'secret',
+    permission: 'payouts',
     summary: 'Cancel a payout that was not approved',
     body: Empty,
     reply: PayoutReply,
-    handle: async ({ ctx, owner, params, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
       cancelPayout(ctx, {
         ...mine(owner),
         id: params.id,
-        actor: null,
+        actor,
         idempotency: claim,
         render: (payout) => reply(payoutReply(payout)),
       }),

@@ -20,7 +20,12 @@ import { type Answer, apiRoute, type Call, mine, type ReadingCall, type Route, r
 import { Empty } from './schema.ts';
 import { CreateRefund, RefundList, RefundReply, RefundsQuery } from './schema-refunds.ts';
 
-const refundReply = (ctx: Call['ctx'], refund: Refund) => ({ success: true, ...refundDetail(ctx, refund) });
+/** A refund, as far as the key may see it: a person with the claim link enters the address that is paid. */
+function refundBody({ ctx, owner }: Pick<Call, 'ctx' | 'owner'>, refund: Refund) {
+  const detail = refundDetail(ctx, refund);
+  return owner.permissions.includes('refunds') ? detail : { ...detail, claim_url: null };
+}
+const refundReply = (call: Pick<Call, 'ctx' | 'owner'>, refund: Refund) => ({ success: true, ...refundBody(call, refund) });
 
 type Given = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
 function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: Given): AskedRefund {
@@ -45,7 +50,7 @@ function checkCoin({ currency, network }: { currency?: unknown; network?: unknow
   if (network !== undefined && currency === undefined) throw new Problem('parameter_missing', {}, { param: 'currency' });
 }
 
-async function createRefund({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof RefundReply>): Promise<Answer> {
+async function createRefund({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof RefundReply>): Promise<Answer> {
   const { given, read } = readBody(CreateRefund, body, (given) => ({
     asked: { params: ['amount_usd', 'amount', 'currency_fiat'], read: () => readAsked(body, given) },
     coin: { params: ['currency', 'network'], read: () => checkCoin(given) },
@@ -58,9 +63,9 @@ async function createRefund({ ctx, owner, parsed: body, claim, reply }: ReadingC
     rate: given.rate ?? 'payment',
     address: given.address ?? null,
     reason: given.reason || null,
-    by: 'API',
+    actor,
     idempotency: claim,
-    render: (refund) => reply(refundReply(ctx, refund)),
+    render: (refund) => reply(refundReply({ ctx, owner }, refund)),
   });
 }
 
@@ -70,6 +75,7 @@ export const REFUNDS: readonly Route[] = [
     method: 'POST',
     path: '/v1/refunds',
     access: 'secret',
+    permission: 'refunds',
     summary: 'Request a refund of a payment',
     body: CreateRefund,
     reply: RefundReply,
@@ -81,6 +87,7 @@ export const REFUNDS: readonly Route[] = [
     method: 'GET',
     path: '/v1/refunds',
     access: 'secret',
+    permission: 'payments',
     summary: 'List refunds, newest first',
     query: RefundsQuery,
     reply: RefundList,
@@ -96,7 +103,7 @@ export const REFUNDS: readonly Route[] = [
         paymentId: readQuery(query, 'payment_id'),
         state,
       });
-      return reply({ success: true, data: refunds.map((refund) => refundDetail(ctx, refund)), has_more: hasMore });
+      return reply({ success: true, data: refunds.map((refund) => refundBody({ ctx, owner }, refund)), has_more: hasMore });
     },
   }),
   apiRoute({
@@ -104,25 +111,28 @@ export const REFUNDS: readonly Route[] = [
     method: 'GET',
     path: '/v1/refunds/:id',
     access: 'secret',
+    permission: 'payments',
     summary: 'Retrieve a refund',
     reply: RefundReply,
-    handle: async ({ ctx, owner, params, reply }) => reply(refundReply(ctx, await getRefund(ctx, { ...mine(owner), id: params.id }))),
+    handle: async ({ ctx, owner, params, reply }) =>
+      reply(refundReply({ ctx, owner }, await getRefund(ctx, { ...mine(owner), id: params.id }))),
   }),
   apiRoute({
     id: 'renewClaimLink',
     method: 'POST',
     path: '/v1/refunds/:id/claim_link',
     access: 'secret',
+    permission: 'refunds',
     summary: 'Replace the claim link of a refund',
     body: Empty,
     reply: RefundReply,
-    handle: async ({ ctx, owner, params, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
       renewClaimLink(ctx, {
         ...mine(owner),
         id: params.id,
-        actor: null,
+        actor,
         idempotency: claim,
-        render: (refund) => reply(refundReply(ctx, refund)),
+        render: (refund) => reply(refundReply({ ctx, owner }, refund)),
       }),
   }),
   apiRoute({
@@ -130,16 +140,17 @@ export const REFUNDS: readonly Route[] = [
     method: 'POST',
     path: '/v1/refunds/:id/cancel',
     access: 'secret',
+    permission: 'refunds',
     summary: 'Cancel a refund that was not approved',
     body: Empty,
     reply: RefundReply,
-    handle: async ({ ctx, owner, params, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
       cancelRefund(ctx, {
         ...mine(owner),
         id: params.id,
-        actor: null,
+        actor,
         idempotency: claim,
-        render: (refund) => reply(refundReply(ctx, refund)),
+        render: (refund) => reply(refundReply({ ctx, owner }, refund)),
       }),
   }),
 ];

@@ -1,9 +1,8 @@
 /** The log of requests made with API keys. */
 import { Problem } from '../core/problem.ts';
-import { FULL_SIGHT } from '../core/sight.ts';
 import { type LoggedRequest, listRequests } from '../keys/requests.ts';
 import { readLimit, readQuery } from './read.ts';
-import { apiRoute, mine, type Route } from './route.ts';
+import { apiRoute, type Route, readerOf } from './route.ts';
 import { RequestList, RequestsQuery } from './schema-errors.ts';
 
 /** A logged request as the API and the dashboard show it. */
@@ -32,6 +31,7 @@ export const REQUEST_LOG: readonly Route[] = [
     method: 'GET',
     path: '/v1/requests',
     access: 'secret',
+    permission: 'payments',
     summary: 'List the requests made with your keys, newest first',
     query: RequestsQuery,
     reply: RequestList,
@@ -46,8 +46,7 @@ export const REQUEST_LOG: readonly Route[] = [
         throw new Problem('parameter_invalid', { reason: 'it must be an HTTP status such as 404' }, { param: 'status' });
       const page = await listRequests(ctx, {
         whole: true,
-        ...mine(owner),
-        sight: FULL_SIGHT,
+        ...readerOf(owner),
         limit: readLimit(query),
         startingAfter: readQuery(query, 'starting_after'),
         filter: {

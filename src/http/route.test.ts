@@ -8,7 +8,7 @@ import { literals, OrNull } from './schema-fields.ts';
 const Color = literals(['red', 'green'] as const);
 const Body = Type.Object({ color: Color });
 const Reply = Type.Object({ color: OrNull(Color, 'A color.'), names: Type.Array(Type.String()) });
-const form = { id: 'paint', access: 'secret', summary: 'Paint a wall', reply: Reply } as const;
+const form = { id: 'paint', access: 'secret', permission: 'payments', summary: 'Paint a wall', reply: Reply } as const;
 
 test('a handler sees the parameters of its path, the names of its query, its body and its reply', () => {
   const route = apiRoute({
@@ -35,6 +35,16 @@ test('a handler sees the parameters of its path, the names of its query, its bod
   assert.equal(route.isBodyChecked, true);
   // @ts-expect-error a path without parameters has none
   void ((call: BaseCall<'/walls'>) => call.params.id);
+});
+
+test('a route names the permission that its keys need', () => {
+  const { permission, ...rest } = form;
+  const route = { method: 'GET', path: '/walls', handle: async (): Promise<Answer> => ({ status: 200, body: '' }) } as const;
+  assert.equal(apiRoute({ ...rest, ...route, permission }).permission, 'payments');
+  // @ts-expect-error it names none
+  apiRoute({ ...rest, ...route });
+  // @ts-expect-error there is no such permission
+  apiRoute({ ...rest, ...route, permission: 'paint' });
 });
 
 test('a handler that reads its body itself gets it as it was sent', () => {

@@ -1,9 +1,11 @@
 /** The form of every route, of the API and of the dashboard: what a call holds and what it answers follow from the schemas. */
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Context } from '../context.ts';
+import type { Sight } from '../core/sight.ts';
 import type { KeyOwner } from '../keys/keys.ts';
 import type { IdempotencyClaim, Rendered } from '../payments/view.ts';
-import type { Access } from './gate.ts';
+import type { KeyActor } from '../people/members.ts';
+import type { Needs } from './gate.ts';
 import type { ParsedBody } from './json.ts';
 
 /** The parameters that a path names: those of `/links/:id/state` are `{ id: string }`. */
@@ -41,6 +43,8 @@ export type Call<
   Reply extends TSchema = TObject,
 > = BaseCall<Path> & {
   owner: KeyOwner;
+  /** The key, as the audit log names it. */
+  actor: KeyActor;
   query: QueryOf<Query>;
   body: Static<Body>;
   claim: IdempotencyClaim | null;
@@ -55,15 +59,15 @@ type ApiForm<Path extends string, Query extends TSchema, Body extends TSchema, R
   Query,
   Body,
   Reply
-> & {
-  /** Its name in the API document and in clients. */
-  id: string;
-  access: Access;
-  summary: string;
-  created?: true;
-  /** False: successful requests are not logged. */
-  isLogged?: false;
-};
+> &
+  Needs & {
+    /** Its name in the API document and in clients. */
+    id: string;
+    summary: string;
+    created?: true;
+    /** False: successful requests are not logged. */
+    isLogged?: false;
+  };
 /** A route as the server and the documents use it. */
 export type Route = ApiForm<string, TObject, TSchema, TSchema> & {
   /** False: the handler reads the body itself, to report the faults of the schema together with others. */
@@ -91,4 +95,11 @@ export const readingRoute = <
 ): Route => ({ ...route, isBodyChecked: false }) as unknown as Route;
 
 export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });
+/** What a key may see of facts that events, deliveries and the request log repeat. */
+export const sightOfKey = ({ permissions }: KeyOwner): Sight => ({
+  payouts: permissions.includes('payouts'),
+  secrets: permissions.includes('webhooks'),
+});
+/** The owner, with what the key may see. */
+export const readerOf = (owner: KeyOwner) => ({ ...mine(owner), sight: sightOfKey(owner) });
 export const madeBy = (owner: KeyOwner) => ({ ...mine(owner), createdWith: owner.kind, keyId: owner.keyId });

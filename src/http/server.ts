@@ -176,7 +176,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
     // Before the body is read: a caller without permission learns nothing else.
     onRequest: async (request, reply) => {
       if (route.access === 'any') setHeaders(reply.raw, FOR_PAGES);
-      await gate.enter(request, reply, route.access);
+      await gate.enter(request, reply, route);
     },
     handler: async (request, reply) => {
       const owner = request.keyOwner!;
@@ -194,6 +194,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       const answer = await route.handle({
         ctx,
         owner,
+        actor: { keyId: owner.keyId, name: owner.name, ip: request.clientIp },
         claim,
         params: request.params as Record<string, string>,
         query: request.query as never,

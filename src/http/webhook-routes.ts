@@ -1,14 +1,16 @@
 /** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
 import { readTime } from '../core/dates.ts';
+import { isPayoutEvent } from '../core/event.ts';
 import { idOfNumber } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import { FULL_SIGHT } from '../core/sight.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import type { Rendered } from '../payments/view.ts';
+import { actorText, writeAudit } from '../people/members.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
 import {
   deleteEndpoint,
+  type Endpoint,
   getEndpoint,
   listEndpoints,
   planEndpoint,
@@ -16,8 +18,9 @@ import {
   rotateSecret,
   sendTestEvent,
 } from '../webhooks/endpoints.ts';
+import { needPermission } from './gate.ts';
 import { readLimit, readQuery } from './read.ts';
-import { type Answer, apiRoute, type Call, mine, type Route } from './route.ts';
+import { type Answer, apiRoute, type Call, mine, type Route, readerOf, sightOfKey } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreateEndpoint,
@@ -39,20 +42,39 @@ import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '
 const once = ({ ctx, claim }: Pick<Call, 'ctx' | 'claim'>, work: (tx: Tx) => Promise<Rendered>, { secret = false } = {}): Promise<Answer> =>
   runOnce(ctx.db, claim, work, secret ? { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) } : null);
 
+/** Every change is in the audit log, with the key that made it. */
+type Change = { action: string; object: string; before?: object; after?: object };
+const audit = (tx: Tx, { owner, actor }: Pick<Call, 'owner' | 'actor'>, change: Change): Promise<void> =>
+  writeAudit(tx, { ...mine(owner), actor, ...change });
+const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
+/** The receiver of events reads what they contain. Errors: key_permission_missing. */
+function checkEvents({ owner }: Pick<Call, 'owner'>, events: readonly string[]): void {
+  if (events.some(isPayoutEvent)) needPermission(owner, 'payouts');
+}
+const by = ({ actor }: Pick<Call, 'actor'>) => ({ name: actorText(actor), userId: null });
+
 const ENDPOINTS: readonly Route[] = [
   apiRoute({
     id: 'createWebhookEndpoint',
     method: 'POST',
     path: '/v1/webhook_endpoints',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Create a webhook endpoint',
     body: CreateEndpoint,
     reply: EndpointWithSecret,
     created: true,
     handle: async (call) => {
       const { url, events = ['*'], description = null, enabled = true } = call.body;
-      const write = await planEndpoint(call.ctx, { ...mine(call.owner), url, events, description, enabled });
-      return once(call, async (tx) => call.reply(secretBody(await write(tx))), { secret: true });
+      checkEvents(call, events);
+      const { madeBy } = call.owner;
+      const write = await planEndpoint(call.ctx, { ...mine(call.owner), url, events, description, enabled, by: by(call), madeBy });
+      const work = async (tx: Tx) => {
+        const endpoint = await write(tx);
+        await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
+        return call.reply(secretBody(endpoint));
+      };
+      return once(call, work, { secret: true });
     },
   }),
   apiRoute({
@@ -60,11 +82,13 @@ const ENDPOINTS: readonly Route[] = [
     method: 'GET',
     path: '/v1/webhook_endpoints',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'List all webhook endpoints, newest first',
     reply: EndpointList,
     handle: async ({ ctx, owner, reply }) => {
       const endpoints = await listEndpoints(ctx, mine(owner));
-      return reply({ success: true, data: endpoints.map((endpoint) => endpointBody(endpoint, FULL_SIGHT)), has_more: false });
+      const sight = sightOfKey(owner);
+      return reply({ success: true, data: endpoints.map((endpoint) => endpointBody(endpoint, sight)), has_more: false });
     },
   }),
   apiRoute({
@@ -72,22 +96,31 @@ const ENDPOINTS: readonly Route[] = [
     method: 'GET',
     path: '/v1/webhook_endpoints/:id',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Retrieve a webhook endpoint',
     reply: EndpointReply,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id }), FULL_SIGHT)),
+      reply(endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id }), sightOfKey(owner))),
   }),
   apiRoute({
     id: 'updateWebhookEndpoint',
     method: 'POST',
     path: '/v1/webhook_endpoints/:id',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Update a webhook endpoint',
     body: UpdateEndpoint,
     reply: EndpointReply,
     handle: async (call) => {
-      const write = await planUpdate(call.ctx, { ...mine(call.owner), endpointId: call.params.id, ...call.body });
-      return once(call, async (tx) => call.reply(endpointBody(await write(tx), FULL_SIGHT)));
+      const target = { ...mine(call.owner), endpointId: call.params.id };
+      const write = await planUpdate(call.ctx, { ...target, ...call.body, by: by(call) });
+      return once(call, async (tx) => {
+        const before = await getEndpoint(call.ctx, { ...target, tx });
+        const after = await write(tx);
+        checkEvents(call, after.url === before.url ? after.events.filter((type) => !before.events.includes(type)) : after.events);
+        await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
+        return call.reply(endpointBody(after, sightOfKey(call.owner)));
+      });
     },
   }),
   apiRoute({
@@ -95,10 +128,16 @@ const ENDPOINTS: readonly Route[] = [
     method: 'DELETE',
     path: '/v1/webhook_endpoints/:id',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Delete a webhook endpoint',
     reply: EndpointDeleted,
-    handle: async ({ ctx, owner, params, reply }) => {
-      await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...mine(owner), endpointId: params.id }));
+    handle: async ({ ctx, owner, actor, params, reply }) => {
+      const target = { ...mine(owner), endpointId: params.id };
+      await ctx.db.begin(async (tx) => {
+        const before = await getEndpoint(ctx, { ...target, tx });
+        await deleteEndpoint(ctx, tx, target);
+        await audit(tx, { owner, actor }, { action: 'endpoint.delete', object: before.id, before: kept(before) });
+      });
       return reply({ success: true, id: params.id, deleted: true });
     },
   }),
@@ -107,12 +146,19 @@ const ENDPOINTS: readonly Route[] = [
     method: 'POST',
     path: '/v1/webhook_endpoints/:id/rotate_secret',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Rotate the signing secret of a webhook endpoint',
     body: RotateSecret,
     reply: EndpointWithSecret,
     handle: async (call) => {
       const target = { ...mine(call.owner), endpointId: call.params.id, overlapSeconds: call.body.expires_in };
-      return once(call, async (tx) => call.reply(secretBody(await rotateSecret(call.ctx, tx, target))), { secret: true });
+      const work = async (tx: Tx) => {
+        const rolled = await rotateSecret(call.ctx, tx, target);
+        const after = { overlap_seconds: target.overlapSeconds };
+        await audit(tx, call, { action: 'endpoint.secret_rolled', object: rolled.id, after });
+        return call.reply(secretBody(rolled));
+      };
+      return once(call, work, { secret: true });
     },
   }),
   apiRoute({
@@ -120,6 +166,7 @@ const ENDPOINTS: readonly Route[] = [
     method: 'POST',
     path: '/v1/webhook_endpoints/:id/test',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Send a test event',
     body: Empty,
     reply: DeliveryReply,
@@ -129,7 +176,7 @@ const ENDPOINTS: readonly Route[] = [
       return once(call, async (tx) => {
         const number = await sendTestEvent(ctx, tx, { ...mine(owner), endpointId: params.id });
         const deliveryId = idOfNumber('del', ctx.installKey, number);
-        return call.reply(deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId, sight: FULL_SIGHT, tx }), FULL_SIGHT));
+        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId, tx }), sightOfKey(owner)));
       });
     },
   }),
@@ -138,6 +185,7 @@ const ENDPOINTS: readonly Route[] = [
     method: 'POST',
     path: '/v1/webhook_endpoints/:id/recover',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Send everything that failed since a time again',
     body: Recover,
     reply: RecoveryReply,
@@ -155,6 +203,7 @@ const DELIVERIES: readonly Route[] = [
     method: 'GET',
     path: '/v1/webhook_recoveries/:id',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Retrieve the progress of a recovery',
     reply: RecoveryReply,
     handle: async ({ ctx, owner, params, reply }) => reply(recoveryBody(await getRecovery(ctx, { ...mine(owner), recoveryId: params.id }))),
@@ -164,6 +213,7 @@ const DELIVERIES: readonly Route[] = [
     method: 'GET',
     path: '/v1/webhook_deliveries',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'List webhook deliveries, newest first',
     query: DeliveriesQuery,
     reply: DeliveryList,
@@ -173,8 +223,7 @@ const DELIVERIES: readonly Route[] = [
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${DELIVERY_STATES.join(', ')}` }, { param: 'state' });
       const page = await listDeliveries(ctx, {
-        ...mine(owner),
-        sight: FULL_SIGHT,
+        ...readerOf(owner),
         limit: readLimit(query),
         startingAfter: readQuery(query, 'starting_after'),
         endpointId: readQuery(query, 'endpoint_id'),
@@ -189,23 +238,25 @@ const DELIVERIES: readonly Route[] = [
     method: 'GET',
     path: '/v1/webhook_deliveries/:id',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Retrieve a webhook delivery with its attempts',
     reply: DeliveryReply,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(deliveryBody(await getDelivery(ctx, { ...mine(owner), deliveryId: params.id, sight: FULL_SIGHT }), FULL_SIGHT)),
+      reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId: params.id }), sightOfKey(owner))),
   }),
   apiRoute({
     id: 'resendWebhookDelivery',
     method: 'POST',
     path: '/v1/webhook_deliveries/:id/resend',
     access: 'secret',
+    permission: 'webhooks',
     summary: 'Resend a delivery',
     body: Empty,
     reply: DeliveryReply,
     handle: async (call) => {
       const { ctx, owner, params } = call;
       return once(call, async (tx) =>
-        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...mine(owner), deliveryId: params.id, sight: FULL_SIGHT }), FULL_SIGHT)),
+        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...readerOf(owner), deliveryId: params.id }), sightOfKey(owner))),
       );
     },
   }),

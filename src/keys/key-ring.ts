@@ -1,9 +1,11 @@
 /** API keys as members manage them: list, create, roll, revoke. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
+import { grantable, inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '../core/key-permissions.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { createApiKey, type KeyKind } from './keys.ts';
+import { holdRole } from '../people/members.ts';
+import { createApiKey, type KeyKind, permissionsFrom } from './keys.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 export type Key = {
@@ -14,6 +16,8 @@ export type Key = {
   hint: string;
   origins: readonly string[];
   readOnly: boolean;
+  /** Null: a public key, or a secret key from before there were permissions, which can do everything. */
+  permissions: readonly KeyPermission[] | null;
   allowedIps: readonly string[];
   createdBy: string | null;
   /** The user who created it; null: the operator, or nobody knows. */
@@ -36,9 +40,11 @@ export type RollEnds = keyof typeof ROLL_ENDS;
 
 const IS_ACTIVE = (sql: Sql | Tx) => sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
 const columns = (sql: Sql | Tx) => sql`
-  id, kind, name, hint, origins, read_only as "readOnly", allowed_ips as "allowedIps", created_by as "createdBy", made_by as "madeBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
+  id, kind, name, hint, origins, read_only as "readOnly", permissions, allowed_ips as "allowedIps", created_by as "createdBy", made_by as "madeBy", created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
   replaced_by as "replacedBy", last_used_at as "lastUsedAt", last_used_ip as "lastUsedIp", last_used_path as "lastUsedPath",
   ${IS_ACTIVE(sql)} as "isActive"`;
+type Row = Omit<Key, 'permissions'> & { permissions: string[] | null };
+const keyOf = ({ permissions, ...row }: Row): Key => ({ ...row, permissions: permissions && inOrder(permissions) });
 
 /** Keys, newest first: active ones, or revoked and expired ones. Errors: cursor_invalid. */
 export async function listApiKeys(
@@ -57,21 +63,21 @@ export async function listApiKeys(
     const [known] = await sql`select 1 from keys where id = ${startingAfter} and merchant_id = ${merchantId} and mode = ${mode}`;
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   }
-  const rows = await sql<Key[]>`
+  const rows = await sql<Row[]>`
     select ${columns(sql)} from keys
     where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(sql)} = ${active} ${kind ? sql`and kind = ${kind}` : sql``}
       ${startingAfter ? sql`and (created_at, id) < (select created_at, id from keys where id = ${startingAfter})` : sql``}
     order by created_at desc, id desc limit ${limit + 1}`;
-  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+  return { items: rows.slice(0, limit).map(keyOf), hasMore: rows.length > limit };
 }
 
 /** One key; locked when read in a transaction that changes it. Errors: key_not_found. */
 export async function getApiKey(ctx: Context, { merchantId, mode, keyId, tx }: Owner & { keyId: string; tx?: Tx }): Promise<Key> {
   const sql = tx ?? ctx.db.sql;
-  const [row] = await sql<Key[]>`
+  const [row] = await sql<Row[]>`
     select ${columns(sql)} from keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode} ${tx ? sql`for update` : sql``}`;
   if (!row) throw new Problem('key_not_found', { id: keyId });
-  return row;
+  return keyOf(row);
 }
 
 type NewKey = {
@@ -80,13 +86,31 @@ type NewKey = {
   origins: readonly string[];
   readOnly: boolean;
   allowedIps: readonly string[];
+  /** Of a secret key; null: everything that the member may do. */
+  permissions: readonly KeyPermission[] | null;
   createdBy: string;
   actorId: string;
   expiresInDays: number | null;
 };
-/** Creates a key. Its text is only in the result and is not stored. Errors: key_limit_reached, parameter_invalid. */
+/** What a member gives a key, as far as they may do it themselves now. Errors: member_not_found, key_out_of_reach. */
+async function grant(
+  tx: Tx,
+  { merchantId, actorId, permissions }: { merchantId: string; actorId: string; permissions: readonly KeyPermission[] | null },
+): Promise<readonly KeyPermission[]> {
+  const role = await holdRole(tx, { merchantId, userId: actorId });
+  const reach = grantable(role);
+  const wanted = permissions ?? (reach.length > 0 ? reach : KEY_PERMISSION_NAMES);
+  const beyond = wanted.filter((permission) => !reach.includes(permission));
+  if (beyond.length > 0) throw new Problem('key_out_of_reach', { role, permissions: beyond.join(', ') });
+  return wanted;
+}
+
+/**
+ * Creates a key for a member, with at most what they may do. Its text is only in the result and is not stored. Errors:
+ * key_limit_reached, parameter_invalid, key_out_of_reach.
+ */
 export async function addApiKey(ctx: Context, tx: Tx, { merchantId, mode, ...made }: Owner & NewKey): Promise<{ key: Key; text: string }> {
-  const { kind, origins } = made;
+  const { kind, origins, actorId } = made;
   if (kind === 'secret' && origins.length > 0) {
     throw new Problem('parameter_invalid', { reason: 'only public keys have origins' }, { param: 'origins' });
   }
@@ -95,13 +119,15 @@ export async function addApiKey(ctx: Context, tx: Tx, { merchantId, mode, ...mad
   const [counted] = await tx<{ keys: number }[]>`
     select count(*)::int as keys from keys where merchant_id = ${merchantId} and mode = ${mode} and ${IS_ACTIVE(tx)}`;
   if (counted!.keys >= MOST_KEYS) throw new Problem('key_limit_reached', { limit: MOST_KEYS, mode });
-  const { keyId, key: text } = await createApiKey(ctx, { merchantId, mode, ...made, tx });
+  const permissions = await grant(tx, { merchantId, actorId, permissions: made.permissions });
+  const { keyId, key: text } = await createApiKey(ctx, { merchantId, mode, ...made, permissions, tx });
   return { key: await getApiKey(ctx, { merchantId, mode, keyId, tx }), text };
 }
 
 /**
  * Creates a key that replaces an old one. The old key ends now or after the given time, never later than its own expiry; the new key
- * gets the same lifetime again. Errors: key_not_found, key_ended, key_limit_reached.
+ * gets the same lifetime and permissions again, so the member must be allowed to give it these. Errors: key_not_found, key_ended,
+ * key_limit_reached, key_out_of_reach.
  */
 export async function rollApiKey(
   ctx: Context,
@@ -110,11 +136,11 @@ export async function rollApiKey(
 ): Promise<{ key: Key; text: string; old: Key }> {
   const before = await getApiKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive || before.replacedBy !== null) throw new Problem('key_ended', { id: keyId });
-  const { kind, name, origins, readOnly, allowedIps, createdAt, expiresAt } = before;
+  const { kind, name, origins, readOnly, permissions, allowedIps, createdAt, expiresAt } = before;
   const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / 86_400_000));
   const { key, text } = await addApiKey(ctx, tx, {
     ...{ merchantId, mode, kind, name, origins, readOnly, allowedIps },
-    ...{ createdBy, actorId, expiresInDays },
+    ...{ createdBy, actorId, expiresInDays, permissions: kind === 'secret' ? permissionsFrom(permissions) : null },
   });
   await tx`
     update keys set replaced_by = ${key.id}, ${

@@ -3,6 +3,7 @@ import { hash as digestOf } from 'node:crypto';
 import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
+import { inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '../core/key-permissions.ts';
 import { isNetwork, matchNetworks } from '../core/networks.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
@@ -13,6 +14,7 @@ import { notifyMembers } from '../notices/notices.ts';
 export type KeyKind = 'secret' | 'public';
 export type KeyOwner = {
   keyId: string;
+  name: string;
   merchantId: string;
   mode: Mode;
   kind: KeyKind;
@@ -20,6 +22,10 @@ export type KeyOwner = {
   plan: Plan;
   /** A secret key with read-only permissions. */
   readOnly: boolean;
+  /** What a secret key may do; none for public keys, which only create payments. */
+  permissions: readonly KeyPermission[];
+  /** The user who created it. */
+  madeBy: string | null;
   /** Whether the key may be used from an address. */
   allows(ip: string): boolean;
 };
@@ -82,22 +88,28 @@ export function sharedOrigins(stored: unknown): readonly string[] {
   return origins.length > 0 || isEmpty ? origins : [''];
 }
 
+/** What a secret key may do. Those from before there were permissions may do everything; a name that is not known allows nothing. */
+export const permissionsFrom = (stored: readonly string[] | null): readonly KeyPermission[] =>
+  stored === null ? KEY_PERMISSION_NAMES : inOrder(stored);
+
 async function readKey(sql: Sql, hash: Buffer): Promise<KeyOwner | null> {
   const [row] = await sql<
-    (Pick<KeyOwner, 'merchantId' | 'mode' | 'kind' | 'plan' | 'readOnly' | 'origins'> & {
+    (Pick<KeyOwner, 'merchantId' | 'mode' | 'kind' | 'name' | 'plan' | 'readOnly' | 'origins' | 'madeBy'> & {
       id: string;
       allowedIps: string[];
+      permissions: string[] | null;
       shared: unknown;
     })[]
   >`
-    select k.id, k.read_only as "readOnly", k.allowed_ips as "allowedIps", k.merchant_id as "merchantId", k.mode, k.kind, m.plan, k.origins,
+    select k.id, k.name, k.permissions, k.made_by as "madeBy", k.read_only as "readOnly", k.allowed_ips as "allowedIps", k.merchant_id as "merchantId", k.mode, k.kind, m.plan, k.origins,
       case when k.kind = 'public' and k.origins = '{}' then m.settings->'origins' end as shared
     from keys k join merchants m on m.id = k.merchant_id
     where k.hash = ${hash} and ${IS_ACTIVE(sql)}`;
   if (!row) return null;
-  const { id, allowedIps, shared, ...owner } = row;
+  const { id, allowedIps, shared, permissions: stored, ...owner } = row;
   const origins = owner.origins.length > 0 ? owner.origins : sharedOrigins(shared);
-  return { keyId: id, ...owner, origins, allows: allowedIps.length === 0 ? fromAnywhere : matchNetworks(allowedIps) };
+  const permissions = owner.kind === 'secret' ? permissionsFrom(stored) : [];
+  return { keyId: id, ...owner, origins, permissions, allows: allowedIps.length === 0 ? fromAnywhere : matchNetworks(allowedIps) };
 }
 
 /** `https://shop.example`: scheme, host and port, and nothing else. */
@@ -129,6 +141,7 @@ export async function createApiKey(
     origins = [],
     readOnly = false,
     allowedIps = [],
+    permissions = KEY_PERMISSION_NAMES,
     name = kind === 'secret' ? 'Secret key' : 'Public key',
     createdBy = null,
     actorId = null,
@@ -141,6 +154,8 @@ export async function createApiKey(
     origins?: readonly string[];
     readOnly?: boolean;
     allowedIps?: readonly string[];
+    /** Of a secret key; by default all. */
+    permissions?: readonly KeyPermission[];
     name?: string;
     createdBy?: string | null;
     actorId?: string | null;
@@ -149,6 +164,8 @@ export async function createApiKey(
   },
 ): Promise<{ keyId: string; key: string }> {
   checkLimits({ kind, readOnly, allowedIps });
+  if (kind === 'secret' && permissions.length === 0)
+    throw new Problem('parameter_invalid', { reason: 'choose at least one permission' }, { param: 'permissions' });
   if (origins.length > MOST_ORIGINS) {
     throw new Problem('parameter_invalid', { reason: `it must have at most ${MOST_ORIGINS} entries` }, { param: 'origins' });
   }
@@ -166,8 +183,8 @@ export async function createApiKey(
   const keyId = newId('key', ctx.random);
   const write = async (tx: Tx) => {
     const inserted = await tx`
-      insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, made_by, read_only, allowed_ips, expires_at)
-      select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${actorId}, ${readOnly}, ${allowedIps as string[]},
+      insert into keys (id, merchant_id, mode, kind, hash, hint, origins, name, created_by, made_by, permissions, read_only, allowed_ips, expires_at)
+      select ${keyId}, id, ${mode}, ${kind}, ${Buffer.from(hashKey(key), 'hex')}, ${key.slice(0, 8) + '…' + key.slice(-4)}, ${origins as string[]}, ${name}, ${createdBy}, ${actorId}, ${kind === 'secret' ? inOrder(permissions) : null}, ${readOnly}, ${allowedIps as string[]},
         clock_timestamp() + make_interval(days => ${expiresInDays}::int)
       from merchants where id = ${merchantId}`;
     if (inserted.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });

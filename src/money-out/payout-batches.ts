@@ -140,7 +140,7 @@ async function draftAll(ctx: Context, tx: Tx, { merchantId, mode }: Owner, rows:
  */
 export async function importPayouts(
   ctx: Context,
-  { content, name, by, actor, ...owner }: Owner & { content: string; name: string; by: string; actor: Actor },
+  { content, name, actor, ...owner }: Owner & { content: string; name: string; actor: Actor },
 ): Promise<{ id: string; isKnown: boolean }> {
   const hash = createHash('sha256').update(content).digest();
   const rows = readRows(content);
@@ -157,8 +157,8 @@ export async function importPayouts(
     const id = newId('bat', ctx.random);
     await tx`
       insert into payout_batches (id, merchant_id, mode, name, file_hash, requested_by, created_at)
-      values (${id}, ${owner.merchantId}, ${owner.mode}, ${name.slice(0, 100)}, ${hash}, ${by}, clock_timestamp())`;
-    await insertPayouts(ctx, tx, { ...owner, drafts, batchId: id, by, actor });
+      values (${id}, ${owner.merchantId}, ${owner.mode}, ${name.slice(0, 100)}, ${hash}, ${actor.name}, clock_timestamp())`;
+    await insertPayouts(ctx, tx, { ...owner, drafts, batchId: id, actor });
     const usdCents = drafts.reduce((sum, draft) => sum + draft.usdCents, 0n);
     const after = { payouts: drafts.length, total: `${usdCents / 100n} USD` };
     await writeAudit(tx, { ...owner, actor, action: 'payout.imported', object: id, after });

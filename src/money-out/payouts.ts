@@ -16,7 +16,7 @@ import { readDisplayRates } from '../payments/display-rates.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
 import { priceOf, unitsFor } from '../payments/price.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
-import { type Actor, writeAudit } from '../people/members.ts';
+import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { notifyOfPayouts } from './money-notices.ts';
@@ -131,14 +131,7 @@ export function draftPayout(ctx: Context, { mode, asked, ...payout }: AskedPayou
 export async function insertPayouts(
   ctx: Context,
   tx: Tx,
-  {
-    merchantId,
-    mode,
-    drafts,
-    batchId,
-    by,
-    actor,
-  }: Owner & { drafts: readonly PayoutDraft[]; batchId: string | null; by: string; actor: Actor | null },
+  { merchantId, mode, drafts, batchId, actor }: Owner & { drafts: readonly PayoutDraft[]; batchId: string | null; actor: AnyActor },
 ): Promise<Payout[]> {
   const column = <T>(of: (draft: PayoutDraft) => T): T[] => drafts.map(of);
   const display = (await readDisplayRates(ctx, tx, [{ merchantId, mode }]))({ merchantId, mode });
@@ -146,7 +139,7 @@ export async function insertPayouts(
     insert into payouts (id, merchant_id, mode, batch_id, reference, coin, units, usd_cents, address, description, state, requested_by,
       backed_by, event_count, created_at, display_currency, display_rate)
     select given.id, ${merchantId}, ${mode}, ${batchId}, reference, coin, units::numeric, usd_cents::bigint, address, description, 'requested',
-      ${by}, ${actor?.userId || null}, 1, clock_timestamp(),
+      ${actorText(actor)}, ${memberOf(actor)}, 1, clock_timestamp(),
       ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null}
     from unnest(${column(() => newId('po', ctx.random))}::text[], ${column((one) => one.reference)}::text[], ${column((one) => one.coin)}::text[],
       ${column((one) => one.units.toString())}::text[], ${column((one) => one.usdCents.toString())}::text[],
@@ -171,26 +164,23 @@ export function requestPayout(
   ctx: Context,
   {
     asked,
-    by,
-    actor = null,
+    actor,
     idempotency,
     render,
     ...owner
   }: Owner & {
     asked: AskedPayout;
-    by: string;
-    /** The member who requests it. */
-    actor?: Actor | null;
+    actor: AnyActor;
     idempotency: IdempotencyClaim | null;
     render(payout: Payout): Rendered;
   },
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const drafts = [draftPayout(ctx, { ...asked, mode: owner.mode })];
-    const [payout] = await insertPayouts(ctx, tx, { ...owner, drafts, batchId: null, by, actor });
+    const [payout] = await insertPayouts(ctx, tx, { ...owner, drafts, batchId: null, actor });
     const { id, coin, units } = payout!;
     const after = { amount: `${formatUnits(coin, units)} ${coinText(coin)}` };
-    if (actor) await writeAudit(tx, { ...owner, actor, action: 'payout.requested', object: id, after });
+    await writeAudit(tx, { ...owner, actor, action: 'payout.requested', object: id, after });
     return render(payout!);
   });
 }
@@ -272,7 +262,7 @@ export async function writeStep(
 const refuse = ({ id, state }: Payout, action: string) => new Problem('payout_state', { id, state, action });
 
 /**
- * Cancels a payout. An approved one only by a member, who knows whether the money was sent. Errors: payout_not_found, payout_state,
+ * Cancels a payout. An approved one only for a member or the operator, who know whether the money was sent. Errors: payout_not_found, payout_state,
  * payout_in_file.
  */
 export function cancelPayout(
@@ -283,14 +273,14 @@ export function cancelPayout(
     idempotency,
     render,
     ...owner
-  }: Owner & { id: string; actor: Actor | null; idempotency: IdempotencyClaim | null; render(payout: Payout): Rendered },
+  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(payout: Payout): Rendered },
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const payout = await changePayout(tx, { ...owner, id }, async (before, now) => {
       if (before.state === 'canceled') return before;
-      if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
+      if (!mayBecome(before.state, 'canceled') || ('keyId' in actor && before.state !== 'requested')) throw refuse(before, 'canceled');
       checkNoFile(before, 'payout_in_file');
-      if (actor) await writeAudit(tx, { ...owner, actor, action: 'payout.canceled', object: id });
+      await writeAudit(tx, { ...owner, actor, action: 'payout.canceled', object: id });
       return writeStep(ctx, tx, { id, state: 'canceled', txid: before.txid, failure: before.failure, now });
     });
     return render(payout);

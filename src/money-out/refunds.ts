@@ -19,7 +19,7 @@ import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/pri
 import { eraseAgain } from '../payments/retention.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
-import { type Actor, writeAudit } from '../people/members.ts';
+import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
@@ -257,8 +257,7 @@ export async function requestRefund(
     rate,
     address,
     reason,
-    by,
-    actor = null,
+    actor,
     idempotency,
     render,
     ...owner
@@ -270,9 +269,7 @@ export async function requestRefund(
     rate: RefundRate;
     address: string | null;
     reason: string | null;
-    by: string;
-    /** The member who requests it. */
-    actor?: Actor | null;
+    actor: AnyActor;
     idempotency: IdempotencyClaim | null;
     render(refund: Refund): Rendered;
   },
@@ -298,11 +295,11 @@ export async function requestRefund(
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
           reason, requested_by, backed_by, created_at, display_currency, display_rate)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
-          'requested', ${address}, ${hash}, ${until}, ${reason}, ${by}, ${actor?.userId ?? null}, ${record.now},
+          'requested', ${address}, ${hash}, ${until}, ${reason}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
           ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
         returning ${REFUND_COLUMNS(tx)}`;
       await eraseAgain(tx, paymentId);
-      if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
+      await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
       return { refund: made!, events: [['refund.requested', made!]] };
     });
     return render(refund);
@@ -369,7 +366,7 @@ export function checkNoFile(
 }
 
 /**
- * Cancels a refund. An approved one only by a member, who knows whether the money was sent. Errors: refund_not_found, refund_state,
+ * Cancels a refund. An approved one only for a member or the operator, who know whether the money was sent. Errors: refund_not_found, refund_state,
  * refund_in_file.
  */
 export async function cancelRefund(
@@ -380,16 +377,16 @@ export async function cancelRefund(
     idempotency,
     render,
     ...owner
-  }: Owner & { id: string; actor: Actor | null; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
+  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       if (before.state === 'canceled') return { refund: before, events: [] };
-      if (!mayBecome(before.state, 'canceled') || (actor === null && before.state !== 'requested')) throw refuse(before, 'canceled');
+      if (!mayBecome(before.state, 'canceled') || ('keyId' in actor && before.state !== 'requested')) throw refuse(before, 'canceled');
       checkNoFile(before, 'refund_in_file');
       const [after] = await tx<Refund[]>`
         update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
+      await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
       return { refund: after!, events: [['refund.canceled', after!]] };
     });
     return render(refund);
@@ -408,7 +405,7 @@ export async function renewClaimLink(
     idempotency,
     render,
     ...owner
-  }: Owner & { id: string; actor: Actor | null; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
+  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
 ): Promise<Outcome> {
   const work = async (tx: Tx): Promise<Rendered> => {
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
@@ -419,7 +416,7 @@ export async function renewClaimLink(
       const [after] = await tx<Refund[]>`
         update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      if (actor) await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
+      await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
       await mailClaimLink(ctx, tx, after!, { over: 'refuse' });
       return { refund: after!, events: [] };
     });

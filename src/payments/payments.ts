@@ -17,6 +17,7 @@ import { lockEnd } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
 import { isOffered, type Merchant, readMerchant } from '../merchants/merchants.ts';
+import { type AnyActor, writeAudit } from '../people/members.ts';
 import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
@@ -44,6 +45,19 @@ type Render = (view: PaymentView) => Rendered;
 /** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */
 type Also = (tx: Tx, change: { before: PaymentView; after: PaymentView }) => Promise<void>;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
+/** A decision of a member, a key or a shop; the audit log says whose. */
+type Decided = Owner & { actor: AnyActor; render: Render };
+/** The decisions in the audit log. */
+export const DECISIONS = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'] as const;
+/** What the audit log says about a decision. */
+export const auditDecision =
+  ({ merchantId, mode, paymentId, actor }: Owner & { actor: AnyActor }, decision: (typeof DECISIONS)[number]): Also =>
+  (tx, { before, after }) =>
+    writeAudit(tx, {
+      ...{ merchantId, mode, actor, action: `payment.${decision}`, object: paymentId },
+      before: { status: before.settlement.status },
+      after: { status: after.settlement.status, decision, number: after.facts.decisions.length },
+    });
 
 /**
  * Creates a payment. The reply is rendered inside the transaction and stored with it if there is an Idempotency-Key.
@@ -306,11 +320,8 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
 }
 
 /** The merchant cancels. Possible while pending, even with partial funds. Errors: payment_not_found, payment_status_conflict. */
-export async function cancelPayment(
-  ctx: Context,
-  input: Owner & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
-): Promise<Outcome> {
-  return change(ctx, input, (tx, record) => {
+export async function cancelPayment(ctx: Context, input: Decided & { idempotency: IdempotencyClaim | null }): Promise<Outcome> {
+  return change(ctx, { ...input, also: auditDecision(input, 'cancel') }, (tx, record) => {
     if (record.facts.status !== 'pending') {
       throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'canceling' });
     }
@@ -389,17 +400,15 @@ const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
  */
 export async function resolvePayment(
   ctx: Context,
-  input: Owner & {
+  input: Decided & {
     action: 'accept' | 'reject' | 'refund_sent';
     transfers: readonly string[] | null;
     /** The transaction of a refund, as stated by the merchant. */
     txid?: string | null;
     idempotency: IdempotencyClaim | null;
-    render: Render;
-    also?: Also;
   },
 ): Promise<Outcome> {
-  return change(ctx, input, async (tx, record) => {
+  return change(ctx, { ...input, also: auditDecision(input, input.action) }, async (tx, record) => {
     const { status, exceptions } = record.facts;
     // Before the payment ends, only money in a wrong coin waits for the merchant. Refusing it would refuse all that is still to come.
     const isEarly = status === 'pending' && input.action === 'accept' && hasWrongCoin(exceptions);
@@ -473,8 +482,8 @@ async function decide(
  * A member has reviewed the exceptions of an ended payment, and nothing is left to do: it leaves the queue until there is a new
  * exception. Errors: payment_not_found, payment_status_conflict.
  */
-export async function reviewPayment(ctx: Context, input: Owner & { render: Render; also?: Also }): Promise<Outcome> {
-  return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
+export async function reviewPayment(ctx: Context, input: Decided): Promise<Outcome> {
+  return change(ctx, { ...input, idempotency: null, also: auditDecision(input, 'reviewed') }, async (tx, record) => {
     const { status, id } = record.facts;
     if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
     const reviewed = await markReviewed(tx, { paymentId: id });
@@ -486,8 +495,9 @@ export async function reviewPayment(ctx: Context, input: Owner & { render: Rende
  * Archives a payment, which hides it from the lists, or unarchives it. Its records stay unchanged, and new activity unarchives it
  * automatically. Errors: payment_not_found, payment_status_conflict, payment_needs_attention.
  */
-export async function archivePayment(ctx: Context, input: Owner & { archived: boolean; render: Render; also?: Also }): Promise<Outcome> {
-  return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
+export async function archivePayment(ctx: Context, input: Decided & { archived: boolean }): Promise<Outcome> {
+  const also = auditDecision(input, input.archived ? 'archived' : 'unarchived');
+  return change(ctx, { ...input, idempotency: null, also }, async (tx, record) => {
     const { status, id } = record.facts;
     if (!input.archived) {
       const taken = await tx`update payments set archived_at = null where id = ${id} and archived_at is not null`;

@@ -6,6 +6,7 @@ import { Problem } from '../core/problem.ts';
 import { asTexts } from '../core/stored-json.ts';
 import type { Fragment, Sql } from '../db/db.ts';
 import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
+import { type ActorKind, kindOfActor } from '../people/members.ts';
 import type { ListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 import { findByText, type Matches, matchIn, plainQuery } from './text-search.ts';
@@ -190,13 +191,14 @@ export type Moment = {
   units: bigint | null;
   /** An address when a coin was chosen, else an on-chain transaction id. */
   ref: string | null;
-  /** The member who decided, if any. */
+  /** Who created it or decided: a member, an API key or a shop, by name. */
   actor: string | null;
+  actorKind: ActorKind | null;
   blockHeight: bigint | null;
   /** US dollars per coin when a coin was chosen, and the price sources that agreed on it. */
   rateE8: bigint | null;
   sources: string[];
-  /** The API key that created the payment. */
+  /** The API key that created the payment or decided. */
   key: { id: string; name: string; hint: string } | null;
 };
 
@@ -206,13 +208,12 @@ export async function listMoments(
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
 ): Promise<Moment[]> {
   const { sql } = ctx.db;
-  const rows = await sql<(Omit<Moment, 'sources'> & { sources: unknown })[]>`
+  const rows = await sql<(Omit<Moment, 'sources' | 'actorKind'> & { sources: unknown; actorId: string | null })[]>`
     with p as (select * from payments where id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}),
-    moments (at, place, kind, what, coin, units, ref, actor, block_height, rate_e8, sources, key) as (
+    moments (at, place, kind, what, coin, units, ref, actor, block_height, rate_e8, sources, actor_id) as (
       select created_at, 0, 'created', created_with, null, null::numeric, null,
           (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.action = 'payment.create' limit 1),
-          null::bigint, null::numeric, null::jsonb,
-          (select jsonb_build_object('id', k.id, 'name', k.name, 'hint', k.hint) from keys k where k.id = p.key_id) from p
+          null::bigint, null::numeric, null::jsonb, key_id from p
       union all select opened_at, 1, 'opened', null, null, null, null, null, null, null, null, null from p where opened_at is not null
       union all select q.from_at, 1, 'coin_chosen', null, q.coin, q.units, q.address, null, null, q.rate_e8, q.sources, null
         from quotes q join p on q.payment_id = p.id
@@ -220,16 +221,18 @@ export async function listMoments(
         from transfers t join p on t.payment_id = p.id
       union all select t.block_time, 3, 'transfer_confirmed', null, t.coin, t.units, t.txid, null, t.block_height, null, null, null
         from transfers t join p on t.payment_id = p.id where t.block_time is not null
-      union all select d.at, 4, 'decision', d.kind, null, null, d.txid,
-          (select actor_name from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
+      union all select d.at, 4, 'decision', d.kind, null, null, d.txid, a.actor_name, null, null, null, a.actor_id
+        from decisions d join p on d.payment_id = p.id left join lateral (
+          select actor_name, actor_id from audit_log a where a.merchant_id = p.merchant_id and a.object = p.id and a.after->>'decision' = d.kind
             -- Matched by number, because the decision's time may come from a test clock.
-            and a.after->'number' = to_jsonb(d.number) order by a.id limit 1), null, null, null, null
-        from decisions d join p on d.payment_id = p.id
+            and a.after->'number' = to_jsonb(d.number) order by a.id limit 1) a on true
       union all select e.created_at, 5, 'event', e.type, null, null, null, null, null, null, null, null
         from events e join p on e.payment_id = p.id where e.type <> 'payment.created'
     )
-    select at, kind, what, coin, units, ref, actor, block_height as "blockHeight", rate_e8 as "rateE8", sources, key from moments order by at, place`;
-  return rows.map((row) => ({ ...row, sources: asTexts(row.sources) }));
+    select at, kind, what, coin, units, ref, actor, block_height as "blockHeight", rate_e8 as "rateE8", sources, actor_id as "actorId",
+      (select jsonb_build_object('id', k.id, 'name', k.name, 'hint', k.hint) from keys k where k.id = actor_id) as key
+    from moments order by at, place`;
+  return rows.map(({ actorId, ...row }) => ({ ...row, actorKind: kindOfActor(actorId), sources: asTexts(row.sources) }));
 }
 
 /** For each owner, a text that changes when any of the payments may have: the newest event. One query for all open dashboards. */

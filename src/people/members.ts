@@ -10,19 +10,47 @@ import type { Tx } from '../db/db.ts';
 import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 import { changeFromJson, changeToJson } from './audit-change.ts';
 
+/** A member; without an ID, the operator. */
 export type Actor = { userId: string; name: string; ip: string };
+/** A secret key or the key of a shop, which acts without a member. */
+export type KeyActor = { keyId: string; name: string; ip: string };
+export type AnyActor = Actor | KeyActor;
+/** The user, if a member acts. */
+export const memberOf = (actor: AnyActor): string | null => ('userId' in actor && actor.userId !== '' ? actor.userId : null);
+export const ACTOR_KINDS = ['member', 'key', 'shop'] as const;
+export type ActorKind = (typeof ACTOR_KINDS)[number];
+/** What kind of actor an ID in the audit log names. Null: the operator, or the service itself. */
+export function kindOfActor(id: string | null): ActorKind | null {
+  if (!id) return null;
+  return id.startsWith('key_') ? 'key' : id.startsWith('shp_') ? 'shop' : 'member';
+}
+/** Who acted, for people: a member by name, and a key as such. */
+export const actorText = (actor: AnyActor): string =>
+  'keyId' in actor && kindOfActor(actor.keyId) === 'key' ? `API key “${actor.name}”` : actor.name;
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
+
+/**
+ * The role of a member, which stays until the transaction ends: what somebody may do is decided when it takes effect. Errors:
+ * member_not_found.
+ */
+export async function holdRole(tx: Tx, { merchantId, userId }: { merchantId: string; userId: string }): Promise<MemberRole> {
+  const [member] = await tx<{ role: MemberRole }[]>`
+    select role from members where merchant_id = ${merchantId} and user_id = ${userId} for share`;
+  if (!member) throw new Problem('member_not_found', { id: userId });
+  return member.role;
+}
 
 const stored = (tx: Tx, change: object | undefined) => (change === undefined ? null : tx.json(changeToJson(change) as never));
 
 /** Every change calls this in its transaction. `before` and `after` hold the fields that changed, never a secret. */
 export async function writeAudit(
   tx: Tx,
-  entry: { merchantId: string; mode: Mode | null; actor: Actor; action: string; object: string; before?: object; after?: object },
+  entry: { merchantId: string; mode: Mode | null; actor: AnyActor; action: string; object: string; before?: object; after?: object },
 ): Promise<void> {
+  const actorId = 'keyId' in entry.actor ? entry.actor.keyId : entry.actor.userId;
   await tx`
     insert into audit_log (merchant_id, mode, actor_id, actor_name, action, object, before, after, ip)
-    values (${entry.merchantId}, ${entry.mode}, ${entry.actor.userId}, ${entry.actor.name}, ${entry.action}, ${entry.object},
+    values (${entry.merchantId}, ${entry.mode}, ${actorId}, ${entry.actor.name}, ${entry.action}, ${entry.object},
       ${stored(tx, entry.before)}, ${stored(tx, entry.after)}, ${entry.actor.ip})`;
 }
 

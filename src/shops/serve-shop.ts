@@ -6,6 +6,7 @@ import { type Gate, readClaimOf } from '../http/gate.ts';
 import { EMPTY_BODY, type ParsedBody, parseJson } from '../http/json.ts';
 import { type Query, readQuery } from '../http/read.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
+import type { KeyActor } from '../people/members.ts';
 import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
 
 export type ShopDoors = Pick<Gate, 'client' | 'count' | 'anonymous'>;
@@ -15,6 +16,8 @@ export type ShopCall = {
   shop: ShopKey;
   /** The key, which `api-keys/current` of BTCPay's protocol shows. */
   key: string;
+  /** The shop, as the audit log names it. */
+  actor: KeyActor;
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
   body: ParsedBody;
@@ -36,7 +39,7 @@ export type ShopRoute = {
 export const sendJson = (reply: FastifyReply, status: number, body: string): FastifyReply =>
   reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8').send(body);
 
-type Entered = { shop: ShopKey; key: string };
+type Entered = { shop: ShopKey; key: string; ip: string };
 export type Enter<Route> = (call: { request: FastifyRequest; reply: FastifyReply }, route: Route) => Promise<Entered>;
 
 /** How a protocol sends its key, and what it answers to one that is missing or wrong. */
@@ -46,7 +49,8 @@ type GateForm = { dialect: ShopDialect; keyOf(request: FastifyRequest): string |
 export function openShopGate(ctx: Context, { client, count, anonymous }: ShopDoors, { dialect, keyOf, refused }: GateForm) {
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
   return async ({ request, reply }: { request: FastifyRequest; reply: FastifyReply }): Promise<Entered> => {
-    if (httpsOnly && !client(request).secure) {
+    const { ip, secure } = client(request);
+    if (httpsOnly && !secure) {
       await anonymous(request, reply);
       throw new Problem('https_required');
     }
@@ -57,7 +61,7 @@ export function openShopGate(ctx: Context, { client, count, anonymous }: ShopDoo
       throw refused();
     }
     await count(reply, `shop ${shop.merchantId} ${shop.mode}`, ctx.settings.plans[shop.plan].perMinute);
-    return { shop, key };
+    return { shop, key, ip };
   };
 }
 
@@ -75,12 +79,13 @@ export function registerShopRoute<Route extends ShopRoute>(
     // Before the body is read: a caller without permission learns nothing else.
     onRequest: async (request, reply) => void entered.set(request, await enter({ request, reply }, route)),
     handler: async (request, reply) => {
-      const { shop, key } = entered.get(request)!;
+      const { shop, key, ip } = entered.get(request)!;
       for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
       const body = typeof request.body === 'string' && request.body !== '' ? parseJson(request.body) : EMPTY_BODY;
       const scopeOf = [shop.id, `${route.method} ${route.path}`];
       const answer = await route.handle({
         ...{ ctx, shop, key, body },
+        actor: { keyId: shop.id, name: shop.name, ip },
         params: request.params as Record<string, string>,
         query: new URLSearchParams(request.url.split('?')[1] ?? ''),
         idempotency: route.method === 'POST' ? readClaimOf(request, scopeOf, body) : null,

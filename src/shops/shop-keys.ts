@@ -5,13 +5,15 @@ import type { Mode } from '../core/coin.ts';
 import { base62, newId } from '../core/id.ts';
 import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
+import { mayDo } from '../core/roles.ts';
 import { cutText, toPrintableLine } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { keyChecksum } from '../keys/keys.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { notifyMembers } from '../notices/notices.ts';
+import { holdRole } from '../people/members.ts';
 import { disableEndpointsOfShop } from '../webhooks/endpoints.ts';
-import type { Platform } from './permissions.ts';
+import { grantableTo, type Permission, type Platform } from './permissions.ts';
 
 /** Which protocol a key belongs to. */
 export type ShopDialect = 'greenfield' | 'commerce';
@@ -82,7 +84,8 @@ export type NewShop = {
   mode: Mode;
   platform: Platform | 'other';
   name: string;
-  permissions: readonly string[];
+  /** What the plugin expects. */
+  permissions: readonly Permission[];
   origin?: string | null;
   dialect?: ShopDialect;
   /** The name of the member, and their ID; null for the operator. */
@@ -90,9 +93,23 @@ export type NewShop = {
   actorId?: string | null;
 };
 
-/** Connects a shop. Its key is shown once. Owners are notified of a live one. Errors: merchant_not_found, key_limit_reached. */
-export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<{ shopId: string; apiKey: string; storeId: string }> {
-  const { merchantId, mode, platform, permissions, origin = null, dialect = 'greenfield', createdBy = null, actorId = null } = shop;
+/** What the member may give the shop of what its plugin expects; the operator gives all of it. Errors: key_out_of_reach, member_not_found. */
+async function grant(tx: Tx, { merchantId, actorId, permissions }: NewShop): Promise<readonly Permission[]> {
+  if (!actorId) return permissions;
+  const role = await holdRole(tx, { merchantId, userId: actorId });
+  const granted = grantableTo(role, permissions);
+  if (!mayDo(role, 'keys.manage') || granted.length < Math.min(1, permissions.length))
+    throw new Problem('key_out_of_reach', { role, permissions: permissions.join(', ') || 'payments' });
+  return granted;
+}
+
+type Connected = { shopId: string; apiKey: string; storeId: string; permissions: readonly Permission[] };
+/**
+ * Connects a shop, whose key can do at most what the member may do. The key is shown once. Owners are notified of a live one. Errors:
+ * merchant_not_found, key_limit_reached, key_out_of_reach.
+ */
+export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<Connected> {
+  const { merchantId, mode, platform, origin = null, dialect = 'greenfield', createdBy = null, actorId = null } = shop;
   const name = cutText(toPrintableLine(shop.name), 100) || 'Shop';
   await getMerchant(ctx, { merchantId });
   // Of two concurrent calls, only one may take the last place.
@@ -100,6 +117,7 @@ export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<
   const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
     select count(*) from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null`;
   if (count >= MOST_SHOPS) throw new Problem('key_limit_reached', { limit: MOST_SHOPS, mode });
+  const permissions = await grant(tx, shop);
   const body = `shop_${mode}_${base62(32, ctx.random)}`;
   const apiKey = body + keyChecksum(body);
   const shopId = newId('shp', ctx.random);
@@ -111,7 +129,7 @@ export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<
     const detail = { name, by: createdBy ?? 'The operator' };
     await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
   }
-  return { shopId, apiKey, storeId: storeIdOf({ merchantId, mode }) };
+  return { shopId, apiKey, storeId: storeIdOf({ merchantId, mode }), permissions };
 }
 
 /** The connected shops of a merchant in a mode, newest first. */

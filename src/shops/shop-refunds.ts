@@ -9,6 +9,7 @@ import { Problem } from '../core/problem.ts';
 import { cutText } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
+import { type KeyActor, writeAudit } from '../people/members.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 export type ShopRefund = Owner & {
@@ -50,14 +51,17 @@ export async function paymentOfRefund(
 /** Records a refund that fits no payment. */
 export async function askRefund(
   ctx: Context,
-  { merchantId, mode, shopId, name, amount, currency }: Owner & { shopId: string; name: string; amount: string; currency: string },
+  { merchantId, mode, actor, name, amount, currency }: Owner & { actor: KeyActor; name: string; amount: string; currency: string },
 ): Promise<{ id: string; createdAt: Date }> {
-  const { sql } = ctx.db;
-  const [row] = await sql<{ id: string; createdAt: Date }[]>`
-    insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency)
-    values (${newId('ref', ctx.random)}, ${merchantId}, ${mode}, ${shopId}, ${cutText(name, LONGEST_NAME)}, ${amount}, ${currency})
-    returning id, created_at as "createdAt"`;
-  return row!;
+  const id = newId('ref', ctx.random);
+  return ctx.db.begin(async (tx) => {
+    const [row] = await tx<{ createdAt: Date }[]>`
+      insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency)
+      values (${id}, ${merchantId}, ${mode}, ${actor.keyId}, ${cutText(name, LONGEST_NAME)}, ${amount}, ${currency})
+      returning created_at as "createdAt"`;
+    await writeAudit(tx, { merchantId, mode, actor, action: 'refund.requested', object: id, after: { amount: `${amount} ${currency}` } });
+    return { id, createdAt: row!.createdAt };
+  });
 }
 
 /** For the customer, who knows the ID. Errors: payment_not_found. */

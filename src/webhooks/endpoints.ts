@@ -97,6 +97,7 @@ export async function planEndpoint(
     description,
     enabled = true,
     by = BY_API,
+    madeBy = by.userId,
     dialect = 'florin',
     secret: given = null,
   }: Owner & {
@@ -105,6 +106,8 @@ export async function planEndpoint(
     description: string | null;
     enabled?: boolean;
     by?: By;
+    /** The user who made it, or made the key that makes it. */
+    madeBy?: string | null;
     dialect?: Dialect;
     /** The signing secret, if the caller brings one. */
     secret?: string | null;
@@ -125,7 +128,7 @@ export async function planEndpoint(
     const [row] = await tx<Endpoint[]>`
       insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id, made_by)
       values (${newId('we', ctx.random)}, ${dialect}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
-        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId ?? null}, ${by.userId})
+        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId ?? null}, ${madeBy})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
     return { ...row!, secret };

@@ -35,8 +35,7 @@ const operate = (name: string, flags: Record<string, string>): Promise<any> => {
   assert.ok(command && 'run' in command);
   return command.run(app.app.ctx, { merchant: app.merchant.merchantId, mode: 'test', ...flags });
 };
-const upload = (content: string, name = 'november.csv') =>
-  importPayouts(app.app.ctx, { ...owner(), content, name, by: 'Ada', actor: ACTOR });
+const upload = (content: string, name = 'november.csv') => importPayouts(app.app.ctx, { ...owner(), content, name, actor: ACTOR });
 const count = async (): Promise<number> => (await app.app.ctx.db.sql<{ n: number }[]>`select count(*)::int as n from payouts`)[0]!.n;
 
 test('a payout: requested, approved, confirmed; every step is reported, and others see nothing of it', async () => {

@@ -160,7 +160,6 @@ test('of a batch, what one member may approve alone is approved, and the rest wa
     ...at,
     content,
     name: 'january.csv',
-    by: 'Operator',
     actor: { userId: '', name: 'Operator', ip: '' },
   });
   const [, large] = (await owner.get(`/test/payouts?batch=${id}`)).json.data;

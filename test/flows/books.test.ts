@@ -172,7 +172,7 @@ async function happen(owner: { merchantId: string; mode: 'test' }, given: Fact, 
       await advanceClock(ctx, { merchantId: owner.merchantId, paymentId: null, seconds: given.minutes * 60, ...done });
       break;
     case 'cancel':
-      await attempt(() => cancelPayment(ctx, { ...owner, paymentId, ...done }));
+      await attempt(() => cancelPayment(ctx, { ...owner, paymentId, actor: ACTOR, ...done }));
       break;
     case 'accept':
     case 'reject':
@@ -180,7 +180,7 @@ async function happen(owner: { merchantId: string; mode: 'test' }, given: Fact, 
       const rows = await ctx.db.sql<{ ref: string }[]>`select ref from transfers where payment_id = ${paymentId} order by ref`;
       const named = rows.filter((_, i) => (given.mask >> i) & 1).map(({ ref }) => ref);
       const transfers = named.length === 0 ? null : named;
-      await attempt(() => resolvePayment(ctx, { ...owner, paymentId, action: given.do, transfers, ...done }));
+      await attempt(() => resolvePayment(ctx, { ...owner, paymentId, actor: ACTOR, action: given.do, transfers, ...done }));
       break;
     }
     case 'refund':
@@ -214,7 +214,7 @@ async function refund(
     rate,
     address: row.coin === 'BTC' ? ADDRESS.BTC : ADDRESS.ETH,
     reason: null,
-    by: 'Ada',
+    actor: ACTOR,
     idempotency: null,
     render: (made) => {
       id = made.id;
@@ -761,7 +761,7 @@ test('files in the display currency have the rates of the time at which the mone
   let payout = '';
   const asked = { kind: 'usd', cents: 1_000n } as const;
   await requestPayout(ctx, {
-    ...{ ...owner, by: 'Ada', idempotency: null },
+    ...{ ...owner, actor: ACTOR, idempotency: null },
     asked: { coin: 'BTC', asked, address: ADDRESS.BTC, reference: null, description: null },
     render: ({ id }) => {
       payout = id;

@@ -1,6 +1,7 @@
 /** Payments in test mode over HTTP: the merchant resolves, describes, lists and reads; the customer leaves a refund address. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { OPERATOR } from '../../src/cli/command.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import {
   archivePayment,
@@ -251,7 +252,7 @@ test('more late money is reported, and asks again after the first was handled', 
   const notices = async () => (await sql`select 1 from notices where detail->>'payment' = ${id}`).length;
   const told = await notices();
   assert.ok(await asks());
-  const of = { merchantId: app.merchant.merchantId, mode: 'test' as const, paymentId: id };
+  const of = { merchantId: app.merchant.merchantId, mode: 'test' as const, paymentId: id, actor: OPERATOR };
   await reviewPayment(app.app.ctx, { ...of, render: () => ({ status: 200, body: Buffer.alloc(0) }) });
   assert.equal(await asks(), false);
   await receive(id, 20_000n, { name: 'c' });
@@ -811,6 +812,7 @@ const owned = (paymentId: string) => ({
   merchantId: app.merchant.merchantId,
   mode: 'test' as const,
   paymentId,
+  actor: OPERATOR,
   idempotency: null,
   render,
 });
@@ -832,6 +834,7 @@ test('a decision locks, reads, settles and writes once', async () => {
       'insert into payment_day_deltas',
       'insert into payment_count_deltas',
       'with event_input',
+      'insert into audit_log',
     ],
     cancels.join('\n'),
   );

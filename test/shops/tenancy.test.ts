@@ -6,7 +6,7 @@ import { ROUTES } from '../../src/http/routes.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { connectCommerce } from '../../src/shops/commerce/connect-commerce.ts';
 import { GREENFIELD_ROUTES, type GreenfieldRoute } from '../../src/shops/greenfield/greenfield-routes.ts';
-import { PERMISSIONS } from '../../src/shops/permissions.ts';
+import { PERMISSIONS, type Permission } from '../../src/shops/permissions.ts';
 import { connectShop } from '../../src/shops/shop-keys.ts';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
 import { pathsOf } from '../../src/web/dashboard/serve.ts';
@@ -31,7 +31,7 @@ after(() => app?.stop());
 type Store = { merchant: NewMerchant; key: string; id: string; call: ShopClient; invoice: string; webhook: string };
 const ALL = Object.values(PERMISSIONS);
 
-async function keyOf(merchant: NewMerchant, mode: Mode, permissions: readonly string[]): Promise<{ key: string; id: string }> {
+async function keyOf(merchant: NewMerchant, mode: Mode, permissions: readonly Permission[]): Promise<{ key: string; id: string }> {
   const { ctx } = app.app;
   const shop = { merchantId: merchant.merchantId, mode, platform: 'other' as const, name: 'Shop', permissions };
   const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));

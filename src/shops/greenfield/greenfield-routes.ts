@@ -103,7 +103,7 @@ async function postInvoice(call: ShopCall): Promise<JsonText> {
 
 /** Marks an invoice: `Invalid` cancels or rejects, `Settled` accepts what arrived. Nothing is settled without money. */
 async function markInvoice(call: ShopCall): Promise<JsonText> {
-  const { ctx, body } = call;
+  const { ctx, actor, body } = call;
   const status = asText(asObject(body.value).status);
   if (status !== 'Settled' && status !== 'Invalid') throw invalid({ path: 'Status', message: 'The status must be Settled or Invalid.' });
   await getInvoice(ctx, targetOf(call));
@@ -112,7 +112,7 @@ async function markInvoice(call: ShopCall): Promise<JsonText> {
     const why = status === 'Settled' ? 'Only money that arrived can be accepted, once the invoice has ended.' : 'It is too late for that.';
     throw invalid({ path: 'Status', message: `This invoice cannot be marked as ${status} now. ${why}` });
   }
-  const act = { ...targetOf(call), idempotency: null, render: () => ({ status: 200, body: '' }) };
+  const act = { ...targetOf(call), actor, idempotency: null, render: () => ({ status: 200, body: '' }) };
   if (payment.view.facts.status === 'pending') await cancelPayment(ctx, act);
   else await resolvePayment(ctx, { ...act, action: status === 'Settled' ? 'accept' : 'reject', transfers: null });
   return readInvoice(call);
@@ -138,11 +138,11 @@ export const GREENFIELD_ROUTES: readonly GreenfieldRoute[] = [
   route('GET', '/stores/:store', viewStore, storeOf),
   ...both('GET', '/payment-methods', viewStore, methodsOf),
   ...both('GET', '/webhooks', webhooks, ({ ctx, shop }) => listWebhooks(ctx, shop)),
-  ...both('POST', '/webhooks', webhooks, ({ ctx, shop, body }) => createWebhook(ctx, shop, body.value)),
+  ...both('POST', '/webhooks', webhooks, createWebhook),
   ...both('GET', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => getWebhook(ctx, shop, params.webhook!)),
-  ...both('PUT', '/webhooks/:webhook', webhooks, ({ ctx, shop, params, body }) => updateWebhook(ctx, shop, params.webhook!, body.value)),
-  ...both('DELETE', '/webhooks/:webhook', webhooks, ({ ctx, shop, params }) => deleteWebhook(ctx, shop, params.webhook!)),
-  ...both('POST', '/pull-payments', refunds, ({ ctx, shop, body, idempotency }) => createPullPayment(ctx, shop, { body, idempotency })),
+  ...both('PUT', '/webhooks/:webhook', webhooks, updateWebhook),
+  ...both('DELETE', '/webhooks/:webhook', webhooks, deleteWebhook),
+  ...both('POST', '/pull-payments', refunds, createPullPayment),
   ...both('POST', '/invoices', create, postInvoice),
   ...both('GET', '/invoices', viewInvoices, readInvoices),
   ...both('GET', '/invoices/:invoice', viewInvoices, readInvoice),

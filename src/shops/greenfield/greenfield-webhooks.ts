@@ -3,8 +3,10 @@ import type { Context } from '../../context.ts';
 import { base62 } from '../../core/id.ts';
 import { asList, asObject, asText } from '../../core/stored-json.ts';
 import type { Tx } from '../../db/db.ts';
+import { writeAudit } from '../../people/members.ts';
 import { EVERYTHING } from '../../webhooks/dialect.ts';
 import { deleteEndpoint, type Endpoint, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '../../webhooks/endpoints.ts';
+import type { ShopCall } from '../serve-shop.ts';
 import { holdShop, type ShopKey } from '../shop-keys.ts';
 import { invalid } from './greenfield-error.ts';
 
@@ -63,23 +65,43 @@ export const listWebhooks = async (ctx: Context, shop: ShopKey) => (await listEn
 export const getWebhook = async (ctx: Context, shop: ShopKey, endpointId: string) =>
   webhookBody(await getEndpoint(ctx, { ...ownedBy(shop), endpointId }));
 
+const byShop = ({ name }: ShopKey) => ({ name, userId: null });
+const audit = (tx: Tx, { shop: { merchantId, mode }, actor }: ShopCall, change: { action: string; object: string; after?: object }) =>
+  writeAudit(tx, { merchantId, mode, actor, ...change });
+const kept = ({ url, events, enabled }: Endpoint) => ({ url, events, enabled });
+
 /** With its secret, which is the plugin's own if it brought one. */
-export async function createWebhook(ctx: Context, shop: ShopKey, body: unknown) {
-  const { secret, ...given } = readWebhook(body);
-  const by = { name: shop.name, userId: null };
+export async function createWebhook(call: ShopCall) {
+  const { ctx, shop } = call;
+  const { secret, ...given } = readWebhook(call.body.value);
   const chosen = secret ?? base62(32, ctx.random);
-  const write = await planEndpoint(ctx, { ...ownedBy(shop), ...given, description: shop.name, secret: chosen, by });
-  const made = await writeFor(ctx, shop, (tx) => write(tx, shop.id));
+  const write = await planEndpoint(ctx, { ...ownedBy(shop), ...given, description: shop.name, secret: chosen, by: byShop(shop) });
+  const made = await writeFor(ctx, shop, async (tx) => {
+    const endpoint = await write(tx, shop.id);
+    await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
+    return endpoint;
+  });
   return { ...webhookBody(made), secret: made.secret };
 }
 
-export async function updateWebhook(ctx: Context, shop: ShopKey, endpointId: string, body: unknown) {
-  const given = readWebhook(body);
-  const write = await planUpdate(ctx, { ...ownedBy(shop), endpointId, ...given, by: { name: shop.name, userId: null } });
-  return webhookBody(await writeFor(ctx, shop, write));
+export async function updateWebhook(call: ShopCall) {
+  const { ctx, shop } = call;
+  const given = readWebhook(call.body.value);
+  const write = await planUpdate(ctx, { ...ownedBy(shop), endpointId: call.params.webhook!, ...given, by: byShop(shop) });
+  const changed = await writeFor(ctx, shop, async (tx) => {
+    const endpoint = await write(tx);
+    await audit(tx, call, { action: 'endpoint.update', object: endpoint.id, after: kept(endpoint) });
+    return endpoint;
+  });
+  return webhookBody(changed);
 }
 
-export async function deleteWebhook(ctx: Context, shop: ShopKey, endpointId: string): Promise<null> {
-  await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...ownedBy(shop), endpointId }));
+export async function deleteWebhook(call: ShopCall): Promise<null> {
+  const { ctx, shop } = call;
+  const endpointId = call.params.webhook!;
+  await ctx.db.begin(async (tx) => {
+    await deleteEndpoint(ctx, tx, { ...ownedBy(shop), endpointId });
+    await audit(tx, call, { action: 'endpoint.delete', object: endpointId });
+  });
   return null;
 }

@@ -1,16 +1,13 @@
 /** Pull payments as plugins create them for refunds: a page on which the customer enters an address. */
-import type { Context } from '../../context.ts';
 import { COIN } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
 import { cutText, toPrintableLine } from '../../core/text.ts';
-import type { ParsedBody } from '../../http/json.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refunds.ts';
-import type { IdempotencyClaim } from '../../payments/view.ts';
 import { coinOfMethod } from '../payment-methods.ts';
-import type { ShopKey } from '../shop-keys.ts';
+import type { ShopCall } from '../serve-shop.ts';
 import { askRefund, paymentOfRefund } from '../shop-refunds.ts';
 import { invalid } from './greenfield-error.ts';
 import { greenfieldUrl, seconds } from './invoice-body.ts';
@@ -20,11 +17,8 @@ const LONGEST_REASON = 200;
 type Given = { name: string; amount: string; currency: string };
 type Made = { id: string; createdAt: Date; expiresAt: Date | null; viewLink: string };
 
-export async function createPullPayment(
-  ctx: Context,
-  shop: ShopKey,
-  { body, idempotency }: { body: ParsedBody; idempotency: IdempotencyClaim | null },
-): Promise<object> {
+export async function createPullPayment(call: ShopCall): Promise<object> {
+  const { ctx, shop, body } = call;
   const given = asObject(body.value);
   const currency = (asText(given.currency) ?? '').toUpperCase();
   if (!isFiat(currency) && coinOfMethod(currency) === null) throw invalid({ path: 'Currency', message: 'Invalid currency' });
@@ -38,8 +32,7 @@ export async function createPullPayment(
       message: 'More than one payment of this order received money. Request the refund with the API of Florin instead.',
     });
   const asked = { name, amount, currency };
-  const made =
-    paymentId === null ? await withoutPayment(ctx, shop, asked) : await ofPayment(ctx, shop, { ...asked, paymentId, idempotency });
+  const made = paymentId === null ? await withoutPayment(call, asked) : await ofPayment(call, { ...asked, paymentId });
   return {
     id: made.id,
     name: cutText(name, LONGEST_NAME),
@@ -57,12 +50,11 @@ export async function createPullPayment(
 
 /** A refund like those that the API creates: the same states and the same limit. */
 async function ofPayment(
-  ctx: Context,
-  { merchantId, mode, name: shopName }: ShopKey,
-  { paymentId, name, idempotency, ...price }: Given & { paymentId: string; idempotency: IdempotencyClaim | null },
+  { ctx, shop: { merchantId, mode }, actor, idempotency }: ShopCall,
+  { paymentId, name, ...price }: Given & { paymentId: string },
 ): Promise<Made> {
   const reply = await requestRefund(ctx, {
-    ...{ merchantId, mode, paymentId, idempotency, rate: 'payment', address: null, by: shopName },
+    ...{ merchantId, mode, paymentId, idempotency, rate: 'payment', address: null, actor },
     asked: askedOf(price),
     reason: cutText(name, LONGEST_REASON) || null,
     render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),
@@ -89,7 +81,7 @@ function askedOf({ amount, currency }: Omit<Given, 'name'>): AskedRefund {
   };
 }
 
-async function withoutPayment(ctx: Context, { merchantId, mode, id: shopId }: ShopKey, asked: Given): Promise<Made> {
-  const { id, createdAt } = await askRefund(ctx, { merchantId, mode, shopId, ...asked });
+async function withoutPayment({ ctx, shop: { merchantId, mode }, actor }: ShopCall, asked: Given): Promise<Made> {
+  const { id, createdAt } = await askRefund(ctx, { merchantId, mode, actor, ...asked });
   return { id, createdAt, expiresAt: null, viewLink: `${greenfieldUrl(ctx)}/pull-payments/${id}` };
 }

@@ -1,11 +1,11 @@
-/** The audit log of members' actions: paginated, filtered by user, action, object, mode and time. */
+/** The audit log of what members, keys and shops did: paginated, filtered by user, action, object, mode and time. */
 import Type from 'typebox';
 import { MODES } from '../../core/coin.ts';
 import { readTime } from '../../core/dates.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
-import { listAudit, listAuditChoices } from '../../people/members.ts';
-import { Instant, lookedBack, lookedPageOf, Nullable, PlainText, paging } from './fields.ts';
+import { kindOfActor, listAudit, listAuditChoices } from '../../people/members.ts';
+import { ActorKind, Instant, lookedBack, lookedPageOf, Nullable, PlainText, paging } from './fields.ts';
 import { memberRoute, type Route } from './route.ts';
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));
@@ -15,6 +15,7 @@ const Entry = Type.Object({
   mode: Nullable(literals(MODES)),
   actor_id: Nullable(PlainText),
   actor_name: PlainText,
+  actor_kind: ActorKind,
   action: PlainText,
   object: PlainText,
   /** The user's current data. */
@@ -69,6 +70,7 @@ export const AUDIT: readonly Route[] = [
           mode,
           actor_id: actorId,
           actor_name: actorName,
+          actor_kind: kindOfActor(actorId),
           action,
           object,
           object_name: objectName,
@@ -87,8 +89,11 @@ export const AUDIT: readonly Route[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       actions: Type.Array(PlainText),
-      actors: Type.Array(Type.Object({ id: PlainText, name: PlainText })),
+      actors: Type.Array(Type.Object({ id: PlainText, name: PlainText, kind: ActorKind })),
     }),
-    handle: async ({ ctx, member }) => ({ success: true, ...(await listAuditChoices(ctx, member)) }),
+    handle: async ({ ctx, member }) => {
+      const { actions, actors } = await listAuditChoices(ctx, member);
+      return { success: true, actions, actors: actors.map((actor) => ({ ...actor, kind: kindOfActor(actor.id) })) };
+    },
   }),
 ];

@@ -4,6 +4,7 @@ import { ALL_COINS, COINS, MODES } from '../../core/coin.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
 import type { LookedBackTo } from '../../db/look.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { ACTOR_KINDS } from '../../people/members.ts';
 
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const PlainText = Type.String();
@@ -14,6 +15,8 @@ export const ArrivedCoin = literals(ALL_COINS);
 export const ModeName = literals(MODES);
 export const StatusName = literals(PAYMENT_STATUSES);
 export const ExceptionName = literals(EXCEPTIONS);
+/** Null: the operator, or the service itself. */
+export const ActorKind = Nullable(literals(ACTOR_KINDS));
 export const Done = Type.Object({ success: Type.Boolean() });
 export const NoFields = Type.Object({});
 /** Query parameters of a list page; query values are strings. */

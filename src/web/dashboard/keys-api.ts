@@ -1,5 +1,6 @@
 /** API keys: listing, creating, rolling and revoking them, and their usage. */
 import Type from 'typebox';
+import { KEY_PERMISSION_NAMES } from '../../core/key-permissions.ts';
 import { Problem } from '../../core/problem.ts';
 import { shownPath, sightOf } from '../../core/sight.ts';
 import { printableLine } from '../../core/text.ts';
@@ -22,6 +23,7 @@ import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const Kind = literals(['secret', 'public'] as const);
+const Permission = literals(KEY_PERMISSION_NAMES);
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
 const Item = Type.Object({
   id: PlainText,
@@ -30,6 +32,8 @@ const Item = Type.Object({
   hint: PlainText,
   origins: Type.Array(PlainText),
   read_only: Type.Boolean(),
+  /** Null: a public key, or a secret key from before there were permissions, which can do everything. */
+  permissions: Nullable(Type.Array(Permission)),
   allowed_ips: Type.Array(PlainText),
   created_by: Nullable(PlainText),
   created_at: Instant,
@@ -53,6 +57,7 @@ const item = (key: Key, { member }: Call) => ({
   hint: key.hint,
   origins: [...key.origins],
   read_only: key.readOnly,
+  permissions: key.permissions && [...key.permissions],
   allowed_ips: [...key.allowedIps],
   created_by: key.createdBy,
   created_at: key.createdAt.toISOString(),
@@ -65,12 +70,13 @@ const item = (key: Key, { member }: Call) => ({
   is_active: key.isActive,
 });
 /** A key as the audit log shows it. */
-const told = ({ name, kind, hint, origins, readOnly, allowedIps, expiresAt, revokedAt }: Key) => ({
+const told = ({ name, kind, hint, origins, readOnly, permissions, allowedIps, expiresAt, revokedAt }: Key) => ({
   name,
   kind,
   hint,
   ...(origins.length > 0 && { origins }),
   ...(readOnly && { read_only: true }),
+  ...(permissions && { permissions }),
   ...(allowedIps.length > 0 && { allowed_ips: allowedIps }),
   expires_at: at(expiresAt),
   ...(revokedAt && { revoked_at: at(revokedAt) }),
@@ -125,6 +131,8 @@ export const KEYS: readonly Route[] = [
       expires_in_days: Nullable(Type.Integer({ minimum: 1, maximum: 3650 })),
       origins: Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 }),
       read_only: Type.Optional(Type.Boolean()),
+      /** Of a secret key; by default everything that the member may do. */
+      permissions: Type.Optional(Type.Array(Permission, { minItems: 1, maxItems: KEY_PERMISSION_NAMES.length })),
       allowed_ips: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: 20 })),
     }),
     reply: Shown,
@@ -137,6 +145,7 @@ export const KEYS: readonly Route[] = [
           origins: call.body.origins,
           readOnly: call.body.read_only ?? false,
           allowedIps: call.body.allowed_ips ?? [],
+          permissions: call.body.permissions ?? null,
           expiresInDays: call.body.expires_in_days as number | null,
           createdBy: call.actor.name,
           actorId: call.actor.userId,

@@ -8,7 +8,7 @@ import { readFiatCode, readMinor, readPrice } from '../../http/read-price.ts';
 import { Detail, Item, Warning } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
-import { createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
+import { auditDecision, createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
 import { priceAt } from '../../payments/price.ts';
 import { warningsFor } from '../../payments/readiness.ts';
 import type { PaymentView } from '../../payments/view.ts';
@@ -110,7 +110,8 @@ export const PAYMENT_ACTS: readonly Route[] = [
     handle: (call) => {
       if (call.mode !== 'test') throw new Problem('test_key_required');
       const { scenario, currency } = call.body;
-      return simulatePayment(call.ctx, { ...deciding(call, call.params.id, 'simulate'), scenario, coin: currency ?? null });
+      const of = deciding(call, call.params.id);
+      return simulatePayment(call.ctx, { ...of, scenario, coin: currency ?? null, also: auditDecision(of, 'simulate') });
     },
   }),
   memberRoute({
@@ -123,7 +124,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
       const { metadata } = call.body;
       checkMetadataKeys(metadata);
       return setMetadata(call.ctx, {
-        ...deciding(call, call.params.id, 'metadata'),
+        ...deciding(call, call.params.id),
         metadata,
         also: (tx, { before, after }) =>
           writeAudit(tx, {

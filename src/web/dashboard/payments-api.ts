@@ -14,9 +14,9 @@ import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '..
 import { getPaymentOnChain } from '../../payments/queries.ts';
 import { type Filter, type FoundItem, findPayments, listMoments, type Moment } from '../../payments/search.ts';
 import type { PaymentView } from '../../payments/view.ts';
-import { writeAudit } from '../../people/members.ts';
 import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
+  ActorKind,
   ArrivedCoin,
   CoinName,
   ExceptionName,
@@ -117,12 +117,13 @@ const TimelineEntry = Type.Object({
   amount: Nullable(PlainText),
   ref: Nullable(PlainText),
   actor: Nullable(PlainText),
+  actor_kind: ActorKind,
   /** The block that confirmed a transfer. */
   block_height: Nullable(Type.Integer()),
   /** US dollars per coin, and the price sources that agreed on it. */
   rate: Nullable(PlainText),
   rate_sources: Type.Array(PlainText),
-  /** The API key that created the payment, for members who may read keys. */
+  /** The API key that created the payment or decided, for members who may read keys. */
   key: Nullable(Type.Object({ id: PlainText, name: PlainText, hint: PlainText })),
   /** The result of sending the event named by `what` to an endpoint. */
   delivery: Nullable(
@@ -142,7 +143,7 @@ const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' 
 const decided = { success: Type.Boolean(), payment: Detail };
 
 type Entry = Static<typeof TimelineEntry>;
-const entry = ({ at, kind, what, coin, units, ref, actor, blockHeight, rateE8, sources, key }: Moment): Entry =>
+const entry = ({ at, kind, what, coin, units, ref, actor, actorKind, blockHeight, rateE8, sources, key }: Moment): Entry =>
   ({
     at: at.toISOString(),
     kind,
@@ -151,6 +152,7 @@ const entry = ({ at, kind, what, coin, units, ref, actor, blockHeight, rateE8, s
     amount: coin && units !== null ? formatUnits(coin, units) : null,
     ref,
     actor,
+    actor_kind: actorKind,
     block_height: blockHeight === null ? null : Number(blockHeight),
     rate: rateE8 === null ? null : formatDecimal(rateE8, 8, 2),
     rate_sources: sources,
@@ -163,7 +165,17 @@ const deliveryEntry = ({ at, eventType, id, endpointId, url, state, attemptCount
     kind: 'delivery',
     delivery: { id, endpoint_id: endpointId, host: new URL(url).host, state, attempt_count: attemptCount, failure },
   }) as Entry;
-const NOTHING = { coin: null, units: null, ref: null, actor: null, blockHeight: null, rateE8: null, sources: [], key: null };
+const NOTHING = {
+  coin: null,
+  units: null,
+  ref: null,
+  actor: null,
+  actorKind: null,
+  blockHeight: null,
+  rateE8: null,
+  sources: [],
+  key: null,
+};
 
 export const FILTERS = {
   status: Type.Optional(StatusName),
@@ -202,24 +214,16 @@ export function filterOf(query: Static<typeof Filters>): Filter {
   };
 }
 
-/** The decision as replied, and as written to the audit log in its own transaction. */
-export const deciding = (call: Call, paymentId: string, decision: string) => ({
+/** What is decided about a payment, by whom, and the reply. */
+export const deciding = (call: Call, paymentId: string) => ({
   ...ownerOf(call),
   paymentId,
+  actor: call.actor,
   idempotency: null,
   render: (view: PaymentView) => ({
     status: 200,
     body: Buffer.from(JSON.stringify({ success: true, payment: paymentDetail(view, call.ctx.settings.paymentPageUrl) })),
   }),
-  also: (tx: Parameters<typeof writeAudit>[0], { before, after }: { before: PaymentView; after: PaymentView }) =>
-    writeAudit(tx, {
-      ...ownerOf(call),
-      actor: call.actor,
-      action: `payment.${decision}`,
-      object: paymentId,
-      before: { status: before.settlement.status },
-      after: { status: after.settlement.status, decision, number: after.facts.decisions.length },
-    }),
 });
 
 /**
@@ -231,9 +235,9 @@ export const resolveOne = (
   id: string,
   { action, txid }: { action: 'accept' | 'reject' | 'refund_sent' | 'reviewed'; txid?: string },
 ) => {
-  if (action === 'reviewed') return reviewPayment(call.ctx, deciding(call, id, action));
+  if (action === 'reviewed') return reviewPayment(call.ctx, deciding(call, id));
   needRecent(call);
-  return resolvePayment(call.ctx, { ...deciding(call, id, action), action, transfers: null, txid: txid ?? null });
+  return resolvePayment(call.ctx, { ...deciding(call, id), action, transfers: null, txid: txid ?? null });
 };
 
 export const PAYMENTS: readonly Route[] = [
@@ -344,7 +348,7 @@ export const PAYMENTS: readonly Route[] = [
     action: 'payments.cancel',
     body: NoFields,
     reply: Type.Object(decided),
-    handle: (call) => cancelPayment(call.ctx, deciding(call, call.params.id, 'cancel')),
+    handle: (call) => cancelPayment(call.ctx, deciding(call, call.params.id)),
   }),
   memberRoute({
     method: 'POST',
@@ -352,10 +356,7 @@ export const PAYMENTS: readonly Route[] = [
     action: 'payments.archive',
     body: Type.Object({ archived: Type.Boolean() }),
     reply: Type.Object(decided),
-    handle: (call) => {
-      const { archived } = call.body;
-      return archivePayment(call.ctx, { ...deciding(call, call.params.id, archived ? 'archived' : 'unarchived'), archived });
-    },
+    handle: (call) => archivePayment(call.ctx, { ...deciding(call, call.params.id), archived: call.body.archived }),
   }),
   memberRoute({
     method: 'POST',

@@ -139,7 +139,7 @@ const ACTS: readonly Route[] = [
           ? ({ kind: 'usd', cents: readAmount(amount, 2) } as const)
           : ({ kind: 'coin', units: readAmount(amount, COIN[coin].decimals) } as const);
       const made = await requestPayout(call.ctx, {
-        ...{ ...ownerOf(call), by: call.actor.name, actor: call.actor, idempotency: null, render },
+        ...{ ...ownerOf(call), actor: call.actor, idempotency: null, render },
         asked: { coin, asked, address: address.trim(), reference: reference.trim(), description: description?.trim() || null },
       });
       return readOne(call, Buffer.from(made.body).toString());
@@ -156,7 +156,7 @@ const ACTS: readonly Route[] = [
     reply: Type.Object({ ...OneBatch.properties, is_known: Type.Boolean() }),
     handle: async (call) => {
       const { name, content } = call.body;
-      const { id, isKnown } = await importPayouts(call.ctx, { ...ownerOf(call), name, content, by: call.actor.name, actor: call.actor });
+      const { id, isKnown } = await importPayouts(call.ctx, { ...ownerOf(call), name, content, actor: call.actor });
       return { ...(await readOneBatch(call, id)), is_known: isKnown };
     },
   }),

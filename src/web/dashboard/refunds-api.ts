@@ -174,7 +174,7 @@ const ACTS: readonly Route[] = [
         ...{ ...ownerOf(call), paymentId: call.params.id, asked: askedOf(call.body), rate: rate ?? 'payment' },
         wanted: currency === undefined ? null : { asset: COIN[currency].asset, chain: COIN[currency].chain },
         ...{ address: address?.trim() || null, reason: reason?.trim() || null },
-        ...{ by: call.actor.name, actor: call.actor, idempotency: null, render },
+        ...{ actor: call.actor, idempotency: null, render },
       });
       return one(call, await getRefund(call.ctx, { ...ownerOf(call), id: Buffer.from(made.body).toString() }));
     },

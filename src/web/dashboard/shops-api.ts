@@ -12,7 +12,7 @@ import { writeAudit } from '../../people/members.ts';
 import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../../shops/commerce/connect-commerce.ts';
 import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
 import { platformOf, readPairing } from '../../shops/pairing.ts';
-import { PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
+import { grantableTo, PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
 import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
 import { listRefunds, markRefundSent, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { type Endpoint, listEndpoints } from '../../webhooks/endpoints.ts';
@@ -78,7 +78,11 @@ const refundItem = (ctx: Context, refund: ShopRefund) => ({
   url: `${greenfieldUrl(ctx)}/pull-payments/${refund.id}`,
 });
 /** The only replies that contain the key. */
-const Connected = Type.Object({ success: Type.Boolean(), api_key: PlainText, store_id: PlainText, url: PlainText });
+const Connected = Type.Object({
+  ...{ success: Type.Boolean(), api_key: PlainText, store_id: PlainText, url: PlainText },
+  /** What the plugin expects and the member may not give it. */
+  not_granted: Type.Array(PlainText),
+});
 /** With the secret of the webhook that plugins for Coinbase Commerce cannot create themselves. */
 const ConnectedByHand = Type.Object({ ...Connected.properties, webhook_secret: Nullable(PlainText) });
 const Paired = Type.Object({
@@ -92,11 +96,12 @@ async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'pe
   const { userId: actorId, name: createdBy } = call.actor;
   const made = await call.ctx.db.begin(async (tx) => {
     const connected = await connectShop(call.ctx, tx, { ...ownerOf(call), ...shop, createdBy, actorId });
-    const after = { name: shop.name, platform: shop.platform, site: shop.origin ?? null, permissions: shop.permissions };
+    const after = { name: shop.name, platform: shop.platform, site: shop.origin ?? null, permissions: connected.permissions };
     await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: connected.shopId, after });
     return connected;
   });
-  return { success: true, api_key: made.apiKey, store_id: made.storeId, url: greenfieldUrl(call.ctx) };
+  const not_granted = shop.permissions.filter((permission) => !made.permissions.includes(permission));
+  return { made, reply: { success: true, api_key: made.apiKey, store_id: made.storeId, url: greenfieldUrl(call.ctx), not_granted } };
 }
 
 /** A shop whose plugin was made for Coinbase Commerce. */
@@ -109,7 +114,8 @@ async function connectByCommerce(call: Call, { name, webhookUrl }: { name: strin
       return writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: shopId, after });
     },
   });
-  return { success: true, api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(call.ctx), webhook_secret: made.webhookSecret };
+  const reply = { success: true, api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(call.ctx), not_granted: [] };
+  return { ...reply, webhook_secret: made.webhookSecret };
 }
 
 export const SHOPS: readonly Route[] = [
@@ -149,8 +155,8 @@ export const SHOPS: readonly Route[] = [
       const { platform: asked, name, webhook_url = null } = call.body;
       const platform = PLATFORMS.find((known) => known === asked) ?? null;
       if (platform === null) return connectByCommerce(call, { name, webhookUrl: webhook_url });
-      const made = await connect(call, { platform, name, permissions: PLATFORM_PERMISSIONS[platform] });
-      return { ...made, webhook_secret: null };
+      const { reply } = await connect(call, { platform, name, permissions: PLATFORM_PERMISSIONS[platform] });
+      return { ...reply, webhook_secret: null };
     },
   }),
   memberRoute({
@@ -165,6 +171,8 @@ export const SHOPS: readonly Route[] = [
       /** The key would be sent there without encryption, over networks of others. */
       unprotected: Type.Boolean(),
       permissions: Type.Array(PlainText),
+      /** Those that the member may not give to a shop. */
+      not_grantable: Type.Array(PlainText),
       unknown: Type.Array(PlainText),
       business: PlainText,
       on_plan: Type.Boolean(),
@@ -173,7 +181,10 @@ export const SHOPS: readonly Route[] = [
       const { name, origin: site, permissions, unknown } = readPairing(call.body.ask);
       const merchant = await getMerchant(call.ctx, ownerOf(call));
       const on_plan = call.ctx.settings.plans[merchant.plan].webhooks;
-      return { success: true, name, site, unprotected: isUnprotected(site), permissions, unknown, business: merchant.name, on_plan };
+      const granted = grantableTo(call.member.role, permissions);
+      const not_grantable = permissions.filter((permission) => !granted.includes(permission));
+      const asked = { name, site, unprotected: isUnprotected(site), permissions, not_grantable, unknown };
+      return { success: true, ...asked, business: merchant.name, on_plan };
     },
   }),
   memberRoute({
@@ -187,9 +198,9 @@ export const SHOPS: readonly Route[] = [
       const { name, redirect, origin, permissions, unknown } = readPairing(call.body.ask);
       const reason = unknown.length > 0 ? `Florin does not have ${unknown.join(', ')}` : 'it names no permissions';
       if (unknown.length > 0 || permissions.length === 0) throw new Problem('parameter_invalid', { reason }, { param: 'permissions' });
-      const made = await connect(call, { platform: platformOf(permissions), name, permissions, origin });
-      const named = permissions.map((permission) => `${permission}:${made.store_id}`);
-      return { ...made, redirect, user_id: call.actor.userId, permissions: named };
+      const { made, reply } = await connect(call, { platform: platformOf(permissions), name, permissions, origin });
+      const named = made.permissions.map((permission) => `${permission}:${made.storeId}`);
+      return { ...reply, redirect, user_id: call.actor.userId, permissions: named };
     },
   }),
   memberRoute({

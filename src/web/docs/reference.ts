@@ -168,7 +168,7 @@ function operationText(route: Route, url: string): string {
   };
   return `### ${route.summary} {#${route.id}}
 
-\`${route.method} ${pathOf(route)}\` takes a ${WHO[route.access]}${route.created ? ' and answers 201' : ''}.
+\`${route.method} ${pathOf(route)}\` takes a ${WHO[route.access]} with the permission \`${route.permission}\`${route.created ? ' and answers 201' : ''}.
 
 ${part('Query', route.query, 'Needed')}${part('Body', route.body, 'Needed')}${requestText(route, url)}
 
@@ -192,6 +192,7 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 
 - **Repeats.** Every POST takes an \`Idempotency-Key\` (1 to 255 printable characters). The same key with the same body answers the first reply again, for 7 days, with \`Idempotent-Replayed: true\`; with another body 422.
 - **Limits.** Every reply carries \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (seconds since 1970); 429 comes with \`Retry-After\`.
+- **Permissions.** A secret key can have fewer permissions than all: [API keys](/docs/guides/api-keys) lists them. Each request below names the one that a secret key needs; a key without it gets 403 \`key_permission_missing\`.
 - **Errors.** \`{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}\`: [all codes](/docs/errors).
 - **Parameters that a request does not take.** A name that looks like a slip (up to two wrong letters, another case or spelling) and one that another request takes answer 400 \`parameter_unknown\`, with the name that was probably meant in the message; a misspelled \`currency\` would otherwise ask for another coin. Any other name is ignored, and listed in the \`X-Ignored-Parameters\` header of the reply and in the request log. Turn on \`strict_parameters\` in the dashboard, under Business, to refuse all of them. The keys of \`metadata\` are your own.
 - **Lists** are newest first. \`limit\` is 1 to 100; the last row's id as \`starting_after\` gives the next page while \`has_more\` is true.

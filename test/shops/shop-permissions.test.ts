@@ -1,0 +1,126 @@
+/** What a shop may do: at most what the member who connected it may do, whatever its plugin asks for. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { packQuery } from '../../src/shops/pairing.ts';
+import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS } from '../../src/shops/permissions.ts';
+import { eventually, type Reply, type TestApp } from '../kit/app.ts';
+import { startShopApp } from '../kit/connected-shop.ts';
+import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
+import { type ShopClient, shopClient } from '../kit/shop-flows.ts';
+
+let app: TestApp;
+let owner: Person;
+let developer: Person;
+before(async () => {
+  app = await startShopApp();
+  owner = await setUpPerson(app);
+  developer = await setUpPartner(app);
+  await setRole('developer');
+});
+after(() => app?.stop());
+const setRole = (role: string) => app.app.ctx.db.sql`
+  update members set role = ${role} where user_id = (select id from users where email = 'pia@shop.example')`;
+const ok = (reply: Pick<Reply, 'status' | 'json' | 'text'>): any => {
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+};
+
+const { modifyInvoices, refunds } = PERMISSIONS;
+const ASKED = PLATFORM_PERMISSIONS.woocommerce;
+const ask = (permissions: readonly string[]) =>
+  packQuery(`applicationName=Woo&redirect=https://woo.example/back&${permissions.map((one) => `permissions=${one}`).join('&')}`);
+type Shop = { id: string; key: string; store: string; call: ShopClient; permissions: string[] };
+async function shopOf(reply: Reply): Promise<Shop> {
+  const { api_key: key, store_id: store } = ok(reply);
+  const call = shopClient(`${app.url}/btcpay/api/v1`, key);
+  const [row] = await app.app.ctx.db.sql<{ id: string; permissions: string[] }[]>`
+    select id, permissions from shop_keys order by created_at desc limit 1`;
+  return { ...row!, key, store, call };
+}
+const pair = async (person: Person) => shopOf(await person.post('/test/shops/pair', { ask: ask(ASKED) }));
+async function late({ call, store }: Shop): Promise<string> {
+  const order = { amount: '30.00', currency: 'USD', metadata: { orderId: '12' }, checkout: {} };
+  const { id } = ok(await call('POST', `/stores/${store}/invoices`, order));
+  ok(await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'late', currency: 'BTC' }));
+  await eventually(
+    () => app.test.get(`/api/payment/${id}`),
+    ({ json }) => json.status === 'expired' && json.transfers[0]?.block_height != null,
+  );
+  return id;
+}
+const settle = ({ call, store }: Shop, id: string) => call('POST', `/stores/${store}/invoices/${id}/status`, { status: 'Settled' });
+const refund = ({ call, store }: Shop) =>
+  call('POST', `/stores/${store}/pull-payments`, { name: 'Refund 12', amount: '5', currency: 'USD' });
+
+test('a developer who connects a shop hands it neither late money nor refunds; the page says so before', async () => {
+  const asked = ok(await developer.post('/test/shops/asked', { ask: ask(ASKED) }));
+  assert.deepEqual([...asked.permissions].sort(), [...ASKED].sort());
+  assert.deepEqual(asked.not_grantable, [modifyInvoices, refunds]);
+  assert.deepEqual(ok(await owner.post('/test/shops/asked', { ask: ask(ASKED) })).not_grantable, []);
+
+  const reply = await developer.post('/test/shops/pair', { ask: ask(ASKED) });
+  assert.deepEqual(reply.json.not_granted, [modifyInvoices, refunds]);
+  const shop = await shopOf(reply);
+  const granted = ASKED.filter((one) => one !== modifyInvoices && one !== refunds);
+  assert.deepEqual(
+    reply.json.permissions,
+    granted.map((one) => `${one}:${shop.store}`),
+  );
+  assert.deepEqual(shop.permissions, granted);
+  assert.deepEqual(
+    ok(await shop.call('GET', '/api-keys/current')).permissions,
+    granted.map((one) => `${one}:${shop.store}`),
+  );
+  const id = await late(shop);
+  for (const [refused, permission] of [
+    [await settle(shop, id), modifyInvoices],
+    [await refund(shop), refunds],
+  ] as const) {
+    assert.equal(refused.status, 403, refused.text);
+    assert.equal(refused.json.code, 'missing-permission');
+    assert.ok(refused.text.includes(permission), refused.text);
+  }
+  assert.equal(ok(await app.test.get(`/api/payment/${id}`)).status, 'expired');
+});
+
+test('the same holds for keys that are entered by hand, of every platform', async () => {
+  for (const platform of PLATFORMS) {
+    const reply = await developer.post('/test/shops', { platform, name: platform });
+    const { permissions } = await shopOf(reply);
+    const known: readonly string[] = PLATFORM_PERMISSIONS[platform];
+    const without = known.filter((one) => [modifyInvoices, refunds].some((kept) => kept === one));
+    assert.deepEqual([permissions, ok(reply).not_granted], [known.filter((one) => !without.includes(one)), without], platform);
+    const all = await owner.post('/test/shops', { platform, name: platform });
+    assert.deepEqual([(await shopOf(all)).permissions, ok(all).not_granted], [known, []], platform);
+  }
+  const commerce = await developer.post('/test/shops', { platform: 'coinbase-commerce', name: 'Commerce' });
+  assert.deepEqual([(await shopOf(commerce)).permissions, ok(commerce).not_granted], [[], []]);
+});
+
+test('a plugin that asks for nothing but what the member may not give is refused', async () => {
+  const { status, json } = await developer.post('/test/shops/pair', { ask: ask([modifyInvoices, refunds]) });
+  assert.deepEqual([status, json.error.code], [403, 'key_out_of_reach']);
+  assert.match(json.error.message, /developer.*canmodifyinvoices/);
+});
+
+test('what a shop decides is in the audit log and in the timeline, with the shop', async () => {
+  const shop = await pair(owner);
+  const id = await late(shop);
+  ok(await settle(shop, id));
+  ok(await refund(shop));
+  const webhook = ok(await shop.call('POST', `/stores/${shop.store}/webhooks`, { url: 'http://127.0.0.1:9/hook' }));
+  ok(await shop.call('PUT', `/stores/${shop.store}/webhooks/${webhook.id}`, { url: 'http://127.0.0.1:9/other' }));
+  ok(await shop.call('DELETE', `/stores/${shop.store}/webhooks/${webhook.id}`));
+  const { data } = ok(await owner.get(`/test/audit?actor=${shop.id}`));
+  assert.deepEqual(data.map((row: any) => row.action).toReversed(), [
+    'payment.accept',
+    'refund.requested',
+    'endpoint.create',
+    'endpoint.update',
+    'endpoint.delete',
+  ]);
+  for (const row of data) assert.deepEqual([row.actor_name, row.actor_kind], ['Woo', 'shop'], row.action);
+  const { timeline } = ok(await owner.get(`/test/payments/${id}`));
+  const { what, actor, actor_kind } = timeline.find((one: any) => one.kind === 'decision');
+  assert.deepEqual([what, actor, actor_kind], ['accept', 'Woo', 'shop']);
+});
