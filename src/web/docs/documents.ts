@@ -12,6 +12,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
   {
     title: 'Integrate',
     entries: [
+      'guides/api-keys',
       'guides/webhooks',
       'guides/frameworks',
       'guides/recipes/README',
