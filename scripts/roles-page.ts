@@ -6,7 +6,8 @@ import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
 export const ROLE_MEANS: Readonly<Record<MemberRole, string>> = {
   owner: 'Full access, including managing owners.',
   admin: 'Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes.',
-  developer: 'Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts.',
+  developer:
+    'Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts, decide about money, refund or pay out, and neither can their API keys.',
   finance:
     'Decides about payments, approves refunds and payouts, moves money and exports data. Can’t see API keys, events or the request log.',
   support: 'Can create payments, edit their details, request refunds and resend webhooks. Can’t see payouts.',
@@ -148,7 +149,7 @@ A page that your role does not include says which role you need. What your role 
 | Payouts, which can be salaries: recipient, address, amount, reference, description | ${peopleWith('payouts.read')} | Payouts, events, webhook deliveries, the request log, notifications and their emails, the last use of an API key |
 | Signatures of webhooks, what your server answered, and everything in a webhook URL but its host | ${peopleWith('webhooks.secrets')} | Webhook endpoints, deliveries. Requests about webhooks are missing from the request log |
 | Links for customers to enter the address of their refund | ${peopleWith('refunds.request')} | Refunds |
-| The API key that created a payment | ${peopleWith('keys.read')} | The timeline of a payment |
+| The link to the API key that created a payment or decided about it | ${peopleWith('keys.read')} | The timeline of a payment |
 
 Signing secrets, API keys and passwords are redacted in the request log for everyone. Nobody sees an API key again after it was created.
 
@@ -159,5 +160,5 @@ ${KEYS_TEXT}`;
 
 const KEYS_TEXT = `## What API keys read
 
-A secret key is not a member. It can do everything in the API, including payouts and refunds, whatever the role of the member who created it, so give developers a live key only if they may also do that. It never opens the dashboard, and it approves nothing: members do that. A read-only key changes nothing. A public key only creates payments.
+A secret key is not a member. It has [permissions](../guides/api-keys.md), at most those that the role of the member who created it includes, and keeps them when that role changes: a developer's key has no payouts, refunds or decisions about money. It never opens the dashboard, and it approves nothing: members do that. A read-only key changes nothing. A public key only creates payments.
 `;

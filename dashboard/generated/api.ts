@@ -43,7 +43,7 @@ export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'view
 export const ROLE_MEANS: Readonly<Record<Role, string>> = {
   "owner": "Full access, including managing owners.",
   "admin": "Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes.",
-  "developer": "Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts.",
+  "developer": "Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts, decide about money, refund or pay out, and neither can their API keys.",
   "finance": "Decides about payments, approves refunds and payouts, moves money and exports data. Can’t see API keys, events or the request log.",
   "support": "Can create payments, edit their details, request refunds and resend webhooks. Can’t see payouts.",
   "viewer": "Can see payments, refunds, links, wallets, webhooks and settings, and change nothing. Can’t see payouts."

@@ -57,10 +57,31 @@ test('a key is created by keyboard, shown once, and closes only when it is store
   noFaults();
 });
 
+test('a secret key gets only the permissions that are chosen, and the list and its page show them', async () => {
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByLabel('Name').fill('Order export');
+  await page.getByRole('radio', { name: 'Only what you choose' }).check();
+  const box = (name: string) => page.getByRole('checkbox', { name });
+  assert.equal(await box('Payments Create payments').isChecked(), true);
+  await box('Prices and lookups').check();
+  await audit('the permissions of a key');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page.getByLabel('I’ve saved this key').check();
+  await page.getByRole('button', { name: 'Done' }).click();
+  const row = page.getByRole('row').filter({ hasText: 'Order export' });
+  await row.getByText('Payments, Prices and lookups').waitFor();
+  await app.app.ctx.db.sql`update keys set permissions = null where name = 'Order export'`;
+  await row.getByRole('link', { name: 'Order export' }).click();
+  await page.getByText('This key was created before permissions existed. It can do everything.').waitFor();
+  await page.goBack();
+  await heading('API keys');
+  noFaults();
+});
+
 test('a secret key is limited to reading and to IP addresses, and the list says so', async () => {
   await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByLabel('Name').fill('Books');
-  await page.getByRole('button', { name: 'Read-only' }).click();
+  await page.getByRole('radio', { name: 'Read only' }).check();
   await page.getByLabel('Allowed IP addresses').fill('192.0.2.300');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   await page.locator('p', { hasText: '192.0.2.300 is neither an address' }).first().waitFor();
@@ -71,7 +92,7 @@ test('a secret key is limited to reading and to IP addresses, and the list says 
   await page.getByLabel('I’ve saved this key').check();
   await page.getByRole('button', { name: 'Done' }).click();
   const row = page.getByRole('row').filter({ hasText: 'Books' });
-  await row.getByText('Read-only').waitFor();
+  await row.getByText('Read only: everything').waitFor();
   await row.getByText('2 IP addresses').waitFor();
   await row.getByRole('link', { name: 'Books' }).click();
   await page.getByText('192.0.2.10, 198.51.100.0/24').waitFor();

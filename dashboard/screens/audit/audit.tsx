@@ -35,7 +35,7 @@ export function Screen() {
   const list = useList('GET /:mode/audit', ['audit', 'list'], asked(filters));
   const columns: Column<Entry>[] = [
     { name: 'Time', phone: 'corner', cell: (row) => <Time at={row.at} seconds /> },
-    { name: 'Member', cell: (row) => <span className="break-words">{row.actor_name}</span> },
+    { name: 'Who', cell: (row) => <span className="break-words">{actorText(row.actor_name, row.actor_kind)}</span> },
     {
       name: 'Action',
       phone: 'title',
@@ -74,7 +74,7 @@ export function Screen() {
       <div className="flex flex-wrap items-center justify-between gap-3">
         <div>
           <h1>Audit log</h1>
-          <p className="text-soft">Everything your team did. Entries cannot be changed or deleted.</p>
+          <p className="text-soft">Everything your team, its API keys and its shops did. Entries cannot be changed or deleted.</p>
         </div>
         <Export filters={filters} />
       </div>
@@ -90,6 +90,9 @@ export function Screen() {
     </div>
   );
 }
+
+const actorText = (name: string, kind: Entry['actor_kind']): string =>
+  kind === 'key' ? `API key “${name}”` : kind === 'shop' ? `Shop “${name}”` : name;
 
 function Change({ entry }: { entry: Entry }) {
   const all = changesOf(entry);
@@ -138,10 +141,13 @@ function Filters({ filters, set }: { filters: Filter; set: (change: Partial<Filt
         options={[{ value: '', label: 'All actions' }, ...(choices?.actions ?? []).map((value) => ({ value, label: wordsOf(value) }))]}
       />
       <Select
-        label="Member"
+        label="Who"
         value={filters.actor}
         onChange={(event) => set({ actor: event.target.value })}
-        options={[{ value: '', label: 'All members' }, ...(choices?.actors ?? []).map(({ id, name }) => ({ value: id, label: name }))]}
+        options={[
+          { value: '', label: 'Everyone' },
+          ...(choices?.actors ?? []).map(({ id, name, kind }) => ({ value: id, label: actorText(name, kind) })),
+        ]}
       />
       <Select
         label="Test or live"

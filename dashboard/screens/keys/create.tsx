@@ -1,16 +1,22 @@
 /** Creating a key: its type, name, permissions and expiry. */
 import { type FormEvent, useId, useState } from 'react';
+import { KEY_PERMISSIONS, type KeyPermission } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
-import { useAct, useMode } from '../../lib/hooks.ts';
+import { useAct, useMe, useMode } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Area, Choice, Segments } from '../../ui/form.tsx';
-import type { Shown } from './shared.tsx';
+import { Area, Choice } from '../../ui/form.tsx';
+import { PERMISSION_WORDS, type Shown } from './shared.tsx';
 
 const KINDS = [
   { value: 'secret', label: 'Secret', about: 'For your server. Never put it in a web page or an app.' },
   { value: 'public', label: 'Public', about: 'For web pages and apps. It can only create payments.' },
+] as const;
+const ACCESS = [
+  { value: 'all', label: 'Everything you can do', about: 'For a server that you trust with all of it.' },
+  { value: 'read', label: 'Read only', about: 'Sees everything that you can see, and changes nothing.' },
+  { value: 'chosen', label: 'Only what you choose', about: null },
 ] as const;
 const ENDS = [
   { value: '', label: 'Never' },
@@ -26,7 +32,8 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
   const [name, setName] = useState('');
   const [days, setDays] = useState('');
   const [origins, setOrigins] = useState('');
-  const [readOnly, setReadOnly] = useState(false);
+  const [access, setAccess] = useState<'all' | 'read' | 'chosen'>('all');
+  const [chosen, setChosen] = useState<readonly KeyPermission[]>(['payments']);
   const [ips, setIps] = useState('');
   const create = useAct('POST /:mode/keys', { refreshes: [['keys']] });
   const fault = (param: string): string | null =>
@@ -34,7 +41,13 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const list = (text: string) => text.split(/[\s,]+/).filter(Boolean);
-    const narrowed = kind === 'public' ? { origins: list(origins) } : { origins: [], read_only: readOnly, allowed_ips: list(ips) };
+    const narrowed =
+      kind === 'public'
+        ? { origins: list(origins) }
+        : {
+            ...{ origins: [], read_only: access === 'read', allowed_ips: list(ips) },
+            ...(access === 'chosen' && { permissions: [...chosen] }),
+          };
     create.mutate(
       { body: { kind, name: name.trim(), expires_in_days: days === '' ? null : Number(days), ...narrowed } },
       { onSuccess: onMade },
@@ -76,17 +89,24 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
         />
         {kind === 'secret' ? (
           <>
-            <fieldset className="grid gap-1.5">
+            <fieldset className="grid gap-2">
               <legend className="pb-1.5 text-sm font-medium">Permissions</legend>
-              <Segments
-                label="Permissions"
-                value={readOnly ? 'read' : 'all'}
-                options={[
-                  { value: 'all', label: 'Full access' },
-                  { value: 'read', label: 'Read-only' },
-                ]}
-                onChange={(value) => setReadOnly(value === 'read')}
-              />
+              {ACCESS.map(({ value, label, about }) => (
+                <label key={value} className="flex cursor-pointer items-start gap-3 text-sm">
+                  <input
+                    type="radio"
+                    name={`${id}-access`}
+                    className="mt-0.5 accent-accent"
+                    checked={access === value}
+                    onChange={() => setAccess(value)}
+                  />
+                  <span className="grid">
+                    <span className="font-medium">{label}</span>
+                    {about !== null && <span className="text-soft">{about}</span>}
+                  </span>
+                </label>
+              ))}
+              {access === 'chosen' && <Permissions chosen={chosen} onChange={setChosen} fault={fault('permissions')} />}
             </fieldset>
             <Area
               label="Allowed IP addresses"
@@ -111,11 +131,56 @@ export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (s
         )}
         <Choice label="Expires" options={ENDS} value={days} onChange={(event) => setDays(event.target.value)} />
         <Foot onBack={onClose}>
-          <Button type="submit" look="main" busy={create.isPending}>
+          <Button
+            type="submit"
+            look="main"
+            busy={create.isPending}
+            disabled={kind === 'secret' && access === 'chosen' && chosen.length === 0}
+          >
             Create key
           </Button>
         </Foot>
       </form>
     </Dialog>
+  );
+}
+
+/** One box for each permission. What the member may not do themselves is shown, and cannot be chosen. */
+function Permissions({
+  chosen,
+  onChange,
+  fault,
+}: {
+  chosen: readonly KeyPermission[];
+  onChange: (chosen: readonly KeyPermission[]) => void;
+  fault: string | null;
+}) {
+  const mine = useMe()?.actions ?? [];
+  return (
+    <div className="grid gap-2 pl-6.5">
+      {KEY_PERMISSIONS.map(({ name, about, takes }) => {
+        const may = takes.every((action) => mine.includes(action));
+        return (
+          <label key={name} className={`flex items-start gap-2.5 text-sm ${may ? 'cursor-pointer' : 'text-soft'}`}>
+            <input
+              type="checkbox"
+              className="mt-0.5 accent-accent"
+              disabled={!may}
+              checked={may && chosen.includes(name)}
+              onChange={() => onChange(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name])}
+            />
+            <span className="grid">
+              <span className="font-medium">{PERMISSION_WORDS[name]}</span>
+              <span className="text-soft">{may ? about : `${about} Your role can’t do this.`}</span>
+            </span>
+          </label>
+        );
+      })}
+      {fault !== null && (
+        <p role="alert" className="text-sm text-bad">
+          {fault}
+        </p>
+      )}
+    </div>
   );
 }

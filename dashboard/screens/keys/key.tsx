@@ -7,7 +7,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { TestLabel, Time } from '../../ui/values.tsx';
-import { grouped, KeyState, type Shown } from './shared.tsx';
+import { grouped, type Key, KeyState, permissionWords, type Shown } from './shared.tsx';
 
 const RollKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RollKey })));
 const RevokeKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RevokeKey })));
@@ -25,6 +25,19 @@ function Pages({ own, shared }: { own: readonly string[]; shared: readonly strin
         {shared.length > 0 ? 'From your ' : 'To limit it, list the origins of your website in the '}
         <ModeLink to="checkout">checkout settings</ModeLink>.
       </span>
+    </span>
+  );
+}
+
+function Permissions({ of }: { of: Key }) {
+  return (
+    <span className="grid gap-1">
+      <span>{permissionWords(of)}</span>
+      {of.permissions === null && (
+        <span className="text-soft">
+          This key was created before permissions existed. {of.read_only ? 'It can read everything.' : 'It can do everything.'}
+        </span>
+      )}
     </span>
   );
 }
@@ -51,7 +64,7 @@ export function Screen() {
     rows.splice(
       2,
       0,
-      ['Permissions', key.read_only ? 'Read-only' : 'Full access'],
+      ['Permissions', <Permissions key="permissions" of={key} />],
       ['Allowed IP addresses', key.allowed_ips.join(', ') || 'Any'],
     );
   else rows.splice(2, 0, ['Works on pages of', <Pages key="pages" own={key.origins} shared={shared} />]);

@@ -7,7 +7,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
-import { type Key, KeyState, QuickStart, type Shown } from './shared.tsx';
+import { type Key, KeyState, permissionWords, QuickStart, type Shown } from './shared.tsx';
 
 const CreateKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.CreateKey })));
 const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
@@ -135,7 +135,6 @@ const columnsOf = (kind: Key['kind'], ended: boolean): Column<Key>[] => [
           <span className="break-words">{key.name}</span>
         </ModeLink>
         {(ended || key.replaced_by !== null) && <KeyState of={key} />}
-        {key.read_only && <Badge tone="calm">Read-only</Badge>}
         {key.allowed_ips.length > 0 && (
           <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 IP address' : `${key.allowed_ips.length} IP addresses`}</Badge>
         )}
@@ -143,6 +142,7 @@ const columnsOf = (kind: Key['kind'], ended: boolean): Column<Key>[] => [
     ),
   },
   { name: 'Key', phone: 'corner', cell: (key) => <code className="text-xs whitespace-nowrap">{key.hint}</code> },
+  ...(kind === 'secret' ? [{ name: 'Permissions', cell: (key: Key) => permissionWords(key) }] : []),
   ...(kind === 'public'
     ? [
         {

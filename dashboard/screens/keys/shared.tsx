@@ -1,4 +1,5 @@
 /** What the key screens share: the status of a key, and the code samples of the quick start. */
+import { KEY_PERMISSIONS, type KeyPermission } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useMode } from '../../lib/hooks.ts';
 import { CodeTabs } from '../../ui/code.tsx';
@@ -20,6 +21,21 @@ export const KeyState = ({ of }: { of: Key }) => {
     </Badge>
   );
 };
+
+export const PERMISSION_WORDS: Readonly<Record<KeyPermission, string>> = {
+  payments: 'Payments',
+  resolve: 'Decisions about payments',
+  refunds: 'Refunds',
+  payouts: 'Payouts',
+  webhooks: 'Webhooks',
+  lookups: 'Prices and lookups',
+};
+/** What a secret key can do, in a few words. */
+export function permissionWords({ permissions, read_only }: Key): string {
+  const all = permissions === null || permissions.length === KEY_PERMISSIONS.length;
+  const words = all ? 'Everything' : permissions.map((name) => PERMISSION_WORDS[name]).join(', ');
+  return read_only ? `Read only: ${all ? 'everything' : words}` : words;
+}
 
 /** 12345 as 12,345. */
 export const grouped = (count: number): string => count.toLocaleString('en-US');

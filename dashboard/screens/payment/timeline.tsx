@@ -30,7 +30,12 @@ const EVENTS: Readonly<Record<string, string>> = {
   'payment.cancelled': 'Canceled',
   'payment.reversed': 'Reversed: the payment is no longer confirmed',
 };
-function wordsOf({ kind, what, actor, block_height: block }: Entry): { text: string; icon: IconName } {
+const byWhom = ({ actor, actor_kind }: Entry): string => {
+  if (actor === null) return '';
+  return actor_kind === 'key' || actor_kind === 'shop' ? ` by ${actor_kind} “${actor}”` : ` by ${actor}`;
+};
+function wordsOf(entry: Entry): { text: string; icon: IconName } {
+  const { kind, what, actor, block_height: block } = entry;
   switch (kind) {
     case 'created':
       return { text: actor ? `Created by ${actor}` : `Created with a ${what} key`, icon: 'payments' };
@@ -43,7 +48,7 @@ function wordsOf({ kind, what, actor, block_height: block }: Entry): { text: str
     case 'transfer_confirmed':
       return { text: block === null ? 'Confirmed in a block' : `Confirmed in block ${block.toLocaleString('en')}`, icon: 'check' };
     case 'decision':
-      return { text: `${DECISIONS[what ?? ''] ?? what}${actor ? ` by ${actor}` : ''}`, icon: 'person' };
+      return { text: `${DECISIONS[what ?? ''] ?? what}${byWhom(entry)}`, icon: 'person' };
     case 'event':
       return { text: EVENTS[what ?? ''] ?? what ?? '', icon: 'clock' };
     // Has its own line.
@@ -59,7 +64,7 @@ export const Timeline = ({ paymentId, entries, explorers }: { paymentId: string;
         <Told key={entry.delivery.id} paymentId={paymentId} entry={entry} delivery={entry.delivery} />
       ) : (
         <Line key={`${entry.at} ${entry.kind} ${entry.what} ${entry.ref}`} at={entry.at} {...wordsOf(entry)}>
-          {entry.key && !entry.actor && (
+          {entry.key && (
             <span className="text-soft">
               <ModeLink to={`keys/${entry.key.id}`} className="break-words underline">
                 {entry.key.name}

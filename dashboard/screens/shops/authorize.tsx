@@ -20,6 +20,26 @@ const MAY = [
   ['pullpayments', 'Ask you to refund a customer. You send refunds yourself.'],
 ] as const;
 
+const wordsOf = (permissions: readonly string[]): string[] =>
+  MAY.filter(([name]) => permissions.some((permission) => permission.endsWith(name))).map(([, words]) => words);
+
+/** What the plugin asks for and the member may not give. */
+function NotGrantable({ permissions }: { permissions: readonly string[] }) {
+  return (
+    <>
+      <span className="pt-2 font-medium">Not available with your role</span>
+      <ul className="grid list-disc gap-1 pl-5 text-soft">
+        {wordsOf(permissions).map((words) => (
+          <li key={words}>{words}</li>
+        ))}
+      </ul>
+      <p className="text-soft">
+        The plugin asks for this too, and may refuse a key without it. To give the shop everything, ask an owner or admin to connect it.
+      </p>
+    </>
+  );
+}
+
 export function Screen() {
   useTitle('Connect a shop');
   const mode = useMode();
@@ -33,7 +53,8 @@ export function Screen() {
   useEffect(() => begin.current({ body: { ask: filters.ask } }, { onSuccess: setAsked }), [filters.ask]);
   if (read.error) return <ErrorCard error={read.error} />;
   if (asked === null) return <Skeleton lines={6} />;
-  const possible = asked.unknown.length === 0 && asked.permissions.length > 0;
+  const isComplete = asked.unknown.length === 0 && asked.permissions.length > 0;
+  const possible = isComplete && asked.not_grantable.length < asked.permissions.length;
   return (
     <div className="mx-auto grid w-full max-w-xl gap-5">
       <h1>Connect a shop</h1>
@@ -61,14 +82,15 @@ export function Screen() {
           <p className="text-sm text-soft">
             {mode === 'test' ? 'Test payments move no money.' : 'Customers of this shop pay with real money.'}
           </p>
-          {possible ? (
+          {isComplete ? (
             <div className="grid gap-1.5 text-sm">
               <span className="font-medium">The shop can</span>
               <ul className="grid list-disc gap-1 pl-5">
-                {MAY.filter(([name]) => asked.permissions.some((permission) => permission.endsWith(name))).map(([name, words]) => (
-                  <li key={name}>{words}</li>
+                {wordsOf(asked.permissions.filter((permission) => !asked.not_grantable.includes(permission))).map((words) => (
+                  <li key={words}>{words}</li>
                 ))}
               </ul>
+              {asked.not_grantable.length > 0 && <NotGrantable permissions={asked.not_grantable} />}
               <p className="text-soft">It can’t move money, see other payments or change your settings.</p>
             </div>
           ) : (

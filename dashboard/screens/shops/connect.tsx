@@ -68,7 +68,7 @@ export function ConnectShop({ onClose }: { onClose: () => void }) {
   );
 }
 
-type Shown = Pick<Made, 'url' | 'api_key' | 'store_id'> & Partial<Pick<Made, 'webhook_secret'>>;
+type Shown = Pick<Made, 'url' | 'api_key' | 'store_id' | 'not_granted'> & Partial<Pick<Made, 'webhook_secret'>>;
 export function ShowShopKey({ made, platform, onClose }: { made: Shown; platform: Connectable | null; onClose: () => void }) {
   const isCommerce = platform === 'coinbase-commerce';
   return (
@@ -97,6 +97,12 @@ export function ShowShopKey({ made, platform, onClose }: { made: Shown; platform
           </div>
         )}
       </div>
+      {made.not_granted.length > 0 && (
+        <p className="text-sm text-warn">
+          Your role can’t give the shop everything that its plugin expects, such as refunds or decisions about late money. If the plugin
+          refuses this key, ask an owner or admin to connect the shop.
+        </p>
+      )}
       <p className="text-sm text-soft">Copy this now: you won’t see the key{made.webhook_secret && ' or the secret'} again.</p>
       <Button look="main" onClick={onClose}>
         Done
