@@ -1,8 +1,9 @@
-/** Strict JSON: one meaning, or a refusal with the reason. */
+/** Strict JSON: one meaning, or a refusal with the reason, after a moment. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { canonicalJson, type ParsedBody, parseJson } from './json.ts';
+import { hostileJson } from '../../test/kit/hostile-shapes.ts';
+import { canonicalJson, exactJson, parseJson, writtenAt } from './json.ts';
 
 const refused = (text: string, message: RegExp) =>
   assert.throws(() => parseJson(text), { name: 'Problem', code: 'invalid_json', message }, text.slice(0, 60));
@@ -12,16 +13,8 @@ test('valid JSON is read as by JSON.parse', () => {
     fc.property(fc.json({ maxDepth: 6 }), fc.constantFrom(undefined, 1, '\t'), (text, space) => {
       const spaced = JSON.stringify(JSON.parse(text), null, space);
       fc.pre(!spaced.includes('"__proto__"') && !/\\u0000|\\ud[89a-f]/i.test(spaced));
-      let read: ParsedBody;
-      try {
-        read = parseJson(spaced);
-      } catch (error) {
-        // Two numbers whose paths look the same, as in {"a":0,"":{"a":0}}, are refused so that they cannot be confused.
-        assert.match((error as Error).message, /two numbers have the path/);
-        return;
-      }
       // Objects are parsed without a prototype.
-      assert.deepEqual(JSON.parse(JSON.stringify(read.value)), JSON.parse(spaced));
+      assert.deepEqual(JSON.parse(JSON.stringify(parseJson(spaced).value)), JSON.parse(spaced));
     }),
     { numRuns: 2_000 },
   );
@@ -48,18 +41,26 @@ test('no input makes the reader throw anything but its errors, and JSON.parse ac
   );
 });
 
-test('numbers keep the text they were sent as, by path', () => {
-  const { value, numbers } = parseJson('{"amount": 25.10, "items": [{"price": 1e2}, {"price": -0.00}], "big": 9007199254740993}');
-  assert.deepEqual(
-    [...numbers],
-    [
-      ['amount', '25.10'],
-      ['items[0].price', '1e2'],
-      ['items[1].price', '-0.00'],
-      ['big', '9007199254740993'],
-    ],
-  );
-  assert.equal((value as { amount: number }).amount, 25.1);
+test('numbers keep the text they were sent as, each at its own place', () => {
+  const body = parseJson('{"amount": 25.10, "items": [{"price": 1e2}, {"price": -0.00}], "big": 9007199254740993, "text": "7"}');
+  const written = { amount: '25.10', 'items[0].price': '1e2', 'items[1].price': '-0.00', big: '9007199254740993' };
+  for (const [path, text] of Object.entries(written)) assert.equal(writtenAt(body, path), text, path);
+  for (const path of ['text', 'items', 'items[2].price', 'items[0].cost', 'amount.price', 'items.length', ''])
+    assert.equal(writtenAt(body, path), undefined, path);
+  assert.equal((body.value as { amount: number }).amount, 25.1);
+  assert.equal(canonicalJson(parseJson(' 1.50 ')), '1.50');
+});
+
+test('a name that looks like a path is not the number at that path', () => {
+  const text = '{"":{"a":1.0},"a":2.0,"a.b":3.0,"items":[{"price":5.0}],"items[0].price":4.0,"items[0]":{"price":6.0}}';
+  const body = parseJson(text);
+  assert.equal(exactJson(body, body.value as object), text);
+  assert.deepEqual([writtenAt(body, 'a'), writtenAt(body, 'items[0].price')], ['2.0', '5.0']);
+});
+
+test('a part of a body is written as it was sent', () => {
+  const body = parseJson('{"metadata": {"z": 1.10, "a": [1e0, {"b": 2.0}]}, "z": 9}');
+  assert.equal(exactJson(body, (body.value as { metadata: object }).metadata), '{"z":1.10,"a":[1e0,{"b":2.0}]}');
 });
 
 test('a duplicate key is refused, however it is written and wherever it is', () => {
@@ -87,6 +88,37 @@ test('depth is limited: twenty levels are read, a hundred thousand are refused a
   refused(nested(22), /nested more than 20 levels deep/);
   refused('['.repeat(100_000), /nested more than 20 levels deep/);
   refused('{"a":'.repeat(100_000), /nested more than 20 levels deep/);
+});
+
+test('names, paths and the number of values are limited', () => {
+  const name = (length: number) => 'k'.repeat(length);
+  assert.doesNotThrow(() => parseJson(`{"${name(200)}":1}`));
+  refused(`{"${name(201)}":1}`, /the key "k{40}\.\.\." has more than 200 characters/);
+  const nested = (names: number) => `${`{"${name(199)}":`.repeat(names)}1${'}'.repeat(names)}`;
+  assert.doesNotThrow(() => parseJson(nested(5)));
+  refused(nested(6), /the path of a value has more than 1000 characters/);
+  const list = (values: number) => `[${Array(values).fill('1').join(',')}]`;
+  assert.doesNotThrow(() => parseJson(list(4_999)));
+  refused(list(5_000), /it contains more than 5000 values/);
+});
+
+test('the worst body of a size takes a moment: 64 kB or 4 MB', () => {
+  for (const [size, mostMs] of [
+    [65_536, 50],
+    [4_000_000, 500],
+  ] as const) {
+    for (const [shape, text] of Object.entries(hostileJson(size))) {
+      const before = process.threadCpuUsage();
+      try {
+        canonicalJson(parseJson(text));
+      } catch (error) {
+        assert.ok(['invalid_json', 'parameter_invalid'].includes((error as { code: string }).code), String(error));
+      }
+      const { user, system } = process.threadCpuUsage(before);
+      const ms = (user + system) / 1_000;
+      assert.ok(ms < mostMs, `${shape}: ${ms} ms of CPU time for ${text.length} characters`);
+    }
+  }
 });
 
 test('text that cannot be stored is refused under its parameter', () => {

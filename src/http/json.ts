@@ -1,129 +1,204 @@
-/** Strict JSON (RFC 8259) with one meaning: no duplicate keys, limited depth, only storable text; numbers keep their source text. */
+/** Strict JSON (RFC 8259) with one meaning: no duplicate names, limited size, only storable text; numbers keep their source text. */
+import { LONGEST_JSON_NAME, LONGEST_JSON_PATH, MOST_JSON_DEPTH, MOST_JSON_VALUES } from '../core/bounds.ts';
 import { Problem } from '../core/problem.ts';
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-export type ParsedBody = {
-  value: Json;
-  /** Source text of each number by path, such as `items[2].unit_price`. */
-  numbers: ReadonlyMap<string, string>;
-};
+/** Source texts of numbers, by the list or object that contains them. */
+type Numbers = ReadonlyMap<object, ReadonlyMap<string | number, string>>;
+export type ParsedBody = { value: Json; numbers: Numbers };
 export const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
-const MAX_DEPTH = 20;
+
+/** Contains a body that is just a number. */
+const OUTSIDE = {};
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
-const SPACE = /[ \t\n\r]*/y;
+const WORDS = [
+  ['true', true],
+  ['false', false],
+  ['null', null],
+] as const;
+const [TAB, LINE_FEED, RETURN, SPACE, QUOTE, BACKSLASH] = [9, 10, 13, 32, 34, 92];
 
 /** Parses a body; errors: invalid_json, or parameter_invalid for text that the database cannot store. */
 export function parseJson(text: string): ParsedBody {
-  const numbers = new Map<string, string>();
-  let at = 0;
-  const fail = (reason: string): never => {
-    throw new Problem('invalid_json', { reason });
-  };
-  const skip = () => {
-    SPACE.lastIndex = at;
-    SPACE.exec(text);
-    at = SPACE.lastIndex;
-  };
-  const readString = (path: string): string => {
-    STRING.lastIndex = at;
-    const match = STRING.exec(text);
-    if (!match) return fail(`a string that starts at character ${at} does not end properly`);
-    at = STRING.lastIndex;
-    const value = JSON.parse(match[0]) as string;
-    if (value.includes('\u0000') || !value.isWellFormed()) {
-      throw new Problem(
-        'parameter_invalid',
-        { reason: 'it contains characters that cannot be stored (U+0000 or half of a surrogate pair)' },
-        { param: path || null },
-      );
-    }
+  const reading: Reading = { text, at: 0, values: 0, numbers: new Map() };
+  const value = readValue(reading, ROOT);
+  skipSpace(reading);
+  if (reading.at < text.length) fail(`there is text after its end, at character ${reading.at}`);
+  return { value, numbers: reading.numbers };
+}
+
+/** How far a body is read. Every step moves on in the text, so a body takes time in proportion to its length. */
+type Reading = { readonly text: string; at: number; values: number; readonly numbers: Map<object, Map<string | number, string>> };
+
+/** Where a value is. Its path is built only for an error, because most values need none. */
+type Place = { holder: object; key: string | number; above: Place | null; depth: number; pathLength: number };
+const ROOT: Place = { holder: OUTSIDE, key: '', above: null, depth: 0, pathLength: 0 };
+
+function pathOf({ key, above }: Place): string {
+  if (above === null) return '';
+  const before = pathOf(above);
+  return typeof key === 'number' ? `${before}[${key}]` : before === '' ? key : `${before}.${key}`;
+}
+
+function placeIn(above: Place, holder: object, key: string | number): Place {
+  const pathLength = above.pathLength + (typeof key === 'number' ? 2 + String(key).length : 1 + key.length);
+  if (pathLength > LONGEST_JSON_PATH) fail(`the path of a value has more than ${LONGEST_JSON_PATH} characters`);
+  return { holder, key, above, depth: above.depth + 1, pathLength };
+}
+
+function fail(reason: string): never {
+  throw new Problem('invalid_json', { reason });
+}
+
+function skipSpace(reading: Reading): void {
+  const { text } = reading;
+  let code = text.charCodeAt(reading.at);
+  while (code === SPACE || code === LINE_FEED || code === RETURN || code === TAB) code = text.charCodeAt(++reading.at);
+}
+
+function readValue(reading: Reading, place: Place): Json {
+  if (place.depth > MOST_JSON_DEPTH) fail(`it is nested more than ${MOST_JSON_DEPTH} levels deep`);
+  if (++reading.values > MOST_JSON_VALUES) fail(`it contains more than ${MOST_JSON_VALUES} values`);
+  skipSpace(reading);
+  const start = reading.text[reading.at];
+  if (start === '{') return readObject(reading, place);
+  if (start === '[') return readArray(reading, place);
+  if (start === '"') return readString(reading, place);
+  for (const [word, value] of WORDS) {
+    if (!reading.text.startsWith(word, reading.at)) continue;
+    reading.at += word.length;
     return value;
-  };
-  const readValue = (path: string, depth: number): Json => {
-    if (depth > MAX_DEPTH) return fail(`it is nested more than ${MAX_DEPTH} levels deep`);
-    skip();
-    const start = text[at];
-    if (start === '{') {
-      at++;
-      // Without a prototype, so that keys are data, including `__proto__`.
-      const object: { [key: string]: Json } = Object.create(null);
-      skip();
-      if (text[at] === '}') {
-        at++;
-        return object;
-      }
-      for (;;) {
-        skip();
-        const key = readString(path);
-        if (key in object) return fail(`the key "${key.slice(0, 40)}" appears twice`);
-        if (key === '__proto__') return fail('the key "__proto__" is not allowed');
-        skip();
-        if (text[at++] !== ':') return fail(`a colon is missing after the key "${key.slice(0, 40)}"`);
-        object[key] = readValue(path === '' ? key : `${path}.${key}`, depth + 1);
-        skip();
-        const next = text[at++];
-        if (next === '}') return object;
-        if (next !== ',') return fail(`a comma or } is missing at character ${at - 1}`);
-      }
-    }
-    if (start === '[') {
-      at++;
-      const array: Json[] = [];
-      skip();
-      if (text[at] === ']') {
-        at++;
-        return array;
-      }
-      for (;;) {
-        array.push(readValue(`${path}[${array.length}]`, depth + 1));
-        skip();
-        const next = text[at++];
-        if (next === ']') return array;
-        if (next !== ',') return fail(`a comma or ] is missing at character ${at - 1}`);
-      }
-    }
-    if (start === '"') return readString(path);
-    for (const [word, value] of [
-      ['true', true],
-      ['false', false],
-      ['null', null],
-    ] as const) {
-      if (text.startsWith(word, at)) {
-        at += word.length;
-        return value;
-      }
-    }
-    NUMBER.lastIndex = at;
-    const match = NUMBER.exec(text);
-    if (!match) return fail(at >= text.length ? 'it ends before it is complete' : `character ${at} is unexpected`);
-    at = NUMBER.lastIndex;
-    // A key such as `items[0].unit_price` must not be mistaken for the number at that path.
-    if (numbers.has(path)) return fail(`two numbers have the path ${path.slice(0, 40)}`);
-    numbers.set(path, match[0]);
-    return Number(match[0]);
-  };
-  const value = readValue('', 0);
-  skip();
-  if (at < text.length) fail(`there is text after its end, at character ${at}`);
-  return { value, numbers };
+  }
+  return readNumber(reading, place);
+}
+
+function readObject(reading: Reading, place: Place): Json {
+  // Without a prototype, so that keys are data, including `__proto__`.
+  const object: { [key: string]: Json } = Object.create(null);
+  reading.at++;
+  skipSpace(reading);
+  if (reading.text[reading.at] === '}') {
+    reading.at++;
+    return object;
+  }
+  for (;;) {
+    skipSpace(reading);
+    const key = readString(reading, place);
+    if (key.length > LONGEST_JSON_NAME) fail(`the key "${key.slice(0, 40)}..." has more than ${LONGEST_JSON_NAME} characters`);
+    if (key in object) fail(`the key "${key.slice(0, 40)}" appears twice`);
+    if (key === '__proto__') fail('the key "__proto__" is not allowed');
+    skipSpace(reading);
+    if (reading.text[reading.at++] !== ':') fail(`a colon is missing after the key "${key.slice(0, 40)}"`);
+    object[key] = readValue(reading, placeIn(place, object, key));
+    skipSpace(reading);
+    const next = reading.text[reading.at++];
+    if (next === '}') return object;
+    if (next !== ',') fail(`a comma or } is missing at character ${reading.at - 1}`);
+  }
+}
+
+function readArray(reading: Reading, place: Place): Json {
+  const array: Json[] = [];
+  reading.at++;
+  skipSpace(reading);
+  if (reading.text[reading.at] === ']') {
+    reading.at++;
+    return array;
+  }
+  for (;;) {
+    array.push(readValue(reading, placeIn(place, array, array.length)));
+    skipSpace(reading);
+    const next = reading.text[reading.at++];
+    if (next === ']') return array;
+    if (next !== ',') fail(`a comma or ] is missing at character ${reading.at - 1}`);
+  }
+}
+
+function readString(reading: Reading, place: Place): string {
+  const start = reading.at;
+  const end = endOfString(reading.text, start);
+  const value = end === null ? null : unescaped(reading.text.slice(start, end));
+  if (end === null || value === null) return fail(`a string that starts at character ${start} does not end properly`);
+  reading.at = end;
+  if (value.includes('\u0000') || !value.isWellFormed()) {
+    throw new Problem(
+      'parameter_invalid',
+      { reason: 'it contains characters that cannot be stored (U+0000 or half of a surrogate pair)' },
+      { param: pathOf(place) || null },
+    );
+  }
+  return value;
+}
+
+/** The position behind the closing quotation mark; null if there is none. */
+function endOfString(text: string, start: number): number | null {
+  if (text.charCodeAt(start) !== QUOTE) return null;
+  for (let at = start + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) return at + 1;
+    if (code === BACKSLASH) at++;
+    else if (code < SPACE) return null;
+  }
+  return null;
+}
+
+/** Null for an escape that does not exist, and for a character that must be escaped. */
+function unescaped(quoted: string): string | null {
+  try {
+    return JSON.parse(quoted) as string;
+  } catch {
+    return null;
+  }
+}
+
+function readNumber(reading: Reading, { holder, key }: Place): number {
+  NUMBER.lastIndex = reading.at;
+  const written = NUMBER.exec(reading.text)?.[0];
+  if (written === undefined)
+    return fail(reading.at >= reading.text.length ? 'it ends before it is complete' : `character ${reading.at} is unexpected`);
+  reading.at += written.length;
+  let held = reading.numbers.get(holder);
+  if (held === undefined) {
+    held = new Map();
+    reading.numbers.set(holder, held);
+  }
+  held.set(key, written);
+  return Number(written);
+}
+
+/** The source text of the number at a path such as `items[2].unit_price`; undefined if there is another value, or none. */
+export function writtenAt({ value, numbers }: ParsedBody, path: string): string | undefined {
+  let holder: object = OUTSIDE;
+  let key: string | number = '';
+  let at: Json | undefined = value;
+  for (const part of path.split(/[.[\]]+/)) {
+    if (part === '') continue;
+    if (typeof at !== 'object' || at === null) return undefined;
+    holder = at;
+    key = Array.isArray(at) ? Number(part) : part;
+    at = (at as Record<string | number, Json>)[key];
+  }
+  return numbers.get(holder)?.get(key);
 }
 
 /** One text for all spellings of a body: sorted keys, numbers as written. */
-export const canonicalJson = (body: ParsedBody): string => writeJson(body, body.value, '', (keys) => keys.sort());
+export const canonicalJson = ({ value, numbers }: ParsedBody): string =>
+  writeJson(numbers, { value, holder: OUTSIDE, key: '' }, (keys) => keys.sort());
 
-/** A part of a body as it was sent: `at` is its path. */
-export const exactJson = (body: ParsedBody, part: Json, at: string): string => writeJson(body, part, at, (keys) => keys);
+/** A list or an object of a body as it was sent. */
+export const exactJson = ({ numbers }: ParsedBody, part: object): string =>
+  writeJson(numbers, { value: part as Json, holder: OUTSIDE, key: '' }, (keys) => keys);
 
-function writeJson({ numbers }: ParsedBody, value: Json, at: string, ordered: (keys: string[]) => string[]): string {
-  const write = (item: Json, path: string): string => {
-    if (Array.isArray(item)) return `[${item.map((entry, i) => write(entry, `${path}[${i}]`)).join(',')}]`;
-    if (typeof item === 'object' && item !== null) {
-      return `{${ordered(Object.keys(item))
-        .map((key) => `${JSON.stringify(key)}:${write(item[key]!, path === '' ? key : `${path}.${key}`)}`)
+type Held = { value: Json; holder: object; key: string | number };
+function writeJson(numbers: Numbers, { value, holder, key }: Held, ordered: (keys: string[]) => string[]): string {
+  const write = (at: Json, inside: object, name: string | number): string => {
+    if (Array.isArray(at)) return `[${at.map((entry, i) => write(entry, at, i)).join(',')}]`;
+    if (typeof at === 'object' && at !== null) {
+      return `{${ordered(Object.keys(at))
+        .map((member) => `${JSON.stringify(member)}:${write(at[member]!, at, member)}`)
         .join(',')}}`;
     }
-    return typeof item === 'number' ? numbers.get(path)! : JSON.stringify(item);
+    return typeof at === 'number' ? numbers.get(inside)!.get(name)! : JSON.stringify(at);
   };
-  return write(value, at);
+  return write(value, holder, key);
 }

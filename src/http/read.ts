@@ -18,11 +18,11 @@ import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
 import { isLoopback } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
 import { metadataFault, SCENARIOS, scenarioFromText, scenariosOf } from '../payments/payments.ts';
-import type { ParsedBody } from './json.ts';
+import { type ParsedBody, writtenAt } from './json.ts';
 
 /** The text of an amount given as a number or a string, at a path of the body. */
-function amountText({ numbers }: ParsedBody, path: string, given: unknown): string {
-  return typeof given === 'number' ? numbers.get(path)! : String(given);
+function amountText(body: ParsedBody, path: string, given: unknown): string {
+  return typeof given === 'number' ? writtenAt(body, path)! : String(given);
 }
 
 /** USD in cents: a plain decimal with at most two places, at most 1,000,000.00, above zero unless `zero`. */

@@ -7,7 +7,7 @@ import { Problem } from '../core/problem.ts';
 import { asObject, asText } from '../core/stored-json.ts';
 import { cutText } from '../core/text.ts';
 import { parseWebUrl } from '../core/urls.ts';
-import { exactJson, type Json, type ParsedBody } from '../http/json.ts';
+import { exactJson, type ParsedBody } from '../http/json.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { priceAt } from '../payments/price.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
@@ -141,7 +141,7 @@ export function readMetadata(body: ParsedBody, given: unknown, faults: Fault[]):
     faults.push({ path: 'Metadata', message: 'The metadata must be an object.' });
     return { value: {}, text: '{}' };
   }
-  const text = exactJson(body, given as Json, 'metadata');
+  const text = exactJson(body, given);
   if (Buffer.byteLength(text) > MOST_METADATA) faults.push({ path: 'Metadata', message: 'The metadata must be at most 16 kB of JSON.' });
   return { value: given, text };
 }

@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import { newId } from '../../core/id.ts';
 import { asObject } from '../../core/stored-json.ts';
-import type { ParsedBody } from '../../http/json.ts';
+import { type ParsedBody, writtenAt } from '../../http/json.ts';
 import type { IdempotencyClaim } from '../../payments/view.ts';
 import { offeredCoins } from '../payment-methods.ts';
 import type { ShopKey } from '../shop-keys.ts';
@@ -21,7 +21,7 @@ export async function createCharge(ctx: Context, shop: ShopKey, { body, idempote
   const faults: Fault[] = [];
   if (given.pricing_type !== 'fixed_price')
     faults.push({ path: 'pricing_type', message: 'The pricing_type must be fixed_price: charges without a price are not supported.' });
-  const written = body.numbers.get('local_price.amount');
+  const written = writtenAt(body, 'local_price.amount');
   const price = readPrice(ctx, shop, { amount: local.amount, written, currency: local.currency, faults });
   const metadata = readMetadata(body, given.metadata, faults);
   const redirectUrl = readRedirect(given.redirect_url, { path: 'redirect_url', name: 'redirect_url', faults });

@@ -4,6 +4,7 @@ import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { parseDecimal } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
 import { cutText, toPrintableLine } from '../../core/text.ts';
+import { writtenAt } from '../../http/json.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refunds.ts';
 import { coinOfMethod } from '../payment-methods.ts';
@@ -22,7 +23,7 @@ export async function createPullPayment(call: ShopCall): Promise<object> {
   const given = asObject(body.value);
   const currency = (asText(given.currency) ?? '').toUpperCase();
   if (!isFiat(currency) && coinOfMethod(currency) === null) throw invalid({ path: 'Currency', message: 'Invalid currency' });
-  const amount = typeof given.amount === 'number' ? body.numbers.get('amount')! : (asText(given.amount)?.trim() ?? '');
+  const amount = typeof given.amount === 'number' ? writtenAt(body, 'amount')! : (asText(given.amount)?.trim() ?? '');
   if ((parseDecimal(amount, 18) ?? 0n) === 0n) throw invalid({ path: 'Amount', message: 'The amount must be above zero.' });
   const name = toPrintableLine(asText(given.name) ?? '');
   const paymentId = await paymentOfRefund(ctx, { ...shop, name });
