@@ -1,7 +1,7 @@
 /** The log on a terminal: what a line looks like, and that secrets stay out of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describeLine, redact } from './log.ts';
+import { describeLine, redact, shortened } from './log.ts';
 import { createOutages } from './prices/feed.ts';
 
 const line = (level: number, fields: object, msg: string): string =>
@@ -37,6 +37,20 @@ test('nothing that a stranger wrote acts on the terminal that shows the log', ()
 test('secrets are removed from the text format too', () => {
   const key = `sk_live_${'a1'.repeat(19)}`;
   assert.doesNotMatch(redact(line(30, { header: `Bearer ${key}`, url: 'http://user:hunter2@node:8332' }, `used ${key}`)), /a1a1|hunter2/);
+});
+
+test('a line stays readable whatever is in its fields: texts, lists and errors are cut', () => {
+  const error = Object.assign(new Error(`refused ${'x'.repeat(100_000)}`, { cause: new Error('inner') }), { detail: 'y'.repeat(100_000) });
+  const written = shortened({ err: error, at: new Date(0), names: Array(1_000).fill('z'), count: 3 }) as any;
+  assert.equal(written.err.type, 'Error');
+  for (const text of [written.err.message, written.err.detail]) assert.equal(text.length, 4_001);
+  assert.deepEqual([written.names.length, written.count, written.at], [50, 3, new Date(0)]);
+  assert.match((shortened({ err: new Error('outer', { cause: new Error('inner') }) }) as any).err.message, /^outer: inner$/);
+  const nested = { a: { a: { a: { a: { a: { a: 1 } } } } } };
+  assert.equal(JSON.stringify(shortened(nested)), '{"a":{"a":{"a":{"a":{"a":"…"}}}}}');
+  assert.ok(
+    JSON.stringify(shortened(Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`${i}${'k'.repeat(200)}`, i])))).length < 10_000,
+  );
 });
 
 test('sources that fail at the same time are reported in one line, each name once', async () => {

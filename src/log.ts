@@ -1,7 +1,8 @@
 /** The log on standard error: short lines on a terminal, JSON elsewhere. Secrets cannot be printed: they are redacted by name and by shape. */
 import { styleText } from 'node:util';
 import { pino } from 'pino';
-import { showControls } from './core/text.ts';
+import { LONGEST_LOG_TEXT, MOST_LOG_ENTRIES } from './core/bounds.ts';
+import { cutText, showControls } from './core/text.ts';
 
 export type Log = {
   debug(fields: object, message: string): void;
@@ -52,6 +53,19 @@ export function describeLine(json: string, paint: (style: Style, text: string) =
   return `${paint('dim', clock)} ${paint(style, name)} ${showControls(String(msg))}${details && `  ${paint('dim', details)}`}${paint('dim', stack)}\n`;
 }
 
+/** How deep fields are written; the message of an error is on the second level. */
+const LOG_DEPTH = 4;
+/** Fields without what is too long to read: messages of errors contain what others wrote. */
+export function shortened(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return value.length <= LONGEST_LOG_TEXT ? value : `${cutText(value, LONGEST_LOG_TEXT)}…`;
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value;
+  if (value instanceof Error) return shortened({ ...pino.stdSerializers.err(value) }, depth);
+  if (depth > LOG_DEPTH) return '…';
+  if (Array.isArray(value)) return value.slice(0, MOST_LOG_ENTRIES).map((entry) => shortened(entry, depth + 1));
+  const entries = Object.entries(value).slice(0, MOST_LOG_ENTRIES);
+  return Object.fromEntries(entries.map(([name, held]) => [cutText(name, 100), shortened(held, depth + 1)]));
+}
+
 /** Colors follow what the terminal can show, and NO_COLOR. */
 const paintTerminal = (style: Style, text: string): string => (text === '' ? '' : styleText(style, text, { stream: process.stderr }));
 
@@ -64,6 +78,9 @@ export function createLog(level: string): Log {
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { log: (fields) => shortened(fields) as Record<string, unknown> },
+      // An error is written out above, with its causes, and then shortened.
+      serializers: { err: (written) => written },
       redact: ['*.authorization', 'authorization', '*.secret', 'secret', '*.password', '*.account_key'],
     },
     { write: (line: string) => void process.stderr.write(redact(toText(line))) },

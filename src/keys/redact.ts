@@ -1,55 +1,142 @@
-/** The part of a request that the log keeps: redacted and short. Pure. */
+/** The part of a request that the log keeps: cut, then redacted, then shortened. Everything takes time in proportion to the text. Pure. */
+import { MOST_LOGGED_READ } from '../core/bounds.ts';
 
 const GONE = '[redacted]';
 /** Names of fields whose values are redacted. */
 const SECRET_NAME =
   /secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|recovery_phrase|seed|signature|credential|card_?number|cvc/i;
+/** Names of query parameters whose values are redacted. */
+const SECRET_PARAMETER = /secret|password|token|key|signature|sig|auth|code/i;
 /** Secrets recognized by their form: API keys, signing secrets, extended private keys, bearer headers. */
 const SECRET_SHAPE =
   /\b(?:(?:sk|pk)_(?:live|test)|(?:live|test)_(?:sk|pk)|whsec)_[\w+/=-]+|\b[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{20,}|\bBearer\s+[\w.~+/=-]+/gi;
-/** `https://user:password@host` and `?token=…` of an address. */
+/** `https://user:password@host`. */
 const IN_URL = /(\/\/)[^/\s"'@?#]+@/g;
-const IN_QUERY = /([?&](?:[^=&#"\s]*(?:secret|password|token|key|signature|sig|auth|code)[^=&#"\s]*)=)[^&#"\s]*/gi;
 /** The token of a claim page. */
 const IN_CLAIM = /(\/claim\/)\w+/g;
-/** A field with its value in text that may end in the middle of it. */
-const IN_TEXT =
-  /("[^"\\]*(?:secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|seed|signature|credential)[^"\\]*"\s*:\s*)("(?:[^"\\]|\\[\s\S])*"?|[^\s,}\]]+)/gi;
 
-const MOST_BODY = 2_048;
-/** Longer JSON is not parsed; its beginning is searched as text. */
-const MOST_READ = 16_384;
+const MOST_KEPT = 2_048;
+/** A secret up to this length is never cut in half. */
+const LONGEST_SECRET = 1_024;
 
-const redactText = (text: string): string =>
-  text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`).replace(IN_QUERY, `$1${GONE}`).replace(IN_CLAIM, `$1${GONE}`);
-/** PostgreSQL stores neither NUL nor half of a surrogate pair. */
-const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed();
-const cut = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+/** The beginning of a text that is searched. It ends between two words, so that it does not end in the middle of a secret. */
+function beginning(text: string, most: number): string {
+  if (text.length <= most) return text;
+  let end = most;
+  while (end > most - LONGEST_SECRET && !/[\s"&,]/.test(text[end]!)) end--;
+  return text.slice(0, Math.max(0, end));
+}
+const isSpace = (character: string | undefined): boolean => character !== undefined && /\s/.test(character);
+const skipSpace = (text: string, from: number): number => {
+  let at = from;
+  while (isSpace(text[at])) at++;
+  return at;
+};
 
-/** A redacted body of at most 2048 characters. */
-export function redactBody(text: string): string {
-  let kept: string | null = null;
-  if (text.length <= MOST_READ) {
-    try {
-      kept = JSON.stringify(JSON.parse(text, (name, value: unknown) => (SECRET_NAME.test(name) && value !== null ? GONE : value)));
-    } catch {
-      // Not JSON: searched as text.
-    }
-  }
-  // Twice the kept length, so that no secret is cut in half before it is found.
-  kept ??= text.slice(0, 2 * MOST_BODY).replace(IN_TEXT, `$1"${GONE}"`);
-  return storable(cut(redactText(kept), MOST_BODY));
+/** Behind the text in quotation marks that begins at `start`, which may not end. */
+function endOfText(text: string, start: number): number {
+  let at = start + 1;
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return Math.min(at + 1, text.length);
 }
 
-/** As much of a body as `redactBody` reads, as a copy, so that a long body is not kept in memory. */
+/** Behind the JSON value that begins at `start`, which may not end. */
+function endOfValue(text: string, start: number): number {
+  if (text[start] === '"') return endOfText(text, start);
+  let at = start;
+  if (text[start] !== '{' && text[start] !== '[') {
+    while (at < text.length && !/[\s,}\]]/.test(text[at]!)) at++;
+    return at;
+  }
+  for (let depth = 0; at < text.length; ) {
+    const character = text[at];
+    if (character === '"') {
+      at = endOfText(text, at);
+      continue;
+    }
+    at++;
+    if (character === '{' || character === '[') depth++;
+    else if ((character === '}' || character === ']') && --depth === 0) break;
+  }
+  return at;
+}
+
+/** Whether the name of a field, as it is written in JSON, is that of a secret. Escapes hide nothing. */
+function isSecretName(written: string): boolean {
+  if (SECRET_NAME.test(written)) return true;
+  if (!written.includes('\\')) return false;
+  try {
+    return SECRET_NAME.test(JSON.parse(`"${written}"`) as string);
+  } catch {
+    return false;
+  }
+}
+
+/** Redacts the values of secret fields in JSON, and in text that is almost JSON or ends in the middle of it. */
+function redactFields(text: string): string {
+  let redacted = '';
+  let copied = 0;
+  let lastQuote = -1;
+  for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) {
+    const colon = skipSpace(text, at + 1);
+    const isName = text[colon] === ':' && lastQuote >= copied && isSecretName(text.slice(lastQuote + 1, at));
+    lastQuote = at;
+    if (!isName) continue;
+    const value = skipSpace(text, colon + 1);
+    const end = endOfValue(text, value);
+    if (end === value || text.slice(value, end) === 'null') continue;
+    redacted += `${text.slice(copied, value)}"${GONE}"`;
+    copied = end;
+    at = end - 1;
+  }
+  return redacted + text.slice(copied);
+}
+
+/** Redacts `?token=...` of an address. A name may contain question marks: what begins at the first of them counts. */
+function redactQuery(text: string): string {
+  let redacted = '';
+  let copied = 0;
+  /** Where the name of a parameter begins; -1 outside of one. */
+  let name = -1;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]!;
+    if (character === '&' || (character === '?' && name < 0)) name = at + 1;
+    else if (character === '#' || character === '"' || isSpace(character)) name = -1;
+    else if (character === '=') {
+      const isSecret = name >= 0 && SECRET_PARAMETER.test(text.slice(name, at));
+      name = -1;
+      if (!isSecret) continue;
+      redacted += `${text.slice(copied, at + 1)}${GONE}`;
+      while (at + 1 < text.length && !/[&#"\s]/.test(text[at + 1]!)) at++;
+      copied = at + 1;
+    }
+  }
+  return redacted + text.slice(copied);
+}
+
+const redactText = (text: string): string =>
+  redactQuery(text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`)).replace(IN_CLAIM, `$1${GONE}`);
+/** PostgreSQL stores neither NUL nor half of a surrogate pair. */
+const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed();
+const shorten = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+const redactStart = (text: string, { read, kept }: { read: number; kept: number }): string =>
+  storable(shorten(redactText(beginning(text, read)), kept));
+
+/** A redacted body of at most 2048 characters. The last character that is read only shows that there are more. */
+export const redactBody = (text: string): string =>
+  storable(shorten(redactText(redactFields(beginning(text, MOST_LOGGED_READ - 1))), MOST_KEPT));
+
+/** As much of a body as `redactBody` looks at, as a copy, so that a long body is not kept in memory. */
 export function startOfBody(body: string | Uint8Array): string {
-  if (body.length <= MOST_READ) return typeof body === 'string' ? body : Buffer.from(body).toString();
-  const start = typeof body === 'string' ? Buffer.from(body.slice(0, 2 * MOST_BODY)) : Buffer.from(body.subarray(0, 6 * MOST_BODY));
-  return start.toString().slice(0, 2 * MOST_BODY);
+  const most = MOST_LOGGED_READ;
+  if (body.length <= most) return typeof body === 'string' ? body : Buffer.from(body).toString();
+  // A character has at most three bytes for each of its UTF-16 units.
+  const start = typeof body === 'string' ? Buffer.from(body.slice(0, most)) : Buffer.from(body.subarray(0, 3 * most));
+  return start.toString().slice(0, most);
 }
 
 /** A parameter name, redacted in case it is a secret. */
-export const redactName = (name: string): string => storable(cut(redactText(name), 120));
+export const redactName = (name: string): string => redactStart(name, { read: 2_000, kept: 120 });
 
 /** Escapes of letters, digits and underscores mean the same as these (RFC 3986, section 6.2.2.2), and the router decodes them. */
 const unescapeWords = (text: string): string =>
@@ -62,10 +149,10 @@ const unescapeWords = (text: string): string =>
 export function redactUrl(url: string): { path: string; query: string | null } {
   const at = url.indexOf('?');
   const path = at < 0 ? url : url.slice(0, at);
-  const query = at < 0 ? '' : url.slice(at, at + 2_000);
+  const query = at < 0 ? '' : url.slice(at);
   // Escaped or not, a key in a path has no meaning to any route.
   return {
-    path: storable(cut(redactText(unescapeWords(path.slice(0, 1_000))), 200)),
-    query: query === '' ? null : storable(cut(redactText(query), 500)).slice(1),
+    path: redactStart(unescapeWords(path.slice(0, 2_000)), { read: 1_000, kept: 200 }),
+    query: query === '' ? null : redactStart(query, { read: 2_000, kept: 500 }).slice(1),
   };
 }

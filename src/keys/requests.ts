@@ -16,6 +16,8 @@ const MOST_WAITING = 2_000;
 /** The last use of a key is written at most this often. */
 const USE_MS = 60_000;
 const KEPT_DAYS = 30;
+/** Rows that are redacted and written at once, so that other requests are answered in between. */
+const ROWS_AT_ONCE = 50;
 /** Rows kept per merchant and mode, so that a search without an index stays fast. Older rows are deleted early. */
 const MOST_KEPT = 200_000;
 /** Names of ignored parameters that are kept per request. */
@@ -23,7 +25,7 @@ const MOST_IGNORED = 20;
 const FORGET_ROWS = 2_000;
 const FORGET_MERCHANTS = 20;
 
-/** A finished request. Its texts are only referenced here and read later. */
+/** A finished request. Its texts are cut when it is noted, and read later. */
 export type Asked = {
   requestId: string;
   owner: KeyOwner;
@@ -82,7 +84,8 @@ export function noteRequest(ctx: Context, asked: Asked, response: string | Uint8
     log.dropped++;
     return;
   }
-  const kept = { ...asked, response: response === null ? null : startOfBody(response), endedMs: ctx.clock.monotonicMs(), omitted: 0 };
+  const texts = { body: asked.body && startOfBody(asked.body), response: response === null ? null : startOfBody(response) };
+  const kept = { ...asked, ...texts, endedMs: ctx.clock.monotonicMs(), omitted: 0 };
   use.lastKept = kept;
   log.waiting.push(kept);
 }
@@ -116,25 +119,31 @@ function flush(ctx: Context, ending: boolean): Promise<void> {
     else if (use.calls === 0 && nowMs - use.writtenMs >= USE_MS) log.uses.delete(keyId);
   }
   if (rows.length === 0 && used.length === 0) return Promise.resolve();
-  log.writing = Promise.all([writeRows(ctx, rows), writeUses(ctx, used)])
-    .then(() => {
-      log.kept += rows.length;
-    })
+  log.writing = Promise.all([writeAll(ctx, rows), writeUses(ctx, used)])
     .catch((error: unknown) => {
       log.dropped += rows.length;
       ctx.log.warn({ err: error, requests: rows.length }, 'Could not write to the request log');
     })
-    .finally(() => {
+    .then(() => {
       log.writing = null;
     });
   return log.writing;
+}
+
+/** Takes from `rows` what is written. */
+async function writeAll(ctx: Context, rows: Kept[]): Promise<void> {
+  while (rows.length > 0) {
+    const some = rows.slice(0, ROWS_AT_ONCE);
+    await writeRows(ctx, some);
+    rows.splice(0, some.length);
+    logOf(ctx).kept += some.length;
+  }
 }
 
 /** Converts monotonic times to instants, because asking for the time would slow requests down. */
 const instantOf = (ctx: Context, ms: number): string => new Date(ctx.clock.now().getTime() - (ctx.clock.monotonicMs() - ms)).toISOString();
 
 async function writeRows(ctx: Context, rows: readonly Kept[]): Promise<void> {
-  if (rows.length === 0) return;
   const values = rows.map((row) => ({
     request_id: row.requestId,
     merchant_id: row.owner.merchantId,
