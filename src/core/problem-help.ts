@@ -9,8 +9,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Change the base URL to https://. Create a new API key and revoke the one that was sent.',
   },
   request_unreadable: {
-    why: 'The bytes do not follow HTTP, or the headers are too large. Usually something between you and the service sends a broken request.',
-    fix: 'Send the request with curl from the same machine. If that works, look at your HTTP client or proxy.',
+    why: 'The bytes do not follow HTTP, or the URL, the query or the headers are too large; the message contains the bound. Usually something between you and the service sends a broken request.',
+    fix: 'Send the request with curl from the same machine. If that works, look at your HTTP client or proxy. Send long values in the body.',
   },
   body_too_large: {
     why: 'Bodies are limited to 64 kB. Long descriptions, large metadata values or many item lines exceed it.',
@@ -21,7 +21,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Set `Content-Type: application/json` and turn off request compression.',
   },
   invalid_json: {
-    why: 'The body is not one JSON object in UTF-8. Common causes are a trailing comma, single quotes, a key that appears twice, or form encoding.',
+    why: 'The body is not one JSON object in UTF-8. Common causes are a trailing comma, single quotes, a key that appears twice, or form encoding. A body that is nested too deeply, contains too many values or has a very long key is refused too.',
     fix: 'Build the body with your language’s JSON function instead of by hand.',
   },
   unknown_route: {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../context.ts';
+import { LONGEST_IDEMPOTENCY_HEADER } from '../core/bounds.ts';
 import type { KeyPermission } from '../core/key-permissions.ts';
 import { clientNetwork } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
@@ -157,7 +158,7 @@ export function readClaimOf(
 ): IdempotencyClaim | null {
   const header = request.headers['idempotency-key'];
   if (header === undefined) return null;
-  const text = typeof header === 'string' ? header : '';
+  const text = typeof header === 'string' && header.length <= LONGEST_IDEMPOTENCY_HEADER ? header : '';
   const key = /^"((?:[^"\\]|\\["\\])*)"$/.exec(text)?.[1]?.replace(/\\(["\\])/g, '$1') ?? text;
   if (!/^[\x20-\x7e]{1,255}$/.test(key)) throw new Problem('idempotency_key_invalid', {}, { param: null });
   const hash = (value: string) => createHash('sha256').update(value).digest();

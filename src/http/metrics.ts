@@ -7,9 +7,12 @@ import { GUARD_CODES } from '../core/guard.ts';
 import { requestLogCounts } from '../keys/requests.ts';
 import { readGuards, readTokenHolds, readTroubles } from '../payments/chain-state.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
+import { type Histogram, readLoop } from './loop-guard.ts';
 
 type Value = readonly [labels: string, value: number];
-export type Metric = readonly [name: string, type: 'gauge' | 'counter', help: string, values: readonly Value[]];
+export type Metric =
+  | readonly [name: string, type: 'gauge' | 'counter', help: string, values: readonly Value[]]
+  | readonly [name: string, type: 'histogram', help: string, values: Histogram];
 
 /** All metrics of this process and its database. */
 export async function readMetrics(ctx: Context): Promise<string> {
@@ -36,11 +39,20 @@ export async function readMetrics(ctx: Context): Promise<string> {
 /** Metrics as Prometheus reads them. */
 export const metricsText = (metrics: readonly Metric[]): string =>
   metrics
-    .map(([name, type, help, values]) => {
+    .map((metric) => {
+      const [name, type, help] = metric;
+      const values = metric[1] === 'histogram' ? linesOf(metric[3]) : metric[3];
       const lines = values.map(([labels, value]) => `${name}${labels} ${value}\n`);
       return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
     })
     .join('');
+
+const linesOf = ({ ends, counts, count, sum }: Histogram): Value[] => [
+  ...ends.map((end, i): Value => [`_bucket{le="${end}"}`, counts[i]!]),
+  ['_bucket{le="+Inf"}', count],
+  ['_sum', sum],
+  ['_count', count],
+];
 
 type Due = { payments: bigint; blocks: bigint; outages: bigint };
 async function readDue(ctx: Context): Promise<Due> {
@@ -225,6 +237,18 @@ const processMetrics = (ctx: Context): Metric[] => [
     'counter',
     'Requests of merchants in the log of this process: kept, counted only, dropped because the database lagged',
     Object.entries(requestLogCounts(ctx)).map(([outcome, requests]) => [`{outcome="${outcome}"}`, requests] as const),
+  ],
+  [
+    'florin_event_loop_delay_seconds',
+    'histogram',
+    'How late the event loop of this process was, looked at every 50 ms',
+    readLoop(ctx).delays,
+  ],
+  [
+    'florin_event_loop_holds_total',
+    'counter',
+    'How often a route computed for more than 100 ms without a break, in CPU time',
+    [...readLoop(ctx).holds].map(([route, holds]) => [`{route="${route}"}`, holds] as const),
   ],
   ['process_resident_memory_bytes', 'gauge', 'Resident memory', [['', process.memoryUsage().rss]]],
 ];

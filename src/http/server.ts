@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { Context } from '../context.ts';
+import { MOST_BODY_BYTES } from '../core/bounds.ts';
 import { base62 } from '../core/id.ts';
 import { isLoopback, plainIp } from '../core/networks.ts';
 import { Problem } from '../core/problem.ts';
@@ -17,13 +18,13 @@ import { FOR_PAGES, SpelledResponse, setHeaders, usedUp, withoutLimit } from './
 import { isAlive, readReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
+import { startLoopGuard } from './loop-guard.ts';
 import { readMetrics } from './metrics.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
+import { excessOf } from './request-bounds.ts';
 import type { Answer, Route } from './route.ts';
 import { ROUTES } from './routes.ts';
-
-const BODY_LIMIT = 65_536;
 
 export type ServerOptions = {
   tls: { cert: Buffer; key: Buffer } | null;
@@ -41,7 +42,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   const app = Fastify({
     ...(options.tls ? { https: { ...options.tls, ServerResponse: SpelledResponse } } : { http: { ServerResponse: SpelledResponse } }),
     logger: false,
-    bodyLimit: BODY_LIMIT,
+    bodyLimit: MOST_BODY_BYTES,
     routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
@@ -87,12 +88,15 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   app.decorateRequest('clientIp', '');
   app.decorateRequest('startedMs', 0);
   app.decorateRequest('ignoredParameters', null);
+  guardLoop(ctx, app);
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = ctx.clock.monotonicMs();
     reply.raw.setHeader('x-request-id', request.id);
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
-    done();
+    const reason = excessOf(request.raw);
+    if (reason === null) return done();
+    gate.anonymous(request, reply).then(() => done(new Problem('request_unreadable', { reason })), done);
   });
   app.setErrorHandler((error: FastifyError | Problem, request, reply) => {
     const problem = toProblem(ctx, request, error);
@@ -126,6 +130,22 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     throw new Problem('unknown_route', { method: request.method, path: path.slice(0, 200) });
   });
   return app;
+}
+
+/** Tells the guard of the event loop which route works. */
+function guardLoop(ctx: Context, app: FastifyInstance): void {
+  const guard = startLoopGuard(ctx);
+  const routeOf = ({ method, routeOptions }: FastifyRequest) =>
+    routeOptions.url === undefined ? 'unknown' : `${method} ${routeOptions.url}`;
+  app.addHook('onRequest', (request, _reply, done) => {
+    guard.begin(routeOf(request));
+    done();
+  });
+  app.addHook('onSend', (request, _reply, _content, done) => {
+    guard.end(routeOf(request));
+    done();
+  });
+  app.addHook('onClose', async () => guard.stop());
 }
 
 /** When the service stops, running requests may take FINISH_MS, and a connection without a request may still send one for QUIET_MS. */
@@ -311,7 +331,8 @@ function isFromHere({ socket, headers }: FastifyRequest): boolean {
 export function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {
   if (error instanceof Problem) return error;
   const { code = '', statusCode } = error;
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Problem('body_too_large', { limit: request.routeOptions?.bodyLimit ?? BODY_LIMIT });
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new Problem('body_too_large', { limit: request.routeOptions?.bodyLimit ?? MOST_BODY_BYTES });
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_EMPTY_TYPE') return new Problem('unsupported_media_type');
   if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION')
     return new Problem('invalid_json', { reason: 'the body cannot be read' });

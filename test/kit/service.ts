@@ -17,6 +17,7 @@ export type Service = {
   setupUrl: string;
   liveSecret: string;
   testSecret: string;
+  testPublic: string;
   live: Client;
   test: Client;
   receiver: Receiver;
@@ -102,6 +103,7 @@ export async function startService({
     setupUrl: merchant.setup_url,
     liveSecret: merchant.keys.live_secret,
     testSecret: merchant.keys.test_secret,
+    testPublic: merchant.keys.test_public,
     live: client(url, merchant.keys.live_secret),
     test: client(url, merchant.keys.test_secret),
     receiver,

@@ -1,10 +1,12 @@
 /** The routes of the hosted page. Only a POST allocates an address, because link previews and bots use GET. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
+import { MOST_FORM_BYTES } from '../../core/bounds.ts';
 import { Problem } from '../../core/problem.ts';
 import type { ReadClient } from '../../http/client.ts';
 import { pack, sendPacked } from '../../http/encoding.ts';
 import type { Limits } from '../../http/limits.ts';
+import { excessOfPairs } from '../../http/request-bounds.ts';
 import { readLogo } from '../../merchants/branding.ts';
 import { visitPayment } from '../../payments/payments.ts';
 import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
@@ -29,9 +31,15 @@ import { registerStates } from './state-pages.ts';
 export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {
   const counting = countRequests({ client, limits });
   app.register(async (pages) => {
-    pages.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string', bodyLimit: 8_192 }, (_request, text, done) => {
-      done(null, new URLSearchParams(text as string));
-    });
+    pages.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string', bodyLimit: MOST_FORM_BYTES },
+      (_request, text, done) => {
+        const reason = excessOfPairs(text as string, 'its form');
+        if (reason === null) done(null, new URLSearchParams(text as string));
+        else done(new Problem('request_unreadable', { reason }));
+      },
+    );
     registerErrors(pages, ctx);
     registerReads(pages, ctx, { counting });
     registerFiles(pages, ctx);

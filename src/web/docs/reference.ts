@@ -1,5 +1,15 @@
 /** The API reference as Markdown, generated from the routes, schemas and examples that requests are validated with and tests replay. */
 import type { TSchema } from 'typebox';
+import {
+  LONGEST_JSON_NAME,
+  LONGEST_JSON_PATH,
+  LONGEST_URL,
+  MOST_BODY_BYTES,
+  MOST_HEADERS,
+  MOST_JSON_DEPTH,
+  MOST_JSON_VALUES,
+  MOST_PARAMETERS,
+} from '../../core/bounds.ts';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
 import { EVENTS, EXAMPLES } from '../../http/examples.ts';
 import type { Access } from '../../http/gate.ts';
@@ -193,6 +203,7 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 - **Repeats.** Every POST takes an \`Idempotency-Key\` (1 to 255 printable characters). The same key with the same body answers the first reply again, for 7 days, with \`Idempotent-Replayed: true\`; with another body 422.
 - **Limits.** Every reply carries \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (seconds since 1970); 429 comes with \`Retry-After\`.
 - **Permissions.** A secret key can have fewer permissions than all: [API keys](/docs/guides/api-keys) lists them. Each request below names the one that a secret key needs; a key without it gets 403 \`key_permission_missing\`.
+- **Sizes.** A body has at most ${MOST_BODY_BYTES / 1_024} kB, ${MOST_JSON_VALUES.toLocaleString('en')} values, ${MOST_JSON_DEPTH} levels, and names of at most ${LONGEST_JSON_NAME} characters; a path such as \`items[2].unit_price\` has at most ${LONGEST_JSON_PATH.toLocaleString('en')}. A URL has at most ${LONGEST_URL.toLocaleString('en')} characters and ${MOST_PARAMETERS} query parameters, and a request at most ${MOST_HEADERS} header lines, which together have at most 16 kB. Whatever is larger answers 413 \`body_too_large\`, 400 \`invalid_json\` or 400 \`request_unreadable\`, with the bound in the message.
 - **Errors.** \`{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}\`: [all codes](/docs/errors).
 - **Parameters that a request does not take.** A name that looks like a slip (up to two wrong letters, another case or spelling) and one that another request takes answer 400 \`parameter_unknown\`, with the name that was probably meant in the message; a misspelled \`currency\` would otherwise ask for another coin. Any other name is ignored, and listed in the \`X-Ignored-Parameters\` header of the reply and in the request log. Turn on \`strict_parameters\` in the dashboard, under Business, to refuse all of them. The keys of \`metadata\` are your own.
 - **Lists** are newest first. \`limit\` is 1 to 100; the last row's id as \`starting_after\` gives the next page while \`has_more\` is true.
