@@ -1,4 +1,5 @@
 /** What each role may do, in words: the sentences on the team page, and `docs/reference/roles.md`. Made from the table of roles and the routes. */
+import { grantable, KEY_PERMISSION_NAMES, KEY_PERMISSIONS, mayDoAll } from '../src/core/key-permissions.ts';
 import { ACTIONS, type Action, type MemberRole, mayDo, ROLES } from '../src/core/roles.ts';
 import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
 
@@ -106,10 +107,9 @@ const PEOPLE: Readonly<Record<MemberRole, string>> = {
   ...{ owner: 'owners', admin: 'admins', developer: 'developers', finance: 'finance members', support: 'support members' },
   viewer: 'viewers',
 };
-const peopleWith = (...actions: Action[]): string =>
-  new Intl.ListFormat('en-US')
-    .format(ROLES.filter((role) => actions.every((action) => mayDo(role, action))).map((role) => PEOPLE[role]))
-    .replace(/, and /, ' and ');
+const namesOf = (roles: readonly MemberRole[]): string =>
+  new Intl.ListFormat('en-US').format(roles.map((role) => PEOPLE[role])).replace(/, and /, ' and ');
+const peopleWith = (...actions: Action[]): string => namesOf(ROLES.filter((role) => mayDoAll(role, actions)));
 const capital = (text: string): string => `${text[0]!.toUpperCase()}${text.slice(1)}`;
 
 const groupText = ({ title, rows }: (typeof GROUPS)[number]): string => `### ${title}
@@ -122,6 +122,18 @@ ${rows
       `| ${words}${isConfirmed(actions) ? '\u00a0*' : ''} | ${ROLES.map((role) => (mayDo(role, actions[0]!) ? 'Yes' : 'No')).join(' | ')} |`,
   )
   .join('\n')}
+`;
+
+/** The permissions of secret keys, with the members who can give them. */
+const keysText = (): string => `## What API keys may do and read
+
+A secret key is not a member. It has [permissions](../guides/api-keys.md), at most those that the role of the member who creates it includes, and keeps them when that role changes. It never opens the dashboard, and it approves nothing: members do that. A read-only key changes nothing. A public key only creates payments.
+
+| Permission | What a key with it may do | Who can give it to a key |
+|---|---|---|
+${KEY_PERMISSION_NAMES.map((name) => `| \`${name}\` | ${KEY_PERMISSIONS[name].about} | ${namesOf(ROLES.filter((role) => grantable(role).includes(name)))} |`).join('\n')}
+
+What is hidden from members is hidden from keys too. A key without \`payouts\` finds no payout in events, webhook deliveries or the request log. A key without \`webhooks\` reads no endpoint and no delivery, and its request log has no requests about them.
 `;
 
 /** The page. */
@@ -155,10 +167,5 @@ Signing secrets, API keys and passwords are redacted in the request log for ever
 
 You cannot send to a server of yours what you may not read. Only ${peopleWith('payouts.read', 'webhooks.manage')} add events of payouts to a webhook endpoint, or change the URL of an endpoint that has them. Resending a delivery needs the same access as reading it.
 
-${KEYS_TEXT}`;
+${keysText()}`;
 }
-
-const KEYS_TEXT = `## What API keys read
-
-A secret key is not a member. It has [permissions](../guides/api-keys.md), at most those that the role of the member who created it includes, and keeps them when that role changes: a developer's key has no payouts, refunds or decisions about money. It never opens the dashboard, and it approves nothing: members do that. A read-only key changes nothing. A public key only creates payments.
-`;
