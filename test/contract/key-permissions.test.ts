@@ -240,7 +240,11 @@ test('payouts reach no key without the permission: not by events, deliveries, en
   const url = 'http://127.0.0.1:9/salaries';
   const endpoint = ok(await payer.post('/v1/webhook_endpoints', { url, events: ['payout.requested', 'payment.created'] }));
   const payout = ok(await payer.post('/v1/payouts', payoutOf({ description: marker, payout_reference: 'bea-11' })));
-  const [event] = ok(await payer.get('/v1/events?type=payout.requested')).data;
+  // The list holds an event once all transactions that began before it have ended.
+  const [event] = await eventually(
+    async () => ok(await payer.get('/v1/events?type=payout.requested')).data as any[],
+    ([first]) => first?.data.id === payout.id,
+  );
   assert.equal(event.data.description, marker);
   const [delivery] = ok(await payer.get(`/v1/webhook_deliveries?event_id=${event.id}`)).data;
   await eventually(

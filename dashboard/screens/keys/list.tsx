@@ -130,19 +130,21 @@ const columnsOf = (kind: Key['kind'], ended: boolean): Column<Key>[] => [
     name: 'Name',
     phone: 'title',
     cell: (key) => (
-      <span className="flex flex-wrap items-center gap-1.5">
-        <ModeLink to={`keys/${key.id}`}>
-          <span className="break-words">{key.name}</span>
-        </ModeLink>
-        {(ended || key.replaced_by !== null) && <KeyState of={key} />}
-        {key.allowed_ips.length > 0 && (
-          <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 IP address' : `${key.allowed_ips.length} IP addresses`}</Badge>
-        )}
+      <span className="grid gap-0.5">
+        <span className="flex flex-wrap items-center gap-1.5">
+          <ModeLink to={`keys/${key.id}`}>
+            <span className="break-words">{key.name}</span>
+          </ModeLink>
+          {(ended || key.replaced_by !== null) && <KeyState of={key} />}
+          {key.allowed_ips.length > 0 && (
+            <Badge tone="calm">{key.allowed_ips.length === 1 ? '1 IP address' : `${key.allowed_ips.length} IP addresses`}</Badge>
+          )}
+        </span>
+        {kind === 'secret' && <span className="text-xs text-soft">{permissionWords(key)}</span>}
       </span>
     ),
   },
   { name: 'Key', phone: 'corner', cell: (key) => <code className="text-xs whitespace-nowrap">{key.hint}</code> },
-  ...(kind === 'secret' ? [{ name: 'Permissions', cell: (key: Key) => permissionWords(key) }] : []),
   ...(kind === 'public'
     ? [
         {
