@@ -6,7 +6,7 @@ import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
 /** One sentence or two for each role. A test compares what they claim with the table. */
 export const ROLE_MEANS: Readonly<Record<MemberRole, string>> = {
   owner: 'Full access, including managing owners.',
-  admin: 'Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes.',
+  admin: 'Full access, except approving refunds and payouts, sweeps, managing owners and finance members, and confirming wallet changes.',
   developer:
     'Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts, decide about money, refund or pay out, and neither can their API keys.',
   finance:
@@ -79,6 +79,7 @@ const GROUPS: readonly { title: string; rows: readonly Row[] }[] = [
       ['Change the settings and choose stablecoins', 'settings.write'],
       ['See the team', 'team.read'],
       ['Invite, change and remove members', 'team.manage'],
+      ['Do so with owners and finance members, and change the limit above which two members approve', 'approvals.manage'],
       ['See the plan and its usage', 'usage.read'],
       ['See the audit log', 'audit.read'],
       ['Manage your own account and notifications', 'account.use'],
@@ -141,11 +142,11 @@ export function rolesPage(): string {
   checkRows();
   return `# Roles
 
-Every member of a business has one role, which decides what the member sees and does in the dashboard. ${capital(peopleWith('team.manage'))} give roles under **Team**; only owners make someone an owner, or change and remove an owner. A person who works for several businesses has a role in each of them.
+Every member of a business has one role, which decides what the member sees and does in the dashboard. ${capital(peopleWith('team.manage'))} give roles under **Team**; only owners do so with owners and finance members, because these approve refunds and payouts. When a member is removed or gets another role, what they set going and may no longer do ends with it: invites, requested changes of wallets and destinations, and first approvals. A person who works for several businesses has a role in each of them.
 
 ${ROLES.map((role) => `- **${capital(role)}.** ${ROLE_MEANS[role].replaceAll('’', "'")}`).join('\n')}
 
-A role is the same in test mode and in live mode. A change takes effect with the member's next click. Who operates the install is not a role: operators also open the **Operator** page, whatever their role.
+A role is the same in test mode and in live mode. A change takes effect with the member's next click. Who operates the install is not a role: operators also open the **Operator** page, whatever their role, once they have set up two-factor authentication.
 
 ## What each role may do
 

@@ -23,7 +23,7 @@ export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confi
 export type RefundRate = 'payment' | 'current';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
-export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'approvals.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
 export type KeyPermission = 'payments' | 'resolve' | 'refunds' | 'payouts' | 'webhooks' | 'lookups';
 
 export const COINS = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const;
@@ -42,7 +42,7 @@ export const ROLES = ['owner', 'admin', 'developer', 'finance', 'support', 'view
 /** What each role may do, for the member who gives it. */
 export const ROLE_MEANS: Readonly<Record<Role, string>> = {
   "owner": "Full access, including managing owners.",
-  "admin": "Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes.",
+  "admin": "Full access, except approving refunds and payouts, sweeps, managing owners and finance members, and confirming wallet changes.",
   "developer": "Manages API keys, webhooks and payment links. Can create payments. Can’t see payouts, decide about money, refund or pay out, and neither can their API keys.",
   "finance": "Decides about payments, approves refunds and payouts, moves money and exports data. Can’t see API keys, events or the request log.",
   "support": "Can create payments, edit their details, request refunds and resend webhooks. Can’t see payouts.",
@@ -158,7 +158,7 @@ export type Api = {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
       is_operator: boolean;
       must_set_second_factor: boolean;
-      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'approvals.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
       display: {
         currency: FiatCurrency;
         decimals: number;
@@ -169,7 +169,7 @@ export type Api = {
   };
   'GET /:mode/access': {
     query: {
-      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
+      action: 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'approvals.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
     };
     body: undefined;
     reply: {
@@ -592,7 +592,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
         text: string;
         payment: string | null;
         screen: string;
@@ -619,7 +619,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
         in_app: boolean;
         email: boolean;
         email_always: boolean;
@@ -637,7 +637,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
       in_app: boolean;
       email: boolean;
     };
@@ -725,6 +725,28 @@ export type Api = {
         per_month: number | null;
       }[];
       has_more: boolean;
+    };
+  };
+  'GET /:mode/operator/operators': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      operators: {
+        id: string;
+        name: string;
+        email: string;
+        has_second_factor: boolean;
+        merchants: number;
+      }[];
+    };
+  };
+  'DELETE /:mode/operator/operators/:id': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
     };
   };
   'POST /:mode/operator/merchants/:id/plan': {
@@ -3199,10 +3221,24 @@ export type Api = {
       success: boolean;
     };
   };
+  'GET /:mode/team/members/:id/made': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      made: {
+        id: string;
+        kind: 'key' | 'endpoint' | 'shop';
+        mode: Mode;
+        name: string;
+      }[];
+    };
+  };
   'POST /:mode/team/members/:id/role': {
     query: undefined;
     body: {
       role: 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
+      ends?: string[] | undefined;
     };
     reply: {
       success: boolean;
@@ -3211,6 +3247,7 @@ export type Api = {
   'DELETE /:mode/team/members/:id': {
     query: undefined;
     body: {
+      ends?: string[] | undefined;
     };
     reply: {
       success: boolean;

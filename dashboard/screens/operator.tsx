@@ -1,8 +1,12 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 
+import { useState } from 'react';
 import type { Reply } from '../lib/api.ts';
-import { useAct, useApi, useList, useTitle } from '../lib/hooks.ts';
+import { useAct, useApi, useList, useMe, useTitle } from '../lib/hooks.ts';
+import { Button, buttonClass } from '../ui/button.tsx';
+import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
+import { ModeLink } from '../ui/link.tsx';
 import { Card, Empty, Facts, Pending } from '../ui/states.tsx';
 import { type Column, Table } from '../ui/table.tsx';
 import { Badge, Money, Time } from '../ui/values.tsx';
@@ -15,8 +19,29 @@ const PLANS = [
   { value: 'enterprise', label: 'Enterprise' },
 ] as const;
 
+type Operator = Reply<'GET /:mode/operator/operators'>['operators'][number];
+
 export function Screen() {
   useTitle('Operator');
+  const me = useMe();
+  return me && !me.user.has_second_factor ? <NoFactor /> : <Area />;
+}
+
+/** Also for the first operator of a fresh install: the area concerns every merchant, so a password alone does not open it. */
+const NoFactor = () => (
+  <div className="mx-auto grid max-w-md justify-items-start gap-4 py-16">
+    <h1>Set up two-factor authentication</h1>
+    <p className="text-soft">
+      The operator area concerns every merchant of this install, so it always requires it. You need an authenticator app on your phone. It
+      takes about a minute.
+    </p>
+    <ModeLink to="security" className={buttonClass('main')}>
+      Set it up
+    </ModeLink>
+  </div>
+);
+
+function Area() {
   const install = useApi('GET /:mode/operator', ['operator'], {});
   return (
     <div className="grid gap-6">
@@ -36,7 +61,67 @@ export function Screen() {
         </Card>
       )}
       <Merchants />
+      <Operators />
     </div>
+  );
+}
+
+function Operators() {
+  const me = useMe();
+  const operators = useApi('GET /:mode/operator/operators', ['operator', 'operators'], {});
+  const remove = useAct('DELETE /:mode/operator/operators/:id', {
+    refreshes: [['operator'], ['me'], ['audit']],
+    done: 'Operator removed.',
+  });
+  const [removing, setRemoving] = useState<Operator | null>(null);
+  if (!operators.data)
+    return (
+      <Card title="Operators">
+        <Pending of={operators} />
+      </Card>
+    );
+  const all = operators.data.operators;
+  return (
+    <Card title={`Operators (${all.length})`}>
+      <p className="border-b border-line px-4 py-3 text-sm text-soft">
+        Operators can open this area whatever their role, also after they leave a team. Add one on the command line:{' '}
+        <code>./florin user operator --email EMAIL</code>
+      </p>
+      <ul>
+        {all.map((one) => (
+          <li key={one.id} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
+            <div className="min-w-56 flex-1">
+              <p className="flex flex-wrap items-center gap-2 font-medium">
+                <span className="break-words">{one.name}</span>
+                {one.id === me?.user.id && <Badge tone="calm">You</Badge>}
+              </p>
+              <p className="text-sm break-all text-soft">{one.email}</p>
+              {one.merchants === 0 && <p className="text-sm text-soft">Belongs to no merchant, so they can’t sign in.</p>}
+            </div>
+            <Badge tone={one.has_second_factor ? 'good' : 'warn'} icon={one.has_second_factor ? 'check' : 'alert'}>
+              {one.has_second_factor ? '2FA on' : '2FA off'}
+            </Badge>
+            {all.length > 1 && (
+              <Button look="danger" aria-label={`Remove ${one.name} as an operator`} onClick={() => setRemoving(one)}>
+                Remove
+              </Button>
+            )}
+          </li>
+        ))}
+      </ul>
+      <Ask
+        open={removing !== null}
+        onClose={() => setRemoving(null)}
+        title={`Remove ${removing?.name ?? ''} as an operator?`}
+        text="They can no longer open the operator area. Their account and their teams stay."
+        act="Remove"
+        danger
+        onAct={() => {
+          if (removing) remove.mutate({ params: { id: removing.id }, body: {} });
+          setRemoving(null);
+        }}
+      />
+    </Card>
   );
 }
 

@@ -9,6 +9,7 @@ import { Field, Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { Card, Pending } from '../ui/states.tsx';
 import { Badge, CopyButton, Time } from '../ui/values.tsx';
+import { DepartureDialog } from './departure.tsx';
 
 type Team = Reply<'GET /:mode/team'>;
 type Member = Team['members'][number];
@@ -21,9 +22,17 @@ const ROLE_WORDS: Readonly<Record<MemberRole, string>> = {
   support: 'Support',
   viewer: 'Viewer',
 };
-/** Only owners can make someone an owner. */
-const rolesFor = (mine: MemberRole | undefined) =>
-  ROLES.filter((role) => mine === 'owner' || role !== 'owner').map((value) => ({ value, label: ROLE_WORDS[value] }));
+/** They approve refunds and payouts, so only owners give and take them. */
+const APPROVERS: readonly MemberRole[] = ['owner', 'finance'];
+/** Whether you can give this role and take it. What you can't is hidden, because the server would refuse it. */
+function useReach(): (role: MemberRole) => boolean {
+  const mayManage = useMay('team.manage');
+  const mayGiveAll = useMay('approvals.manage');
+  return (role) => mayManage && (mayGiveAll || !APPROVERS.includes(role));
+}
+const optionsOf = (reach: (role: MemberRole) => boolean) => ROLES.filter(reach).map((value) => ({ value, label: ROLE_WORDS[value] }));
+/** What ends on its own when a member loses a role. */
+const ENDS_WITH = 'their pending invites, requested changes of wallets and destinations, and first approvals';
 
 export function Screen() {
   useTitle('Team');
@@ -63,16 +72,22 @@ export function Screen() {
 
 function Members({ members }: { members: readonly Member[] }) {
   const me = useMe();
-  const may = useMay('team.manage');
+  const reach = useReach();
   const [removing, setRemoving] = useState<Member | null>(null);
+  const [changing, setChanging] = useState<{ member: Member; role: MemberRole } | null>(null);
   const change = useAct('POST /:mode/team/members/:id/role', { refreshes: REFRESHES, done: 'Role updated.' });
   const remove = useAct('DELETE /:mode/team/members/:id', { refreshes: [...REFRESHES, ['me']], done: 'Member removed.' });
+  const close = () => {
+    setRemoving(null);
+    setChanging(null);
+    remove.reset();
+    change.reset();
+  };
   return (
     <Card title={`Members (${members.length})`}>
       <ul>
         {members.map((member) => {
-          // Hidden where the server would refuse it.
-          const mine = may && (me?.role === 'owner' || member.role !== 'owner');
+          const mine = reach(member.role);
           return (
             <li key={member.id} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
               <div className="min-w-56 flex-1">
@@ -92,8 +107,8 @@ function Members({ members }: { members: readonly Member[] }) {
                     label={`Role of ${member.name}`}
                     value={member.role}
                     disabled={change.isPending}
-                    options={rolesFor(me?.role)}
-                    onChange={(event) => change.mutate({ params: { id: member.id }, body: { role: event.target.value as MemberRole } })}
+                    options={optionsOf(reach)}
+                    onChange={(event) => setChanging({ member, role: event.target.value as MemberRole })}
                   />
                 ) : (
                   <span className="text-sm">{ROLE_WORDS[member.role]}</span>
@@ -108,29 +123,43 @@ function Members({ members }: { members: readonly Member[] }) {
           );
         })}
       </ul>
-      <Ask
-        open={removing !== null}
-        onClose={() => setRemoving(null)}
-        title={`Remove ${removing?.name ?? ''}?`}
-        text="They lose access immediately. Their activity stays in the audit log. API keys keep working: roll any key they have seen."
-        act="Remove"
-        danger
-        onAct={() => {
-          if (removing) remove.mutate({ params: { id: removing.id }, body: {} });
-          setRemoving(null);
-        }}
-      />
+      {removing && (
+        <DepartureDialog
+          member={removing}
+          title={`Remove ${removing.name}?`}
+          text={`They lose access immediately, and ${ENDS_WITH} end. Their activity stays in the audit log.`}
+          act="Remove"
+          busy={remove.isPending}
+          fault={remove.error?.message ?? null}
+          onAct={(ends) => remove.mutate({ params: { id: removing.id }, body: { ends } }, { onSuccess: close })}
+          onClose={close}
+        />
+      )}
+      {changing && (
+        <DepartureDialog
+          member={changing.member}
+          title={`Make ${changing.member.name} ${ROLE_WORDS[changing.role].toLowerCase()}?`}
+          text={`${ROLE_MEANS[changing.role]} What the new role doesn’t include ends: ${ENDS_WITH}.`}
+          act="Change role"
+          busy={change.isPending}
+          fault={change.error?.message ?? null}
+          onAct={(ends) => change.mutate({ params: { id: changing.member.id }, body: { role: changing.role, ends } }, { onSuccess: close })}
+          onClose={close}
+        />
+      )}
     </Card>
   );
 }
 
 function Invites({ invites }: { invites: Team['invites'] }) {
-  const may = useMay('team.manage');
+  const reach = useReach();
   const revoke = useAct('DELETE /:mode/team/invites/:id', { refreshes: REFRESHES, done: 'Invite revoked.' });
   return (
     <Card title="Pending invites">
       {invites.length === 0 ? (
-        <p className="px-4 py-6 text-sm text-soft">No pending invites. An invite link works once and expires after 7 days.</p>
+        <p className="px-4 py-6 text-sm text-soft">
+          No pending invites. An invite link works once and expires after 7 days, or when the member who sent it leaves.
+        </p>
       ) : (
         <ul>
           {invites.map((invite) => (
@@ -141,7 +170,7 @@ function Invites({ invites }: { invites: Team['invites'] }) {
                   {ROLE_WORDS[invite.role]} · invited by {invite.invited_by} · expires <Time at={invite.expires_at} />
                 </p>
               </div>
-              {may && (
+              {reach(invite.role) && (
                 <Button
                   aria-label={`Revoke the invite for ${invite.email}`}
                   onClick={() => revoke.mutate({ params: { id: invite.id }, body: {} })}
@@ -224,7 +253,7 @@ function Required({ team }: { team: Team }) {
 }
 
 function InviteDialog({ onClose }: { onClose: () => void }) {
-  const me = useMe();
+  const reach = useReach();
   const invite = useAct('POST /:mode/team/invites', { refreshes: REFRESHES });
   const [email, setEmail] = useState('');
   const [role, setRole] = useState<MemberRole>('viewer');
@@ -272,7 +301,7 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
         />
         <div className="grid gap-1.5">
           <span className="text-sm font-medium">Role</span>
-          <Select label="Role" value={role} options={rolesFor(me?.role)} onChange={(e) => setRole(e.target.value as MemberRole)} />
+          <Select label="Role" value={role} options={optionsOf(reach)} onChange={(e) => setRole(e.target.value as MemberRole)} />
           <p className="text-sm text-soft">
             {ROLE_MEANS[role]}{' '}
             <a href="/docs/reference/roles" target="_blank" rel="noreferrer" className="underline">

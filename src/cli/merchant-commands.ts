@@ -8,9 +8,10 @@ import { printableLine } from '../core/text.ts';
 import { listApiKeys } from '../keys/key-ring.ts';
 import { createApiKey, revokeApiKey } from '../keys/keys.ts';
 import { setBranding } from '../merchants/branding.ts';
-import { createMerchant, getMerchant, listMerchants, setPlan } from '../merchants/merchants.ts';
+import { createMerchant, createSetupLink, getMerchant, listMerchants, SETUP_DAYS, setPlan } from '../merchants/merchants.ts';
 import { THEMES } from '../merchants/stored-settings.ts';
-import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '../people/account.ts';
+import { listUsers, resetFactors, resetPassword, setEmail } from '../people/account.ts';
+import { setOperator } from '../people/operators.ts';
 import { listWallets } from '../wallets/wallet-changes.ts';
 import { setWallet } from '../wallets/wallets.ts';
 import {
@@ -57,7 +58,7 @@ export const MERCHANT_COMMANDS: Commands = {
       name: { value: 'NAME', about: 'Name of the business', required: true },
       plan: { ...PLAN, about: 'Plan (default: starter)' },
     },
-    notes: 'The keys and the setup link are shown once. The link opens the dashboard for the owner.',
+    notes: `The keys and the setup link are shown once. The link opens the dashboard for the owner and works for ${SETUP_DAYS} days.`,
     run: async (ctx, flags) => {
       const made = await createMerchant(ctx, {
         name: need(flags, 'name'),
@@ -74,6 +75,15 @@ export const MERCHANT_COMMANDS: Commands = {
         setup_url: made.setupUrl,
       };
     },
+  },
+  'merchant setup-link': {
+    about: 'Create a new setup link for a merchant without an owner',
+    options: { merchant: MERCHANT },
+    notes: `The link works once, for ${SETUP_DAYS} days. An older one stops working.`,
+    run: async (ctx, flags) => ({
+      merchant_id: flags.merchant,
+      setup_url: await createSetupLink(ctx, { merchantId: need(flags, 'merchant') }),
+    }),
   },
   'plan set': {
     about: 'Change the plan of a merchant',

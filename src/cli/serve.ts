@@ -2,7 +2,7 @@
 import { ROLES, type Role, startApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { createFirstMerchant } from '../merchants/merchants.ts';
+import { createFirstMerchant, SETUP_DAYS } from '../merchants/merchants.ts';
 import { BuildToolsMissing } from '../web/build-tools.ts';
 import { buildApp } from '../web/dashboard/build.ts';
 import { commaList, type Flags, oneOf } from './command.ts';
@@ -53,7 +53,8 @@ async function welcome(ctx: Context): Promise<void> {
 Your first merchant is ${merchantId}.
 
   Create your account   ${setupUrl}
-                        This link works once.
+                        This link works once, for ${SETUP_DAYS} days. Get a new one with:
+                        ./florin merchant setup-link --merchant ${merchantId}
 
   Secret test key       ${keys.testSecret}
   Public test key       ${keys.testPublic}

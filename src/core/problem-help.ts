@@ -107,24 +107,27 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Open the dashboard directly and try again. If a proxy is in front, check that it passes the Origin and Host headers on.',
   },
   setup_link_invalid: {
-    why: 'Each setup link works once.',
-    fix: 'Ask the operator for a new one.',
+    why: 'Each setup link works once, for seven days.',
+    fix: 'Ask the operator for a new one. It is made with `./florin merchant setup-link`.',
   },
   account_exists: {
     why: 'One account can belong to several merchants, so no second one is created.',
     fix: 'Sign in, then open the link again.',
   },
   second_factor_required: {
-    why: 'Your team requires two-factor authentication, or this action does.',
-    fix: 'Add a passkey or an authenticator app under Security, then repeat the action.',
+    why: 'Your team requires two-factor authentication, or this action does. The operator area always does.',
+    fix: 'Set up an authenticator app under Security, then repeat the action.',
   },
   operator_only: {
     why: 'This concerns the whole install, not one merchant.',
     fix: 'Ask the person who runs the install. Operators are named with `./florin user operator`.',
   },
-  role_out_of_reach: { why: 'Admins manage the team, but not its owners.', fix: 'Ask an owner.' },
+  role_out_of_reach: {
+    why: 'Owners and finance members approve refunds and payouts. Admins manage the other roles, so that nobody makes their own second approver.',
+    fix: 'Ask an owner.',
+  },
   invite_invalid: {
-    why: 'Invitations work once, for seven days, until they are revoked.',
+    why: 'Invitations work once, for seven days, until they are revoked or the member who sent them may no longer give the role.',
     fix: 'Ask the person who invited you to invite you again.',
   },
   invite_not_yours: {
@@ -140,6 +143,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   mail_limit_reached: {
     why: 'Invitations, confirmation links and claim links are limited for each mailbox and each day, so that nobody can use this service to flood somebody. Changes that owners must be warned of, such as new live keys, are limited for the same reason.',
     fix: 'Use the email that was sent before, or wait for the time in `Retry-After`. An address gets one invitation an hour.',
+  },
+  last_operator: {
+    why: 'Without an operator nobody could open the operator area.',
+    fix: 'Give another person access with `./florin user operator --email EMAIL`, then repeat the change.',
   },
   last_owner: {
     why: 'Each merchant needs an owner: otherwise nobody could manage its team.',
@@ -357,8 +364,12 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The refunds of a payment never return more than what arrived for it in its coin and is confirmed. Transfers that you marked as refunded do not count.',
     fix: 'List the refunds of the payment. Request a smaller amount, wait for confirmations, or cancel a refund that was not approved.',
   },
+  role_too_new: {
+    why: 'An owner set a limit for refunds and payouts that one member approves alone. Above it, a member counts once their role is 24 hours old, so that nobody invites or promotes their own second approver.',
+    fix: 'Wait until the given time, or ask other owners or finance members to approve it.',
+  },
   second_member_required: {
-    why: 'An owner or admin set a limit for refunds and payouts that one member approves alone. You requested this one, or already approved it.',
+    why: 'An owner set a limit for refunds and payouts that one member approves alone. You requested this one, or already approved it.',
     fix: 'Ask another owner or finance member to approve it under Refunds or Payouts, or change the limit under Business.',
   },
   refund_state: {

@@ -107,12 +107,20 @@ export const PROBLEMS = {
   ),
   recent_authentication_required: entry(403, 'permission_denied', 'Confirm your identity to continue.'),
   cross_site_request: entry(403, 'permission_denied', 'This request did not come from the dashboard. Reload the dashboard and try again.'),
-  setup_link_invalid: entry(404, 'not_found', 'This setup link is wrong or has already been used. Ask your operator for a new one.'),
+  setup_link_invalid: entry(
+    404,
+    'not_found',
+    'This setup link is wrong, was already used or has expired. Ask your operator for a new one.',
+  ),
   account_exists: entry(409, 'conflict', 'An account with this email address already exists. Sign in, then open the setup link again.'),
   second_factor_required: entry(403, 'permission_denied', 'Set up two-factor authentication first, under Security.'),
   operator_only: entry(403, 'permission_denied', 'Only operators of this install can do this.'),
-  role_out_of_reach: entry(403, 'permission_denied', 'Only owners can add, change or remove owners.'),
-  invite_invalid: entry(404, 'not_found', 'This invitation was already used, was revoked or has expired. Ask for a new one.'),
+  role_out_of_reach: entry(403, 'permission_denied', 'Only owners can add, change or remove owners and finance members.'),
+  invite_invalid: entry(
+    404,
+    'not_found',
+    'This invitation was already used, was revoked or has expired, or the member who sent it may no longer give this role. Ask for a new one.',
+  ),
   invite_not_yours: entry(403, 'permission_denied', 'This invitation is for {email}. Sign in with that email address to accept it.'),
   invite_needs_sign_in: entry(
     409,
@@ -126,6 +134,7 @@ export const PROBLEMS = {
     'rate_limit_exceeded',
     'There were too many emails of this kind, so that nobody’s mailbox is flooded. Nothing was changed. Try again in {wait}.',
   ),
+  last_operator: entry(409, 'conflict', 'This is the only operator. Give someone else access to the operator area first.'),
   last_owner: entry(409, 'conflict', 'This is the only owner. Make someone else an owner first.'),
   member_not_found: entry(404, 'not_found', 'No such member: {id}.'),
   session_not_found: entry(404, 'not_found', 'No such session: {id}. It may have ended already.'),
@@ -241,6 +250,11 @@ export const PROBLEMS = {
     409,
     'conflict',
     'At most {available} of this payment can be refunded now: what arrived, is confirmed, and is not part of another refund.',
+  ),
+  role_too_new: entry(
+    409,
+    'conflict',
+    'Your role is less than 24 hours old. Your approvals of more than {limit} count from {from}. Until then, other members have to approve this.',
   ),
   second_member_required: entry(
     409,

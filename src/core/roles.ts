@@ -15,7 +15,7 @@ export const ACTIONS = {
   'payments.cancel': ['owner', 'admin', 'finance'],
   'payments.resolve': ['owner', 'admin', 'finance'],
   'refunds.request': ['owner', 'admin', 'finance', 'support'],
-  // Not admins: they can change the limit above which two members approve.
+  // Not admins: they request refunds and payouts.
   'refunds.approve': ['owner', 'finance'],
   // Not everyone: payouts can be salaries.
   'payouts.read': ['owner', 'admin', 'finance'],
@@ -39,6 +39,8 @@ export const ACTIONS = {
   'settings.write': ['owner', 'admin'],
   'team.read': EVERYONE,
   'team.manage': ['owner', 'admin'],
+  // The roles that approve money, and the limit above which two members approve. Who may change a rule must not profit from it.
+  'approvals.manage': ['owner'],
   'audit.read': ['owner', 'admin'],
   'usage.read': ['owner', 'admin', 'developer', 'finance'],
   'keys.read': ['owner', 'admin', 'developer'],
@@ -49,6 +51,9 @@ export const ACTIONS = {
 export type Action = keyof typeof ACTIONS;
 
 export const mayDo = (role: MemberRole, action: Action): boolean => (ACTIONS[action] as readonly MemberRole[]).includes(role);
+/** Whether a member may give this role to others, and take it from them. */
+export const mayGive = (giver: MemberRole, role: MemberRole): boolean =>
+  mayDo(giver, mayDo(role, 'refunds.approve') || mayDo(role, 'payouts.approve') ? 'approvals.manage' : 'team.manage');
 /** The roles of an action in words: owner, admin or finance. */
 export const rolesWith = (action: Action): string => ACTIONS[action].join(', ').replace(/, (?=\w+$)/, ' or ');
 export const actionsOf = (role: MemberRole): Action[] => (Object.keys(ACTIONS) as Action[]).filter((action) => mayDo(role, action));

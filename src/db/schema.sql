@@ -25,6 +25,7 @@ create table merchants (
   setup_token_hash bytea,
   created_at timestamp with time zone not null default clock_timestamp(),
   second_factor_required boolean not null default false,
+  setup_expires_at timestamp with time zone not null default (clock_timestamp() + '7 days'::interval),
   PRIMARY KEY (id),
   CHECK ((plan = ANY (ARRAY['starter'::text, 'professional'::text, 'enterprise'::text])))
 );
@@ -777,8 +778,10 @@ create table invites (
   created_at timestamp with time zone not null default clock_timestamp(),
   expires_at timestamp with time zone not null,
   mailed boolean not null default false,
+  invited_by_id text collate "C",
   PRIMARY KEY (id),
   UNIQUE (token_hash),
+  FOREIGN KEY (invited_by_id) REFERENCES users(id) ON DELETE CASCADE,
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'developer'::text, 'finance'::text, 'support'::text, 'viewer'::text])))
 );
@@ -989,6 +992,7 @@ create table wallet_waits_off (
   asked_by_name text not null,
   asked_at timestamp with time zone not null default clock_timestamp(),
   due_at timestamp with time zone not null,
+  settled_at timestamp with time zone,
   PRIMARY KEY (merchant_id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
@@ -1196,6 +1200,7 @@ create table sweep_destinations (
   asked_at timestamp with time zone not null default clock_timestamp(),
   due_at timestamp with time zone not null,
   dropped_at timestamp with time zone,
+  settled_at timestamp with time zone,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );

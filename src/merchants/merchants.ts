@@ -10,6 +10,7 @@ import { readName } from '../core/text.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { createApiKey } from '../keys/keys.ts';
 import { type Actor, writeAudit } from '../people/members.ts';
+import { checkOperator } from '../people/operators.ts';
 import { type MerchantSettings, settingsFromJson, settingsToJson } from './stored-settings.ts';
 
 export type Merchant = {
@@ -25,6 +26,9 @@ export type Merchant = {
   /** The logo of the payment page, by the hash it is served under. */
   logo: string | null;
 };
+
+/** How long a setup link works. */
+export const SETUP_DAYS = 7;
 
 const CACHE_MS = 1_000;
 const cacheOf = perContext(() => new Map<string, { at: number; merchant: Promise<Merchant> }>());
@@ -130,10 +134,10 @@ async function makeMerchant(
     await tx`select pg_advisory_xact_lock(hashtext('florin first merchant'))`;
     if (onlyFirst && (await tx`select 1 from merchants limit 1`).length > 0) return null;
     await tx`
-      insert into merchants (id, name, plan, setup_token_hash)
+      insert into merchants (id, name, plan, setup_token_hash, setup_expires_at)
       select ${merchantId}, ${shown},
         coalesce(${plan ?? null}, case when exists (select 1 from merchants) then 'starter' else 'enterprise' end),
-        ${createHash('sha256').update(setupToken).digest()}`;
+        ${hashOf(setupToken)}, clock_timestamp() + make_interval(days => ${SETUP_DAYS})`;
     await tx`insert into test_clocks (merchant_id) values (${merchantId})`;
     const key = async (mode: 'live' | 'test', kind: 'secret' | 'public') => (await createApiKey(ctx, { merchantId, mode, kind, tx })).key;
     return {
@@ -143,16 +147,35 @@ async function makeMerchant(
       testPublic: await key('test', 'public'),
     };
   });
-  return keys && { merchantId, keys, setupUrl: `${ctx.settings.publicUrl}/setup#token=${setupToken}` };
+  return keys && { merchantId, keys, setupUrl: setupUrlOf(ctx, setupToken) };
 }
 
-/** Takes effect immediately. With an actor, it is written to the merchant's audit log. Errors: merchant_not_found. */
+const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+const setupUrlOf = (ctx: Context, token: string): string => `${ctx.settings.publicUrl}/setup#token=${token}`;
+
+/** A new setup link for a merchant that nobody owns yet; an older one stops working. Errors: merchant_not_found, parameter_invalid (merchant). */
+export async function createSetupLink(ctx: Context, { merchantId }: { merchantId: string }): Promise<string> {
+  const token = base62(32, ctx.random);
+  await ctx.db.begin(async (tx) => {
+    const made = await tx`
+      update merchants set setup_token_hash = ${hashOf(token)}, setup_expires_at = clock_timestamp() + make_interval(days => ${SETUP_DAYS})
+      where id = ${merchantId}`;
+    if (made.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
+    const [owner] = await tx`select 1 from members where merchant_id = ${merchantId} and role = 'owner' limit 1`;
+    if (owner) throw new Problem('parameter_invalid', { reason: 'it has an owner, who invites others under Team' }, { param: 'merchant' });
+  });
+  return setupUrlOf(ctx, token);
+}
+
+/** Takes effect immediately. With an actor, an operator, it is written to the merchant's audit log. Errors: merchant_not_found, operator_only. */
 export async function setPlan(ctx: Context, { merchantId, plan, actor }: { merchantId: string; plan: Plan; actor?: Actor }): Promise<void> {
   await ctx.db.begin(async (tx) => {
     const [before] = await tx<{ plan: Plan }[]>`select plan from merchants where id = ${merchantId} for no key update`;
     if (!before) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
     await tx`update merchants set plan = ${plan} where id = ${merchantId}`;
-    if (actor) await writeAudit(tx, { merchantId, mode: null, actor, action: 'plan.set', object: merchantId, before, after: { plan } });
+    if (!actor) return;
+    await checkOperator(tx, actor);
+    await writeAudit(tx, { merchantId, mode: null, actor, action: 'plan.set', object: merchantId, before, after: { plan } });
   });
   cacheOf(ctx).delete(merchantId);
 }
@@ -199,10 +222,10 @@ export async function changeSettings(
   cacheOf(ctx).delete(merchantId);
 }
 
-/** The merchant of a setup link; null when the link is unknown or used. */
+/** The merchant of a setup link; null when the link is unknown, used or expired. */
 export async function findSetup(ctx: Context, { token }: { token: string }): Promise<{ merchantId: string; name: string } | null> {
   const [row] = await ctx.db.sql<{ merchantId: string; name: string }[]>`
     select id as "merchantId", name from merchants
-    where setup_token_hash = ${createHash('sha256').update(token).digest()}`;
+    where setup_token_hash = ${hashOf(token)} and setup_expires_at > clock_timestamp()`;
   return row ?? null;
 }

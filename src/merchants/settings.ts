@@ -2,10 +2,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
 import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, leadingCoins } from '../core/coin.ts';
+import { formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { readName } from '../core/text.ts';
 import { parseWebUrl } from '../core/urls.ts';
-import { type Actor, writeAudit } from '../people/members.ts';
+import { notifyMembers } from '../notices/notices.ts';
+import { type Actor, checkStanding, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
 import { changeSettings, getMerchant } from './merchants.ts';
 import type { MerchantSettings } from './stored-settings.ts';
@@ -45,16 +47,20 @@ const BOUNDS = {
   refundLimitUsdCents: ['refund_limit_usd', 0, 100_000_000, 'of dollars from 0 to 1000000'],
 } as const;
 
-/** Risky settings: when a payment counts as received, which sites may embed the payment page, what is deleted. */
+/** Risky settings: when a payment counts as received, which sites may embed the payment page, what customers see and open, what is deleted. */
 const RISKY = [
   'toleranceBasisPoints',
   'toleranceCapUsdCents',
   'lateAcceptMinutes',
   'confirmations',
   'origins',
+  'supportContact',
+  'website',
   'retentionDays',
   'refundLimitUsdCents',
 ] as const satisfies readonly (keyof MerchantSettings)[];
+
+const limitText = (cents: number | null): string => (cents === null ? 'any amount' : `up to $${formatUsd(BigInt(cents))} a day`);
 
 /** The tiers without the merchant's own: the operator's, else the default table. */
 export const baseTiers = (ctx: Context, coin: Coin): readonly ConfirmationTier[] =>
@@ -90,8 +96,9 @@ export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): O
   });
 
 /**
- * Changes the given settings; others stay. `isRecent`: the member recently confirmed their identity, which risky settings require.
- * Errors: parameter_invalid with the setting, merchant_not_found, recent_authentication_required.
+ * Changes the given settings; others stay. `isRecent`: the member recently confirmed their identity, which risky settings require, and the
+ * name and logo that customers see. The limit of approvals is changed by owners only. Errors: parameter_invalid with the setting,
+ * merchant_not_found, recent_authentication_required, member_not_found, action_not_permitted.
  */
 export async function changeOwnSettings(
   ctx: Context,
@@ -152,12 +159,19 @@ export async function changeOwnSettings(
   const values = { ...plain, ...(confirmations && { confirmations }) };
   const before = Object.fromEntries(Object.keys(values).map((key) => [key, settings[key as keyof MerchantSettings] ?? null]));
   const changes = (key: (typeof RISKY)[number]) => values[key] !== undefined && !isDeepStrictEqual(values[key], settings[key]);
-  if (!isRecent && RISKY.some(changes)) throw new Problem('recent_authentication_required');
+  const isRebranded = logo !== undefined || (name !== undefined && name.trim() !== nameBefore);
+  if (!isRecent && (isRebranded || RISKY.some(changes))) throw new Problem('recent_authentication_required');
   await changeSettings(ctx, {
     merchantId,
     settings: values,
     ...(name !== undefined && { name }),
     also: async (tx) => {
+      if (changes('refundLimitUsdCents')) {
+        await checkStanding(tx, { merchantId, actor, action: 'approvals.manage' });
+        const [was, limit] = [settings, { ...settings, ...values }].map((one) => limitText(one.refundLimitUsdCents));
+        const detail = { change: 'limit', was: was!, limit: limit!, by: actor.name };
+        await notifyMembers(ctx, tx, [{ merchantId, mode: null, kind: 'team_changed', detail, actorId: actor.userId }]);
+      }
       await writeLogo(tx, merchantId);
       await writeAudit(tx, {
         ...{ merchantId, mode: null, actor, action: 'settings.changed', object: merchantId },

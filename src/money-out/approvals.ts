@@ -1,29 +1,54 @@
-/** When refunds and payouts need the approval of a second member: above a limit that the merchant sets, counted over a day for each member. */
+/** When refunds and payouts need the approval of a second member: above a limit that owners set, counted over a day for each member. */
 import type { Mode } from '../core/coin.ts';
 import { formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
+import { type MemberRole, mayDo } from '../core/roles.ts';
 import type { Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
-import type { Actor } from '../people/members.ts';
+import { type Actor, checkStanding, type Departure, writeAudit } from '../people/members.ts';
 
 /** What one member approves alone adds up for this long, so that many small amounts do not avoid the limit. */
 const WINDOW_HOURS = 24;
+/** Above the limit a member counts once their role is this old, so that nobody invites or promotes their own second member. */
+const ROLE_HOURS = 24;
 
-type Asked = { merchantId: string; mode: Mode; usdCents: bigint; backedBy: string | null };
+type Asked = {
+  merchantId: string;
+  mode: Mode;
+  usdCents: bigint;
+  /** The member who requested it, or who approved it first: then `approvedBy` is their name. */
+  backedBy: string | null;
+  approvedBy: string | null;
+};
+type Money = 'refunds' | 'payouts';
+
+/** Whether a member counts as one of two now: they still have a role for what they did, and not only since today. */
+async function counts(tx: Tx, money: Money, { merchantId, backedBy, approvedBy }: Asked): Promise<boolean> {
+  const [member] = await tx<{ role: MemberRole }[]>`
+    select role from members where merchant_id = ${merchantId} and user_id = ${backedBy}
+      and role_since <= clock_timestamp() - make_interval(hours => ${ROLE_HOURS}) for share`;
+  return member !== undefined && mayDo(member.role, approvedBy === null ? `${money}.request` : `${money}.approve`);
+}
 
 /**
- * `alone`: this approval is enough. `first`: it is recorded, and another member has to approve as well. Operator commands are always
- * enough. What is approved is locked. Errors: second_member_required.
+ * `alone`: this approval is enough. `second`: it is, together with the member who requested or approved it before. `first`: it is
+ * recorded, and another member has to approve as well. Operator commands are always enough. What is approved is locked. Errors:
+ * member_not_found, action_not_permitted, role_too_new, second_member_required.
  */
-export async function weighApproval(tx: Tx, asked: Asked, { userId }: Actor): Promise<'alone' | 'second' | 'first'> {
+export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: Actor): Promise<'alone' | 'second' | 'first'> {
+  const { userId } = actor;
   if (userId === '') return 'alone';
   const { merchantId, mode, backedBy } = asked;
-  if (backedBy !== null && backedBy !== userId) return 'second';
-  const { settings } = await readMerchant(tx, { merchantId });
-  if (settings.refundLimitUsdCents === null) return 'alone';
-  const limit = BigInt(settings.refundLimitUsdCents);
   // Two approvals by one member at the same moment see each other.
-  await tx`select 1 from members where merchant_id = ${merchantId} and user_id = ${userId} for no key update`;
+  const [member] = await tx<{ isOld: boolean; countsFrom: Date }[]>`
+    select role_since <= clock_timestamp() - make_interval(hours => ${ROLE_HOURS}) as "isOld",
+      role_since + make_interval(hours => ${ROLE_HOURS}) as "countsFrom"
+    from members where merchant_id = ${merchantId} and user_id = ${userId} for no key update`;
+  await checkStanding(tx, { merchantId, actor, action: `${money}.approve` });
+  const isBacked = backedBy !== null && backedBy !== userId && (await counts(tx, money, asked));
+  const { settings } = await readMerchant(tx, { merchantId });
+  if (settings.refundLimitUsdCents === null) return isBacked ? 'second' : 'alone';
+  const limit = BigInt(settings.refundLimitUsdCents);
   const [{ sum } = { sum: '0' }] = await tx<{ sum: string }[]>`
     select coalesce(sum(usd_cents), 0)::text as sum
     from (select merchant_id, mode, approved_by_user, backed_by, approved_at, state, usd_cents from refunds
@@ -31,7 +56,30 @@ export async function weighApproval(tx: Tx, asked: Asked, { userId }: Actor): Pr
     where merchant_id = ${merchantId} and mode = ${mode} and approved_by_user = ${userId} and (backed_by is null or backed_by = ${userId})
       and approved_at > clock_timestamp() - make_interval(hours => ${WINDOW_HOURS}) and state <> 'canceled'`;
   // What has no known worth counts as above every limit.
-  if (asked.usdCents > 0n && BigInt(sum) + asked.usdCents <= limit) return 'alone';
-  if (backedBy === userId) throw new Problem('second_member_required', { limit: `$${formatUsd(limit)}` });
+  if (asked.usdCents > 0n && BigInt(sum) + asked.usdCents <= limit) return isBacked ? 'second' : 'alone';
+  const shown = `$${formatUsd(limit)}`;
+  if (!member!.isOld) {
+    const from = `${member!.countsFrom.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+    throw new Problem('role_too_new', { limit: shown, from });
+  }
+  if (isBacked) return 'second';
+  if (backedBy === userId) throw new Problem('second_member_required', { limit: shown });
   return 'first';
+}
+
+/**
+ * Forgets that a member requested or approved what still waits for a second member, as far as their role no longer includes it. The
+ * requests stay, without one of the two members.
+ */
+export async function forgetApprovals(tx: Tx, { merchantId, userId, role, actor }: Departure): Promise<void> {
+  const lost = (money: Money) => {
+    const may = (act: 'request' | 'approve') => role !== null && mayDo(role, `${money}.${act}`);
+    const which = tx`merchant_id = ${merchantId} and backed_by = ${userId} and state = 'requested'`;
+    return tx`${which} and case when approved_by is null then ${!may('request')} else ${!may('approve')} end`;
+  };
+  const refunds = await tx`update refunds set backed_by = null, approved_by = null where ${lost('refunds')}`;
+  const payouts = await tx`update payouts set backed_by = null, approved_by = null where ${lost('payouts')}`;
+  if (refunds.count + payouts.count === 0) return;
+  const before = { refunds: refunds.count, payouts: payouts.count };
+  await writeAudit(tx, { merchantId, mode: null, actor, action: 'approvals.forgotten', object: userId, before });
 }

@@ -3,16 +3,19 @@ import { decodeAddress } from '../chains/address.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
+import { mayDo } from '../core/roles.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
-import { type Actor, writeAudit } from '../people/members.ts';
-import { CHANGE_WAIT_HOURS, checkSecondOwner, lockMerchant, readWaitOff } from '../wallets/wallet-changes.ts';
+import { type Actor, checkStanding, type Departure, writeAudit } from '../people/members.ts';
+import { CHANGE_WAIT_HOURS, checkAsker, checkSecondOwner, inEffect, lockMerchant, readWaitOff } from '../wallets/wallet-changes.ts';
 
 export type Destination = { address: string; askedBy: string | null; askedByName: string; dueAt: Date };
 export type Destinations = { current: Destination | null; waiting: Destination | null };
 type Of = { merchantId: string; coin: Coin };
 
 const networkOf = (ctx: Context, coin: Coin): Network => ctx.settings.networks[COIN[coin].chain];
+
+const isInEffect = (sql: Sql | Tx) => inEffect(sql, 'sweep_destinations', 'sweeps.use').isOver;
 
 /** For each coin, the address in use and the one that waits, of its family. */
 export async function listDestinations(
@@ -22,11 +25,11 @@ export async function listDestinations(
 ): Promise<Destinations[]> {
   const rows = await sql<(Destination & { n: bigint; isDue: boolean })[]>`
     select asked.n, d.address, d.asked_by as "askedBy", d.asked_by_name as "askedByName", d.due_at as "dueAt",
-      d.due_at <= clock_timestamp() as "isDue"
+      d."isDue"
     from unnest(${coins.map((coin) => COIN[coin].family)}::text[], ${coins.map((coin) => networkOf(ctx, coin))}::text[])
       with ordinality as asked (family, network, n)
     cross join lateral (
-      select * from sweep_destinations
+      select *, ${isInEffect(sql)} as "isDue" from sweep_destinations
       where merchant_id = ${merchantId} and family = asked.family and network = asked.network and dropped_at is null
       order by id desc limit 20) as d
     order by asked.n, d.id desc`;
@@ -46,7 +49,7 @@ const dropWaiting = async (tx: Tx, { merchantId, coin }: Of): Promise<number> =>
   (
     await tx`
       update sweep_destinations set dropped_at = clock_timestamp()
-      where merchant_id = ${merchantId} and family = ${COIN[coin].family} and dropped_at is null and due_at > clock_timestamp()`
+      where merchant_id = ${merchantId} and family = ${COIN[coin].family} and dropped_at is null and not ${isInEffect(tx)}`
   ).count;
 
 /**
@@ -64,14 +67,15 @@ export async function setDestination(
   const by = actor ?? { userId: '', name: 'operator command', ip: '' };
   return ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
+    if (actor) await checkStanding(tx, { merchantId, actor, action: 'sweeps.use' });
     const { current } = await readDestinations(ctx, tx, { merchantId, coin });
     await dropWaiting(tx, { merchantId, coin });
     if (current?.address === text) return { dueAt: null };
     const immediate = actor === null || (await readWaitOff(tx, { merchantId }))?.isOff === true;
     const [made] = await tx<{ dueAt: Date }[]>`
-      insert into sweep_destinations (merchant_id, family, network, address, asked_by, asked_by_name, due_at)
+      insert into sweep_destinations (merchant_id, family, network, address, asked_by, asked_by_name, due_at, settled_at)
       values (${merchantId}, ${COIN[coin].family}, ${networkOf(ctx, coin)}, ${text}, ${actor?.userId ?? null}, ${by.name},
-        clock_timestamp() + make_interval(hours => ${immediate ? 0 : CHANGE_WAIT_HOURS}))
+        clock_timestamp() + make_interval(hours => ${immediate ? 0 : CHANGE_WAIT_HOURS}), case when ${immediate} then clock_timestamp() end)
       returning due_at as "dueAt"`;
     const { dueAt } = made!;
     await writeAudit(tx, {
@@ -91,9 +95,10 @@ export const confirmDestination = (ctx: Context, { merchantId, coin, actor }: Of
     await lockMerchant(tx, { merchantId });
     const { waiting } = await readDestinations(ctx, tx, { merchantId, coin });
     if (!waiting) throw new Problem('nothing_to_confirm');
+    if (waiting.askedBy !== null) await checkAsker(tx, { merchantId, userId: waiting.askedBy, action: 'sweeps.use' });
     await checkSecondOwner(tx, { merchantId, actor, askedBy: waiting.askedBy ?? '' });
     await tx`
-      update sweep_destinations set due_at = clock_timestamp()
+      update sweep_destinations set due_at = clock_timestamp(), settled_at = clock_timestamp()
       where merchant_id = ${merchantId} and family = ${COIN[coin].family} and dropped_at is null and due_at > clock_timestamp()`;
     const after = { address: waiting.address, asked_by: waiting.askedByName };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.destination_confirmed', object: coin, after });
@@ -108,3 +113,19 @@ export const dropDestination = (ctx: Context, { merchantId, coin, actor }: Of & 
     const before = { address: waiting?.address ?? '' };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.destination_dropped', object: coin, before });
   });
+
+/** Drops the addresses that a member asked for and that still wait, once their role no longer includes it. */
+export async function endWaitingDestinations(tx: Tx, { merchantId, userId, role, actor }: Departure): Promise<void> {
+  if (role !== null && mayDo(role, 'sweeps.use')) return;
+  await tx`
+    update sweep_destinations set settled_at = clock_timestamp()
+    where merchant_id = ${merchantId} and asked_by = ${userId} and dropped_at is null and settled_at is null and ${isInEffect(tx)}`;
+  const dropped = await tx<{ family: string; address: string; askedByName: string }[]>`
+    update sweep_destinations set dropped_at = clock_timestamp()
+    where merchant_id = ${merchantId} and asked_by = ${userId} and dropped_at is null and settled_at is null
+    returning family, address, asked_by_name as "askedByName"`;
+  for (const { family, address, askedByName } of dropped) {
+    const before = { address, asked_by: askedByName };
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.destination_dropped', object: family, before });
+  }
+}

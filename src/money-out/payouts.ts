@@ -305,7 +305,8 @@ export function cancelBatch(ctx: Context, { batchId, actor, ...owner }: Owner & 
 /**
  * Approves a payout, or all of a batch that are still requested. Above the limit of the merchant they stay requested until a second member
  * approves them; a batch counts as one amount, without what the member approved before. In test mode the money is sent and confirmed at
- * once. Returns how many were approved, and how many wait for a second member. Errors: payout_not_found, payout_batch_not_found, payout_state, second_member_required.
+ * once. Returns how many were approved, and how many wait for a second member. Errors: payout_not_found, payout_batch_not_found, payout_state,
+ * role_too_new, second_member_required.
  */
 export function approvePayouts(
   ctx: Context,
@@ -318,16 +319,16 @@ export function approvePayouts(
     const done = { approved: 0, waiting: 0 };
     const refused: Problem[] = [];
     // A member may have approved one payout of a batch first: at most a few members did.
-    const groups = Map.groupBy(requested, (one) => one.backedBy);
-    for (const [backedBy, group] of groups) {
-      const weight = await weighGroup(tx, { ...owner, backedBy, group }, actor);
+    const groups = Map.groupBy(requested, ({ backedBy, approvedBy }) => JSON.stringify([backedBy, approvedBy]));
+    for (const group of groups.values()) {
+      const weight = await weighGroup(tx, { ...owner, group }, actor);
       if (weight instanceof Problem) refused.push(weight);
       else if (weight === 'first') {
         const ids = group.map(({ id }) => id);
         await tx`update payouts set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = any(${ids}::text[])`;
         await notifyOfPayouts(ctx, tx, group, 'second');
       } else {
-        await writeApproved(ctx, tx, { mode: owner.mode, group, actor, now });
+        await writeApproved(ctx, tx, { mode: owner.mode, group, actor, isSecond: weight === 'second', now });
         done.approved += group.length;
       }
     }
@@ -342,18 +343,19 @@ export function approvePayouts(
   });
 }
 
-/** How much the approval of these payouts is worth; a Problem: this member approved them already, and a second one is required. */
+/** How much the approval of these payouts, with one request or first approval behind them, is worth; a Problem: it does not count. */
 async function weighGroup(
   tx: Tx,
-  { group, ...of }: Owner & { backedBy: string | null; group: readonly Payout[] },
+  { group, ...owner }: Owner & { group: readonly Payout[] },
   actor: Actor,
 ): Promise<Awaited<ReturnType<typeof weighApproval>> | Problem> {
   const isKnown = group.every(({ usdCents }) => usdCents > 0n);
   const usdCents = isKnown ? group.reduce((sum, one) => sum + one.usdCents, 0n) : 0n;
   try {
-    return await weighApproval(tx, { ...of, usdCents }, actor);
+    const { backedBy, approvedBy } = group[0]!;
+    return await weighApproval(tx, 'payouts', { ...owner, backedBy, approvedBy, usdCents }, actor);
   } catch (error) {
-    if (error instanceof Problem && error.code === 'second_member_required') return error;
+    if (error instanceof Problem && (error.code === 'second_member_required' || error.code === 'role_too_new')) return error;
     throw error;
   }
 }
@@ -361,12 +363,13 @@ async function weighGroup(
 async function writeApproved(
   ctx: Context,
   tx: Tx,
-  { mode, group, actor, now }: { mode: Mode; group: readonly Payout[]; actor: Actor; now: Date },
+  { mode, group, actor, isSecond, now }: { mode: Mode; group: readonly Payout[]; actor: Actor; isSecond: boolean; now: Date },
 ): Promise<void> {
   const plays = mode === 'test';
   const txids = group.map((one) => (plays ? simulatedTxid('payout', one) : null));
   const rows = await tx<Payout[]>`
-    update payouts p set approved_by = case when p.approved_by is null then ${actor.name} else p.approved_by || ' and ' || ${actor.name} end,
+    update payouts p set approved_by = case when ${isSecond} then coalesce(p.approved_by || ' and ', '') else '' end || ${actor.name},
+      backed_by = case when ${isSecond} then p.backed_by end,
       approved_by_user = ${actor.userId || null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'}, txid = given.hash,
       sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}, event_count = p.event_count + ${plays ? 3 : 1}
     from unnest(${group.map(({ id }) => id)}::text[], ${txids}::text[]) as given (payout, hash)

@@ -444,7 +444,7 @@ export async function claimRefund(ctx: Context, { refund, address }: { refund: R
 /**
  * Approves a refund. What was requested must still be there: a block may have been replaced since. Above the limit of the merchant it
  * stays requested until a second member approves it. In test mode the money is sent and confirmed at once. Errors: refund_not_found,
- * refund_state, refund_payment_pending, refund_address_missing, refund_exceeds, second_member_required.
+ * refund_state, refund_payment_pending, refund_address_missing, refund_exceeds, role_too_new, second_member_required.
  */
 export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner & { id: string; actor: Actor }): Promise<Refund> {
   return ctx.db.begin((tx) =>
@@ -460,7 +460,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
         throw new Problem('refund_exceeds', { available: `${formatUnits(coin, available)} ${coinText(coin)}` });
       }
       const { now } = record;
-      const weight = await weighApproval(tx, before, actor);
+      const weight = await weighApproval(tx, 'refunds', before, actor);
       await writeAudit(tx, { ...owner, actor, action: weight === 'first' ? 'refund.approved_first' : 'refund.approved', object: id });
       if (weight === 'first') {
         const [backed] = await tx<Refund[]>`
@@ -468,10 +468,12 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
         await notifyOfRefund(ctx, tx, backed!, 'second');
         return { refund: backed!, events: [] };
       }
-      const approvedBy = before.approvedBy === null ? actor.name : `${before.approvedBy} and ${actor.name}`;
+      const isSecond = weight === 'second';
+      const approvedBy = isSecond && before.approvedBy !== null ? `${before.approvedBy} and ${actor.name}` : actor.name;
       const plays = owner.mode === 'test';
       const [after] = await tx<Refund[]>`
-        update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
+        update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null},
+          backed_by = ${isSecond ? before.backedBy : null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
           txid = ${plays ? simulatedTxid('refund', before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };

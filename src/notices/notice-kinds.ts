@@ -17,11 +17,13 @@ export const NOTICE_KINDS = [
   'wallet_changed',
   'endpoint_changed',
   'key_created',
+  'team_changed',
   'sign_in',
   'device_trusted',
   'account_changed',
   'codes_failed',
   'chain_failing',
+  'operator_changed',
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 export type Detail = Readonly<Record<string, string | number | null>>;
@@ -40,6 +42,7 @@ export const detailFromJson = (value: unknown): Detail =>
 /** What a sentence says for a field that another version did not store. */
 const UNKNOWN: Detail = {
   ...{ ip: 'an unknown address', host: 'an unknown host', by: 'Someone', asked_by: 'Someone', name: 'unnamed', reason: '' },
+  ...{ email: 'Someone', role: 'unknown', merchant: 'a merchant' },
   ...{ exception: 'unknown', percent: '?', used: '?', limit: '?', wrong: 'several', height: '?' },
 };
 
@@ -69,6 +72,18 @@ const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string
     'The operator of this service reset your password, turned off your two-factor authentication, removed your passkeys, and signed you out everywhere.',
   factors_reset: () =>
     'The operator of this service turned off your two-factor authentication, removed your passkeys, and signed you out everywhere.',
+};
+
+/** What may change about a team. `by`: the member who did it. */
+type TeamChange = 'invited' | 'joined' | 'role' | 'removed' | 'limit';
+const TEAM_CHANGES: Readonly<Record<TeamChange, (detail: Detail) => string>> = {
+  invited: ({ email, role, by }) => `${email} was invited to your team as ${role}. ${by} sent the invite.`,
+  joined: ({ email, name, role, by }) => `${email} (${name}) joined your team as ${role}. ${by} sent the invite.`,
+  role: ({ email, name, was, role, by }) =>
+    `${email} (${name}) is now ${role} in your team instead of ${was ?? 'another role'}. ${by} changed the role.`,
+  removed: ({ email, name, by }) => `${email} (${name}) was removed from your team by ${by}.`,
+  limit: ({ was, limit, by }) =>
+    `One member can now approve ${limit} alone instead of ${was ?? 'another amount'}. ${by} changed the limit.`,
 };
 
 const grouped = (value: Detail[string] | undefined): string =>
@@ -192,6 +207,12 @@ export const KINDS: Readonly<
     to: 'keys',
     advice: IF_UNEXPECTED,
   },
+  team_changed: {
+    mailed: ['owner'],
+    words: (detail) => TEAM_CHANGES[detail.change as TeamChange]?.(detail) ?? 'Your team was changed.',
+    to: 'team',
+    advice: 'If nobody on your team meant to do this, undo it under Team, and change the password of the member who did it.',
+  },
   sign_in: {
     mailed: ROLES,
     words: ({ ip }) => `New sign-in to your account from a new browser or address (${ip}).`,
@@ -230,6 +251,17 @@ export const KINDS: Readonly<
     to: 'operator',
     once: 'detail',
   },
+  operator_changed: {
+    // To operators of the install, in every role.
+    mailed: ROLES,
+    words: ({ change, name, email, merchant, by }) =>
+      change === 'added'
+        ? `${email} (${name}) can now open the operator area. ${by} gave them access.`
+        : change === 'removed'
+          ? `${email} (${name}) can no longer open the operator area. ${by} took the access away.`
+          : `${email} (${name}) was removed from ${merchant} by ${by}, but can still open the operator area. Remove them there if they left.`,
+    to: 'operator',
+  },
 };
 const lengthOf = (minutes: number): string =>
   minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
@@ -239,7 +271,7 @@ const moneyOutOf = ({ what, amount, count }: Detail): string => {
   return typeof amount === 'string' ? `A refund of ${amount}` : 'A refund';
 };
 /** About the person's own account or the install, not about a merchant. */
-export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing';
+export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
 
 export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words({ ...UNKNOWN, ...detail });
 

@@ -147,7 +147,7 @@ export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }
   });
 }
 
-/** Stores the new password and ends what depended on the old one: sessions, pending sign-ins, trusted devices, and locks on codes. */
+/** Stores the new password and ends what depended on the old one: sessions, pending sign-ins, links sent by email, trusted devices, locks on codes. */
 export async function putPassword(
   tx: Tx,
   {
@@ -161,7 +161,7 @@ export async function putPassword(
   await tx`update accounts set password = ${hash}, updated_at = clock_timestamp() where user_id = ${userId} and provider_id = 'credential'`;
   await tx`delete from sessions where user_id = ${userId} and id is distinct from ${keptSessionId}`;
   await tx`delete from verifications where value = ${userId}`;
-  await tx`delete from password_resets where user_id = ${userId}`;
+  await endEmailLinks(tx, { userId });
   if (!keepCodeLock) await endCodeLock(tx, { userId });
 }
 
@@ -245,10 +245,11 @@ export async function pendingEmail(ctx: Context, { userId }: { userId: string })
 }
 
 const OPERATOR_COMMAND = 'operator command';
-const byOperator = (userId: string): Actor => ({ userId, name: OPERATOR_COMMAND, ip: '' });
+/** Who is named where an operator command changed an account. */
+export const byOperator = (userId: string): Actor => ({ userId, name: OPERATOR_COMMAND, ip: '' });
 /** The user with this email, ignoring case. Errors: user_not_found. */
-async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: string }> {
-  const [user] = await tx<{ id: string }[]>`select id from users where email = ${email.toLowerCase()}`;
+export async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: string; name: string }> {
+  const [user] = await tx<{ id: string; name: string }[]>`select id, name from users where email = ${email.toLowerCase()}`;
   if (!user) throw new Problem('user_not_found', { id: email });
   return user;
 }
@@ -280,9 +281,10 @@ export async function setEmail(ctx: Context, { email: given, to: wanted }: { ema
 }
 
 /** Invalidates links that were sent by email earlier. */
-export async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Promise<void> {
+async function endEmailLinks(tx: Tx, { userId }: { userId: string }): Promise<void> {
   await tx`delete from email_changes where user_id = ${userId}`;
   await tx`delete from email_proofs where user_id = ${userId}`;
+  await tx`delete from password_resets where user_id = ${userId}`;
 }
 
 /** Removes two-factor authentication, backup codes, passkeys and trusted devices: every way to sign in other than the password. */
@@ -307,7 +309,6 @@ export async function resetPassword(
     const { id: userId } = await findUser(tx, { email });
     await putPassword(tx, { userId, hash, keptSessionId: null });
     if (!keepFactors) await dropFactors(tx, { userId });
-    await endEmailLinks(tx, { userId });
     const after = { factors: keepFactors ? 'kept' : 'removed' };
     await writeAccountAudit(tx, { actor: byOperator(userId), action: 'password.reset', after });
     const change: AccountChange = keepFactors ? 'password_reset' : 'password_and_factors_reset';
@@ -329,6 +330,7 @@ export async function resetFactors(
     const removed = await dropFactors(tx, { userId });
     const sessions = await tx`delete from sessions where user_id = ${userId}`;
     await tx`delete from verifications where value = ${userId}`;
+    await endEmailLinks(tx, { userId });
     await writeAccountAudit(tx, { actor: byOperator(userId), action: 'second_factor.reset', after: { passkeys: removed.passkeys } });
     await notifyUser(ctx, tx, { userId, kind: 'account_changed', detail: { change: 'factors_reset' satisfies AccountChange } });
     return { ...removed, sessions: sessions.count };
@@ -360,13 +362,4 @@ export async function listUsers(
       and (${merchantId}::text is null or exists (select 1 from members m where m.user_id = u.id and m.merchant_id = ${merchantId}))
     order by u.email limit ${limit + 1}`;
   return { users: rows.slice(0, limit), hasMore: rows.length > limit };
-}
-
-/** Grants or removes access to the operator area. Errors: user_not_found. */
-export async function setOperator(ctx: Context, { email, operator }: { email: string; operator: boolean }): Promise<void> {
-  await ctx.db.begin(async (tx) => {
-    const { id } = await findUser(tx, { email });
-    await tx`update users set operator = ${operator} where id = ${id}`;
-    await writeAccountAudit(tx, { actor: byOperator(id), action: 'operator.set', after: { operator } });
-  });
 }

@@ -4,9 +4,9 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { MemberRole } from '../core/roles.ts';
+import { ACTIONS, type Action, type MemberRole, mayDo, rolesWith } from '../core/roles.ts';
 import type { Json } from '../core/stored-json.ts';
-import type { Tx } from '../db/db.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 import { changeFromJson, changeToJson } from './audit-change.ts';
 
@@ -27,6 +27,11 @@ export function kindOfActor(id: string | null): ActorKind | null {
 /** Who acted, for people: a member by name, and a key as such. */
 export const actorText = (actor: AnyActor): string =>
   'keyId' in actor && kindOfActor(actor.keyId) === 'key' ? `API key “${actor.name}”` : actor.name;
+/**
+ * A member who is removed, or gets another role: `role` is the new one, null if they leave. `actor` is who did it. The merchant's row is
+ * locked, so nothing that waits is asked for, confirmed or accepted at the same time.
+ */
+export type Departure = { merchantId: string; userId: string; role: MemberRole | null; actor: Actor };
 export type Membership = { merchantId: string; merchantName: string; role: MemberRole; secondFactorRequired: boolean };
 
 /**
@@ -54,12 +59,15 @@ export async function writeAudit(
       ${stored(tx, entry.before)}, ${stored(tx, entry.after)}, ${entry.actor.ip})`;
 }
 
-/** A change to a user account is written to the audit log of every merchant they work for. */
-export async function writeAccountAudit(tx: Tx, { actor, action, after }: { actor: Actor; action: string; after?: object }): Promise<void> {
+/** A change to a user account, the actor's own unless another is named, is written to the audit log of every merchant they work for. */
+export async function writeAccountAudit(
+  tx: Tx,
+  { actor, userId = actor.userId, action, after }: { actor: Actor; userId?: string; action: string; after?: object },
+): Promise<void> {
   await tx`
     insert into audit_log (merchant_id, actor_id, actor_name, action, object, after, ip)
-    select merchant_id, ${actor.userId}, ${actor.name}, ${action}, ${actor.userId},
-      ${stored(tx, after)}, ${actor.ip} from members where user_id = ${actor.userId}`;
+    select merchant_id, ${actor.userId}, ${actor.name}, ${action}, ${userId},
+      ${stored(tx, after)}, ${actor.ip} from members where user_id = ${userId}`;
 }
 
 /** A change that an operator made to a chain is written to the audit log of every merchant with a wallet in its coin. */
@@ -156,6 +164,28 @@ export async function listAuditChoices(
   return { actions: actions.map((row) => row.action), actors };
 }
 
+/**
+ * For what takes effect later: the person is still a member who may do it, although their request was admitted a moment ago. Errors:
+ * member_not_found, action_not_permitted.
+ */
+export async function checkStanding(
+  tx: Tx,
+  { merchantId, actor, action }: { merchantId: string; actor: Actor; action: Action },
+): Promise<void> {
+  const role = await holdRole(tx, { merchantId, userId: actor.userId });
+  if (mayDo(role, action)) return;
+  const [merchant] = await tx<{ name: string }[]>`select name from merchants where id = ${merchantId}`;
+  throw new Problem('action_not_permitted', { role, needed: rolesWith(action), merchant: merchant!.name });
+}
+
+/** SQL condition: the person is a member of the merchant whose role includes the action. */
+export const standsFor = (
+  sql: Sql | Tx,
+  { merchantId, userId, action }: { merchantId: string | Fragment; userId: string | Fragment; action: Action },
+) => sql`
+  exists (select 1 from members where merchant_id = ${merchantId} and user_id = ${userId}
+    and role = any(${[...ACTIONS[action]]}::text[]))`;
+
 /** The merchants of a user, in the order of joining. */
 export async function listMemberships(ctx: Context, { userId }: { userId: string }): Promise<Membership[]> {
   return ctx.db.sql<Membership[]>`
@@ -168,7 +198,8 @@ export async function listMemberships(ctx: Context, { userId }: { userId: string
 /** Uses up the setup link in the transaction that adds the owner. Errors: setup_link_invalid. */
 async function spendSetup(tx: Tx, { token }: { token: string }): Promise<string> {
   const [row] = await tx<{ id: string }[]>`
-    update merchants set setup_token_hash = null where setup_token_hash = ${createHash('sha256').update(token).digest()} returning id`;
+    update merchants set setup_token_hash = null
+    where setup_token_hash = ${createHash('sha256').update(token).digest()} and setup_expires_at > clock_timestamp() returning id`;
   if (!row) throw new Problem('setup_link_invalid');
   return row.id;
 }

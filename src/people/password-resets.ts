@@ -7,7 +7,7 @@ import { exactly, mailText } from '../notices/mail-text.ts';
 import { queueMails } from '../notices/mails.ts';
 import type { AccountChange } from '../notices/notice-kinds.ts';
 import { notifyUser } from '../notices/notices.ts';
-import { endEmailLinks, putPassword } from './account.ts';
+import { putPassword } from './account.ts';
 import { findKnownBrowser, rememberBrowser } from './known-browsers.ts';
 import { writeAccountAudit } from './members.ts';
 import { type Cookies, hashPassword, type Visitor } from './sign-in.ts';
@@ -82,7 +82,6 @@ export async function resetByLink(
     const { userId, name, email } = user;
     const { ip } = visitor;
     await putPassword(tx, { userId, hash, keptSessionId: null, keepCodeLock: true });
-    await endEmailLinks(tx, { userId });
     await writeAccountAudit(tx, { actor: { userId, name, ip }, action: 'password.reset_by_mail' });
     const detail = { change: 'password_reset_by_mail' satisfies AccountChange, ip };
     await notifyUser(ctx, tx, { userId, kind: 'account_changed', detail });

@@ -43,7 +43,7 @@ export type SignedIn = {
 async function open(ctx: Context) {
   const [
     { betterAuth },
-    { createAuthEndpoint },
+    { APIError, createAuthEndpoint },
     { setSessionCookie },
     { twoFactor },
     { passkey },
@@ -95,6 +95,12 @@ async function open(ctx: Context) {
         rpName: 'Florin',
         origin: url.origin,
         authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+        registration: {
+          // Signing in requires it, so a passkey without it could never sign in.
+          afterVerification: async ({ verification }) => {
+            if (verification.registrationInfo?.userVerified !== true) throw new APIError('BAD_REQUEST');
+          },
+        },
         schema: { passkey: { modelName: 'passkeys', fields: { credentialID: 'credentialId' } } },
       }),
       {

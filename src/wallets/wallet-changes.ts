@@ -5,9 +5,10 @@ import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import { type Action, mayDo } from '../core/roles.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
-import { type Actor, writeAudit } from '../people/members.ts';
+import { type Actor, checkStanding, type Departure, standsFor, writeAudit } from '../people/members.ts';
 import { firstAddresses, readAccountKey, scriptsFor, writeWallet } from './wallets.ts';
 
 /** How long a new key waits before it replaces another one, so that owners notice a key they did not add. */
@@ -69,11 +70,23 @@ export async function previewAccountKey(
   };
 }
 
+/** SQL conditions on a row that waits until its `due_at`: its asker may still ask for it; it is in effect. */
+export function inEffect(
+  sql: Sql | Tx,
+  table: 'wallet_waits_off' | 'sweep_destinations',
+  action: Action,
+): { stands: Fragment; isOver: Fragment } {
+  const row = sql(table);
+  const stands = standsFor(sql, { merchantId: sql`${row}.merchant_id`, userId: sql`${row}.asked_by`, action });
+  return { stands, isOver: sql`(due_at <= clock_timestamp() and (settled_at is not null or asked_by is null or ${stands}))` };
+}
+const waitOff = (sql: Sql | Tx) => inEffect(sql, 'wallet_waits_off', 'wallets.wait');
+
 export type WaitOff = { askedBy: string; askedByName: string; dueAt: Date; isOff: boolean };
 /** Whether the waiting period is off, or will be; null: it is on. */
 export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<WaitOff | null> {
   const [row] = await sql<WaitOff[]>`
-    select asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt", due_at <= clock_timestamp() as "isOff"
+    select asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt", ${waitOff(sql).isOver} as "isOff"
     from wallet_waits_off where merchant_id = ${merchantId}`;
   return row ?? null;
 }
@@ -81,6 +94,12 @@ export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: s
 /** All changes of a merchant's wallets, and of where their money goes, lock its row. */
 export const lockMerchant = (tx: Tx, { merchantId }: { merchantId: string }) =>
   tx`select 1 from merchants where id = ${merchantId} for update`;
+
+/** Who asked for a change must still be a member who may ask for it when it takes effect. Errors: nothing_to_confirm. */
+export async function checkAsker(tx: Tx, asker: { merchantId: string; userId: string; action: Action }): Promise<void> {
+  const [asked] = await tx<{ stands: boolean }[]>`select ${standsFor(tx, asker)} as stands`;
+  if (!asked!.stands) throw new Problem('nothing_to_confirm');
+}
 
 /**
  * A second owner is a different person who has been an owner for at least the waiting period. Otherwise someone who takes over a
@@ -106,6 +125,7 @@ export const setWait = (
 ): Promise<{ dueAt: Date | null }> =>
   ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
+    await checkStanding(tx, { merchantId, actor, action: 'wallets.wait' });
     const audit = { merchantId, mode: 'live', actor, object: merchantId } as const;
     const stands = await readWaitOff(tx, { merchantId });
     if (waits && stands) {
@@ -130,8 +150,9 @@ export const confirmWaitOff = (ctx: Context, { merchantId, actor }: { merchantId
     await lockMerchant(tx, { merchantId });
     const asked = await readWaitOff(tx, { merchantId });
     if (!asked || asked.isOff) throw new Problem('nothing_to_confirm');
+    await checkAsker(tx, { merchantId, userId: asked.askedBy, action: 'wallets.wait' });
     await checkSecondOwner(tx, { merchantId, actor, askedBy: asked.askedBy });
-    await tx`update wallet_waits_off set due_at = clock_timestamp() where merchant_id = ${merchantId}`;
+    await tx`update wallet_waits_off set due_at = clock_timestamp(), settled_at = clock_timestamp() where merchant_id = ${merchantId}`;
     await writeAudit(tx, {
       ...{ merchantId, mode: 'live', actor, action: 'wallet.wait_off_confirmed', object: merchantId },
       after: { asked_by: asked.askedByName },
@@ -190,6 +211,7 @@ export async function importAccountKey(
   const shown = showKey(coin, { accountKey, script });
   return ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
+    await checkStanding(tx, { merchantId, actor, action: 'wallets.change' });
     const { current, waits: reason } = await readCurrent(tx, { merchantId, coin, key });
     const before = current && showKey(coin, current);
     if (reason !== null) {
@@ -227,11 +249,12 @@ export async function importAccountKey(
   });
 }
 
-type Waiting = { accountKey: string; script: Script; askedBy: string; askedByName: string; due: boolean };
+type Waiting = { accountKey: string; script: Script; askedBy: string; askedByName: string; due: boolean; stands: boolean };
 const lockWaiting = async (tx: Tx, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<Waiting | null> => {
   await lockMerchant(tx, { merchantId });
   const [row] = await tx<Waiting[]>`
-    select account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at <= clock_timestamp() as due
+    select account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at <= clock_timestamp() as due,
+      ${standsFor(tx, { merchantId, userId: tx`wallet_changes.asked_by`, action: 'wallets.change' })} as stands
     from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
   return row ?? null;
 };
@@ -250,10 +273,14 @@ const decide = (
     await writeAudit(tx, { ...{ merchantId, mode: 'live', actor, object: coin }, ...(await act(tx, waiting, shown)) });
   });
 
-/** A second owner confirms the waiting key, which takes effect immediately. Errors: wallet_not_found, second_owner_required. */
+/**
+ * A second owner confirms the waiting key, which takes effect immediately. Errors: wallet_not_found, nothing_to_confirm,
+ * second_owner_required.
+ */
 export const confirmChange = (ctx: Context, decision: Decision): Promise<void> =>
   decide(ctx, decision, async (tx, waiting, shown) => {
     const { merchantId, coin, actor } = decision;
+    if (!waiting.stands) throw new Problem('nothing_to_confirm');
     await checkSecondOwner(tx, { merchantId, actor, askedBy: waiting.askedBy });
     await writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
     return { action: 'wallet.change_confirmed', after: shown };
@@ -266,13 +293,39 @@ export const dropChange = (ctx: Context, decision: Decision): Promise<void> =>
     return { action: 'wallet.change_dropped', before: shown };
   });
 
+/** Ends the changes that a member asked for and that still wait, as far as their role no longer includes them. */
+export async function endWaitingChanges(tx: Tx, { merchantId, userId, role, actor }: Departure): Promise<void> {
+  const audit = { merchantId, mode: 'live', actor } as const;
+  if (role === null || !mayDo(role, 'wallets.change')) {
+    const dropped = await tx<{ coin: Coin; accountKey: string; script: Script; askedByName: string }[]>`
+      delete from wallet_changes where merchant_id = ${merchantId} and asked_by = ${userId}
+      returning coin, account_key as "accountKey", script, asked_by_name as "askedByName"`;
+    for (const { coin, askedByName, ...key } of dropped) {
+      const before = { ...showKey(coin, key), asked_by: askedByName };
+      await writeAudit(tx, { ...audit, action: 'wallet.change_dropped', object: coin, before });
+    }
+  }
+  if (role !== null && mayDo(role, 'wallets.wait')) return;
+  await tx`
+    update wallet_waits_off set settled_at = clock_timestamp()
+    where merchant_id = ${merchantId} and asked_by = ${userId} and ${waitOff(tx).isOver}`;
+  const [wait] = await tx<{ askedByName: string; dueAt: Date }[]>`
+    delete from wallet_waits_off where merchant_id = ${merchantId} and asked_by = ${userId} and settled_at is null
+    returning asked_by_name as "askedByName", due_at as "dueAt"`;
+  if (!wait) return;
+  const before = { asked_by: wait.askedByName, off_from: wait.dueAt };
+  await writeAudit(tx, { ...audit, action: 'wallet.wait_on', object: merchantId, before });
+}
+
 /** Applies keys whose waiting period is over, a few at a time. Run by the worker. Returns the number. */
 export async function applyDueChanges(ctx: Context): Promise<number> {
   const due = await ctx.db.sql<{ merchantId: string; coin: Coin }[]>`
     select merchant_id as "merchantId", coin from wallet_changes where due_at <= clock_timestamp() order by due_at limit 20`;
   for (const { merchantId, coin } of due) {
-    const apply = (tx: Tx, waiting: Waiting) =>
-      writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
+    const apply = async (tx: Tx, waiting: Waiting) => {
+      if (!waiting.stands) throw new Problem('nothing_to_confirm');
+      await writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
+    };
     const settle = (work: (tx: Tx, waiting: Waiting) => Promise<unknown>, action: string) =>
       ctx.db.begin(async (tx) => {
         const waiting = await lockWaiting(tx, { merchantId, coin });
@@ -284,7 +337,7 @@ export async function applyDueChanges(ctx: Context): Promise<number> {
           after: showKey(coin, waiting),
         });
       });
-    // A key that can no longer be imported must not be retried forever.
+    // A key that can no longer be imported must not be retried forever, and neither must one whose asker may no longer change wallets.
     await settle(apply, 'wallet.change_took_effect').catch(async (error: unknown) => {
       if (!(error instanceof Problem)) throw error;
       // Owners cannot be warned right now, so it waits.

@@ -226,6 +226,7 @@ export async function planUpdate(
       update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${types}::text[], events),
         description = ${description === undefined ? was.description : description}
         ${secret === null ? tx`` : tx`, secret = ${sealed(ctx, secret)}`}
+        ${url === undefined || url === was.url ? tx`` : tx`, made_by = ${by.userId}`}
       where id = ${endpointId}`;
     if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
     if (enabled === true && !was.enabled) {
@@ -254,6 +255,14 @@ export async function deleteEndpoint(
   await tx`
     update endpoints set state = 'deleted', secret = ''::bytea, previous_secret = null, previous_until = null where id = ${endpointId}`;
   await closeNotices(tx, endpointId);
+  await tx`select pg_notify('deliveries', '')`;
+}
+
+/** Disables an endpoint. Nothing more is sent to it, not even what is due already. */
+export async function disableEndpoint(tx: Tx, { merchantId, mode, endpointId }: Owner & { endpointId: string }): Promise<void> {
+  await tx`
+    update endpoints set state = 'disabled', disabled_reason = 'merchant'
+    where id = ${endpointId} and merchant_id = ${merchantId} and mode = ${mode} and state = 'enabled'`;
   await tx`select pg_notify('deliveries', '')`;
 }
 

@@ -167,6 +167,8 @@ test('the waiting period is turned off after its time or when a second owner con
   await page.getByRole('dialog').getByRole('button', { name: 'Turn off' }).click();
   await page.getByText('The wait will be turned off.').waitFor();
   // As if a second owner had requested it: then this one may confirm, after being an owner for a day.
+  await sql`insert into users (id, name, email) values ('usr_other', 'Pia Partner', 'pia@shop.example')`;
+  await sql`insert into members (merchant_id, user_id, role) values (${app.merchant.merchantId}, 'usr_other', 'owner')`;
   await sql`update wallet_waits_off set asked_by = 'usr_other', asked_by_name = 'Pia Partner'`;
   await page.reload();
   await page.getByText('Pia Partner requested new keys to be active immediately.').waitFor();

@@ -58,15 +58,26 @@ test('an invited person creates an account from the link and is signed in; the l
   await page.getByText('Dana Doe').first().waitFor();
 });
 
-test('a role is changed in place; the last owner cannot be removed, and the reason is shown', async () => {
+test('a role is changed, with the keys that the member made; the last owner cannot be removed, and the reason is shown', async () => {
+  const { sql } = app.app.ctx.db;
+  await sql`update keys set name = 'Dana’s key', made_by = (select id from users where name = 'Dana Doe') where mode = 'live' and kind = 'secret'`;
   await page.getByLabel('Role of Dana Doe').selectOption('developer');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('What the new role doesn’t include ends').waitFor();
+  await dialog.getByLabel('Dana’s key').check();
+  await audit('change of a role');
+  await dialog.getByRole('button', { name: 'Change role' }).click();
   await page.getByText('Role updated.').waitFor();
+  await dialog.waitFor({ state: 'hidden' });
+  assert.equal((await sql`select 1 from keys where name = 'Dana’s key' and revoked_at is null`).length, 0);
   const [row] = await app.app.ctx.db.sql`select role from members m join users u on u.id = m.user_id where u.name = 'Dana Doe'`;
   assert.equal(row!.role, 'developer');
   noFaults();
   await page.getByRole('button', { name: `Remove ${OWNER.name}` }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
-  await page.getByText('This is the only owner.').waitFor();
+  await dialog.getByText('made no API key').waitFor();
+  await dialog.getByRole('button', { name: 'Remove' }).click();
+  await dialog.getByText('This is the only owner.').waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
   forgiveFaults();
 });
 
@@ -234,6 +245,7 @@ test('the operator sees the install and sets a plan, which the usage page then s
   await follow('Operator');
   await page.getByText('Ready', { exact: true }).waitFor();
   await page.getByText('None yet. Run').waitFor();
+  await page.getByText('Operators (1)').waitFor();
   await audit('operator');
   await page.getByLabel('Plan of Test shop').selectOption('starter');
   await page.getByText('Plan changed.').waitFor();

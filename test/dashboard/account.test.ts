@@ -134,6 +134,22 @@ test('a new password requires the old one, ends all other sign-ins, and works', 
   assert.equal((await audited('password.changed')).length, 1);
 });
 
+test('a new password ends links that were sent by email before it: a change of the address does not go on', async () => {
+  const PASSWORDS = ['a better long password', 'another long password'] as const;
+  assert.equal((await owner.post('/test/email', { new_email: 'thief@evil.example', password: PASSWORDS[0] })).status, 200);
+  const sent = async () => mailsOf(/Confirm your new email/);
+  const links = (await eventually(sent, (mails) => mails.length === 2)).map(({ text }) => linkIn(text));
+  assert.equal((await owner.post('/test/email/proof')).status, 200);
+  assert.equal((await owner.post('/test/password', { password: PASSWORDS[0], new_password: PASSWORDS[1] })).status, 200);
+  assert.equal((await owner.get('/test/security')).json.pending_email, null);
+  for (const token of links)
+    assert.equal((await new Person(app.url).post('/confirm-email', { token })).json.error.code, 'email_link_invalid');
+  assert.equal((await sql()`select 1 from email_proofs`).length, 0);
+  assert.equal((await owner.get('/test/me')).json.user.email, OLD);
+  assert.equal((await owner.post('/test/password', { password: PASSWORDS[1], new_password: PASSWORDS[0] })).status, 200);
+  mail.mails.length = 0;
+});
+
 test('an address changes once both the old and the new one agreed, and each link goes only to its own mailbox', async () => {
   const asked = await owner.post('/test/email', { new_email: NEW, password: 'a better long password' });
   assert.equal(asked.status, 200, asked.text);

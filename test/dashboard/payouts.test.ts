@@ -5,7 +5,7 @@ import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { importPayouts } from '../../src/money-out/payout-batches.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
+import { ageRoles, type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 
 const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
 let app: TestApp;
@@ -15,6 +15,7 @@ before(async () => {
   app = await startTestApp();
   owner = await setUpPerson(app);
   partner = await setUpPartner(app);
+  await ageRoles(app);
 });
 after(() => app?.stop());
 

@@ -26,10 +26,10 @@ const fromElsewhere = (person: Person): Person => Object.assign(person, { addres
 
 type Who = MemberRole | 'anonymous';
 const ADMITTED = 'admitted';
-/** What the table of roles says about a route. Only the owner of the test is an operator. */
+/** What the table of roles says about a route. Only the owner of the test is an operator, without a second factor. */
 function expected(who: Who, { action, operator }: MemberRoute): string {
   if (who === 'anonymous') return '401 not_signed_in';
-  if (operator && who !== 'owner') return '403 operator_only';
+  if (operator) return who === 'owner' ? '403 second_factor_required' : '403 operator_only';
   return mayDo(who, action) ? ADMITTED : '403 action_not_permitted';
 }
 /** What a route answers somebody who names nothing that exists and sends no fields. */
@@ -73,7 +73,15 @@ test('each role, and nobody else, reaches exactly the routes whose action the ta
     return answer === ADMITTED ? '403 recent_authentication_required' : answer;
   };
   assert.deepEqual(await differences(people, risky, whenOld), []);
+  // With a second factor the operator area opens, and asks for recent authentication as well.
+  await sql`update users set two_factor_enabled = true where email = 'owner@shop.example'`;
+  const operating = MEMBER_ROUTES.filter(({ operator }) => operator);
+  const ofOperator = (isOld: boolean) => (who: Who, route: MemberRoute) =>
+    who !== 'owner' ? expected(who, route) : isOld && route.recent ? '403 recent_authentication_required' : ADMITTED;
+  assert.deepEqual(await differences(people, operating, ofOperator(true)), []);
   await sql`update sessions set created_at = created_at + interval '1 hour'`;
+  assert.deepEqual(await differences(people, operating, ofOperator(false)), []);
+  await sql`update users set two_factor_enabled = false`;
   // The comparison itself finds what differs.
   const [read] = MEMBER_ROUTES.filter(({ action }) => action === 'payouts.read');
   const wrong = await differences({ viewer: people.viewer } as Record<Who, Person>, [{ ...read!, action: 'payments.read' }], expected);
@@ -98,7 +106,7 @@ test('the sentence about a role, which members read before they give it, is what
   // An admin has full access with these exceptions; the rest of the sentence names them.
   assert.match(
     ROLE_MEANS.admin,
-    /^Full access, except approving refunds and payouts, sweeps, managing owners, and confirming wallet changes/,
+    /^Full access, except approving refunds and payouts, sweeps, managing owners and finance members, and confirming wallet changes/,
   );
   const exceptions = [
     'refunds.approve',
@@ -108,6 +116,7 @@ test('the sentence about a role, which members read before they give it, is what
     'sweeps.read',
     'sweeps.use',
     'sweeps.confirm',
+    'approvals.manage',
   ];
   assert.deepEqual(lacks('admin'), exceptions);
   const claims: [role: MemberRole, words: RegExp, may: Action[], mayNot: Action[]][] = [
@@ -194,6 +203,7 @@ test('actions that move money or data require recent authentication, depending o
   fromElsewhere(owner);
   const { sql } = app.app.ctx.db;
   const endpoint = (await owner.post('/test/webhooks', { url: 'https://127.0.0.1:9/hook', events: ['*'] })).json.endpoint;
+  const live = (await owner.post('/live/webhooks', { url: 'https://127.0.0.1:9/hook', events: ['*'] })).json.endpoint;
   const payment = (await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://a.example/' })).json.id;
   const days = 'from=2026-01-01&until=2026-01-31';
   const ask = (method: 'GET' | 'POST', path: string, body?: object) => owner.send(method, `/test${path}`, body);
@@ -209,6 +219,12 @@ test('actions that move money or data require recent authentication, depending o
     ['POST', '/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [50] }] }],
     ['POST', '/settings/business', { retention_days: 30 }],
     ['POST', '/settings/business', { refund_limit_usd: 1_000_000 }],
+    // What customers see and open.
+    ['POST', '/settings/checkout', { support_contact: 'https://evil.example/help' }],
+    ['POST', '/settings/checkout', { logo: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>').toString('base64') }],
+    ['POST', '/settings/business', { support_contact: 'help@evil.example' }],
+    ['POST', '/settings/business', { website: 'https://evil.example' }],
+    ['POST', '/settings/business', { name: 'Another shop' }],
     ...(['accept', 'reject', 'refund_sent'] as const).flatMap((action) => [
       ['POST', `/payments/${payment}/resolve`, { action }] as const,
       ['POST', '/attention/resolve', { ids: [payment], action }] as const,
@@ -226,6 +242,10 @@ test('actions that move money or data require recent authentication, depending o
     ['GET', '/exports/columns'],
   ];
   await sql`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  // A live endpoint that no longer receives all it did: the shop would not learn of payments.
+  for (const change of [{ enabled: false }, { events: ['payment.created'] }])
+    assert.equal((await owner.post(`/live/webhooks/${live.id}`, change)).json.error?.code, 'recent_authentication_required');
+  assert.equal((await owner.post(`/live/webhooks/${live.id}`, { description: 'The shop' })).status, 200);
   const answers: string[] = [];
   for (const [method, path, body] of risky) {
     const { status, json } = await ask(method, path, body);

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { createMerchant, createSetupLink } from '../../src/merchants/merchants.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
 
@@ -39,6 +40,24 @@ test('the set-up link creates the first owner once; short passwords and invented
     (await new Person(app.url).post('/set-up', { token, ...owner, email: 'b@shop.example' })).json.error.code,
     'setup_link_invalid',
   );
+});
+
+test('a set-up link expires after seven days; the operator makes a new one, only while the merchant has no owner', async () => {
+  const { ctx } = app.app;
+  const other = await createMerchant(ctx, { name: 'Late shop' });
+  const tokenOf = (url: string) => new URL(url).hash.replace('#token=', '');
+  const setUp = (url: string) =>
+    new Person(app.url).post('/set-up', { token: tokenOf(url), name: 'Lena Late', email: 'lena@shop.example', password: PASSWORD });
+  const [row] = await ctx.db.sql`
+    select setup_expires_at between now() + interval '6 days 23 hours' and now() + interval '7 days' as ok from merchants where id = ${other.merchantId}`;
+  assert.equal(row!.ok, true);
+  await ctx.db.sql`update merchants set setup_expires_at = now() - interval '1 second' where id = ${other.merchantId}`;
+  assert.equal((await setUp(other.setupUrl)).json.error.code, 'setup_link_invalid');
+  const renewed = await createSetupLink(ctx, { merchantId: other.merchantId });
+  assert.equal((await setUp(other.setupUrl)).json.error.code, 'setup_link_invalid', 'an older link');
+  assert.equal((await setUp(renewed)).status, 200);
+  await assert.rejects(createSetupLink(ctx, { merchantId: other.merchantId }), { code: 'parameter_invalid' });
+  await assert.rejects(createSetupLink(ctx, { merchantId: 'mer_none' }), { code: 'merchant_not_found' });
 });
 
 test('signing in and out: a wrong password and an unknown address get the same reply', async () => {

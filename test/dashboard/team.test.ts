@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { changeFromJson } from '../../src/people/audit-change.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPerson, setupToken } from '../kit/person.ts';
+import { Person, setUpFactor, setUpPerson, setupToken } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -74,7 +74,7 @@ test('an invitation works only for its address; one to a member is refused', asy
   assert.equal((await bob.post('/invite', { token: tokenOf(invited.url) })).status, 200, 'and is not spent by it');
 });
 
-test('only owners can create, change, invite and remove owners', async () => {
+test('only owners can create, change, invite and remove owners and members who approve money', async () => {
   const amy = await join('Amy', 'amy@shop.example', 'admin');
   const me = await idOf('Olga Owner');
   for (const reply of [
@@ -82,11 +82,14 @@ test('only owners can create, change, invite and remove owners', async () => {
     await amy.post(`/test/team/members/${me}/role`, { role: 'viewer' }),
     await amy.post(`/test/team/members/${await idOf('Amy')}/role`, { role: 'owner' }),
     await amy.send('DELETE', `/test/team/members/${me}`, {}),
+    await amy.post('/test/team/invites', { email: 'new@shop.example', role: 'finance' }),
+    await amy.post(`/test/team/members/${await idOf('Amy')}/role`, { role: 'finance' }),
+    await amy.post(`/test/team/members/${await idOf('Bob')}/role`, { role: 'finance' }),
   ])
     assert.deepEqual([reply.status, reply.json.error.code], [403, 'role_out_of_reach']);
-  assert.equal((await amy.post(`/test/team/members/${await idOf('Bob')}/role`, { role: 'finance' })).status, 200);
+  assert.equal((await amy.post(`/test/team/members/${await idOf('Bob')}/role`, { role: 'developer' })).status, 200);
   const [row] = await app.app.ctx.db.sql`select before, after from audit_log where action = 'member.role_changed' order by id desc limit 1`;
-  assert.deepEqual([row!.before, row!.after].map(changeFromJson), [{ role: 'support' }, { role: 'finance' }]);
+  assert.deepEqual([row!.before, row!.after].map(changeFromJson), [{ role: 'support' }, { role: 'developer' }]);
   assert.deepEqual([row!.before.v, row!.after.v], [1, 1], 'rows are written with the version of their form');
 });
 
@@ -174,6 +177,7 @@ test('the audit log: filters, pages, and a separate log for each merchant', asyn
 
 test('the operator area is only for operators: the first owner of the first merchant, and people named by command', async () => {
   assert.equal((await owner.get('/test/me')).json.is_operator, true);
+  await setUpFactor(owner);
   const install = await owner.get('/test/operator');
   assert.equal(install.status, 200, install.text);
   assert.equal(install.json.ready, true);
@@ -185,8 +189,9 @@ test('the operator area is only for operators: the first owner of the first merc
   for (const path of ['/test/operator', '/test/operator/merchants'])
     assert.deepEqual([(await amy.get(path)).status, (await amy.get(path)).json.error.code], [403, 'operator_only'], path);
   assert.equal((await amy.post(`/test/operator/merchants/${second.merchantId}/plan`, { plan: 'enterprise' })).status, 403);
-  const { setOperator } = await import('../../src/people/account.ts');
+  const { setOperator } = await import('../../src/people/operators.ts');
   await setOperator(app.app.ctx, { email: 'AMY@shop.example', operator: true });
+  await setUpFactor(amy);
   assert.equal((await amy.get('/test/operator')).status, 200);
   await setOperator(app.app.ctx, { email: 'amy@shop.example', operator: false });
   assert.equal((await amy.get('/test/operator')).status, 403);

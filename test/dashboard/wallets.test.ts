@@ -354,7 +354,8 @@ test('the first key of another coin waits a day once a coin is live; keys set up
   await setWallet(ctx, { merchantId, coin: 'DOGE', accountKey: keys.DOGE, script: 'p2pkh' });
   assert.equal((await card('DOGE', sam)).state, 'active');
   await sql`
-    insert into wallet_waits_off (merchant_id, asked_by, asked_by_name, due_at) values (${merchantId}, 'usr_x', 'X', now() - interval '1 second')`;
+    insert into wallet_waits_off (merchant_id, asked_by, asked_by_name, due_at)
+    select ${merchantId}, user_id, 'Sam', now() - interval '1 second' from members where merchant_id = ${merchantId}`;
   assert.equal((await card('ETH', sam)).first_key_waits, false);
   assert.equal(await add('ETH'), null);
 });

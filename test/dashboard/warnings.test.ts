@@ -46,6 +46,14 @@ beforeEach(async () => {
   owner.address = `203.0.113.${++addresses}`;
 });
 
+test('a passkey that did not verify its user is not added: it could never sign in', async () => {
+  const { options } = await ok(owner.post('/test/passkeys/options'));
+  const response = new SoftwareKey().register(options, { verified: false });
+  const refused = await owner.post('/test/passkeys', { name: 'Old stick', response });
+  assert.deepEqual([refused.status, refused.json.error.code], [400, 'passkey_refused']);
+  assert.deepEqual((await ok(owner.get('/test/security'))).passkeys, []);
+});
+
 test('adding or removing a passkey is notified by email, with its name and the IP address', async () => {
   const key = new SoftwareKey();
   const { options } = await ok(owner.post('/test/passkeys/options'));

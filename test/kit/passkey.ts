@@ -1,4 +1,4 @@
-/** An authenticator in software (WebAuthn Level 2): one ES256 passkey that says it verified its user. */
+/** An authenticator in software (WebAuthn Level 2): one ES256 passkey that says it verified its user, unless told otherwise. */
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 
 const RP = 'localhost';
@@ -28,15 +28,20 @@ export class SoftwareKey {
   #clientData(type: string, challenge: string): Buffer {
     return Buffer.from(JSON.stringify({ type, challenge, origin: ORIGIN, crossOrigin: false }));
   }
-  /** User present and verified; with the new key when one is registered. */
-  #authData(attested: Buffer | null): Buffer {
+  /** User present and, if so, verified; with the new key when one is registered. */
+  #authData(attested: Buffer | null, verified = true): Buffer {
     this.#counter += 1;
     const counter = Buffer.alloc(4);
     counter.writeUInt32BE(this.#counter);
-    return Buffer.concat([sha256(Buffer.from(RP)), Buffer.from([attested ? 0x45 : 0x05]), counter, ...(attested ? [attested] : [])]);
+    return Buffer.concat([
+      sha256(Buffer.from(RP)),
+      Buffer.from([0x01 | (verified ? 0x04 : 0) | (attested ? 0x40 : 0)]),
+      counter,
+      ...(attested ? [attested] : []),
+    ]);
   }
   /** The response to the options of a registration. */
-  register({ challenge }: { challenge: string }): Record<string, unknown> {
+  register({ challenge }: { challenge: string }, { verified = true }: { verified?: boolean } = {}): Record<string, unknown> {
     const { x, y } = this.#key.publicKey.export({ format: 'jwk' }) as { x: string; y: string };
     const cose = cbor(
       new Map<number, unknown>([
@@ -52,7 +57,7 @@ export class SoftwareKey {
       new Map<string, unknown>([
         ['fmt', 'none'],
         ['attStmt', new Map()],
-        ['authData', this.#authData(attested)],
+        ['authData', this.#authData(attested, verified)],
       ]),
     );
     return this.#answer({

@@ -63,6 +63,34 @@ export async function freshTotp(app: TestApp, secret: string): Promise<string> {
   return totp(secret);
 }
 
+/** Sets up two-factor authentication for a person who is signed in. Returns the secret of the authenticator. */
+export async function setUpFactor(person: Person): Promise<string> {
+  const begun = await person.post('/test/second-factor', { password: person.password });
+  const secret = new URL(begun.json.uri).searchParams.get('secret')!;
+  const finished = await person.post('/test/second-factor/finish', { code: totp(secret) });
+  if (finished.status !== 200) throw new Error(`no second factor was set: ${finished.text}`);
+  return secret;
+}
+
+/** As if all members had had their role for more than a day: above the limit of approvals, only such members count. */
+export const ageRoles = (app: TestApp) => app.app.ctx.db.sql`
+  update members set role_since = role_since - interval '24 hours 1 second'`;
+
+/** Someone who accepts an invite of a member to the merchant of the member, on an install without a mail server. */
+export async function joinTeam(
+  app: TestApp,
+  { by, role, email, address = '' }: { by: Person; role: string; email: string; address?: string },
+): Promise<Person> {
+  const invited = await by.post('/test/team/invites', { email, role });
+  if (invited.status !== 200) throw new Error(`no invite was made: ${invited.text}`);
+  const person = new Person(app.url);
+  person.address = address;
+  const name = email.split('@')[0];
+  const joined = await person.post('/invite/accept', { token: new URL(invited.json.url).hash.slice(1), name, password: person.password });
+  if (joined.status !== 200) throw new Error(`the invite was not accepted: ${joined.text}`);
+  return person;
+}
+
 /** The token of a set-up link; it is never sent to a server. */
 export const setupToken = (url: string): string => new URL(url).hash.replace('#token=', '');
 

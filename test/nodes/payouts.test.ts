@@ -20,7 +20,7 @@ import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { startBitcoind, type TestNode } from '../kit/nodes.ts';
-import { setUpPartner, setUpPerson } from '../kit/person.ts';
+import { ageRoles, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { startProxy } from '../kit/proxy.ts';
 import { startService } from '../kit/service.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
@@ -179,6 +179,7 @@ async function deposit(): Promise<string> {
 
 test('two members approve at the same moment, and both upload the same signed file at once: the recipient is paid once', async () => {
   const people = [await setUpPerson(app), await setUpPartner(app)];
+  await ageRoles(app);
   assert.equal((await people[0]!.post('/live/settings/business', { refund_limit_usd: 1 })).status, 200);
   const destination = await deposit();
   const recipient = await node.newAddress();

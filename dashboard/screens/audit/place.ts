@@ -14,6 +14,7 @@ const PARTS: Readonly<Record<string, string>> = {
   member: 'team',
   invite: 'team',
   team: 'team',
+  approvals: 'team',
   settings: 'business',
   plan: 'usage',
   payments: 'reports',

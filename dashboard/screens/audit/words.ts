@@ -1,6 +1,7 @@
 /** The words of the audit log: each action, and what it changed. */
 
 const WORDS: Readonly<Record<string, string>> = {
+  'approvals.forgotten': 'Ended the first approvals of a member',
   'backup_codes.renewed': 'Created new backup codes',
   'chain.released': 'Resumed completion on a chain',
   'delivery.resend': 'Resent a webhook delivery',

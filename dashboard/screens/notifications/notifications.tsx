@@ -26,11 +26,13 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will after the waiting period.'],
   endpoint_changed: ['Webhook endpoint changed', 'A live endpoint was added, or its URL was changed.'],
   key_created: ['Live secret key created', 'A secret key for live mode was created or rolled.'],
+  team_changed: ['Team changed', 'Someone joined, left, got another role, or an owner changed the limit of approvals.'],
   sign_in: ['New sign-in', 'Your account was used to sign in from a new browser or address.'],
   device_trusted: ['Device trusted', 'A browser can sign in to your account without a code for 30 days.'],
   account_changed: ['Sign-in method changed', 'Your password, passkeys, two-factor authentication or backup codes changed.'],
   codes_failed: ['Wrong codes', 'Someone entered your password, then several wrong codes.'],
   chain_failing: ['Block cannot be read', 'For operators: payments in a coin are not detected after this block.'],
+  operator_changed: ['Operators changed', 'For operators: someone got or lost access to the operator area, or left their team.'],
 };
 
 const ORDER = Object.keys(KINDS);

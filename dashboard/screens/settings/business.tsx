@@ -159,7 +159,7 @@ function Requests({ strict }: { strict: boolean }) {
 }
 
 function Refunds({ limit }: { limit: number | null }) {
-  const may = useMay('settings.write');
+  const may = useMay('approvals.manage');
   const save = useSave('Saved.');
   const [on, setOn] = useState(limit !== null);
   const [text, setText] = useState(String(limit ?? 500));
@@ -173,7 +173,7 @@ function Refunds({ limit }: { limit: number | null }) {
       <form onSubmit={submit} className="grid gap-4 p-4">
         <Tick
           label="Require a second member for large refunds and payouts"
-          hint="Above the limit, two members have to agree: the one who requested the refund or payout and another one, or two who approve it. Owners and finance members can approve."
+          hint="Above the limit, two members have to agree: the one who requested the refund or payout and another one, or two who approve it. Owners and finance members can approve, once their role is 24 hours old. Only owners can change this."
           disabled={!may}
           checked={on}
           onChange={(event) => setOn(event.target.checked)}

@@ -25,6 +25,8 @@ export function admit(signedIn: SignedIn | null, member: Membership | null, need
   if (!signedIn || !member) throw new Problem('not_signed_in');
   if (member.secondFactorRequired && !signedIn.hasSecondFactor && !needs.withoutFactor) throw new Problem('second_factor_required');
   if (needs.operator && !signedIn.operator) throw new Problem('operator_only');
+  // It concerns every merchant, so it does not depend on what one of them requires.
+  if (needs.operator && !signedIn.hasSecondFactor) throw new Problem('second_factor_required');
   needAction(member, needs.action);
   if (needs.recent && !signedIn.isRecent) throw new Problem('recent_authentication_required');
   return member;

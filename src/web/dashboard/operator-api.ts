@@ -11,8 +11,9 @@ import { readMailQueue } from '../../notices/mails.ts';
 import { florinVersion } from '../../operate/backup.ts';
 import { readInstall } from '../../operate/install.ts';
 import { readGuards } from '../../payments/chain-state.ts';
+import { listOperators, removeOperator } from '../../people/operators.ts';
 import { readDeliveryQueue } from '../../webhooks/queue.ts';
-import { CoinName, Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { memberRoute, type Route } from './route.ts';
 
 const operator = { action: 'account.use', operator: true } as const;
@@ -188,6 +189,40 @@ export const OPERATOR: readonly Route[] = [
           per_month: ctx.settings.plans[plan].perMonth || null,
         })),
       };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/operator/operators',
+    ...operator,
+    reply: Type.Object({
+      success: Type.Boolean(),
+      operators: Type.Array(
+        Type.Object({
+          id: PlainText,
+          name: PlainText,
+          email: PlainText,
+          has_second_factor: Type.Boolean(),
+          /** Without one they cannot sign in. */
+          merchants: Type.Integer(),
+        }),
+      ),
+    }),
+    handle: async ({ ctx }) => ({
+      success: true,
+      operators: (await listOperators(ctx)).map(({ hasSecondFactor, ...one }) => ({ ...one, has_second_factor: hasSecondFactor })),
+    }),
+  }),
+  memberRoute({
+    method: 'DELETE',
+    path: '/operator/operators/:id',
+    ...operator,
+    recent: true,
+    body: NoFields,
+    reply: Done,
+    handle: async ({ ctx, params, actor }) => {
+      await removeOperator(ctx, { userId: params.id, actor });
+      return { success: true };
     },
   }),
   memberRoute({

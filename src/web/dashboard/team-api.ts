@@ -20,7 +20,8 @@ import {
   switchMerchant,
 } from '../../people/team.ts';
 import { Email, Password, PersonName } from './account-api.ts';
-import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
+import { departing, listMade, MADE_KINDS } from './departure.ts';
+import { Done, Instant, ModeName, NoFields, Nullable, PlainText } from './fields.ts';
 import { type Call, memberRoute, openRoute, type Route } from './route.ts';
 
 const Role = literals(ROLES);
@@ -33,6 +34,8 @@ const InviteItem = Type.Object({
   expires_at: Instant,
 });
 const Token = Type.String({ minLength: 1, maxLength: 64 });
+/** Of what the member made, what ends in the same step. */
+const Ends = Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 40 }), { maxItems: 500 }));
 const done = { success: true };
 
 const inviteBody = ({ id, email, role, invitedBy, createdAt, expiresAt }: Invite) => ({
@@ -43,7 +46,7 @@ const inviteBody = ({ id, email, role, invitedBy, createdAt, expiresAt }: Invite
   created_at: createdAt.toISOString(),
   expires_at: expiresAt.toISOString(),
 });
-const managerOf = ({ member, actor }: Call): Manager => ({ merchantId: member.merchantId, role: member.role, actor });
+const managerOf = ({ member, actor }: Call): Manager => ({ merchantId: member.merchantId, actor });
 const roleOf = (text: string) => ROLES.find((role) => role === text)!;
 
 export const TEAM: readonly Route[] = [
@@ -121,14 +124,29 @@ export const TEAM: readonly Route[] = [
     },
   }),
   memberRoute({
+    method: 'GET',
+    path: '/team/members/:id/made',
+    action: 'team.manage',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      made: Type.Array(Type.Object({ id: PlainText, kind: literals(MADE_KINDS), mode: ModeName, name: PlainText })),
+    }),
+    handle: async ({ ctx, member, params }) => ({
+      ...done,
+      made: await listMade(ctx.db.sql, { merchantId: member.merchantId, userId: params.id }),
+    }),
+  }),
+  memberRoute({
     method: 'POST',
     path: '/team/members/:id/role',
     action: 'team.manage',
     recent: true,
-    body: Type.Object({ role: Role }),
+    body: Type.Object({ role: Role, ends: Ends }),
     reply: Done,
     handle: async (call) => {
-      await changeRole(call.ctx, { manager: managerOf(call), userId: call.params.id, role: roleOf(call.body.role) });
+      const { role, ends = [] } = call.body;
+      const change = { manager: managerOf(call), userId: call.params.id, role: roleOf(role) };
+      await changeRole(call.ctx, { ...change, departing: departing(call.ctx, ends) });
       return done;
     },
   }),
@@ -137,10 +155,11 @@ export const TEAM: readonly Route[] = [
     path: '/team/members/:id',
     action: 'team.manage',
     recent: true,
-    body: NoFields,
+    body: Type.Object({ ends: Ends }),
     reply: Done,
     handle: async (call) => {
-      await removeMember(call.ctx, { manager: managerOf(call), userId: call.params.id });
+      const { ends = [] } = call.body;
+      await removeMember(call.ctx, { manager: managerOf(call), userId: call.params.id, departing: departing(call.ctx, ends) });
       return done;
     },
   }),

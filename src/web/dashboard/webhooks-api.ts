@@ -169,9 +169,11 @@ const ENDPOINTS: readonly Route[] = [
       const write = await planUpdate(call.ctx, { ...targetOf(call), dialect: 'any', ...call.body, by: call.actor });
       const changed = await call.ctx.db.begin(async (tx) => {
         const before = await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any', tx });
-        // The receiver of the events sees every payment.
+        // The receiver of the events sees every payment, and a shop that no longer receives them does not learn of them.
         const isMoved = call.body.url !== undefined && call.body.url !== before.url;
-        if (isMoved) needRecent(call);
+        const isCut =
+          before.enabled && (call.body.enabled === false || before.events.some((type) => call.body.events?.includes(type) === false));
+        if (isMoved || (call.mode === 'live' && isCut)) needRecent(call);
         const after = await write(tx);
         needEvents(call, isMoved ? after.events : after.events.filter((type) => !before.events.includes(type)));
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
