@@ -38,7 +38,7 @@ import { ASSETS, type Chain as ChainId, COIN, type Coin, chainOf, coinsOf, isTok
 import { type TrustSetting, trustOf } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
-import { claimServe, startEmbedded } from './db/embedded.ts';
+import { claimServe, hasCluster, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openSealer, readInstallKey } from './db/seal.ts';
 import { startFollowing } from './follow/start.ts';
@@ -105,6 +105,14 @@ async function openStore(config: Config, log: Log): Promise<Store> {
     await embedded?.release();
     throw error;
   }
+}
+
+/** Errors: an Error if the embedded database was not created yet. */
+export function needDatabase({ databaseUrl, dataFolder }: Config): void {
+  if (databaseUrl !== null || hasCluster(resolve(dataFolder))) return;
+  throw new Error(
+    `There is no database in ${resolve(dataFolder)}. Set FLORIN_DATA to the data folder of the service, or DATABASE_URL to its database. A new install gets its database from ./florin serve or ./florin restore.`,
+  );
 }
 
 /** Writes everything into one file; see db/backup. It does not migrate, so you can back up before an upgrade. */

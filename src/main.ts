@@ -1,5 +1,5 @@
 /** argv -> command. Commands work while the service runs and while it does not; with --json standard output is JSON only. */
-import { openCore } from './app.ts';
+import { needDatabase, openCore } from './app.ts';
 import { type Command, type Flags, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { describeFailure, failureDetails } from './cli/failure.ts';
@@ -12,6 +12,8 @@ import { florinVersion } from './operate/backup.ts';
 async function runCommand(command: Command, flags: Flags): Promise<void> {
   const config = readConfig();
   if ('serve' in command) return command.serve(config, flags);
+  // With a wrong data folder, a command would otherwise work on a new, empty database.
+  if (!('createsDatabase' in command)) needDatabase(config);
   const log = createLog('warn');
   if ('onStore' in command) return print(await command.onStore(config, flags, log), command, flags);
   const core = await openCore(config, log);
@@ -39,6 +41,11 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   printError(`Florin needs Node 24 or newer; this is ${process.version}. On Linux "npm ci" installs it; elsewhere install Node 24.`);
   process.exit(1);
 }
+// The reader of the output may have enough, as `head` does. The command still ends in order.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: Error & { code?: string }) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
 main(process.argv.slice(2)).catch((error: unknown) => {
   if (error instanceof UsageError) {
     printError(showControls(error.message), `See: ./florin ${error.command ? `${error.command} ` : ''}--help`);

@@ -461,26 +461,26 @@ export type CreatedLegacyPayment = {
 };
 
 export type CreateSimpleParams = {
-  /** Amount in US dollars: above 0, up to 1000000.00, with at most two decimals. Required unless `amount` and `currency_fiat` are given. */
-  amount_usd?: number | string | undefined;
-  /** In place of `amount_usd`: an amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD. */
-  amount?: number | string | undefined;
-  /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent. */
-  currency_fiat?: FiatCurrency | undefined;
+  /** Amount in US dollars: above 0, up to 1000000.00, with at most two decimals. Required unless `amount` and `currency_fiat` are given. Null means absent. */
+  amount_usd?: number | string | null | undefined;
+  /** In place of `amount_usd`: an amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD. Null means absent. */
+  amount?: number | string | null | undefined;
+  /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent. Null means absent. */
+  currency_fiat?: FiatCurrency | null | undefined;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   return_url: string;
-  /** What the payment is for. Customers see it on the payment page. */
-  description?: string | undefined;
-  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
-  metadata?: { [key: string]: string } | undefined;
-  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
-  expires_in?: number | undefined;
-  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
-  payment_address?: string | undefined;
-  /** Your invoice or order number. */
-  invoice_id?: string | undefined;
-  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
-  locale?: string | undefined;
+  /** What the payment is for. Customers see it on the payment page. Null means absent. */
+  description?: string | null | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
+  metadata?: { [key: string]: string | null } | null | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. Null means absent. */
+  expires_in?: number | null | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. Null means absent. */
+  payment_address?: string | null | undefined;
+  /** Your invoice or order number. Null means absent. */
+  invoice_id?: string | null | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
+  locale?: string | null | undefined;
 };
 
 export type CreateAdvancedParams = {
@@ -490,20 +490,20 @@ export type CreateAdvancedParams = {
   items: ItemParams[];
   /** Tax on the whole order, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency. */
   tax: number | string;
-  /** Currency of the unit prices and the tax (ISO 4217). Defaults to USD. The total is converted to US dollars when the payment is created, rounded up to a cent. */
-  currency_fiat?: FiatCurrency | undefined;
-  /** What the payment is for. Customers see it on the payment page. */
-  description?: string | undefined;
-  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
-  metadata?: { [key: string]: string } | undefined;
-  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
-  expires_in?: number | undefined;
-  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
-  payment_address?: string | undefined;
-  /** Your invoice or order number. */
-  invoice_id?: string | undefined;
-  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
-  locale?: string | undefined;
+  /** Currency of the unit prices and the tax (ISO 4217). Defaults to USD. The total is converted to US dollars when the payment is created, rounded up to a cent. Null means absent. */
+  currency_fiat?: FiatCurrency | null | undefined;
+  /** What the payment is for. Customers see it on the payment page. Null means absent. */
+  description?: string | null | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
+  metadata?: { [key: string]: string | null } | null | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. Null means absent. */
+  expires_in?: number | null | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. Null means absent. */
+  payment_address?: string | null | undefined;
+  /** Your invoice or order number. Null means absent. */
+  invoice_id?: string | null | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
+  locale?: string | null | undefined;
 };
 
 /** A line of the order. */
@@ -521,56 +521,56 @@ export type ItemParams = {
 export type CreateLegacyParams = {
   /** Amount in the coin of the payment, above 0. It stays fixed, whatever the exchange rate does. */
   amount: number | string;
-  /** Coin of the amount. Defaults to the merchant’s default coin. */
-  currency?: Coin | undefined;
-  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
-  network?: PaymentNetwork | undefined;
-  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
-  redirect_url?: string | undefined;
-  /** What the payment is for. Customers see it on the payment page. */
-  description?: string | undefined;
-  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
-  metadata?: { [key: string]: string } | undefined;
-  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
-  expires_in?: number | undefined;
-  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
-  payment_address?: string | undefined;
-  /** Your invoice or order number. */
-  invoice_id?: string | undefined;
-  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
-  locale?: string | undefined;
+  /** Coin of the amount. Defaults to the merchant’s default coin. Null means absent. */
+  currency?: Coin | null | undefined;
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. Null means absent. */
+  network?: PaymentNetwork | null | undefined;
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. Null means absent. */
+  redirect_url?: string | null | undefined;
+  /** What the payment is for. Customers see it on the payment page. Null means absent. */
+  description?: string | null | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
+  metadata?: { [key: string]: string | null } | null | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. Null means absent. */
+  expires_in?: number | null | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. Null means absent. */
+  payment_address?: string | null | undefined;
+  /** Your invoice or order number. Null means absent. */
+  invoice_id?: string | null | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
+  locale?: string | null | undefined;
 };
 
 export type CreateTransactionParams = {
   /** Coin that the customer pays in. */
   crypto: Coin;
-  /** Network that the coin is on. If the coin is on several networks and you name none, the customer chooses one. */
-  network?: PaymentNetwork | undefined;
+  /** Network that the coin is on. If the coin is on several networks and you name none, the customer chooses one. Null means absent. */
+  network?: PaymentNetwork | null | undefined;
   /** Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD. */
   amount: number | string;
   /** Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent. */
   currency_fiat: FiatCurrency;
-  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
-  return_url?: string | undefined;
-  /** What the payment is for. Customers see it on the payment page. */
-  description?: string | undefined;
-  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. */
-  metadata?: { [key: string]: string } | undefined;
-  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. */
-  expires_in?: number | undefined;
-  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. */
-  payment_address?: string | undefined;
-  /** Your invoice or order number. */
-  invoice_id?: string | undefined;
-  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. */
-  locale?: string | undefined;
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. Null means absent. */
+  return_url?: string | null | undefined;
+  /** What the payment is for. Customers see it on the payment page. Null means absent. */
+  description?: string | null | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
+  metadata?: { [key: string]: string | null } | null | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. Null means absent. */
+  expires_in?: number | null | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. Null means absent. */
+  payment_address?: string | null | undefined;
+  /** Your invoice or order number. Null means absent. */
+  invoice_id?: string | null | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
+  locale?: string | null | undefined;
 };
 
 export type ResolveParams = {
   /** `accept` counts the transfers as payment, `reject` closes the matter, `refund_sent` also records that you sent the money back. */
   action: ResolveAction;
-  /** The transfers that the decision is about. Defaults to all of them; for `accept`, to all that were not refunded. */
-  transfers?: string[] | undefined;
+  /** The transfers that the decision is about. Defaults to all of them; for `accept`, to all that were not refunded. Null means absent. */
+  transfers?: string[] | null | undefined;
 };
 
 export type UpdateMetadataParams = {
@@ -581,17 +581,17 @@ export type UpdateMetadataParams = {
 export type SimulateParams = {
   /** What the simulated customer and network do. */
   scenario: Scenario;
-  /** Coin to pay in, when none is chosen yet. Defaults to BTC. */
-  currency?: Coin | undefined;
-  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
-  network?: PaymentNetwork | undefined;
+  /** Coin to pay in, when none is chosen yet. Defaults to BTC. Null means absent. */
+  currency?: Coin | null | undefined;
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. Null means absent. */
+  network?: PaymentNetwork | null | undefined;
 };
 
 export type AdvanceClockParams = {
   /** How far to move the clock forward, in seconds: up to 90 days. */
   seconds: number;
-  /** Move the clock of this payment only. Defaults to all of test mode. */
-  payment_id?: string | undefined;
+  /** Move the clock of this payment only. Defaults to all of test mode. Null means absent. */
+  payment_id?: string | null | undefined;
 };
 
 /** No parameters. */
@@ -704,22 +704,22 @@ export type RefundList = {
 export type CreateRefundParams = {
   /** The payment to refund. */
   payment_id: string;
-  /** Amount in US dollars. Without any amount, everything that arrived and was not refunded yet is returned. */
-  amount_usd?: number | string | undefined;
-  /** In place of `amount_usd`: an amount in `currency_fiat`, or without `currency_fiat` in the coin of the payment. */
-  amount?: number | string | undefined;
-  /** Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment. */
-  currency_fiat?: FiatCurrency | undefined;
-  /** Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed. */
-  currency?: ArrivedCoin | undefined;
-  /** Network that the coin is on. Needed only if `currency` arrived on several networks. */
-  network?: PaymentNetwork | undefined;
-  /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. */
-  rate?: RefundRate | undefined;
-  /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. */
-  address?: string | undefined;
-  /** Why you return the money, up to 200 characters. The customer sees it. */
-  reason?: string | undefined;
+  /** Amount in US dollars. Without any amount, everything that arrived and was not refunded yet is returned. Null means absent. */
+  amount_usd?: number | string | null | undefined;
+  /** In place of `amount_usd`: an amount in `currency_fiat`, or without `currency_fiat` in the coin of the payment. Null means absent. */
+  amount?: number | string | null | undefined;
+  /** Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment. Null means absent. */
+  currency_fiat?: FiatCurrency | null | undefined;
+  /** Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed. Null means absent. */
+  currency?: ArrivedCoin | null | undefined;
+  /** Network that the coin is on. Needed only if `currency` arrived on several networks. Null means absent. */
+  network?: PaymentNetwork | null | undefined;
+  /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. Null means absent. */
+  rate?: RefundRate | null | undefined;
+  /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. Null means absent. */
+  address?: string | null | undefined;
+  /** Why you return the money, up to 200 characters. The customer sees it. Null means absent. */
+  reason?: string | null | undefined;
 };
 
 /** The refund as it was when the event happened. */
@@ -855,18 +855,18 @@ export type PayoutList = {
 export type CreatePayoutParams = {
   /** Coin that is sent. */
   currency: Coin;
-  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
-  network?: PaymentNetwork | undefined;
-  /** Amount in the coin. Either this or `amount_usd` is required. */
-  amount?: number | string | undefined;
-  /** In place of `amount`: an amount in US dollars, at the current exchange rate. */
-  amount_usd?: number | string | undefined;
+  /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. Null means absent. */
+  network?: PaymentNetwork | null | undefined;
+  /** Amount in the coin. Either this or `amount_usd` is required. Null means absent. */
+  amount?: number | string | null | undefined;
+  /** In place of `amount`: an amount in US dollars, at the current exchange rate. Null means absent. */
+  amount_usd?: number | string | null | undefined;
   /** Where the money goes: an address for the coin and its network. */
   address: string;
-  /** Your own name for the payout, up to 80 characters. No other payout that is not canceled can have it. */
-  payout_reference?: string | undefined;
-  /** Your note about the payout, up to 200 characters. Only members see it. */
-  description?: string | undefined;
+  /** Your own name for the payout, up to 80 characters. No other payout that is not canceled can have it. Null means absent. */
+  payout_reference?: string | null | undefined;
+  /** Your note about the payout, up to 200 characters. Only members see it. Null means absent. */
+  description?: string | null | undefined;
 };
 
 /** The payout as it was when the event happened. */
@@ -1595,28 +1595,28 @@ export type DeletedWebhookEndpoint = {
 export type CreateWebhookEndpointParams = {
   /** Where events are sent: a public https URL. Its host must resolve when you save it. */
   url: string;
-  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive payment.reversed, which takes it back. Defaults to `["*"]`. */
-  events?: EndpointEventType[] | undefined;
+  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive payment.reversed, which takes it back. Defaults to `["*"]`. Null means absent. */
+  events?: EndpointEventType[] | null | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
-  /** Whether events are sent. While it is false, no deliveries are queued. */
-  enabled?: boolean | undefined;
+  /** Whether events are sent. While it is false, no deliveries are queued. Null means absent. */
+  enabled?: boolean | null | undefined;
 };
 
 export type UpdateWebhookEndpointParams = {
-  /** Where events are sent: a public https URL. Its host must resolve when you save it. */
-  url?: string | undefined;
-  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive payment.reversed, which takes it back. Defaults to `["*"]`. */
-  events?: EndpointEventType[] | undefined;
+  /** Where events are sent: a public https URL. Its host must resolve when you save it. Null means absent. */
+  url?: string | null | undefined;
+  /** Event types to send. `*` stands for the six basic ones and payment.reversed; payment.updated and those of refunds and payouts are sent only when named. An endpoint that receives payment.completed should also receive payment.reversed, which takes it back. Defaults to `["*"]`. Null means absent. */
+  events?: EndpointEventType[] | null | undefined;
   /** Your note about the endpoint, up to 500 characters. Null for none. */
   description?: string | null | undefined;
-  /** Whether events are sent. While it is false, no deliveries are queued. */
-  enabled?: boolean | undefined;
+  /** Whether events are sent. While it is false, no deliveries are queued. Null means absent. */
+  enabled?: boolean | null | undefined;
 };
 
 export type RotateSecretParams = {
-  /** How long the old secret also signs, in seconds: up to 7 days, 0 for not at all. Defaults to 86400. */
-  expires_in?: number | undefined;
+  /** How long the old secret also signs, in seconds: up to 7 days, 0 for not at all. Defaults to 86400. Null means absent. */
+  expires_in?: number | null | undefined;
 };
 
 export type RecoverParams = {

@@ -30,7 +30,7 @@ export type Command = {
 } & (
   | { run(ctx: Context, flags: Flags): Promise<object> }
   /** Works on any database: neither migrates it nor needs its contents. */
-  | { onStore(config: Config, flags: Flags, log: Log): Promise<object> }
+  | { onStore(config: Config, flags: Flags, log: Log): Promise<object>; createsDatabase?: true }
   | { serve(config: Config, flags: Flags): Promise<void> }
 );
 export type Commands = Readonly<Record<string, Command>>;

@@ -75,6 +75,7 @@ export const INSTALL_COMMANDS: Commands = {
   restore: {
     about: 'Restore a backup into an empty install',
     options: { file: FILE },
+    createsDatabase: true,
     onStore: async (config, flags, log) => {
       const { finished, ...result } = await restore(config, { file: need(flags, 'file'), log });
       return {

@@ -1,7 +1,7 @@
 /** Operator commands for sweeps: what can be moved, files to sign, and signed files. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { COIN, type Coin, coinText } from '../core/coin.ts';
-import { formatUnits, parseDecimal } from '../core/money.ts';
+import { formatUnits, readAmountText } from '../core/money.ts';
 import { MAX_SIGNED_BYTES, signingFileText } from '../core/signing-file.ts';
 import { listDestinations, setDestination } from '../money-out/destinations.ts';
 import { DEFAULT_WISH, SWEEP_SPEEDS, type SweepWish } from '../money-out/holdings.ts';
@@ -52,7 +52,7 @@ export const speedOf = ({ speed }: Flags): SweepWish['speed'] =>
   speed === undefined ? DEFAULT_WISH.speed : oneOf(speed, SWEEP_SPEEDS, 'speed');
 
 function wishOf(flags: Flags, coin: Coin): SweepWish {
-  const minUnits = parseDecimal(flags['min-amount'] ?? '0', COIN[coin].decimals);
+  const minUnits = readAmountText(flags['min-amount'] ?? '0', COIN[coin].decimals);
   if (minUnits === null) throw new UsageError('--min-amount must be an amount such as 0.01');
   return {
     minUnits,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Coin } from './coin.ts';
-import { formatDecimal, formatUnits, formatUsd, parseDecimal, quoteUnits, worthUsdE8 } from './money.ts';
+import { formatDecimal, formatUnits, formatUsd, parseAmount, parseDecimal, quoteUnits, readAmountText, worthUsdE8 } from './money.ts';
 
 test('decimals are read to the last place', () => {
   for (const [text, decimals, units] of [
@@ -49,6 +49,78 @@ test('a text that is not a plain decimal of the unit is refused', () => {
   assert.equal(parseDecimal('0.000', 2), null);
   assert.equal(parseDecimal('1'.repeat(61), 2), null);
   assert.notEqual(parseDecimal('1'.repeat(60), 2), null);
+});
+
+test('amounts in every form of a JSON number are read exactly, and the noise of doubles is rounded', () => {
+  for (const [text, decimals, units] of [
+    ['0', 2, 0n],
+    ['-0', 2, 0n],
+    ['-0.0e5', 2, 0n],
+    ['1e2', 2, 10_000n],
+    ['1E+2', 2, 10_000n],
+    ['1e-2', 2, 1n],
+    ['2.55e1', 2, 2_550n],
+    ['25.500', 2, 2_550n],
+    ['25.50e0', 2, 2_550n],
+    ['0.0025500e4', 2, 2_550n],
+    ['2550e-2', 2, 2_550n],
+    ['25000e-1', 0, 2_500n],
+    ['1e-8', 8, 1n],
+    ['1e18', 18, 10n ** 36n],
+    [String(1.1 * 3), 2, 330n],
+    [String(4.35 * 100), 2, 43_500n],
+    [String(0.1 + 0.2), 2, 30n],
+    [String(0.1 + 0.2 - 0.3), 2, 0n],
+    [String(1.005 * 1000), 0, 1_005n],
+    ['999999.9999999999', 2, 100_000_000n],
+    ['0.99999999', 0, 1n],
+    ['1e-999999999', 2, 0n],
+    [`1e-${'9'.repeat(60_000)}`, 2, 0n],
+    [`0.${'0'.repeat(60_000)}1`, 2, 0n],
+    [`25.${'0'.repeat(60_000)}1`, 2, 2_500n],
+    ['25.505', 2, 'precision'],
+    ['2.5505e1', 2, 'precision'],
+    ['0.001', 2, 'precision'],
+    // A millionth of a cent is not noise any more.
+    ['25.500000009', 2, 2_550n],
+    ['25.50000001', 2, 'precision'],
+    ['25.5000000100', 2, 'precision'],
+    ['25.49999999', 2, 'precision'],
+    ['25.499999991', 2, 2_550n],
+    ['1e-3', 2, 'precision'],
+    ['-1', 2, 'negative'],
+    ['-1e-2', 2, 'negative'],
+    ['1e400', 2, 'huge'],
+    ['1e999999999', 2, 'huge'],
+    [`1e${'9'.repeat(60_000)}`, 2, 'huge'],
+    ['9'.repeat(60_000), 2, 'huge'],
+    ['', 2, 'form'],
+    ['.5', 2, 'form'],
+    ['5.', 2, 'form'],
+    ['01', 2, 'form'],
+    ['+1', 2, 'form'],
+    ['1e', 2, 'form'],
+    ['0x10', 2, 'form'],
+    ['1_000', 2, 'form'],
+    ['Infinity', 2, 'form'],
+    ['1 ', 2, 'form'],
+  ] as const) {
+    assert.equal(parseAmount(text, decimals, { isNumber: true }), units, text.slice(0, 40));
+  }
+});
+
+test('amounts in text have no sign and no exponent, and zeros at their end mean nothing', () => {
+  for (const [text, units] of [
+    ['25.500', 2_550n],
+    ['25.5000000000000000000000000000000000000000000000000000000000000000', 2_550n],
+    ['3.3000000000000003', 330n],
+    ['25.505', 'precision'],
+    ['1e2', 'form'],
+    ['-0', 'negative'],
+    ['-1', 'negative'],
+  ] as const)
+    assert.equal(parseAmount(text, 2), units, text);
+  assert.deepEqual([readAmountText('25.500', 2), readAmountText('25.505', 2), readAmountText('1e2', 2)], [2_550n, null, null]);
 });
 
 test('amounts are shown with their decimals and never with an exponent', () => {

@@ -21,6 +21,52 @@ export function parseDecimal(text: string, decimals: number): bigint | null {
   return BigInt(match[1] + fraction.padEnd(decimals, '0'));
 }
 
+/** Why a text is not an amount: not a number at all, below zero, more decimals than the unit has, or beyond anything that can be paid. */
+export type AmountFault = 'form' | 'negative' | 'precision' | 'huge';
+
+/** The grammar of a JSON number (RFC 8259, section 6). */
+const JSON_NUMBER = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+/** More digits before the point than any amount has. */
+const MOST_WHOLE_DIGITS = 40;
+
+/**
+ * Reads an amount that a caller wrote, into base units of `decimals` places. Without floats, and in time that depends only on the length
+ * of the text. `isNumber`: it was written as a JSON number, which may have a sign and an exponent. Zeros at the end mean nothing. What a
+ * caller computed with doubles, such as 3.3000000000000003, is off by less than a millionth of the unit and is rounded.
+ */
+export function parseAmount(text: string, decimals: number, { isNumber = false } = {}): bigint | AmountFault {
+  const match = JSON_NUMBER.exec(text);
+  if (!match || (!isNumber && match[4] !== undefined)) return 'form';
+  const [, sign, whole, fraction = '', exponent = '0'] = match;
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  if (sign === '-' && (digits !== '' || !isNumber)) return 'negative';
+  if (digits === '') return 0n;
+  // How many of the digits stand before the point. An exponent of thousands of digits becomes infinite here, at no cost.
+  const wholeDigits = digits.length - fraction.length + Number(exponent);
+  if (wholeDigits > MOST_WHOLE_DIGITS) return 'huge';
+  const kept = wholeDigits + decimals;
+  const units = BigInt(digits.slice(0, Math.max(0, kept)).padEnd(Math.max(1, kept), '0'));
+  // Too small to matter, however many zeros come first.
+  if (kept < -NOISE_DIGITS) return units;
+  const rest = withoutLastZeros(`${'0'.repeat(Math.max(0, -kept))}${digits.slice(Math.max(0, kept))}`);
+  if (rest === '' || rest.startsWith('0'.repeat(NOISE_DIGITS))) return units;
+  return rest.length > NOISE_DIGITS && rest.startsWith('9'.repeat(NOISE_DIGITS)) ? units + 1n : 'precision';
+}
+/** A regular expression would take quadratic time for many zeros before another digit. */
+function withoutLastZeros(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === '0') end--;
+  return digits.slice(0, end);
+}
+/** Digits after the unit that noise has at least: all zeros or all nines. */
+const NOISE_DIGITS = 6;
+
+/** The same for a text where any fault has one answer: null. */
+export function readAmountText(text: string, decimals: number): bigint | null {
+  const parsed = parseAmount(text, decimals);
+  return typeof parsed === 'bigint' ? parsed : null;
+}
+
 /** Formats base units with `decimals` places, showing at least `shown` of them and never an exponent. */
 export function formatDecimal(units: bigint, decimals: number, shown: number = decimals): string {
   const negative = units < 0n;

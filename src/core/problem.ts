@@ -1,5 +1,5 @@
 /** The single catalog of errors: code -> status, type, message. `{name}` in a message is filled from the details. */
-import { coinText, isKnownCoin } from './coin.ts';
+import { ASSETS, coinText, isKnownCoin } from './coin.ts';
 import { FIATS } from './fiat.ts';
 
 export const PROBLEM_TYPES = [
@@ -50,7 +50,7 @@ export const PROBLEMS = {
   secret_key_required: entry(
     403,
     'permission_denied',
-    'This request needs a secret key (sk_...), sent from your server. Public keys can only create payments.',
+    'This request needs a secret key (sk_...), sent from your server. Public keys (pk_...) work only with POST /api/payment/create/simple and POST /api/payment/create/advanced.',
   ),
   key_read_only: entry(403, 'permission_denied', 'This API key is read-only. Use a key with full access.'),
   key_permission_missing: entry(
@@ -176,7 +176,7 @@ export const PROBLEMS = {
   cursor_invalid: bad(
     '{param} is not the identifier of a row in this list. Use the last row of the previous page, with the same account and mode.',
   ),
-  currency_unknown: bad('{param} must be one of BTC, ETH, LTC, DASH, DOGE.'),
+  currency_unknown: bad(`{param} must be one of ${ASSETS.join(', ')}.`),
   fiat_unsupported: bad(`{param} is not supported. Use one of ${FIATS.join(', ')}.`),
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
   coin_not_configured: bad(
@@ -326,8 +326,8 @@ export const PROBLEMS = {
     'service_unavailable',
     'The {coin} source has pruned this part of the chain. Use a node that keeps it, or a Blockbook server.',
   ),
-  chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}. Retry later.'),
-  price_unavailable: entry(503, 'service_unavailable', 'There is no reliable {coin} price right now: {reason}. Retry later.'),
+  chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}. {advice}'),
+  price_unavailable: entry(503, 'service_unavailable', 'There is no reliable {coin} price right now: {reason}. {advice}'),
   database_unavailable: entry(
     503,
     'service_unavailable',
@@ -349,6 +349,11 @@ type ProblemOptions = { param?: string | null; retryAfterSeconds?: number; other
 /** Coins are named as people read them: "USDC on Base". */
 const shown = (value: unknown): string => (isKnownCoin(value) ? coinText(value) : String(value));
 
+/** What to do, unless the details say that this never helps. */
+const ADVICE = 'Retry later.';
+/** What helps where nothing is connected. */
+export const CONNECT_FIRST = 'Retrying does not help: the operator has to set a source first.';
+
 /** A documented failure. Throw it anywhere in a use case; the HTTP layer turns it into the error body. */
 export class Problem extends Error {
   readonly code: ProblemCode;
@@ -364,7 +369,7 @@ export class Problem extends Error {
   constructor(code: ProblemCode, details: ProblemDetails = {}, options: ProblemOptions = {}) {
     const { status, type, message } = PROBLEMS[code];
     const filled = message.replace(/\{(\w+)\}/g, (_, name: string) =>
-      shown(details[name] ?? (name === 'param' ? (options.param ?? '') : `{${name}}`)),
+      shown(details[name] ?? (name === 'param' ? (options.param ?? '') : name === 'advice' ? ADVICE : `{${name}}`)),
     );
     super(filled, { cause: options.cause });
     this.name = 'Problem';

@@ -137,6 +137,9 @@ function isFree(folder: string): boolean {
   }
 }
 
+/** Whether a database was created in the data folder. */
+export const hasCluster = (dataFolder: string): boolean => existsSync(join(dataFolder, 'postgres'));
+
 function prepareFolder(dataFolder: string): string {
   try {
     mkdirSync(dataFolder, { recursive: true, mode: 0o711 });

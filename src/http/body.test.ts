@@ -21,12 +21,12 @@ function faultsOf(run: () => unknown): string[] {
 }
 
 test('each error says what is allowed', () => {
-  const coin = 'it must be one of BTC, ETH, LTC, DASH, DOGE, USDC, USDT, EURC, PYUSD, DAI';
+  const coin = 'must be one of BTC, ETH, LTC, DASH, DOGE, USDC, USDT, EURC, PYUSD, DAI';
   assert.deepEqual(
     faultsOf(() => checkBody(Simulate, parseJson('{"scenario":"lost","currency":"XMR"}'))),
     [
       'parameter_invalid: scenario is invalid: it must be one of success, slow, failed, underpaid, overpaid, late, reorg, replaced, expired, reversed, wrong_network, wrong_token.',
-      `parameter_invalid: currency is invalid: ${coin}.`,
+      `currency_unknown: currency ${coin}.`,
     ],
   );
   assert.deepEqual(

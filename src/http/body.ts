@@ -20,6 +20,8 @@ type Shape = {
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
+  /** Its text is read in upper case. */
+  'x-case'?: 'upper';
   /** The code for a string that is not one of the values; otherwise parameter_invalid. */
   'x-problem'?: ProblemCode;
 };
@@ -95,8 +97,35 @@ export function expected(shape: Shape): string {
   }
 }
 
+const takesNull = ({ type, const: value, anyOf }: Shape): boolean =>
+  anyOf ? anyOf.some(takesNull) : type === 'null' || (type === undefined && value === undefined);
+
+/**
+ * Reads a body as its schema means it: null for a field that has no such value means that the field is absent, because many languages
+ * send null for what is not set, and codes of coins and currencies have no case.
+ */
+function readAsMeant(schema: TSchema, value: Json): void {
+  if (typeof value !== 'object' || value === null) return;
+  const { anyOf, items, properties, patternProperties } = schema as Shape;
+  for (const option of anyOf ?? []) readAsMeant(option as TSchema, value);
+  if (Array.isArray(value)) {
+    if (items) for (const entry of value) readAsMeant(items as TSchema, entry);
+    return;
+  }
+  const [values] = Object.values(patternProperties ?? {});
+  for (const name in value) {
+    const shape = (properties && Object.hasOwn(properties, name) ? properties[name] : undefined) ?? values;
+    const held = value[name]!;
+    if (shape === undefined) continue;
+    if (held === null && !takesNull(shape)) delete value[name];
+    else if (typeof held === 'string' && shape['x-case'] === 'upper') value[name] = held.toUpperCase();
+    else readAsMeant(shape as TSchema, held);
+  }
+}
+
 /** The errors that the schema finds, by parameter. */
 function faultsOf(schema: TSchema, body: ParsedBody): Map<string, Problem> {
+  readAsMeant(schema, body.value);
   let validator = validators.get(schema);
   if (!validator) {
     validator = Compile(schema);

@@ -1,7 +1,7 @@
 /** Schemas for the API document: named ones once, values as enums, in the form that tools and generators read best. */
 import type { TSchema } from 'typebox';
 import { UNIONS } from './schema-fields.ts';
-import { SCHEMAS } from './schema-names.ts';
+import { isRequest, SCHEMAS, withNulls } from './schema-names.ts';
 
 type Shape = Readonly<Record<string, unknown>>;
 type Properties = Readonly<Record<string, Shape>>;
@@ -33,7 +33,7 @@ function shownField(field: Shape): object {
 }
 
 function body(schema: Shape): object {
-  const { anyOf, allOf, items, properties, patternProperties, 'x-problem': _, ...rest } = schema;
+  const { anyOf, allOf, items, properties, patternProperties, 'x-problem': _, 'x-case': _case, ...rest } = schema;
   const values = valuesOf(schema);
   if (values) return values.name === null ? { type: 'string', ...rest, enum: values.values } : { ...schemaRef(values.name), ...rest };
   return {
@@ -96,6 +96,11 @@ const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
   ErrorType: 'Kind of an error.',
 };
 
+/** Rules that the schema of a body cannot express, because a fault of it would not name a parameter. */
+const ONE_OF: Readonly<Record<string, object>> = {
+  CreateSimpleParams: { oneOf: [{ required: ['amount_usd'] }, { required: ['amount', 'currency_fiat'] }] },
+};
+
 /** All named schemas. */
 export function componentSchemas(): Readonly<Record<string, object>> {
   return {
@@ -108,7 +113,9 @@ export function componentSchemas(): Readonly<Record<string, object>> {
     ...Object.fromEntries(
       Object.entries(SCHEMAS).map(([name, schema]) => [
         name,
-        TAGGED.has(name) ? tagged(schema as unknown as Shape) : body(schema as unknown as Shape),
+        TAGGED.has(name)
+          ? tagged(schema as unknown as Shape)
+          : { ...body((isRequest(name) ? withNulls(schema) : schema) as unknown as Shape), ...ONE_OF[name] },
       ]),
     ),
   };

@@ -62,8 +62,8 @@ const WHAT: Readonly<Record<string, string>> = {
 };
 function parametersOf(route: Route): object[] {
   const id = IDS.find(([start]) => route.path.startsWith(start))?.[1] ?? PAYMENT_ID;
-  const examples: Readonly<Record<string, string>> = { id, txid: TXID };
-  const inPath = [...route.path.matchAll(/:([a-z]+)/g)].map(([, name]) => ({
+  const examples: Readonly<Record<string, string>> = { id, payment_id: PAYMENT_ID, txid: TXID };
+  const inPath = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name]) => ({
     name,
     in: 'path',
     required: true,
@@ -193,7 +193,7 @@ const webhookOf = (type: (typeof PAYMENT_EVENTS)[number] | typeof TEST_EVENT): o
 export function openapiDocument(url: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) {
-    const path = route.path.replace(/:([a-z]+)/g, '{$1}');
+    const path = route.path.replace(/:([a-z_]+)/g, '{$1}');
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = operationOf(route);
   }

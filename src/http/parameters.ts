@@ -127,7 +127,11 @@ export function hintFor(given: string, names: readonly string[], siblings: Reado
   const meant = nearest(name, names, mistakesAllowed);
   if (meant !== null) return `Did you mean ${meant}?`;
   const told = siblings.get(given) ?? siblings.get(name);
-  if (told !== undefined) return told;
+  if (told !== undefined) {
+    // `address` where the request itself takes `payment_address`.
+    const longer = names.find((known) => known.endsWith(`_${name}`));
+    return longer === undefined ? told : `Did you mean ${longer}?`;
+  }
   // For names of other routes, only a typo of one letter: there are many of them.
   const sibling = nearest(name, [...siblings.keys()], (known) => Math.min(1, mistakesAllowed(known)));
   return sibling === null ? null : `Did you mean ${sibling}? ${siblings.get(sibling)}`;

@@ -5,7 +5,7 @@ import { cancelPayment, createPayment, resolvePayment, setMetadata } from '../pa
 import { listTransfers } from '../payments/queries.ts';
 import { readBody } from './body.ts';
 import { commonReadings, draftOf } from './payment-routes.ts';
-import { checkMetadataKeys, readCoinNames, readLimit, readQuery, readReturnUrl } from './read.ts';
+import { checkMetadataKeys, readCoinNames, readCursor, readLimit, readReturnUrl } from './read.ts';
 import { readFiatPrice } from './read-price.ts';
 import { type Answer, apiRoute, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
 import { CreateTransaction, Detail, Empty, Resolve, TransactionCreated, TransferList, TransfersQuery, UpdateMetadata } from './schema.ts';
@@ -159,7 +159,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
         ...mine(owner),
         paymentId: params.id,
         limit: readLimit(query),
-        startingAfter: readQuery(query, 'starting_after'),
+        startingAfter: readCursor(query, 'starting_after'),
       });
       return reply({ success: true, data: transfers.map(transferDetail), has_more: hasMore });
     },

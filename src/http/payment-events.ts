@@ -2,7 +2,7 @@
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
-import { readLimit, readQuery } from './read.ts';
+import { readCursor, readLimit, readQuery } from './read.ts';
 import { apiRoute, type Route, readerOf } from './route.ts';
 import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
 
@@ -26,7 +26,7 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
       const page = await listEvents(ctx, {
         ...readerOf(owner),
         limit: readLimit(query),
-        startingAfter: readQuery(query, 'starting_after'),
+        startingAfter: readCursor(query, 'starting_after'),
         type,
         paymentId: readQuery(query, 'payment_id'),
       });

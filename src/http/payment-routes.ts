@@ -4,7 +4,7 @@ import type { Static, TObject } from 'typebox';
 import type { Context } from '../context.ts';
 import { type Asset, COIN, type Coin, namesOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
-import { e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
+import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { KeyOwner } from '../keys/keys.ts';
@@ -20,6 +20,7 @@ import { collect, type ReadingsOf, readBody, together } from './body.ts';
 import type { ParsedBody } from './json.ts';
 import {
   readCoinFilter,
+  readCursor,
   readLimit,
   readMetadata,
   readOneCoin,
@@ -112,7 +113,7 @@ function returnUrlFor(owner: KeyOwner, text: string): string {
   if (owner.kind === 'public' && owner.origins.length > 0 && !owner.origins.includes(new URL(url).origin)) {
     throw new Problem(
       'url_invalid',
-      { schemes: 'https', reason: 'it must be on one of the origins of this public key' },
+      { schemes: 'https', reason: `this public key is limited to ${owner.origins.join(', ').slice(0, 300)}` },
       { param: 'return_url' },
     );
   }
@@ -121,8 +122,8 @@ function returnUrlFor(owner: KeyOwner, text: string): string {
 
 async function createSimple(call: CreateCall): Promise<Answer> {
   const { ctx, owner, parsed: body } = call;
-  const asked = body.value as { amount?: unknown; currency_fiat?: unknown } | null;
-  const isInUsd = asked?.amount === undefined && asked?.currency_fiat === undefined;
+  const asked = body.value as { amount?: unknown; currency_fiat?: unknown };
+  const isInUsd = (asked.amount ?? null) === null && (asked.currency_fiat ?? null) === null;
   const { read } = readBody(isInUsd ? CreateSimpleInUsd : CreateSimple, body, (given) => ({
     ...commonReadings(owner, given as Common),
     price: { params: ['amount_usd', 'amount', 'currency_fiat'], read: () => readPrice(ctx, { mode: owner.mode, body, given }) },
@@ -165,6 +166,10 @@ async function createAdvanced(call: CreateCall): Promise<Answer> {
   return createOpen(call, draft);
 }
 
+/** A caller who meant dollars learns that the amount was read in coins. */
+const inCoin = (coin: Coin, units: bigint, cents: bigint): string =>
+  `the worth of ${formatUsd(MAX_USD_CENTS)} USD. The amount is in ${COIN[coin].asset} here, and ${formatUnits(coin, units)} ${COIN[coin].asset} is worth ${formatUsd(cents)} USD. For a price in US dollars, use POST /api/payment/create/simple`;
+
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
 async function createLegacy({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof LegacyCreated>): Promise<Answer> {
   // The coin determines how many decimals the amount may have, so its default applies before the rest is read.
@@ -194,7 +199,7 @@ async function createLegacy({ ctx, owner, parsed: body, claim, reply }: ReadingC
   if (!('price' in quotable))
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
-  if (cents > 100_000_000n) throw new Problem('amount_too_large', { maximum: 'the worth of 1000000.00 USD' }, { param: 'amount' });
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: inCoin(coin, units, cents) }, { param: 'amount' });
   const draft = draftOf(read, { amountUsdCents: cents > 0n ? cents : 1n, returnUrl: read.returnUrl });
   return createPayment(ctx, {
     ...madeBy(owner),
@@ -231,8 +236,8 @@ const listItem = (item: ListItem) => ({
 
 async function readPayments({ ctx, owner, query, reply }: ListCall): Promise<Answer> {
   const limit = readLimit(query);
-  const startingAfter = readQuery(query, 'starting_after');
-  const endingBefore = readQuery(query, 'ending_before');
+  const startingAfter = readCursor(query, 'starting_after');
+  const endingBefore = readCursor(query, 'ending_before');
   if (startingAfter !== null && endingBefore !== null) {
     throw new Problem('parameter_invalid', { reason: 'it cannot be combined with starting_after' }, { param: 'ending_before' });
   }
@@ -313,13 +318,13 @@ export const PAYMENTS: readonly Route[] = [
   apiRoute({
     id: 'readPayment',
     method: 'GET',
-    path: '/api/payment/:id',
+    path: '/api/payment/:payment_id',
     access: 'secret',
     permission: 'payments',
     summary: 'Retrieve a payment',
     reply: Detail,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(paymentDetail(await getPayment(ctx, { ...mine(owner), paymentId: params.id }), ctx.settings.paymentPageUrl)),
+      reply(paymentDetail(await getPayment(ctx, { ...mine(owner), paymentId: params.payment_id }), ctx.settings.paymentPageUrl)),
   }),
   apiRoute({
     id: 'readPayments',

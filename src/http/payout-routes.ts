@@ -5,7 +5,7 @@ import { REFUND_STATES } from '../core/refund.ts';
 import { type AskedAmount, cancelPayout, getPayout, listPayouts, type Payout, payoutDetail, requestPayout } from '../money-out/payouts.ts';
 import { readBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
-import { readLimit, readOneCoin, readQuery, readUnits, readUsd } from './read.ts';
+import { readCursor, readLimit, readOneCoin, readQuery, readUnits, readUsd } from './read.ts';
 import { type Answer, apiRoute, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
 import { Empty } from './schema.ts';
 import { CreatePayout, PayoutList, PayoutReply, PayoutsQuery } from './schema-payouts.ts';
@@ -68,7 +68,7 @@ export const PAYOUTS: readonly Route[] = [
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
       const { payouts, hasMore } = await listPayouts(ctx, {
-        ...{ ...mine(owner), limit: readLimit(query), startingAfter: readQuery(query, 'starting_after'), state },
+        ...{ ...mine(owner), limit: readLimit(query), startingAfter: readCursor(query, 'starting_after'), state },
         ...{ reference: readQuery(query, 'payout_reference'), batchId: readQuery(query, 'batch_id') },
       });
       return reply({ success: true, data: payouts.map(payoutDetail), has_more: hasMore });

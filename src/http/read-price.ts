@@ -14,7 +14,8 @@ import { Amount } from './schema-fields.ts';
 export const CreateSimpleInUsd = Type.Object({ ...CreateSimple.properties, amount_usd: Amount('') });
 
 /** Errors: fiat_unsupported. */
-export function readFiatCode(text: string, param = 'currency_fiat'): Fiat {
+export function readFiatCode(given: string, param = 'currency_fiat'): Fiat {
+  const text = given.toUpperCase();
   if (!isFiat(text)) throw new Problem('fiat_unsupported', {}, { param });
   return text;
 }

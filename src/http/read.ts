@@ -14,9 +14,10 @@ import {
 } from '../core/coin.ts';
 import { readTime } from '../core/dates.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
-import { MAX_USD_CENTS, parseDecimal } from '../core/money.ts';
+import { formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '../core/money.ts';
 import { isLoopback } from '../core/networks.ts';
-import { Problem } from '../core/problem.ts';
+import { Problem, type ProblemCode, type ProblemDetails } from '../core/problem.ts';
+import { parseWebUrl } from '../core/urls.ts';
 import { metadataFault, SCENARIOS, scenarioFromText, scenariosOf } from '../payments/payments.ts';
 import { type ParsedBody, writtenAt } from './json.ts';
 
@@ -25,63 +26,62 @@ function amountText(body: ParsedBody, path: string, given: unknown): string {
   return typeof given === 'number' ? writtenAt(body, path)! : String(given);
 }
 
-/** USD in cents: a plain decimal with at most two places, at most 1,000,000.00, above zero unless `zero`. */
-export function readUsd(body: ParsedBody, path: string, given: unknown, { zero = false }: { zero?: boolean } = {}): bigint {
-  const text = amountText(body, path, given);
-  const cents = parseDecimal(text, 2);
-  if (cents === null) {
-    if (/^(0|[1-9]\d*)\.\d{3,}$/.test(text)) throw new Problem('amount_precision', { decimals: 2 }, { param: path });
-    if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
-    throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 25.50' }, { param: path });
-  }
-  if (cents === 0n && !zero) throw new Problem('amount_invalid', {}, { param: path });
-  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: path });
+type ReadOptions = { zero?: boolean };
+/** USD in cents: at most two decimals, at most 1,000,000.00, above zero unless `zero`. */
+export function readUsd(body: ParsedBody, path: string, given: unknown, options?: ReadOptions): bigint {
+  const cents = readUnits(body, path, given, 2, { ...options, maximum: MAX_USD });
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: MAX_USD }, { param: path });
   return cents;
 }
+const MAX_USD = formatUsd(MAX_USD_CENTS);
 
 /** An amount in another currency, in its smallest units: with at most its decimals, above zero unless `zero`. */
-export function readFiat(
+export const readFiat = (body: ParsedBody, path: string, given: unknown, currency: Fiat, options?: ReadOptions): bigint =>
+  readUnits(body, path, given, fiatDecimals(currency), options);
+
+/** Units of a coin or currency with so many decimals, above zero unless `zero`. */
+export function readUnits(
   body: ParsedBody,
   path: string,
   given: unknown,
-  currency: Fiat,
-  { zero = false }: { zero?: boolean } = {},
+  decimals: number,
+  { zero = false, maximum = `the worth of ${MAX_USD} USD` }: ReadOptions & { maximum?: string } = {},
 ): bigint {
-  return readPositive(body, path, given, fiatDecimals(currency), { zero });
-}
-
-/** Coin units from a decimal with at most eight places (ETH 18), above zero. */
-export const readUnits = (body: ParsedBody, path: string, given: unknown, decimals: number): bigint =>
-  readPositive(body, path, given, decimals);
-
-function readPositive(body: ParsedBody, path: string, given: unknown, decimals: number, { zero = false }: { zero?: boolean } = {}): bigint {
-  const text = amountText(body, path, given);
-  const units = parseDecimal(text, decimals);
-  if (units === null) {
-    if (/^(0|[1-9]\d*)\.\d+$/.test(text)) throw new Problem('amount_precision', { decimals }, { param: path });
-    if (/^-/.test(text)) throw new Problem('amount_invalid', {}, { param: path });
-    throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 0.05' }, { param: path });
+  const units = parseAmount(amountText(body, path, given), decimals, { isNumber: typeof given === 'number' });
+  const refuse = (code: ProblemCode, details: ProblemDetails = {}) => new Problem(code, details, { param: path });
+  switch (units) {
+    case 'form':
+      throw refuse('parameter_invalid', { reason: `it must be a decimal such as ${decimals === 2 ? '25.50' : '0.05'}` });
+    case 'precision':
+      throw refuse('amount_precision', { decimals });
+    case 'huge':
+      throw refuse('amount_too_large', { maximum });
+    case 'negative':
+      throw zero ? refuse('parameter_invalid', { reason: 'it must be 0 or more' }) : refuse('amount_invalid');
+    case 0n:
+      if (!zero) throw refuse('amount_invalid');
+      return 0n;
+    default:
+      return units;
   }
-  if (units === 0n && !zero) throw new Problem('amount_invalid', {}, { param: path });
-  return units;
 }
 
-/** An absolute return URL: https, in test mode also http on loopback. URLs that two parsers could read differently are refused. */
+/**
+ * An absolute return URL: https, in test mode also http on loopback. URLs that two parsers could read differently are refused. A host in
+ * another script is returned in its ASCII form, so that look-alike letters are recognized wherever the URL is shown.
+ */
 export function readReturnUrl(text: string, mode: Mode, param = 'return_url'): string {
-  const schemes = mode === 'live' ? 'https' : 'http or https';
-  const bad = (reason: string) => new Problem('url_invalid', { schemes, reason }, { param });
+  const bad = (reason: string) => new Problem('url_invalid', { schemes: 'https', reason }, { param });
   if (/[\s\\\u0000-\u001f\u007f]/.test(text)) throw bad('it contains spaces, backslashes or control characters');
-  const url = /^https?:\/\/[^/]/i.test(text) ? URL.parse(text) : null;
-  if (!url) throw bad('it must start with https:// and name a host');
-  if (url.username !== '' || url.password !== '' || text.split('/')[2]!.includes('@'))
-    throw bad('it must not contain a user name or password');
-  if (url.hostname.endsWith('.')) throw bad('its host must not end with a dot');
-  // Against look-alike letters: what the payer sees must be what was written.
-  if (!/^[\x21-\x7e]+$/.test(text.split('/')[2]!)) throw bad('its host must be written in ASCII (punycode)');
-  if (mode === 'live' && url.protocol !== 'https:') throw bad('live payments require https');
-  if (url.protocol !== 'https:' && !isLoopback(url.hostname))
-    throw bad('http is allowed for this machine only, such as http://localhost:4000');
-  return text;
+  if (!/^https?:\/\/[^/?#]/i.test(text)) throw bad('it must start with https:// and name a host');
+  if (/^https?:\/\/[^/?#]*@/i.test(text)) throw bad('it must not contain a user name or password');
+  const read = parseWebUrl(text);
+  if (!read) throw bad('it is not the address of a website');
+  const { protocol, hostname } = read.url;
+  if (hostname.endsWith('.')) throw bad('its host must not end with a dot');
+  if (mode === 'live' && protocol !== 'https:') throw bad('live payments require https');
+  if (protocol !== 'https:' && !isLoopback(hostname)) throw bad('http is allowed for this machine only, such as http://localhost:4000');
+  return read.text;
 }
 
 /** Metadata of a create request; refused with a public key. */
@@ -137,6 +137,8 @@ export function readQuery(query: Query, name: string): string | null {
     throw new Problem('parameter_invalid', { reason: 'it contains characters that cannot be used' }, { param: name });
   return value;
 }
+/** A cursor of a list; empty, as before the first page, is the same as none. */
+export const readCursor = (query: Query, name: 'starting_after' | 'ending_before'): string | null => readQuery(query, name) || null;
 export function readLimit(query: Query): number {
   const text = readQuery(query, 'limit');
   if (text === null) return 10;
@@ -148,14 +150,14 @@ export function readLimit(query: Query): number {
 export function readQueryUsd(query: Query, name: string): bigint | null {
   const text = readQuery(query, name);
   if (text === null) return null;
-  const cents = parseDecimal(text, 2);
+  const cents = readAmountText(text, 2);
   if (cents === null)
     throw new Problem(
       'parameter_invalid',
       { reason: 'it must be an amount in USD with at most two decimals, such as 25.50' },
       { param: name },
     );
-  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: '1000000.00' }, { param: name });
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: MAX_USD }, { param: name });
   return cents;
 }
 /** A date, which means its first instant in UTC, or a time with its offset from UTC. */
@@ -206,7 +208,7 @@ function readNetwork(query: Query): Chain | undefined {
 }
 /** The coins of a list: of the asset `currency`, of the chain `network`, of both, or null for all of them. */
 export function readCoinFilter(query: Query): readonly Coin[] | null {
-  const asset = readQuery(query, 'currency');
+  const asset = readQuery(query, 'currency')?.toUpperCase() ?? null;
   if (asset !== null && !isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currency' });
   const network = readNetwork(query);
   if (asset !== null) return readCoinNames(asset, network);

@@ -14,7 +14,7 @@ import {
 } from '../money-out/refunds.ts';
 import { readBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
-import { readLimit, readQuery, readUnits } from './read.ts';
+import { readCursor, readLimit, readQuery, readUnits } from './read.ts';
 import { readFiatCode, readMinor } from './read-price.ts';
 import { type Answer, apiRoute, type Call, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
 import { Empty } from './schema.ts';
@@ -99,7 +99,7 @@ export const REFUNDS: readonly Route[] = [
       const { refunds, hasMore } = await listRefunds(ctx, {
         ...mine(owner),
         limit: readLimit(query),
-        startingAfter: readQuery(query, 'starting_after'),
+        startingAfter: readCursor(query, 'starting_after'),
         paymentId: readQuery(query, 'payment_id'),
         state,
       });

@@ -1,7 +1,7 @@
 /** The log of requests made with API keys. */
 import { Problem } from '../core/problem.ts';
 import { type LoggedRequest, listRequests } from '../keys/requests.ts';
-import { readLimit, readQuery } from './read.ts';
+import { readCursor, readLimit, readQuery } from './read.ts';
 import { apiRoute, type Route, readerOf } from './route.ts';
 import { RequestList, RequestsQuery } from './schema-errors.ts';
 
@@ -48,7 +48,7 @@ export const REQUEST_LOG: readonly Route[] = [
         whole: true,
         ...readerOf(owner),
         limit: readLimit(query),
-        startingAfter: readQuery(query, 'starting_after'),
+        startingAfter: readCursor(query, 'starting_after'),
         filter: {
           failed: outcome === 'failed',
           status: status === null ? null : Number(status),

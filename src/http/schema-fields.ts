@@ -3,7 +3,7 @@ import Type, { type TSchema, type TSchemaOptions, type TUnsafe } from 'typebox';
 import { SCENARIOS } from '../chains/simulated.ts';
 import { ALL_ASSETS, ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
 import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '../core/event.ts';
-import { FIATS } from '../core/fiat.ts';
+import { FIATS, type Fiat } from '../core/fiat.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '../core/payment.ts';
 import { PROBLEM_TYPES } from '../core/problem.ts';
 import { REFUND_RATES, REFUND_STATES } from '../core/refund.ts';
@@ -71,9 +71,13 @@ export const Time = (description: string, example = '2026-11-21T10:00:00.000Z') 
 export const Amount = (description: string, example: number | string = 25.5) =>
   Type.Union([Type.Number(), Type.String()], { description, examples: [example] });
 
-export const Coin = (description: string) => OneOf('Coin', description, 'BTC');
+/** Codes in any case. */
+const ANY_CASE = { 'x-case': 'upper' };
+export const Coin = (description: string) => OneOf('Coin', description, 'BTC', { 'x-problem': 'currency_unknown', ...ANY_CASE });
 /** What arrived, which can also be a coin that cannot be requested. */
-export const ArrivedCoin = (description: string) => OneOf('ArrivedCoin', description, 'BTC');
+export const ArrivedCoin = (description: string) => OneOf('ArrivedCoin', description, 'BTC', ANY_CASE);
+export const FiatCode = (description: string, example: Fiat = 'USD') =>
+  OneOf('FiatCurrency', description, example, { 'x-problem': 'fiat_unsupported', ...ANY_CASE });
 export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin');
 /** Which network of a coin is meant. */
 export const WhichNetwork = (otherwise: string) => Type.Optional(NetworkId(`Network that the coin is on. ${otherwise}`));

@@ -86,3 +86,41 @@ export const QUERIES: Readonly<Record<string, TSchema>> = {
   BalanceParams: lookups.BalanceQuery,
   CoinParams: lookups.CoinQuery,
 };
+
+/** Whether a named schema is that of a body. */
+export const isRequest = (name: string): boolean => name.endsWith('Params') && name in SCHEMAS;
+
+type Shape = {
+  type?: string;
+  anyOf?: TSchema[];
+  properties?: Record<string, TSchema>;
+  required?: string[];
+  patternProperties?: Record<string, TSchema>;
+};
+/** The schema of a body as callers may write it: null means that an optional field, or a key of a map, is absent. */
+export function withNulls(schema: TSchema): TSchema {
+  const { properties = {}, required = [] } = schema as Shape;
+  const fields = Object.entries(properties).map(([name, field]) => [name, required.includes(name) ? field : orNull(mapWithNulls(field))]);
+  return { ...schema, properties: Object.fromEntries(fields) };
+}
+function orNull(field: TSchema): TSchema {
+  const { anyOf, ...rest } = field as Shape & { description?: string; examples?: unknown };
+  const options = anyOf ?? [field];
+  if (options.some((option) => (option as Shape).type === 'null')) return field;
+  const { description, examples } = rest;
+  // A named set of values stays one option.
+  const isNamed = anyOf?.every((option) => 'const' in option) ?? true;
+  return {
+    description: `${description} Null means absent.`,
+    ...(examples !== undefined && { examples }),
+    anyOf: [...(isNamed ? [field] : options), { type: 'null' }],
+  } as TSchema;
+}
+const mapWithNulls = (field: TSchema): TSchema => {
+  const { patternProperties } = field as Shape;
+  if (!patternProperties) return field;
+  return {
+    ...field,
+    patternProperties: Object.fromEntries(Object.entries(patternProperties).map(([keys, value]) => [keys, orNull(value)])),
+  } as TSchema;
+};

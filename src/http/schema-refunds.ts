@@ -4,6 +4,7 @@ import {
   Amount,
   ArrivedCoin,
   Decimal,
+  FiatCode,
   HasMore,
   Limit,
   ModeField,
@@ -30,11 +31,7 @@ export const CreateRefund = Type.Object({
   amount: Type.Optional(
     Amount('In place of `amount_usd`: an amount in `currency_fiat`, or without `currency_fiat` in the coin of the payment.', '10.00'),
   ),
-  currency_fiat: Type.Optional(
-    OneOf('FiatCurrency', 'Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment.', 'USD', {
-      'x-problem': 'fiat_unsupported',
-    }),
-  ),
+  currency_fiat: Type.Optional(FiatCode('Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment.')),
   currency: Type.Optional(
     ArrivedCoin(
       'Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed.',

@@ -7,6 +7,7 @@ import {
   Coin,
   Count,
   Decimal,
+  FiatCode,
   Flag,
   HasMore,
   Limit,
@@ -58,11 +59,8 @@ const common = {
   locale: Type.Optional(Text('Language of the payment page, such as `pt-BR`. Defaults to that of the browser.', 'en', { maxLength: 12 })),
 };
 
-const CurrencyFiat = OneOf(
-  'FiatCurrency',
+const CurrencyFiat = FiatCode(
   'Currency of the amount (ISO 4217). Other currencies are converted to US dollars when the payment is created, rounded up to a cent.',
-  'USD',
-  { 'x-problem': 'fiat_unsupported' },
 );
 export const CreateSimple = Type.Object({
   amount_usd: Type.Optional(
@@ -97,11 +95,9 @@ export const CreateAdvanced = Type.Object({
   }),
   tax: Amount('Tax on the whole order, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency.', 2),
   currency_fiat: Type.Optional(
-    OneOf(
-      'FiatCurrency',
+    FiatCode(
       'Currency of the unit prices and the tax (ISO 4217). Defaults to USD. The total is converted to US dollars when the payment is created, rounded up to a cent.',
       'EUR',
-      { 'x-problem': 'fiat_unsupported' },
     ),
   ),
   ...common,

@@ -95,6 +95,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     reply.raw.setHeader('x-request-id', request.id);
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
+    if (PATHS_FOR_PAGES.has(request.routeOptions.url ?? '')) setHeaders(reply.raw, FOR_PAGES);
     const reason = excessOf(request.raw);
     if (reason === null) return done();
     gate.anonymous(request, reply).then(() => done(new Problem('request_unreadable', { reason })), done);
@@ -181,12 +182,15 @@ function finishOnClose(ctx: Context, app: FastifyInstance): void {
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const PATTERNS = ROUTES.flatMap((route) =>
-  pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`) })),
+  pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z_]+/g, '[^/]+')}$`) })),
 );
 const methodsOf = (path: string): string[] => [...new Set(PATTERNS.filter(({ shape }) => shape.test(path)).map(({ method }) => method))];
 function pathsOf(path: string): string[] {
   return path.startsWith('/v1/') ? [path] : [path, `/v1${path}`];
 }
+
+/** Pages of other sites may call what public keys open, and nothing else. */
+const PATHS_FOR_PAGES: ReadonlySet<string> = new Set(ROUTES.filter(({ access }) => access === 'any').flatMap(({ path }) => pathsOf(path)));
 
 function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: Route): void {
   const canonical = `${route.method} ${route.path}`;
@@ -195,13 +199,11 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
     method: route.method,
     exposeHeadRoute: false,
     // Before the body is read: a caller without permission learns nothing else.
-    onRequest: async (request, reply) => {
-      if (route.access === 'any') setHeaders(reply.raw, FOR_PAGES);
-      await gate.enter(request, reply, route);
-    },
+    onRequest: async (request, reply) => void (await gate.enter(request, reply, route)),
     handler: async (request, reply) => {
       const owner = request.keyOwner!;
-      for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
+      for (const name of Object.keys(request.params as object))
+        if (readQuery(request.params as Query, name) === '') throw missingInPath(route, name);
       const body = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
       if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
         throw new Problem('invalid_json', { reason: 'it must be an object' });
@@ -232,6 +234,9 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
   };
   for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
 }
+/** `/api/payment/` names no payment. */
+const missingInPath = ({ method, path }: Route, name: string): Problem =>
+  new Problem('unknown_route', { method, path: `${path.replace(/:(\w+)/g, '{$1}')} without ${name}` }, { param: name });
 const NAME_CHECKS = createNameChecks(ROUTES);
 const isStrict = async (ctx: Context, { merchantId }: KeyOwner): Promise<boolean> =>
   (await getMerchant(ctx, { merchantId })).settings.strictParameters;
@@ -281,22 +286,19 @@ const requiresBody = (route: Route): boolean => ((route.body as { required?: str
 
 /** Only creations answer a preflight, which carries no key, and answer all of them: the POST checks its key, and a page can read why it is refused. */
 function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createGate>): void {
-  for (const route of ROUTES.filter((r) => r.access === 'any')) {
-    for (const url of pathsOf(route.path)) {
-      app.options(url, async (request, reply) => {
-        setHeaders(reply.raw, FOR_PAGES);
-        // A page cannot read why a preflight is refused, so the POST is.
-        await gate.anonymous(request, reply, { refuses: false });
-        return reply
-          .code(204)
-          .headers({
-            'access-control-allow-methods': 'POST',
-            'access-control-allow-headers': 'authorization, content-type, idempotency-key',
-            'access-control-max-age': '600',
-          })
-          .send();
-      });
-    }
+  for (const url of PATHS_FOR_PAGES) {
+    app.options(url, async (request, reply) => {
+      // A page cannot read why a preflight is refused, so the POST is.
+      await gate.anonymous(request, reply, { refuses: false });
+      return reply
+        .code(204)
+        .headers({
+          'access-control-allow-methods': 'POST',
+          'access-control-allow-headers': 'authorization, content-type, idempotency-key',
+          'access-control-max-age': '600',
+        })
+        .send();
+    });
   }
 }
 

@@ -19,7 +19,7 @@ import {
   sendTestEvent,
 } from '../webhooks/endpoints.ts';
 import { needPermission } from './gate.ts';
-import { readLimit, readQuery } from './read.ts';
+import { readCursor, readLimit, readQuery } from './read.ts';
 import { type Answer, apiRoute, type Call, mine, type Route, readerOf, sightOfKey } from './route.ts';
 import { Empty } from './schema.ts';
 import {
@@ -225,7 +225,7 @@ const DELIVERIES: readonly Route[] = [
       const page = await listDeliveries(ctx, {
         ...readerOf(owner),
         limit: readLimit(query),
-        startingAfter: readQuery(query, 'starting_after'),
+        startingAfter: readCursor(query, 'starting_after'),
         endpointId: readQuery(query, 'endpoint_id'),
         eventId: readQuery(query, 'event_id'),
         state,

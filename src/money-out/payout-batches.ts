@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, coinsOf, isAsset, isChain } from '../core/coin.ts';
 import { type CsvRecord, readCsv } from '../core/csv.ts';
 import { newId } from '../core/id.ts';
-import { parseDecimal } from '../core/money.ts';
+import { readAmountText } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { RefundState } from '../core/refund.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -84,7 +84,7 @@ function draftOf(ctx: Context, mode: Owner['mode'], row: Row): PayoutDraft {
 }
 function amountOf({ amount, amount_usd: usd }: Row, coin: Coin): AskedAmount {
   const given = (text: string, decimals: number, param: Column): bigint => {
-    const value = parseDecimal(text, decimals);
+    const value = readAmountText(text, decimals);
     if (value !== null && value > 0n) return value;
     const reason = `it must be above zero, with a point and up to ${decimals} decimals, such as 0.05`;
     throw new Problem('parameter_invalid', { reason }, { param });

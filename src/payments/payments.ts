@@ -8,7 +8,7 @@ import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { formatUnits, quoteUnits } from '../core/money.ts';
 import { type Decision, hasWrongCoin, type Transfer } from '../core/payment.ts';
-import { Problem } from '../core/problem.ts';
+import { CONNECT_FIRST, Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
 import { asTexts } from '../core/stored-json.ts';
@@ -186,8 +186,9 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   if (given) return given.address;
   const away = (await readUnreachable(ctx, tx)).get(coin);
   if (away !== undefined) {
-    const retryAfterSeconds = ctx.chains.get(COIN[coin].chain)?.follows ? 30 : 300;
-    throw new Problem('chain_unavailable', { coin, reason: away.reason }, { param: 'currency', retryAfterSeconds });
+    const isConnected = ctx.chains.get(COIN[coin].chain)?.follows ?? false;
+    const details = { coin, reason: away.reason, ...(!isConnected && { advice: CONNECT_FIRST }) };
+    throw new Problem('chain_unavailable', details, { param: 'currency', ...(isConnected && { retryAfterSeconds: 30 }) });
   }
   const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`

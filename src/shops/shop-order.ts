@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { type Fiat, fiatDecimals, isFiat } from '../core/fiat.ts';
-import { e8ToCents, MAX_USD_CENTS, parseDecimal, worthUsdE8 } from '../core/money.ts';
+import { type AmountFault, e8ToCents, MAX_USD_CENTS, parseAmount, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { asObject, asText } from '../core/stored-json.ts';
 import { cutText } from '../core/text.ts';
@@ -90,8 +90,8 @@ export function readPrice(ctx: Context, shop: ShopKey, { amount, written, curren
   if (!isFiat(currency) && coin === null) faults.push({ path: 'Currency', message: 'Invalid currency' });
   // Text, or a number as it was written.
   const text = typeof amount === 'number' ? written! : (asText(amount)?.trim() ?? '');
-  const parsed = parseDecimal(text, AMOUNT_DECIMALS);
-  if (parsed === null || parsed === 0n) {
+  const parsed = parseAmount(text, AMOUNT_DECIMALS, { isNumber: typeof amount === 'number' });
+  if (typeof parsed !== 'bigint' || parsed === 0n) {
     const isOpen = amount === null || amount === undefined;
     const message = isOpen
       ? 'Set the amount: orders without one are not supported.'
@@ -99,7 +99,8 @@ export function readPrice(ctx: Context, shop: ShopKey, { amount, written, curren
     faults.push({ path: 'Amount', message });
     return null;
   }
-  if (coin !== null) return fixedPrice(ctx, shop, { coin, text, faults });
+  if (coin !== null)
+    return fixedPrice(ctx, shop, { coin, units: parseAmount(text, COIN[coin].decimals, { isNumber: typeof amount === 'number' }), faults });
   return isFiat(currency) ? fiatPrice(ctx, shop, { currency, parsed, faults }) : null;
 }
 
@@ -120,10 +121,13 @@ function fiatPrice(
 }
 
 /** A price in a coin: that amount of it, whatever it is worth. */
-function fixedPrice(ctx: Context, { mode }: ShopKey, { coin, text, faults }: { coin: Coin; text: string; faults: Fault[] }): Price | null {
-  const { asset, decimals, dustUnits } = COIN[coin];
-  const units = parseDecimal(text, decimals);
-  if (units === null || units < dustUnits) {
+function fixedPrice(
+  ctx: Context,
+  { mode }: ShopKey,
+  { coin, units, faults }: { coin: Coin; units: bigint | AmountFault; faults: Fault[] },
+): Price | null {
+  const { asset, dustUnits } = COIN[coin];
+  if (typeof units !== 'bigint' || units < dustUnits) {
     faults.push({ path: 'Amount', message: `The amount is too small or too exact for ${asset}.` });
     return null;
   }

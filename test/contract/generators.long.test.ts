@@ -81,7 +81,7 @@ const SHOPS: Readonly<Record<string, string>> = {
       // @ts-expect-error the body is required
       void (() => POST('/api/payment/create/simple', {}));
       for (;;) {
-        const { data } = await GET('/api/payment/{id}', { params: { path } });
+        const { data } = await GET('/api/payment/{payment_id}', { params: { path: { payment_id: path.id } } });
         if (data!.status === 'completed') return data!;
         await new Promise((resolve) => setTimeout(resolve, 100));
       }

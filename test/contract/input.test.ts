@@ -4,6 +4,8 @@ import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { getPaymentForCustomer } from '../../src/payments/queries.ts';
+import { returnUrl } from '../../src/web/checkout/page.ts';
 import { type Client, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;
@@ -141,33 +143,15 @@ test('invalid amounts are refused under their own name', async () => {
     '1\n',
     '$5',
   ];
-  const asUsd = ['"12.345"', '0.001', '1000000.01', '"1000000.01"'];
-  const raw = [
-    '1e400',
-    '-1e400',
-    '-0',
-    '-0.0',
-    '-1',
-    '9007199254740993',
-    '1e-7',
-    '1e2',
-    '1.5E1',
-    'null',
-    'true',
-    'false',
-    '[]',
-    '{}',
-    '[25]',
-    `1${'0'.repeat(100)}`,
-    `0.${'0'.repeat(100)}1`,
-  ];
+  const asUsd = ['"12.345"', '25.505', '0.001', '1e-3', '1000000.01', '"1000000.01"', '1000001e0', '1e7'];
+  const raw = ['1e400', '-1e400', '-1', '9007199254740993', '1e300', 'null', 'true', 'false', '[]', '{}', '[25]', `1${'0'.repeat(100)}`];
   for (const { path, body, amounts } of ENDPOINTS) {
     for (const amount of amounts) {
       const usd = path() !== '/payments';
       for (const value of [
         ...raw,
         ...texts.map((text) => JSON.stringify(text)),
-        ...(usd ? asUsd : ['"12.345678901"', '0.000000001', '0', '"0"']),
+        ...(usd ? [...asUsd, '1e-7'] : ['"12.345678901"', '0.000000001', '1e-9', '0', '-0', '"0"', '1e-300']),
       ]) {
         const reply = await shop.post(path(), bodyWith(body, amount, value), { 'idempotency-key': `${amount} ${value.length}` });
         refused(reply, 400, amount, `${path()} ${amount} ${value.slice(0, 40)}`);
@@ -252,7 +236,6 @@ test('zero and limits', async () => {
       '"https://shop.example\\\\@evil.example/"',
       '"ftp://shop.example/"',
       '"https://shop.example\\n/"',
-      '"https://ѕhop.example/"',
       JSON.stringify(`https://shop.example/${'x'.repeat(2048)}`),
     ],
     payment_address: [
@@ -305,15 +288,14 @@ test('every field of every POST refuses values of other types', async () => {
       const value = parts.reduce((at: any, part) => at[part], full);
       const kind = Array.isArray(value) ? 'array' : typeof value;
       const others: Record<string, string[]> = {
-        number: ['null', 'true', '[]', '{}', '"x"', '[1]'],
-        string: ['null', 'true', '[]', '{}', '7', '["x"]'],
-        array: ['null', 'true', '7', '"x"', '{}', '[7]', '[null]', '[[]]'],
-        object: ['null', 'true', '7', '"x"', '[7]', '[null]'],
+        number: ['true', '[]', '{}', '"x"', '[1]'],
+        string: ['true', '[]', '{}', '7', '["x"]'],
+        array: ['true', '7', '"x"', '{}', '[7]', '[null]', '[[]]'],
+        object: ['true', '7', '"x"', '[7]', '[null]'],
       };
       for (const raw of others[kind]!) {
-        // Amounts may be numbers or strings; null removes metadata in an update.
+        // Amounts may be numbers or strings.
         if (raw === '7' && field === 'amount' && path() === '/payments') continue;
-        if (raw === 'null' && field.startsWith('metadata.') && path().startsWith('/v1/payments/')) continue;
         refused(await shop.post(path(), bodyWith(full, field, raw)), 400, within(field), `${path()} ${field} ${raw}`);
         asked++;
       }
@@ -323,7 +305,7 @@ test('every field of every POST refuses values of other types', async () => {
       refused(await shop.post(path(), rest), 400, required, `${path()} without ${required}`);
     }
   }
-  assert.ok(asked > 250, `${asked}`);
+  assert.ok(asked > 200, `${asked}`);
 });
 
 test('text that cannot be stored is refused in every text field', async () => {
@@ -545,7 +527,6 @@ test('unknown routes get 404, other methods 405 with Allow', async () => {
     '/nothing',
     '/api',
     '/api/payment',
-    '/api/payment/',
     '/v1',
     '/v1/nothing',
     '/payments/',
@@ -637,7 +618,6 @@ test('invalid queries are refused under their own name', async () => {
     ),
     ['/api/payments?limit=1&limit=2', 'limit'],
     ['/api/payments?starting_after=unknown', 'starting_after'],
-    ['/api/payments?starting_after=', 'starting_after'],
     [`/api/payments?starting_after=${foreign}`, 'starting_after'],
     [`/api/payments?ending_before=${foreign}`, 'ending_before'],
     [`/api/payments?starting_after=${payment}&ending_before=${payment}`, 'ending_before'],
@@ -660,7 +640,6 @@ test('invalid queries are refused under their own name', async () => {
     ['/v1/webhook_deliveries?state=failed&state=pending', 'state'],
     ['/v1/webhook_deliveries?endpoint_id=a&endpoint_id=b', 'endpoint_id'],
     ['/v1/webhook_deliveries?event_id=a&event_id=b', 'event_id'],
-    ['/v1/webhook_deliveries?starting_after=', 'starting_after'],
     ['/v1/webhook_deliveries?starting_after=del_x', 'starting_after'],
     ['/v1/webhook_deliveries?starting_after=del_000000000000000000000000', 'starting_after'],
     [`/v1/webhook_deliveries?starting_after=del_${'z'.repeat(24)}`, 'starting_after'],
@@ -722,4 +701,181 @@ test('page forms with text that cannot be stored', async () => {
   }
   const [refunds] = await app.app.ctx.db.sql`select count(*)::int as n from refund_addresses`;
   assert.equal(refunds!.n, 0);
+});
+
+test('amounts take every form of a JSON number, and the noise of doubles is rounded', async () => {
+  keeps = false;
+  const shown = async (path: string, body: object, field: string, raw: string): Promise<string> => {
+    const reply = await shop.post(path, bodyWith(body, field, raw));
+    assert.equal(reply.status, 201, `${path} ${field} ${raw}: ${reply.text}`);
+    return (reply.json.amount_fiat ?? reply.json.amount_usd ?? reply.json.amount) as string;
+  };
+  const [simple, advanced, legacy, transaction] = ENDPOINTS;
+  for (const [raw, usd] of [
+    ['1e2', '100.00'],
+    ['1E+2', '100.00'],
+    ['2.55e1', '25.50'],
+    ['2550e-2', '25.50'],
+    ['25.500', '25.50'],
+    ['"25.500"', '25.50'],
+    ['"25.50000000"', '25.50'],
+    [String(1.1 * 3), '3.30'],
+    [`"${1.1 * 3}"`, '3.30'],
+    [String(4.35 * 100), '435.00'],
+    [`25.${'0'.repeat(5_000)}1`, '25.00'],
+  ] as const) {
+    assert.equal(await shown(simple!.path(), simple!.body, 'amount_usd', raw), usd, raw);
+    // Whose smallest payment is below all of these.
+    assert.equal(await shown(transaction!.path(), { ...transaction!.body, crypto: 'DOGE' }, 'amount', raw), usd, raw);
+    const inEuro = { amount: 25, currency_fiat: 'EUR', return_url: RETURN_URL };
+    assert.equal((await shop.post(simple!.path(), bodyWith(inEuro, 'amount', raw))).status, 201, raw);
+    const { json } = await shop.post(advanced!.path(), bodyWith({ ...advanced!.body, tax: 0 }, 'items[0].unit_price', raw));
+    assert.equal(json.amount_usd, (Number(usd) * 2).toFixed(2), raw);
+  }
+  for (const [raw, usd] of [
+    ['0e5', '25.00'],
+    ['-0.0', '25.00'],
+    [String(0.1 + 0.2 - 0.3), '25.00'],
+    ['1e-2', '25.01'],
+    ['1.50', '26.50'],
+  ] as const)
+    assert.equal(await shown(advanced!.path(), advanced!.body, 'tax', raw), usd, raw);
+  for (const [raw, units] of [
+    ['5e-1', '0.50000000'],
+    ['0.500000000000', '0.50000000'],
+    ['"0.5000000000"', '0.50000000'],
+    [String(0.1 + 0.2), '0.30000000'],
+  ] as const)
+    assert.equal(await shown(legacy!.path(), legacy!.body, 'amount', raw), units, raw);
+  // An exponent is never worked off digit by digit.
+  for (const raw of ['1e999999999', '1e-999999999', `1e${'9'.repeat(60_000)}`, '9'.repeat(60_000)])
+    refused(await shop.post(simple!.path(), bodyWith(simple!.body, 'amount_usd', raw)), 400, 'amount_usd', raw.slice(0, 20));
+});
+
+test('null means absent for every optional field, also in lists and in metadata', async () => {
+  keeps = false;
+  for (const { path, body, optional } of ENDPOINTS.slice(0, 4)) {
+    const nothing = Object.fromEntries(Object.keys(optional).map((name) => [name, null]));
+    const reply = await shop.post(path(), { ...body, ...nothing });
+    assert.equal(reply.status, 201, `${path()}: ${reply.text}`);
+    const detail = (await shop.get(`/api/payment/${reply.json.id}`)).json;
+    assert.deepEqual([detail.description, detail.metadata, detail.invoice_id], [null, {}, null], path());
+    for (const name of Object.keys(body)) refused(await shop.post(path(), { ...body, [name]: null }), 400, name, `${path()} ${name} null`);
+  }
+  const both = { amount_usd: 25, amount: null, currency_fiat: null, return_url: RETURN_URL, metadata: { order: 'A-1', coupon: null } };
+  const made = await shop.post('/api/payment/create/simple', both);
+  assert.equal(made.status, 201, made.text);
+  assert.deepEqual((await shop.get(`/api/payment/${made.json.id}`)).json.metadata, { order: 'A-1' });
+  // Where null has a meaning of its own, it keeps it.
+  const cleared = await shop.post(`/v1/payments/${made.json.id}`, { metadata: { order: null, more: 'x' } });
+  assert.deepEqual(cleared.json.metadata, { more: 'x' });
+  const items = [{ ...line, color: null, name: null }];
+  refused(await shop.post('/api/payment/create/advanced', { ...ENDPOINTS[1]!.body, items }), 400, 'items[0].name', 'null in a line');
+  for (const [path, body] of [
+    [`/v1/test/payments/${made.json.id}/simulate`, { scenario: 'underpaid', currency: null, network: null }],
+    ['/v1/test/clock/advance', { seconds: 1, payment_id: null }],
+  ] as const) {
+    const reply = await shop.post(path, body);
+    assert.equal(reply.status, 200, `${path}: ${reply.text}`);
+  }
+  const endpoint = await shop.post('/v1/webhook_endpoints', {
+    url: 'http://127.0.0.1:9/hook',
+    events: null,
+    description: null,
+    enabled: null,
+  });
+  assert.equal(endpoint.status, 201, endpoint.text);
+  const updated = await shop.post(`/v1/webhook_endpoints/${endpoint.json.id}`, { url: null, events: null, enabled: null });
+  assert.deepEqual([updated.status, updated.json.url, updated.json.enabled], [200, 'http://127.0.0.1:9/hook', true]);
+});
+
+test('codes of coins and currencies have no case, and every refusal lists the same coins', async () => {
+  keeps = false;
+  for (const code of ['btc', 'Btc', 'BTC']) {
+    const created = await shop.post('/v1/transactions/create', { crypto: code, amount: 25, currency_fiat: 'usd' });
+    assert.deepEqual([created.status, created.json.currency, created.json.currency_fiat], [201, 'BTC', 'USD'], created.text);
+    assert.equal((await shop.post('/payments', { amount: '0.5', currency: code })).json.currency, 'BTC');
+    assert.equal((await shop.post('/api/payment/create/simple', { amount: 25, currency_fiat: 'eur', return_url: RETURN_URL })).status, 201);
+    for (const path of [`/api/payments?currency=${code}`, `/api/crypto/prices?currencies=${code}`, `/api/crypto/fees?currency=${code}`])
+      assert.equal((await shop.get(path)).status, 200, path);
+    const open = (await shop.post('/api/payment/create/simple', { amount_usd: 25, return_url: RETURN_URL })).json.id;
+    assert.equal((await shop.post(`/v1/test/payments/${open}/simulate`, { scenario: 'success', currency: code })).status, 200);
+  }
+  const lists = new Set<string>();
+  for (const reply of [
+    await shop.post('/v1/transactions/create', { crypto: 'XMR', amount: 25, currency_fiat: 'USD' }),
+    await shop.post('/payments', { amount: '0.5', currency: 'XMR' }),
+    await shop.post(`/v1/test/payments/${payment}/simulate`, { scenario: 'success', currency: 'XMR' }),
+    await shop.get('/api/payments?currency=XMR'),
+    await shop.get('/api/crypto/prices?currencies=XMR'),
+    await shop.get('/api/crypto/fees?currency=XMR'),
+    await shop.get('/api/crypto/balance?currency=XMR&address=a'),
+  ]) {
+    assert.equal(reply.status, 400, reply.text);
+    lists.add(/ must be one of (.*)\.$/.exec(reply.json.error.message)?.[1] ?? reply.text);
+  }
+  assert.equal(lists.size, 1, [...lists].join('\n'));
+  assert.match([...lists][0]!, /^BTC, ETH, LTC, DASH, DOGE/);
+});
+
+test('errors say what is true and what to send', async () => {
+  keeps = false;
+  const says = async (reply: Reply, status: number, ...parts: RegExp[]) => {
+    assert.equal(reply.status, status, reply.text);
+    for (const part of parts) assert.match(reply.json.error.message, part);
+  };
+  const [simple, advanced] = [ENDPOINTS[0]!.body, ENDPOINTS[1]!.body];
+  await says(await app.testPublic.post('/v1/transactions/create', ENDPOINTS[3]!.body), 403, /secret key/, /create\/simple/);
+  await says(await shop.post('/payments', { amount: '25.00', currency: 'BTC' }), 400, /in BTC here/, /2425000\.00 USD/, /create\/simple/);
+  await says(await shop.post('/api/payment/create/advanced', { ...advanced, tax: -1 }), 400, /^tax .*0 or more/);
+  await says(
+    await shop.post('/api/payment/create/advanced', { ...advanced, items: [{ ...line, unit_price: -1 }] }),
+    400,
+    /unit_price.*0 or more/,
+  );
+  await says(await shop.post('/api/payment/create/simple', { ...simple, address: 'test_ltc_failed' }), 400, /payment_address/);
+  await says(
+    await shop.post('/api/payment/create/simple', { ...simple, return_url: 'http://shop.example/' }),
+    400,
+    /https URL/,
+    /this machine only/,
+  );
+  await says(await app.live.post('/api/payment/create/simple', { ...simple, return_url: 'http://shop.example/' }), 400, /https URL/);
+  const nameless = await shop.get('/api/payment/');
+  await says(nameless, 404, /payment_id/);
+  assert.equal(nameless.json.error.param, 'payment_id');
+});
+
+test('an empty cursor is the first page', async () => {
+  keeps = false;
+  for (const path of [
+    '/api/payments',
+    '/v1/events',
+    '/v1/webhook_deliveries',
+    '/v1/refunds',
+    '/v1/payouts',
+    '/v1/requests',
+    `/v1/payments/${payment}/transfers`,
+  ]) {
+    const [first, empty] = [await shop.get(path), await shop.get(`${path}?starting_after=`)];
+    assert.equal(empty.status, 200, `${path}: ${empty.text}`);
+    // The log of requests has one row more by then.
+    if (path !== '/v1/requests') assert.deepEqual(empty.json.data, first.json.data, path);
+  }
+});
+
+test('a return URL keeps its host readable and gets each of the two parameters once', async () => {
+  keeps = false;
+  const url = 'https://münchen.example/danke?status=draft&transaction_id=mine&cart=7';
+  const made = await shop.post('/api/payment/create/simple', { ...ENDPOINTS[0]!.body, return_url: url });
+  assert.equal(made.status, 201, made.text);
+  const { id } = made.json;
+  const stored = (await shop.get(`/api/payment/${id}`)).json.return_url;
+  assert.equal(stored, 'https://xn--mnchen-3ya.example/danke?status=draft&transaction_id=mine&cart=7');
+  const view = await getPaymentForCustomer(app.app.ctx, { paymentId: id });
+  const back = new URL(returnUrl(view, stored));
+  assert.deepEqual(
+    [back.searchParams.getAll('status'), back.searchParams.getAll('transaction_id'), back.searchParams.get('cart')],
+    [['pending'], [id], '7'],
+  );
 });

@@ -605,6 +605,7 @@ test('a page can read every refusal: of its key, of its body, and by a limit', a
     [await post(simple, `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`), 401],
     [await post({ ...simple, amount_usd: 0 }), 400],
     [await post('{'), 400],
+    [await client(app.url, key).post(`${CREATE}?${'x=1&'.repeat(3_000)}`, simple, { origin }), 400],
     [await post('x', key, { 'content-type': 'text/plain' }), 415],
     [await post({ ...simple, description: 'x'.repeat(65_536) }), 413],
     [await post(simple, key, { 'idempotency-key': '' }), 400],

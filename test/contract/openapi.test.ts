@@ -50,7 +50,9 @@ const assertForm = (schema: any, value: unknown, what: string) =>
 
 /** A schema with its parts, or its option for this event type, combined. */
 function resolved(schema: any, value: any): any {
-  if (schema.oneOf) return resolved(schema.oneOf.find((option: any) => option.properties.type.const === value.type) ?? {}, value);
+  // Other alternatives only say which fields are required together.
+  if (schema.oneOf?.[0].properties)
+    return resolved(schema.oneOf.find((option: any) => option.properties.type.const === value.type) ?? {}, value);
   if (!schema.allOf) return schema;
   return { properties: Object.assign({}, ...schema.allOf.map((part: any) => part.properties)) };
 }
@@ -64,7 +66,7 @@ function undocumented(whole: any, value: any, path = ''): string[] {
   }
   if (typeof value !== 'object' || value === null) return [];
   const object = schema.properties ? schema : (schema.anyOf ?? []).find((option: any) => option.properties);
-  const any = schema.additionalProperties;
+  const any = schema.additionalProperties ?? (schema.anyOf ?? []).find((option: any) => option.additionalProperties)?.additionalProperties;
   return Object.entries(value).flatMap(([name, entry]) => {
     const documented = object?.properties[name] ?? any;
     return documented ? undocumented(documented, entry, `${path}.${name}`) : [`${path}.${name}`];
@@ -202,7 +204,7 @@ const DOM_GLOBALS = [
 test('sets of values are listed, and events are told apart by their type', async () => {
   const { components } = (await app.anonymous.get('/openapi.json')).json;
   const { schemas } = components;
-  const refOf = (field: any) => (field.items ?? field).$ref;
+  const refOf = (field: any) => (field.items ?? field.anyOf?.[0].items ?? field).$ref;
   assert.equal(refOf(schemas.SimulateParams.properties.scenario), '#/components/schemas/Scenario');
   assert.equal(refOf(schemas.CreateWebhookEndpointParams.properties.events), '#/components/schemas/EndpointEventType');
   assert.equal(refOf(schemas.CreateTransactionParams.properties.currency_fiat), '#/components/schemas/FiatCurrency');
@@ -426,4 +428,20 @@ test('delivered events have the documented form', async () => {
     assertForm(schema, event, event.type);
     assert.deepEqual(undocumented(schema, event), [], event.type);
   }
+});
+
+test('the document says which amount a simple payment needs, that null means absent, and how the path names a payment', () => {
+  const { CreateSimpleParams, ItemParams, UpdateMetadataParams } = document.components.schemas;
+  assert.deepEqual(CreateSimpleParams.oneOf, [{ required: ['amount_usd'] }, { required: ['amount', 'currency_fiat'] }]);
+  const returnUrl = 'https://shop.example/';
+  const root = document;
+  const isBody = (body: object) => Check(inlined(CreateSimpleParams, root), body);
+  assert.ok(isBody({ amount_usd: 25, return_url: returnUrl, description: null, metadata: { order: 'A-1', coupon: null } }));
+  assert.ok(isBody({ amount: 25, currency_fiat: 'EUR', return_url: returnUrl }));
+  for (const body of [{ return_url: returnUrl }, { amount: 25, return_url: returnUrl }, { amount_usd: 25, return_url: null }])
+    assert.ok(!isBody(body));
+  assert.ok(!JSON.stringify(ItemParams.properties).includes('null'), 'what is required is never null');
+  assert.ok(UpdateMetadataParams.required.includes('metadata'));
+  const { parameters } = document.paths['/api/payment/{payment_id}'].get;
+  assert.deepEqual([parameters[0].name, parameters[0].in, parameters[0].required], ['payment_id', 'path', true]);
 });

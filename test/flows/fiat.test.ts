@@ -137,7 +137,7 @@ test('a price in dollars has no rate', async () => {
 });
 
 test('an unknown currency is refused with a list of the known ones', async () => {
-  for (const currency of ['XXX', 'BTC', 'RUB', 'eur', 'EU ']) {
+  for (const currency of ['XXX', 'BTC', 'RUB', 'EU', 'EU ']) {
     const { json } = refused(await ask(app.test, 20, currency), 400, 'fiat_unsupported', 'currency_fiat');
     assert.match(json.error.message, /^currency_fiat is not supported. Use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /);
   }

@@ -728,7 +728,7 @@ test('a legacy amount that is not valid for its coin is refused', async () => {
   refused(await legacy({ amount: '1e-3' }), 400, 'parameter_invalid', 'amount');
   refused(await legacy('{"amount":1e400}'), 400, 'parameter_invalid', 'amount');
   refused(await legacy({}), 400, 'parameter_missing', 'amount');
-  refused(await legacy({ amount: '1', currency: 'btc' }), 400, 'parameter_invalid', 'currency');
+  refused(await legacy({ amount: '1', currency: 'XMR' }), 400, 'currency_unknown', 'currency');
   refused(await legacy({ amount: '1', redirect_url: 'javascript:alert(1)' }), 400, 'url_invalid', 'redirect_url');
   refused(await app.testPublic.post('/payments', { amount: '1' }), 403, 'secret_key_required');
 });
@@ -753,9 +753,8 @@ test('a fiat payment names its coin: the amount is quoted at once, and opening t
 
 test('a fiat payment with other currencies, coins or contradictions is refused under the names of its own fields', async () => {
   const fiat = (body: object) => app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: 10, currency_fiat: 'USD', ...body });
-  for (const currency_fiat of ['XXX', 'eur', 'BTC', 'RUB'])
-    refused(await fiat({ currency_fiat }), 400, 'fiat_unsupported', 'currency_fiat');
-  refused(await fiat({ crypto: 'XMR' }), 400, 'parameter_invalid', 'crypto');
+  for (const currency_fiat of ['XXX', 'EU', 'BTC', 'RUB']) refused(await fiat({ currency_fiat }), 400, 'fiat_unsupported', 'currency_fiat');
+  refused(await fiat({ crypto: 'XMR' }), 400, 'currency_unknown', 'crypto');
   refused(await fiat({ amount: 0 }), 400, 'amount_invalid', 'amount');
   refused(await fiat({ amount: 10.005 }), 400, 'amount_precision', 'amount');
   refused(await fiat({ amount: '1000000.01' }), 400, 'amount_too_large', 'amount');
@@ -785,7 +784,7 @@ test('expires_in sets the window from ten minutes to a day; locale and descripti
     const { created_at, expires_at } = await detail(await create({ expires_in, locale: 'pt-BR', description: 'Zwei Tassen ☕' }));
     assert.equal(Date.parse(expires_at) - Date.parse(created_at), expires_in * 1000);
   }
-  for (const expires_in of [599, 86_401, 0, -600, 600.5, '600', null])
+  for (const expires_in of [599, 86_401, 0, -600, 600.5, '600'])
     refused(
       await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: RETURN, expires_in }),
       400,

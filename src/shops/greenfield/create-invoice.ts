@@ -2,7 +2,7 @@
 import type { Context } from '../../context.ts';
 import type { Coin } from '../../core/coin.ts';
 import { newId } from '../../core/id.ts';
-import { parseDecimal } from '../../core/money.ts';
+import { parseAmount } from '../../core/money.ts';
 import { asObject, asText, oneOf } from '../../core/stored-json.ts';
 import { cutText } from '../../core/text.ts';
 import { parseWebUrl } from '../../core/urls.ts';
@@ -91,9 +91,9 @@ type GivenTolerance = { given: unknown; written: string | undefined; merchant: M
 /** A tolerance below the merchant's, in hundredths of a percent; null: the merchant's applies. WHMCS asks for none at all. */
 function readTolerance({ given, written, merchant: { settings }, faults }: GivenTolerance): number | null {
   if (given === null || given === undefined) return null;
-  const parsed = parseDecimal(typeof given === 'number' ? written! : (asText(given) ?? ''), 2);
+  const parsed = parseAmount(typeof given === 'number' ? written! : (asText(given) ?? ''), 2, { isNumber: typeof given === 'number' });
   const most = settings.toleranceBasisPoints;
-  if (parsed !== null && parsed <= BigInt(most)) return parsed === BigInt(most) ? null : Number(parsed);
+  if (typeof parsed === 'bigint' && parsed <= BigInt(most)) return parsed === BigInt(most) ? null : Number(parsed);
   const message = `The tolerance of this store is at most ${most / 100} %. Change it in the dashboard, under Checkout.`;
   faults.push({ path: 'checkout.paymentTolerance', message });
   return null;

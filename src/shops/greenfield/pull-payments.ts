@@ -1,7 +1,7 @@
 /** Pull payments as plugins create them for refunds: a page on which the customer enters an address. */
 import { COIN } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
-import { parseDecimal } from '../../core/money.ts';
+import { formatDecimal, parseAmount, readAmountText } from '../../core/money.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
 import { cutText, toPrintableLine } from '../../core/text.ts';
 import { writtenAt } from '../../http/json.ts';
@@ -13,6 +13,7 @@ import { askRefund, paymentOfRefund } from '../shop-refunds.ts';
 import { invalid } from './greenfield-error.ts';
 import { greenfieldUrl, seconds } from './invoice-body.ts';
 
+const MOST_DECIMALS = 18;
 const LONGEST_NAME = 50;
 const LONGEST_REASON = 200;
 type Given = { name: string; amount: string; currency: string };
@@ -23,8 +24,12 @@ export async function createPullPayment(call: ShopCall): Promise<object> {
   const given = asObject(body.value);
   const currency = (asText(given.currency) ?? '').toUpperCase();
   if (!isFiat(currency) && coinOfMethod(currency) === null) throw invalid({ path: 'Currency', message: 'Invalid currency' });
-  const amount = typeof given.amount === 'number' ? writtenAt(body, 'amount')! : (asText(given.amount)?.trim() ?? '');
-  if ((parseDecimal(amount, 18) ?? 0n) === 0n) throw invalid({ path: 'Amount', message: 'The amount must be above zero.' });
+  const isNumber = typeof given.amount === 'number';
+  const written = isNumber ? writtenAt(body, 'amount')! : (asText(given.amount)?.trim() ?? '');
+  const parsed = parseAmount(written, MOST_DECIMALS, { isNumber });
+  if (typeof parsed !== 'bigint' || parsed === 0n) throw invalid({ path: 'Amount', message: 'The amount must be above zero.' });
+  // It is kept and shown as it was written, but without an exponent.
+  const amount = /e/i.test(written) ? formatDecimal(parsed, MOST_DECIMALS, 0) : written;
   const name = toPrintableLine(asText(given.name) ?? '');
   const paymentId = await paymentOfRefund(ctx, { ...shop, name });
   if (paymentId === 'several')
@@ -67,7 +72,7 @@ async function ofPayment(
 
 function askedOf({ amount, currency }: Omit<Given, 'name'>): AskedRefund {
   const read = (decimals: number): bigint => {
-    const units = parseDecimal(amount, decimals);
+    const units = readAmountText(amount, decimals);
     if (units === null) throw invalid({ path: 'Amount', message: `The amount can have at most ${decimals} decimals.` });
     return units;
   };

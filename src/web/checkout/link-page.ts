@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { fiatDecimals, formatFiat } from '../../core/fiat.ts';
-import { parseDecimal } from '../../core/money.ts';
+import { readAmountText } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { hostOfUrl } from '../../core/urls.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
@@ -73,7 +73,7 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
     await counting.start(request);
     const given = (form.get('amount') ?? '').trim().slice(0, 20);
-    const minor = link.amountMinor ?? parseDecimal(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), fiatDecimals(link.currency));
+    const minor = link.amountMinor ?? readAmountText(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), fiatDecimals(link.currency));
     const made =
       minor === null || minor <= 0n
         ? null

@@ -412,7 +412,7 @@ ${auto && html`<p class="lead js" id="auto" hidden>${countdown} ${stay}</p>`}`;
 export function returnUrl(view: CustomerView, back: string): string {
   if (view.request.shop) return back;
   const url = new URL(back);
-  url.searchParams.append('transaction_id', view.facts.id);
-  url.searchParams.append('status', view.facts.status);
+  url.searchParams.set('transaction_id', view.facts.id);
+  url.searchParams.set('status', view.facts.status);
   return url.href;
 }

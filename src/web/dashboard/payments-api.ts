@@ -3,7 +3,7 @@ import Type, { type Static } from 'typebox';
 import { ALL_COINS, COIN, isToken, TOKEN_ASSETS } from '../../core/coin.ts';
 import { readTime } from '../../core/dates.ts';
 import { explorerUrl } from '../../core/explorer.ts';
-import { e8ToCents, formatDecimal, formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
+import { e8ToCents, formatDecimal, formatUnits, formatUsd, readAmountText } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
 import { type Action, mayDo } from '../../core/roles.ts';
 import { Detail } from '../../http/schema.ts';
@@ -192,7 +192,7 @@ export const FILTERS = {
 };
 const Filters = Type.Object(FILTERS);
 const day = (text: string | undefined, param: string): Date | null => (text === undefined ? null : readTime(text, param));
-const cents = (text: string | undefined): bigint | null => (text === undefined ? null : parseDecimal(text.replace(/^0+(?=\d)/, ''), 2));
+const cents = (text: string | undefined): bigint | null => (text === undefined ? null : readAmountText(text.replace(/^0+(?=\d)/, ''), 2));
 
 export function filterOf(query: Static<typeof Filters>): Filter {
   const search = query.search?.trim() || null;

@@ -2,7 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { COIN, type Coin, feeCoinOf } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
-import { formatUnits, formatUsd, parseDecimal } from '../../core/money.ts';
+import { formatUnits, formatUsd, readAmountText } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { REFUND_RATES, REFUND_STATES } from '../../core/refund.ts';
 import { mayDo } from '../../core/roles.ts';
@@ -81,7 +81,7 @@ const render = (refund: Refund) => ({ status: 200, body: Buffer.from(refund.id) 
 
 /** An amount as a member types it. Errors: parameter_invalid. */
 export function readAmount(text: string, decimals: number): bigint {
-  const units = parseDecimal(text.trim(), decimals);
+  const units = readAmountText(text.trim(), decimals);
   if (units !== null && units > 0n) return units;
   throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
 }

@@ -2,7 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { COIN, type Coin, leadingCoins, NATIVE_COINS } from '../../core/coin.ts';
 import { FIATS, type Fiat } from '../../core/fiat.ts';
-import { formatDecimal, formatUsd, parseDecimal } from '../../core/money.ts';
+import { formatDecimal, formatUsd, readAmountText } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
@@ -57,7 +57,7 @@ const Confirmations = Type.Array(Type.Object({ currency: CoinName, tiers: Type.A
 
 /** A decimal in hundredths, with the name of its field. Errors: parameter_invalid. */
 const hundredths = (text: string, param: string): number => {
-  const value = parseDecimal(text.trim(), 2);
+  const value = readAmountText(text.trim(), 2);
   if (value === null || value > 1_000_000n)
     throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 1.50' }, { param });
   return Number(value);

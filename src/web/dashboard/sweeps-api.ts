@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { COIN, COINS, type Coin, isCoin } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
-import { formatUnits, parseDecimal } from '../../core/money.ts';
+import { formatUnits, readAmountText } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { signingFileText } from '../../core/signing-file.ts';
 import { literals } from '../../http/schema-fields.ts';
@@ -76,7 +76,7 @@ const familiesOf = ({ ctx }: Call): Coin[] => [
 type Wanted = { currency: Coin; speed?: SweepWish['speed']; max_fee_percent?: number; min_age_hours?: number; min_amount?: string };
 /** Errors: parameter_invalid. */
 function wishOf({ currency, speed, max_fee_percent, min_age_hours, min_amount }: Wanted): SweepWish {
-  const minUnits = parseDecimal(min_amount ?? '0', COIN[currency].decimals);
+  const minUnits = readAmountText(min_amount ?? '0', COIN[currency].decimals);
   if (minUnits === null) throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'min_amount' });
   return {
     minUnits,
