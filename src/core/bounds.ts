@@ -32,6 +32,10 @@ export const LONGEST_IDEMPOTENCY_HEADER = 512;
 /** Characters of an origin: a host name has at most 253. */
 export const LONGEST_ORIGIN = 300;
 
+// Files
+/** Cells of a CSV file, empty ones and blank lines included: a thousand rows of fifty. */
+export const MOST_CSV_CELLS = 50_000;
+
 // Logs
 /** Characters of a body that the request log looks at, twice what it keeps: a secret is found whole before the text is cut. */
 export const MOST_LOGGED_READ = 4_096;

@@ -1,4 +1,5 @@
 /** CSV (RFC 4180): written so that spreadsheets read no cell as a formula, and read with the number of each line. */
+import { MOST_CSV_CELLS } from './bounds.ts';
 
 /** Characters that start a formula in spreadsheets, including full-width forms, and blanks, which some spreadsheets skip. */
 const FORMULA = /^\s*[=+\-@\t\r\n＝＋－＠]/;
@@ -19,9 +20,10 @@ const FIELD = (separator: string): RegExp => new RegExp(`(?:"((?:[^"]|"")*)"|([^
 
 /**
  * Reads CSV. The first line decides whether commas, semicolons or tabs separate the cells, because spreadsheets write all three. Blank
- * lines are left out, and blanks around cells too. Returns the number of the line that cannot be read instead, if there is one.
+ * lines are left out, and blanks around cells too. Returns the number of the line that cannot be read instead, if there is one, or null
+ * in its place if there are too many cells.
  */
-export function readCsv(text: string): CsvRecord[] | { brokenLine: number } {
+export function readCsv(text: string): CsvRecord[] | { brokenLine: number | null } {
   const plain = text.replace(/^\ufeff/, '');
   const [first = ''] = plain.split(/\r?\n|\r/, 1);
   const separator = first.includes('\t') ? '\t' : first.includes(';') ? ';' : ',';
@@ -29,9 +31,11 @@ export function readCsv(text: string): CsvRecord[] | { brokenLine: number } {
   const records: CsvRecord[] = [];
   let [line, start] = [1, 1];
   let cells: string[] = [];
+  let count = 0;
   while (field.lastIndex < plain.length || cells.length > 0) {
     const found = field.exec(plain);
     if (!found) return { brokenLine: line };
+    if (++count > MOST_CSV_CELLS) return { brokenLine: null };
     const [all, quoted, bare = '', end] = found;
     cells.push((quoted === undefined ? bare : quoted.replaceAll('""', '"')).trim());
     line += all.match(/\r?\n|\r/g)?.length ?? 0;

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
+import { MOST_CSV_CELLS } from '../core/bounds.ts';
 import { COIN, type Coin, coinsOf, isAsset, isChain } from '../core/coin.ts';
 import { type CsvRecord, readCsv } from '../core/csv.ts';
 import { newId } from '../core/id.ts';
@@ -37,7 +38,11 @@ function readRows(content: string): Row[] {
   if (Buffer.byteLength(content) > MOST_FILE_BYTES) throw refuse(`The file has more than ${MOST_FILE_BYTES} bytes.`);
   if (content.includes('\u0000') || !content.isWellFormed()) throw refuse('The file is not a text file in UTF-8.');
   const records = readCsv(content);
-  if (!Array.isArray(records)) throw refuse(`Line ${records.brokenLine} has a quotation mark in the wrong place.`);
+  if (!Array.isArray(records)) {
+    const { brokenLine } = records;
+    if (brokenLine === null) throw refuse(`The file has more than ${MOST_CSV_CELLS} cells. Remove empty lines and columns.`);
+    throw refuse(`Line ${brokenLine} has a quotation mark in the wrong place.`);
+  }
   const [header, ...rest] = records;
   const names = header?.cells.map((cell) => cell.toLowerCase()) ?? [];
   const unknown = names.find((name) => !COLUMNS.some((column) => column === name));

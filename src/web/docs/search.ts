@@ -60,7 +60,12 @@ export function createSearch(documents: readonly Document[]): (question: string)
   });
   index.addAll(entriesOf(documents));
   return (question) => {
-    const words = question.toLowerCase().split(/\s+/).filter(Boolean).slice(0, MAX_WORDS);
+    // As the index splits text, so that punctuation does not make more words of one.
+    const words = question
+      .toLowerCase()
+      .split(/[\s\p{P}]+/u, 10 * MAX_WORDS)
+      .filter(Boolean)
+      .slice(0, MAX_WORDS);
     return index
       .search(words.join(' '))
       .slice(0, MAX_RESULTS)
