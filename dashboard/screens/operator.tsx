@@ -85,7 +85,7 @@ function Operators() {
     <Card title={`Operators (${all.length})`}>
       <p className="border-b border-line px-4 py-3 text-sm text-soft">
         Operators can open this area whatever their role, also after they leave a team. Add one on the command line:{' '}
-        <code>./florin user operator --email EMAIL</code>
+        <code className="inline-block">./florin user operator --email EMAIL</code>
       </p>
       <ul>
         {all.map((one) => (
