@@ -1,6 +1,7 @@
 /** What a key may do: at most what the member who made it may do, checked on every route, and recorded with the key that did it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { MERCHANT_COMMANDS } from '../../src/cli/merchant-commands.ts';
 import { KEY_PERMISSION_NAMES, type KeyPermission } from '../../src/core/key-permissions.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { addApiKey } from '../../src/keys/key-ring.ts';
@@ -293,4 +294,23 @@ test('keys without the permission for webhooks do not see their secrets in the r
   );
   const { text } = await (await keyWith(['payments'])).get('/v1/requests?limit=100');
   assert.ok(!text.includes(id) && !text.includes('of-a-receiver'));
+});
+
+test("the operator's command gives a key all permissions, or those that it names, and lists them", async () => {
+  const { ctx } = app.app;
+  const run = (name: string, flags: Record<string, string>): Promise<any> => {
+    const command = MERCHANT_COMMANDS[name];
+    assert.ok(command && 'run' in command);
+    return command.run(ctx, { merchant: app.merchant.merchantId, mode: 'test', ...flags });
+  };
+  const all = await run('key create', { type: 'secret', name: 'All' });
+  const few = await run('key create', { type: 'secret', name: 'Few', permissions: 'lookups,payments' });
+  ok(await app.as(all.key).get('/v1/payouts'));
+  ok(await app.as(few.key).get('/api/payments'));
+  refused(await app.as(few.key).get('/v1/payouts'), 'key_permission_missing', /“payouts”/);
+  const { keys } = await run('key list', { limit: '100' });
+  const listed = (id: string) => keys.find((one: any) => one.id === id).permissions;
+  assert.deepEqual([listed(all.key_id), listed(few.key_id)], [KEY_PERMISSION_NAMES, ['payments', 'lookups']]);
+  await assert.rejects(run('key create', { type: 'secret', permissions: 'everything' }), /permissions/);
+  await assert.rejects(run('key create', { type: 'public', permissions: 'payments' }), /secret keys/);
 });
