@@ -37,7 +37,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Copy the key again from Developers, API keys. A secret is shown only once: if it is lost, create a new key.',
   },
   secret_key_required: {
-    why: 'The request was made with a public key (`pk_...`). Public keys are visible to everyone, so they can only create payments.',
+    why: 'The request was made with a public key (`pk_...`). Public keys are visible to everyone, so they work only with `POST /api/payment/create/simple` and `POST /api/payment/create/advanced`.',
     fix: 'Make this request from your server with a secret key (`sk_...`). Never put a secret key into a page or an app.',
   },
   key_read_only: {
@@ -211,7 +211,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Split the amount into several payments.',
   },
   amount_precision: {
-    why: 'The currency does not have this many decimals: USD and EUR have two, JPY none, coins eight (ETH 18). Amounts are never rounded for you.',
+    why: 'The currency does not have this many decimals: USD and EUR have two, JPY none, coins eight (ETH 18). Amounts are not rounded for you, except for what calculating with doubles leaves: 3.3000000000000003 is read as 3.30.',
     fix: 'Round in your own code, and send the amount as a string, such as "25.50".',
   },
   amount_too_small: {

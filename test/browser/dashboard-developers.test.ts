@@ -1,6 +1,7 @@
 /** API keys, events and the request log in a real browser, accessible in both themes, under the security policy. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setBranding } from '../../src/merchants/branding.ts';
 import { eventually } from '../kit/app.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 
@@ -274,5 +275,22 @@ test('failures show the reason and can be retried', async () => {
   await failing('test/keys', /\/dashboard\/api\/test\/keys\?/, () => page.getByRole('table', { name: 'Secret keys' }).waitFor());
   await failing('test/events', /\/dashboard\/api\/test\/events/, () => page.getByRole('table', { name: 'Events' }).waitFor());
   await failing('test/requests', /\/dashboard\/api\/test\/requests/, () => page.getByRole('table', { name: 'Requests' }).waitFor());
+  noFaults();
+});
+
+test('the page of a public key says which websites can use it', async () => {
+  const merchantId = app.merchant.merchantId;
+  const works = page.getByText('Works on pages of').locator('xpath=..');
+  const [{ id }] = (await app.app.ctx.db
+    .sql`select id from keys where merchant_id = ${merchantId} and mode = 'test' and kind = 'public' and origins = '{}'`) as [
+    { id: string },
+  ];
+  await open(`test/keys/${id}`);
+  await works.getByText('Every website').waitFor();
+  await audit('a public key');
+  await setBranding(app.app.ctx, { merchantId, branding: { origins: ['https://shop.example'] } });
+  await open(`test/keys/${id}`);
+  await works.getByText('https://shop.example').waitFor();
+  await works.getByText('From your checkout settings').waitFor();
   noFaults();
 });
