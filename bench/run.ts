@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { ensureTools } from '../test/kit/tools.ts';
 
 // The load generator comes from Debian's packages, like the tools of the tests.
-await ensureTools(['wrk']);
+await ensureTools([{ path: '/usr/bin/wrk', package: 'wrk' }]);
 const names = process.argv.slice(2);
 for (const name of names.length > 0
   ? names

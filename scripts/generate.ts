@@ -7,6 +7,7 @@ import { PROBLEMS, type ProblemCode } from '../src/core/problem.ts';
 import { PROBLEM_HELP } from '../src/core/problem-help.ts';
 import { errorExample } from '../src/http/error-examples.ts';
 import { openapiDocument } from '../src/http/openapi.ts';
+import { interfaceTable } from '../test/contract/sentences.ts';
 import { dashboardTypes } from './dashboard-types.ts';
 import { rolesPage } from './roles-page.ts';
 import { writeSchema } from './schema.ts';
@@ -100,6 +101,11 @@ ${PAYMENT_EVENTS.map((type) => `- \`${type}\``).join('\n')}
 
 Sent on request only, to test an endpoint: \`${TEST_EVENT}\`.
 `,
+  'docs/reference/interface.md': `${NOTE}# The documented interface
+
+Every sentence of the interface, in its order, and what the contract tests check for it on a running service. A test carries the name of each sentence, and fails where Florin differs.
+
+${interfaceTable()}`,
 };
 
 const check = process.argv.includes('--check');

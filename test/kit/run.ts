@@ -43,7 +43,10 @@ function inOrder(some: readonly string[]): string[] {
 }
 
 // Loaded only when needed, so that a test of pure functions runs in two seconds.
-if (files.some((file) => file.startsWith('test/'))) await (await import('./tools.ts')).ensureTools(long ? ['strace'] : []);
+if (files.some((file) => file.startsWith('test/'))) {
+  const { ensureTools, LONG_TOOLS } = await import('./tools.ts');
+  await ensureTools(long ? LONG_TOOLS : []);
+}
 const needsDatabase = filesReached(files).has('test/kit/database.ts');
 process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
 /** When stopped from outside, it leaves nothing behind: the tests, the processes they started and the database server are stopped. */

@@ -9,7 +9,8 @@ export const CHROMIUM = '/usr/bin/chromium';
 export const CHROMIUM_ALONE = '/usr/bin/chromium-headless-shell';
 /** The server itself under the name of a tool: its own package would start it. Run with `redis-server` as argv[0]. */
 export const REDIS = '/usr/bin/redis-check-rdb';
-const PROGRAMS: readonly { path: string; package: string }[] = [
+type Program = { path: string; package: string };
+const PROGRAMS: readonly Program[] = [
   { path: CHROMIUM, package: 'chromium' },
   { path: CHROMIUM_ALONE, package: 'chromium-headless-shell' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
@@ -18,12 +19,18 @@ const PROGRAMS: readonly { path: string; package: string }[] = [
   { path: '/usr/bin/faketime', package: 'faketime' },
 ];
 /** Languages of the webhook recipes, and shells with completion: if they cannot be installed, their tests are skipped, and say so. */
-const LANGUAGES: typeof PROGRAMS = [
+const LANGUAGES: readonly Program[] = [
   { path: '/usr/bin/php', package: 'php-cli' },
   { path: '/usr/bin/ruby', package: 'ruby' },
   { path: '/usr/bin/go', package: 'golang-go' },
   { path: '/usr/bin/zsh', package: 'zsh' },
   { path: '/usr/bin/fish', package: 'fish' },
+];
+/** What a long run needs beyond the others: it skips no language. */
+export const LONG_TOOLS: readonly Program[] = [
+  { path: '/usr/bin/strace', package: 'strace' },
+  { path: '/usr/bin/python3', package: 'python3' },
+  { path: '/usr/bin/javac', package: 'default-jdk-headless' },
 ];
 /**
  * Unpacked separately, with their libraries and their own loader: programs from a later Debian, and servers that their packages would
@@ -42,12 +49,9 @@ const ANVIL = {
   program: 'package/bin/anvil',
 };
 
-/**
- * Installs what is missing, including `more` packages with one program each, all at the same time. Fails with the names of the packages
- * if that is not possible.
- */
-export async function ensureTools(more: readonly string[] = []): Promise<void> {
-  const wanted = [...PROGRAMS, ...more.map((name) => ({ path: `/usr/bin/${name}`, package: name }))];
+/** Installs what is missing, including `more`, all at the same time. Fails with the names of the packages if that is not possible. */
+export async function ensureTools(more: readonly Program[] = []): Promise<void> {
+  const wanted = [...PROGRAMS, ...more];
   const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
   const front = findAside(FRONT, FRONT.program) === null;
@@ -59,7 +63,7 @@ export async function ensureTools(more: readonly string[] = []): Promise<void> {
     const names = [...missing, ...(knots ? ['bitcoind'] : [])].join(' and ');
     throw new Error(`The tests need ${names}. On Debian they are installed when the tests run as root; on ${system} install them first.`);
   }
-  const packages = [...missing, ...(debian ? LANGUAGES.filter(({ path }) => !isOnPath(basename(path))).map((it) => it.package) : [])];
+  const packages = [...missing, ...(debian ? LANGUAGES.filter(({ path }) => !existsOnPath(basename(path))).map((it) => it.package) : [])];
   await Promise.all([
     findAnvil() === null && timed('Fetching anvil', fetchAnvil),
     packages.length > 0 && timed(`Installing ${packages.join(', ')}`, () => install(packages)),
@@ -67,7 +71,9 @@ export async function ensureTools(more: readonly string[] = []): Promise<void> {
     debian && (knots || front) && timed('Unpacking servers', () => unpackAside([...(knots ? [KNOTS] : []), ...(front ? [FRONT] : [])])),
   ]);
 }
-const isOnPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
+/** Whether a program of this name can be started. */
+export const existsOnPath = (program: string): boolean =>
+  (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
 async function install(packages: readonly string[]): Promise<void> {
   await run('apt-get', ['update', '-qq']);
   await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages]);

@@ -43,7 +43,14 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
   },
   {
     title: 'Reference',
-    entries: [{ path: '/docs/api', title: 'API reference' }, 'reference/events', 'reference/errors', 'reference/roles', 'reference/config'],
+    entries: [
+      { path: '/docs/api', title: 'API reference' },
+      'reference/events',
+      'reference/errors',
+      'reference/roles',
+      'reference/config',
+      'reference/interface',
+    ],
   },
   {
     title: 'Connect networks',

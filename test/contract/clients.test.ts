@@ -1,0 +1,17 @@
+/** Clients in other languages, written from the documented interface alone: those whose language is installed here. */
+import { after, before, test } from 'node:test';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { CONTRACT_LANGUAGES, isInstalled, runContractClient } from '../kit/contract-clients.ts';
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp();
+});
+after(() => app?.stop());
+
+for (const language of CONTRACT_LANGUAGES) {
+  test(`a ${language.name} client written from the document creates, lists, reads and receives`, async (t) => {
+    if (!isInstalled(language)) return t.skip(`${language.program} is not installed`);
+    await runContractClient(app, language);
+  });
+}
