@@ -1,7 +1,7 @@
 /** Every row of the documented interface, asserted against the running service; at the end the table of rows and assertions. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { createServer, type IncomingHttpHeaders, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
@@ -41,14 +41,23 @@ function provesFields<S extends keyof typeof FIELDS>(section: S, value: any, { b
 }
 
 /** A receiver that records every request and answers the nth as configured; null: never. */
-type Hook = { url: string; requests: { method: string; headers: IncomingHttpHeaders; body: string }[]; stop(): Promise<void> };
+type Hook = {
+  url: string;
+  requests: { method: string; headers: IncomingHttpHeaders; rawHeaders: string[]; body: string }[];
+  stop(): Promise<void>;
+};
 async function startHook(answer: (nth: number) => number | null): Promise<Hook> {
   const requests: Hook['requests'] = [];
   const server = createServer((request, reply) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
     request.on('end', () => {
-      requests.push({ method: request.method!, headers: request.headers, body: Buffer.concat(parts).toString() });
+      requests.push({
+        method: request.method!,
+        headers: request.headers,
+        rawHeaders: request.rawHeaders,
+        body: Buffer.concat(parts).toString(),
+      });
       const status = answer(requests.length);
       if (status !== null) reply.writeHead(status).end();
     });
@@ -217,6 +226,31 @@ test('creating simple payments', async () => {
   proves(section, 'return_url is required', '400 param return_url', () => refused(noUrl, 400, 'invalid_request', 'return_url'));
   proves(section, 'return_url is a URL', '400 param return_url', () => refused(badUrl, 400, 'invalid_request', 'return_url'));
   proves(section, 'amount_usd is a number in USD', '25.5 is "25.50"', () => assert.equal(reply.json.amount_usd, '25.50'));
+  for (const [written, usd] of [
+    ['1e2', '100.00'],
+    ['1E+2', '100.00'],
+    ['25.500', '25.50'],
+    ['3.3000000000000003', '3.30'],
+    ['434.99999999999994', '435.00'],
+  ] as const) {
+    const reply = await shop.post('/api/payment/create/simple', `{"amount_usd": ${written}, "return_url": "${SHOP}"}`);
+    proves(section, 'amount_usd has any form of a JSON number', `${written} is "${usd}"`, () => assert.equal(made(reply).amount_usd, usd));
+  }
+  const broken = await shop.post('/api/payment/create/simple', { ...simple, amount_usd: 25.505 });
+  proves(section, 'amount_usd has any form of a JSON number', '25.505 has half a cent', () =>
+    refused(broken, 400, 'invalid_request', 'amount_usd'),
+  );
+  const form = await shop.post('/api/payment/create/simple', `amount_usd=25.5&return_url=${encodeURIComponent(SHOP)}`, {
+    'content-type': 'application/x-www-form-urlencoded',
+  });
+  proves('Endpoints, rules', 'bodies are JSON with Content-Type application/json', 'a form is refused with 415', () =>
+    refused(form, 415, 'invalid_request', null),
+  );
+  const page = await app.testPublic.post('/api/payment/create/simple', simple, { origin: 'https://any.example' });
+  proves('Authentication', '2 public key: a page of any site creates and reads the reply', 'Access-Control-Allow-Origin: *', () => {
+    assert.equal(made(page).status, 'pending');
+    assert.equal(page.headers.get('access-control-allow-origin'), '*');
+  });
   proves('What the service does', '1 a payment in USD returns a payment page address', 'payment_url', () =>
     assert.ok(FORMS['page URL'](reply.json.payment_url)),
   );
@@ -260,6 +294,8 @@ test('creating advanced payments', async () => {
     assert.equal(plain.status, 'pending');
     assert.equal(invoiced.invoice_id, 'INV-7');
   });
+  const nothing = made(await shop.post(path, { ...advanced, invoice_id: null, description: null, metadata: null }));
+  proves(section, 'what is optional may be null', 'as if it were left out', () => assert.equal(nothing.amount_usd, plain.amount_usd));
   const bounds: [object, string][] = [
     [{ tax: -0.01 }, 'tax'],
     [{ tax: 1_000_000.01 }, 'tax'],
@@ -336,6 +372,16 @@ test('detail before and after the choice of a coin, metadata', async () => {
     ),
   );
   proves('GET /api/payment/{payment_id}', 'payment_id names the payment', 'id of the reply', () => assert.equal(fresh.id, id));
+  const { transaction_id: tardy } = made(await shop.post('/api/payment/create/simple', simple));
+  found(await shop.post(`/v1/test/payments/${tardy}/simulate`, { scenario: 'late', currency: 'LTC' }));
+  const late = await eventually(
+    () => detail(tardy),
+    (d) => d.exception === 'late',
+  );
+  proves('Payment detail, rules', 'amount_received counts all that the chain credits, late money too', 'with its transaction', () => {
+    assert.deepEqual([late.exception, late.amount_received, late.amount_held], ['late', late.amount, late.amount]);
+    assert.ok(FORMS['transaction hash'](late.transaction_hash));
+  });
   const unknown = await shop.get('/api/payment/pay_000000000000000000000000');
   proves('Errors', 'resource not found: 404', 'an unknown payment', () => refused(unknown, 404, 'not_found', null));
   const changed = found(await shop.post(`/v1/payments/${id}`, { metadata: { order: 'B-2' } }));
@@ -574,6 +620,12 @@ test('POST /v1/transactions/create', async () => {
   const created = made(reply);
   proves(section, 'the response includes payment_url', 'a page URL', () => assert.ok(FORMS['page URL'](created.payment_url)));
   proves(section, 'crypto is a coin code', 'the payment is in it', () => assert.equal(created.currency, 'LTC'));
+  const small = made(await shop.post('/v1/transactions/create', { ...body, crypto: 'ltc' }));
+  proves(section, 'crypto has any case', 'ltc is LTC', () => assert.equal(small.currency, 'LTC'));
+  const { event: first } = await received(created.transaction_id, 'payment.created');
+  proves(section, 'the first event names amount and currency as the response does', 'payment.created', () =>
+    assert.deepEqual([first.data.amount, first.data.currency], [created.amount, created.currency]),
+  );
   proves(section, 'amount is in the fiat currency', '10 USD at 100.00 are 0.1 LTC', () =>
     assert.deepEqual([created.amount_usd, created.amount], ['10.00', '0.10000000']),
   );
@@ -921,6 +973,20 @@ test('HTTPS, page host, versions', async () => {
   }
 });
 
+test('headers on the wire', async () => {
+  const names = await new Promise<string[]>((done, fail) =>
+    request(`${app.url}/api/payments`, { headers: { authorization: `Bearer ${app.merchant.keys.testSecret}` } }, (reply) => {
+      reply.resume();
+      done(reply.rawHeaders);
+    })
+      .on('error', fail)
+      .end(),
+  );
+  for (const name of ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']) {
+    proves('Limits', '2 the three headers are spelled like this on the wire', name, () => assert.ok(names.includes(name), names.join(' ')));
+  }
+});
+
 test('error statuses', async () => {
   const [good, bad] = [await shop.get('/api/payments'), await shop.post('/api/payment/create/simple', { ...simple, amount_usd: 0 })];
   proves('Errors', 'request succeeded: 200', 'a list', () => assert.equal(good.status, 200));
@@ -1057,6 +1123,9 @@ test('endpoints: plans, URLs, both modes', async () => {
       assert.equal(request.method, 'POST');
       assert.match(String(request.headers['content-type']), /^application\/json/);
     }
+  });
+  proves('Authentication', '8 X-Service-Signature is spelled like this on the wire', 'in a delivery', () => {
+    for (const { rawHeaders } of hook.requests) assert.ok(rawHeaders.includes('X-Service-Signature'), rawHeaders.join(' '));
   });
 });
 

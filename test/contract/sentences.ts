@@ -101,6 +101,12 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
   'Payment creation result (simple and advanced)': {
     'For an advanced payment, amount_usd': ['Payment creation result, rules / amount_usd is the sum of quantity times unit_price plus tax'],
   },
+  'Payment detail (GET by payment_id)': {
+    'amount_received: string decimal': [
+      'Payment detail / amount_received',
+      'Payment detail, rules / amount_received counts all that the chain credits, late money too',
+    ],
+  },
   'Payment list item': {
     'List envelope': ['List envelope / *', 'List envelope, rules / total_count counts all matching payments'],
   },
@@ -135,7 +141,7 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
     ],
   },
   Endpoints: {
-    'Bodies of POST requests': ['POST /api/payment/create/simple / answers 201 without items_count'],
+    'Bodies of POST requests': ['Endpoints, rules / bodies are JSON with Content-Type application/json'],
     'Successful responses are JSON': ['General rules / all responses are JSON with a status code'],
   },
   'Key requirements per endpoint': {
@@ -160,6 +166,7 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
     'amount_usd: number': [
       'POST /api/payment/create/simple / amount_usd is required',
       'POST /api/payment/create/simple / amount_usd is a number in USD',
+      'POST /api/payment/create/simple / amount_usd has any form of a JSON number',
     ],
     'return_url: string URL': [
       'POST /api/payment/create/simple / return_url is required',
@@ -175,7 +182,10 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
       'POST /api/payment/create/advanced / items is an array of items',
     ],
     'tax: number': ['POST /api/payment/create/advanced / tax is required'],
-    'invoice_id: string': ['POST /api/payment/create/advanced / invoice_id is optional'],
+    'invoice_id: string': [
+      'POST /api/payment/create/advanced / invoice_id is optional',
+      'POST /api/payment/create/advanced / what is optional may be null',
+    ],
     'product_id: string': ['POST /api/payment/create/advanced / product_id is required'],
     'name: string': ['POST /api/payment/create/advanced / name is required'],
     'quantity: integer': [
@@ -221,7 +231,7 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
     Response: ['GET /api/crypto/transaction/{txid} / answers 200 with the transaction'],
   },
   'POST /v1/transactions/create (under the versioned base)': {
-    'crypto: string': ['POST /v1/transactions/create / crypto is a coin code'],
+    'crypto: string': ['POST /v1/transactions/create / crypto is a coin code', 'POST /v1/transactions/create / crypto has any case'],
     'amount: number': ['POST /v1/transactions/create / amount is in the fiat currency'],
     'currency_fiat: string': ['POST /v1/transactions/create / currency_fiat is a currency code'],
     'The response has the same format': [
@@ -229,14 +239,20 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
       'POST /v1/transactions/create / test and live responses have one format',
     ],
     'Visiting payment_url': ['POST /v1/transactions/create / visiting payment_url in test mode pays'],
-    'Response fields beyond payment_url': ['POST /v1/transactions/create / test and live responses have one format'],
+    'Response fields beyond payment_url': [
+      'POST /v1/transactions/create / test and live responses have one format',
+      'POST /v1/transactions/create / the first event names amount and currency as the response does',
+    ],
     'Which key type': ['Endpoints, gaps / look-ups take secret keys'],
     'Bounds of amount_usd': ['Endpoints, gaps / bounds of amount_usd, tax, quantity and unit_price'],
   },
   Authentication: {
     'Every request carries the header': ['Authentication / 1 Authorization: Bearer'],
     'Secret key': ['Authentication / 2 secret key: full access'],
-    'Public key: client-side use': ['Authentication / 2 public key: creates only'],
+    'Public key: client-side use': [
+      'Authentication / 2 public key: a page of any site creates and reads the reply',
+      'Authentication / 2 public key: creates only',
+    ],
     'It may create payments': ['Authentication / 2 public key: creates only'],
     'Keys are created and managed': ['Authentication / 3 keys are created and revoked'],
     'A missing or invalid key': ['Authentication / 4 a missing or invalid key is an authentication error'],
@@ -255,7 +271,10 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
       'Authentication / 7 test transactions are labelled TEST',
       'Authentication / 7 webhooks fire',
     ],
-    'Webhook requests are authenticated': ['Authentication / 8 X-Service-Signature is the hex HMAC-SHA256 of the raw body'],
+    'Webhook requests are authenticated': [
+      'Authentication / 8 X-Service-Signature is the hex HMAC-SHA256 of the raw body',
+      'Authentication / 8 X-Service-Signature is spelled like this on the wire',
+    ],
     'The receiver compares it': ['Authentication / 8 X-Service-Signature is the hex HMAC-SHA256 of the raw body'],
     'Public key permissions beyond': ['Authentication / 9 public keys have no other permission'],
   },
@@ -298,7 +317,10 @@ const PROOFS: Readonly<Record<string, Readonly<Record<string, readonly RowKey[]>
   },
   Limits: {
     'Rate limits depend': ['Limits / 1 rate limits depend on the plan'],
-    'Every response carries': ['Limits / 2 X-RateLimit-Limit, -Remaining and -Reset on every response'],
+    'Every response carries': [
+      'Limits / 2 X-RateLimit-Limit, -Remaining and -Reset on every response',
+      'Limits / 2 the three headers are spelled like this on the wire',
+    ],
     'When the limit is exceeded': ['Limits / 3 over the limit: 429'],
     'A webhook endpoint must answer': ['Limits / 4 a webhook endpoint has 10 seconds'],
     'A monthly plan limit': ['Limits / 5 a monthly limit exists', 'Limits / 5 test transactions do not count toward it'],
@@ -319,8 +341,8 @@ export function rowsFor({ section, text }: Sentence): string[] | null {
   if (FRAMING.has(text)) return null;
   const name = text.split(':')[0]!;
   const table = FIELD_TABLES[section] ?? NAMED_TABLES[section];
-  if (table !== undefined && KNOWN.has(`${table} / ${name}`)) return [`${table} / ${name}`];
   const found = Object.entries(PROOFS[section] ?? {}).find(([beginning]) => text.startsWith(beginning));
+  if (!found && table !== undefined && KNOWN.has(`${table} / ${name}`)) return [`${table} / ${name}`];
   if (!found) throw new Error(`No row proves “${text}” (${section})`);
   return found[1].flatMap((key) => (key.endsWith(' / *') ? [...KNOWN].filter((row) => row.startsWith(key.slice(0, -1))) : [key]));
 }
