@@ -2,10 +2,13 @@
 import { after, before, test } from 'node:test';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { CONTRACT_LANGUAGES, isInstalled, runContractClient } from '../kit/contract-clients.ts';
+import { freePort } from '../kit/nodes.ts';
 
 let app: TestApp;
 before(async () => {
-  app = await startTestApp();
+  // Clients visit payment pages at the address that replies name.
+  const port = await freePort();
+  app = await startTestApp({ PORT: String(port), PUBLIC_URL: `http://127.0.0.1:${port}` });
 });
 after(() => app?.stop());
 

@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from './app.ts';
+import { freePort } from './nodes.ts';
 import { existsOnPath } from './tools.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../contract/clients');
@@ -36,17 +35,6 @@ export const CONTRACT_LANGUAGES: readonly Language[] = [
   },
 ];
 export const isInstalled = ({ program }: Language): boolean => existsOnPath(program);
-
-/** A port that was free a moment ago; the receivers of some languages cannot choose one. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 type Program = { lines(): string[]; ended: Promise<number | null>; process: ChildProcess };
 function startProgram([command, ...args]: string[], env: Record<string, string> = {}): Program {
