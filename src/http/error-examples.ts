@@ -26,6 +26,8 @@ const DETAILS: Readonly<Record<string, string | number>> = {
   ip: '203.0.113.7',
   wait: '15 minutes',
   role: 'viewer',
+  permission: 'refunds',
+  permissions: 'refunds, payouts',
   needed: 'owner, admin',
   merchant: 'Example Shop',
   email: 'ada@shop.example',

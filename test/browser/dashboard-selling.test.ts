@@ -315,7 +315,7 @@ async function linkContinues(): Promise<void> {
 test('the button: a secret key is cleared with a warning, a public one is in the HTML, the preview follows', async () => {
   await page.getByRole('button', { name: 'Button', exact: true }).click();
   assert.match(page.url(), /view=button/);
-  await page.getByText('No website is allowed yet').waitFor();
+  await page.getByText('No origins are listed').waitFor();
   const box = page.getByLabel('Public key');
   await box.fill(app.merchant.keys.testSecret);
   await page.getByText('That was a secret key').waitFor();
