@@ -10,7 +10,7 @@ test('the values of secret fields are redacted with everything inside them, in J
     ['{"password":{"c":[1,{"d":"]}"}]},"b":2}', '{"password":"[redacted]","b":2}'],
     ['{"token":null,"seed":7,"api-key":true}', '{"token":null,"seed":"[redacted]","api-key":"[redacted]"}'],
     ['{"client_secret" :\n "x\\"y", "b": 2}', '{"client_secret" :\n "[redacted]", "b": 2}'],
-    ['{"pass\\u0077ord":"x"}', '{"pass\\u0077ord":"[redacted]"}'],
+    ['{"pass\\u0077ord":"x"}', '{"password":"[redacted]"}'],
     ['{"a\\"secret":"x"}', '{"a\\"secret":"[redacted]"}'],
     ['{"secret":"no end', '{"secret":"[redacted]"'],
     ['{"secret":["no","end', '{"secret":"[redacted]"'],
@@ -30,10 +30,32 @@ test('the values of secret parameters are redacted, however many question marks 
     ['a?secret?b=1', 'a?secret?b=[redacted]'],
     ['url=https://x.example?key=1&a=2', 'url=https://x.example?key=[redacted]&a=2'],
     ['key==1', 'key=[redacted]'],
-    ['KEY=1#code=2 &sig=3"', 'KEY=[redacted]#code=2 &sig=[redacted]"'],
+    ['KEY=1#code=2 &sig=3"', 'KEY=[redacted]#code=[redacted] &sig=[redacted]"'],
     ['limit=10&starting_after=pay_1', 'limit=10&starting_after=pay_1'],
   ] as const)
     assert.equal(redactUrl(`/v1/payments?${sent}`).query, kept);
+});
+
+test('a secret is found however it is escaped, in JSON as PHP and .NET write it and in a URL', () => {
+  for (const [sent, kept] of [
+    ['{"url":"https:\\/\\/me:hush@h.example\\/"}', '{"url":"https://[redacted]@h.example/"}'],
+    ['{"url":"https:\\/\\/h.example\\/claim\\/hush"}', '{"url":"https://h.example/claim/[redacted]"}'],
+    ['{"url":"https://h.example/?a=1\\u0026token=hush"}', '{"url":"https://h.example/?a=1&token=[redacted]"}'],
+    ['{"note":"sk\\u005Flive_hush"}', '{"note":"[redacted]"}'],
+    ['{"url":"https://h.example/setup#token=hush"}', '{"url":"https://h.example/setup#token=[redacted]"}'],
+    ['{"a":"\\\\u0022\\u0022\\u005c","b":"\\n\\"\\\\"}', '{"a":"\\\\u0022\\u0022\\u005c","b":"\\n\\"\\\\"}'],
+  ] as const)
+    assert.equal(redactBody(sent), kept);
+  for (const [sent, kept] of [
+    ['%74oken=hush', 'token=[redacted]'],
+    ['a=sk%5flive%5Fhush', 'a=[redacted]'],
+    ['a=Bearer%20hush&b=Bearer+hush', 'a=[redacted]&b=[redacted]'],
+    ['url=https%3A%2F%2Fme%3Ahush%40h.example%2F', 'url=https%3A%2F%2F[redacted]%40h.example%2F'],
+    ['url=https%3A%2F%2Fh.example%2Fclaim%2Fhush', 'url=https%3A%2F%2Fh.example%2Fclaim%2F[redacted]'],
+    ['mnemonic=hush&passphrase=hush', 'mnemonic=[redacted]&passphrase=[redacted]'],
+  ] as const)
+    assert.equal(redactUrl(`/v1/payments?${sent}`).query, kept);
+  assert.equal(redactUrl('/Claim/hush').path, '/Claim/[redacted]');
 });
 
 test('a secret at the end of what is searched is not kept in half, although other secrets make room for it', () => {

@@ -5,15 +5,15 @@ const GONE = '[redacted]';
 /** Names of fields whose values are redacted. */
 const SECRET_NAME =
   /secret|password|passphrase|token|authorization|api[_-]?key|private|mnemonic|recovery_phrase|seed|signature|credential|card_?number|cvc/i;
-/** Names of query parameters whose values are redacted. */
-const SECRET_PARAMETER = /secret|password|token|key|signature|sig|auth|code/i;
+/** Names of query parameters whose values are redacted, besides those of fields. */
+const SECRET_PARAMETER = /key|sig|auth|code/i;
 /** Secrets recognized by their form: API keys, signing secrets, extended private keys, bearer headers. */
 const SECRET_SHAPE =
-  /\b(?:(?:sk|pk)_(?:live|test)|(?:live|test)_(?:sk|pk)|whsec)_[\w+/=-]+|\b[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{20,}|\bBearer\s+[\w.~+/=-]+/gi;
-/** `https://user:password@host`. */
-const IN_URL = /(\/\/)[^/\s"'@?#]+@/g;
+  /\b(?:(?:sk|pk)_(?:live|test)|(?:live|test)_(?:sk|pk)|whsec)_[\w+/=-]+|\b[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{20,}|\bBearer(?:\s|%20|\+)+[\w.~+/=-]+/gi;
+/** `https://user:password@host`, also as the value of a query parameter. */
+const IN_URL = /(\/\/|%2f%2f)(?:(?!%40|%2f)[^/\s"'@?#])+(@|%40)/gi;
 /** The token of a claim page. */
-const IN_CLAIM = /(\/claim\/)\w+/g;
+const IN_CLAIM = /(\/claim\/|%2fclaim%2f)\w+/gi;
 
 const MOST_KEPT = 2_048;
 /** A secret up to this length is never cut in half. */
@@ -61,16 +61,13 @@ function endOfValue(text: string, start: number): number {
   return at;
 }
 
-/** Whether the name of a field, as it is written in JSON, is that of a secret. Escapes hide nothing. */
-function isSecretName(written: string): boolean {
-  if (SECRET_NAME.test(written)) return true;
-  if (!written.includes('\\')) return false;
-  try {
-    return SECRET_NAME.test(JSON.parse(`"${written}"`) as string);
-  } catch {
-    return false;
-  }
-}
+/** Some programs escape `/` or `&` in JSON, and every character may be escaped: one spelling, so that escapes hide nothing. */
+const unescapeJson = (text: string): string =>
+  text.replace(/\\(?:u00([2-7][0-9a-f])|[\s\S])/gi, (written: string, code: string | undefined) => {
+    const char = code === undefined ? written.slice(1) : String.fromCharCode(Number.parseInt(code, 16));
+    const isPlain = code === undefined ? char === '/' : char !== '"' && char !== '\\' && char !== '\u007f';
+    return isPlain ? char : written;
+  });
 
 /** Redacts the values of secret fields in JSON, and in text that is almost JSON or ends in the middle of it. */
 function redactFields(text: string): string {
@@ -79,7 +76,7 @@ function redactFields(text: string): string {
   let lastQuote = -1;
   for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) {
     const colon = skipSpace(text, at + 1);
-    const isName = text[colon] === ':' && lastQuote >= copied && isSecretName(text.slice(lastQuote + 1, at));
+    const isName = text[colon] === ':' && lastQuote >= copied && SECRET_NAME.test(text.slice(lastQuote + 1, at));
     lastQuote = at;
     if (!isName) continue;
     const value = skipSpace(text, colon + 1);
@@ -92,7 +89,9 @@ function redactFields(text: string): string {
   return redacted + text.slice(copied);
 }
 
-/** Redacts `?token=...` of an address. A name may contain question marks: what begins at the first of them counts. */
+const isSecretParameter = (name: string): boolean => SECRET_PARAMETER.test(name) || SECRET_NAME.test(name);
+
+/** Redacts `?token=...` and `#token=...` of an address. A name may contain question marks: what begins at the first of them counts. */
 function redactQuery(text: string): string {
   let redacted = '';
   let copied = 0;
@@ -100,10 +99,10 @@ function redactQuery(text: string): string {
   let name = -1;
   for (let at = 0; at < text.length; at++) {
     const character = text[at]!;
-    if (character === '&' || (character === '?' && name < 0)) name = at + 1;
-    else if (character === '#' || character === '"' || isSpace(character)) name = -1;
+    if (character === '&' || character === '#' || (character === '?' && name < 0)) name = at + 1;
+    else if (character === '"' || isSpace(character)) name = -1;
     else if (character === '=') {
-      const isSecret = name >= 0 && SECRET_PARAMETER.test(text.slice(name, at));
+      const isSecret = name >= 0 && isSecretParameter(text.slice(name, at));
       name = -1;
       if (!isSecret) continue;
       redacted += `${text.slice(copied, at + 1)}${GONE}`;
@@ -115,7 +114,7 @@ function redactQuery(text: string): string {
 }
 
 const redactText = (text: string): string =>
-  redactQuery(text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}@`)).replace(IN_CLAIM, `$1${GONE}`);
+  redactQuery(text.replace(SECRET_SHAPE, GONE).replace(IN_URL, `$1${GONE}$2`)).replace(IN_CLAIM, `$1${GONE}`);
 /** PostgreSQL stores neither NUL nor half of a surrogate pair. */
 const storable = (text: string): string => text.replaceAll('\u0000', '\ufffd').toWellFormed();
 const shorten = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
@@ -124,7 +123,7 @@ const redactStart = (text: string, { read, kept }: { read: number; kept: number 
 
 /** A redacted body of at most 2048 characters. The last character that is read only shows that there are more. */
 export const redactBody = (text: string): string =>
-  storable(shorten(redactText(redactFields(beginning(text, MOST_LOGGED_READ - 1))), MOST_KEPT));
+  storable(shorten(redactText(redactFields(unescapeJson(beginning(text, MOST_LOGGED_READ - 1)))), MOST_KEPT));
 
 /** As much of a body as `redactBody` looks at, as a copy, so that a long body is not kept in memory. */
 export function startOfBody(body: string | Uint8Array): string {
@@ -145,14 +144,16 @@ const unescapeWords = (text: string): string =>
     return /\w/.test(char) ? char : sequence;
   });
 
-/** The redacted path and query of a URL. A path has one spelling, so that a part of it is found. */
+/** The redacted path and query of a URL. Both have one spelling, so that a part of them is found. */
 export function redactUrl(url: string): { path: string; query: string | null } {
   const at = url.indexOf('?');
   const path = at < 0 ? url : url.slice(0, at);
   const query = at < 0 ? '' : url.slice(at);
   // Escaped or not, a key in a path has no meaning to any route.
+  const start = (part: string, sizes: { read: number; kept: number }) =>
+    redactStart(unescapeWords(part.slice(0, 3 * sizes.read + 3)), sizes);
   return {
-    path: redactStart(unescapeWords(path.slice(0, 2_000)), { read: 1_000, kept: 200 }),
-    query: query === '' ? null : redactStart(query, { read: 2_000, kept: 500 }).slice(1),
+    path: start(path, { read: 1_000, kept: 200 }),
+    query: query === '' ? null : start(query, { read: 2_000, kept: 500 }).slice(1),
   };
 }
