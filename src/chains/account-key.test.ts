@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { base58check } from '../../test/kit/base58.ts';
-import { containsPrivateKey } from './account-key.ts';
+import { containsPrivateKey, parseAccountKey } from './account-key.ts';
 
 const node = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/0'/0'");
 /** Of the private keys that wallets of all coins export (SLIP-132 and its kin). */
@@ -33,4 +33,10 @@ test('base64 that looks like the start of a key by chance is not a private key',
   for (const prefix of ['xprv', 'zprv', 'tprv', 'drkv', 'dgpv', 'dgpr', 'Ltpv'])
     for (const before of ['/', '+', '0', 'I'])
       assert.equal(containsPrivateKey(`cHNidP8BAH${before}${prefix}${random}${random}`), false, before + prefix);
+});
+
+test('a descriptor with more steps than wallets write is refused before they are derived', () => {
+  const read = (steps: string) => parseAccountKey(`wpkh(${node.publicExtendedKey}${steps}/*)`, { coin: 'BTC', network: 'mainnet' });
+  assert.equal(read('/0/1/2/3/4').path, '0/1/2/3/4');
+  assert.throws(() => read('/0/1/2/3/4/5'), /more than 5 steps/);
 });

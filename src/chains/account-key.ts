@@ -157,6 +157,8 @@ function chainKeyOf({ publicKey, chainCode }: HDKey): { chainKey: string } {
   return { chainKey: bytesToHex(publicKey) + bytesToHex(chainCode) };
 }
 
+/** Wallets write one step. Each takes a millisecond to derive. */
+const MOST_STEPS = 5;
 const DESCRIPTOR =
   /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
 function parseDescriptor(text: string, { coin, network }: { coin: Coin; network: Network }): AccountKey {
@@ -173,6 +175,7 @@ function parseDescriptor(text: string, { coin, network }: { coin: Coin; network:
     .split('/')
     .filter(Boolean)
     .map((step) => (step === '<0;1>' ? 0 : Number(step)));
+  if (path.length > MOST_STEPS) throw invalid(`it has more than ${MOST_STEPS} steps behind its key`);
   if (path.some((step) => step >= 0x80000000)) throw invalid('it has a step out of range');
   const chain = path.reduce((at, step) => at.deriveChild(step), node);
   return {

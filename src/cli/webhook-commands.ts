@@ -1,4 +1,5 @@
 /** Operator commands for webhook endpoints and their deliveries: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
+import { readTime } from '../core/dates.ts';
 import { idOfNumber } from '../core/id.ts';
 import { FULL_SIGHT } from '../core/sight.ts';
 import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../http/webhook-bodies.ts';
@@ -139,8 +140,7 @@ export const WEBHOOK_COMMANDS: Commands = {
     about: 'Resend everything that failed since a time',
     options: { ...OWNER, endpoint: ENDPOINT, since: { value: 'TIME', about: 'Such as 2026-11-21T08:00:00Z', required: true } },
     run: async (ctx, flags) => {
-      const since = new Date(need(flags, 'since'));
-      if (Number.isNaN(since.getTime())) throw new UsageError('--since must be a time such as 2026-11-21T08:00:00Z');
+      const since = readTime(need(flags, 'since'), 'since', { days: false });
       return recoveryBody(
         await ctx.db.begin((tx) => startRecovery(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), since })),
       );

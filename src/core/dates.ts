@@ -21,7 +21,7 @@ export function readDay(text: string, param: string): string {
 
 /** A time with its offset from UTC (RFC 3339); where `days` are allowed, also a day, which means its first instant in UTC. Errors: parameter_invalid. */
 export function readTime(text: string, param: string, { days = true } = {}): Date {
-  const [, day, time] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))?$/i.exec(text) ?? [];
+  const [, day, time] = /^(\d{4}-\d\d-\d\d)(T(?!24)\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))?$/i.exec(text) ?? [];
   const at = new Date(text.toUpperCase());
   if (day !== undefined && isDay(day) && (days || time !== undefined) && at.getTime() >= FIRST_MS && at.getTime() < END_MS) return at;
   const expected = days ? `a date such as ${DAY}, or a time such as ${TIME}` : `a time such as ${TIME}`;

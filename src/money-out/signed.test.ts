@@ -32,6 +32,10 @@ test('an upload with more transactions than any file asks for is refused before 
   assert.throws(() => read(Array(20).fill('00').join('\n')), refusedWith(/cannot be read/));
 });
 
+test('an upload of millions of short lines is refused before they are looked at', () => {
+  assert.throws(() => read('a '.repeat(1_900_000)), refusedWith(/more than 196608 lines/));
+});
+
 test('an upload with more transactions, or much more text, than its file asked for is refused before they are read', () => {
   const { input, check } = read(`${transaction}\n00`);
   assert.equal(input, `${'ab'.repeat(32)}:0`);

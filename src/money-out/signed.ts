@@ -47,9 +47,12 @@ function readBare(text: string): Bare {
   if (bytes.subarray(0, 5).toString('latin1') !== 'psbt\xff') throw new SignedError('is neither a signed file of the signer nor a PSBT');
   return { inputs: inputsOfPsbt(bytes), finish: (request) => finishPsbt(request, bytes) };
 }
+/** Base64 has lines of 64 characters or more. Millions of short ones would take a second. */
+const MOST_LINES = Math.ceil(MAX_SIGNED_BYTES / 64);
 /** The texts of PSBTs or raw transactions, one after the other. Base64 may have line breaks; that of a PSBT begins with cHNidP. */
 function partsOf(content: string): string[] {
-  const words = content.trim().split(/\s+/);
+  const words = content.trim().split(/\s+/, MOST_LINES + 1);
+  if (words.length > MOST_LINES) throw new SignedError(`has more than ${MOST_LINES} lines`);
   if (words.every((word) => /^[0-9a-fA-F]+$/.test(word))) return words;
   const begins = words.flatMap((word, i) => (i === 0 || word.startsWith('cHNidP') ? [i] : []));
   return begins.map((begin, i) => words.slice(begin, begins[i + 1]).join(''));

@@ -5,6 +5,7 @@ import type { Mode } from '../core/coin.ts';
 import { API_VERSION, type EndpointEvent, PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { hostOfUrl } from '../core/urls.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
 import { notifyMembers } from '../notices/notices.ts';
@@ -145,7 +146,7 @@ async function tellChange(
   { merchantId, mode, by, url, was }: Owner & { by: By; url: string; was: string | null },
 ): Promise<void> {
   if (mode === 'test' || url === was) return;
-  const detail = { by: by.name, host: new URL(url).host, ...(was !== null && { was: new URL(was).host }) };
+  const detail = { by: by.name, host: hostOfUrl(url) ?? url, ...(was !== null && { was: hostOfUrl(was) ?? was }) };
   await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_changed', detail, actorId: by.userId }]);
 }
 

@@ -546,7 +546,10 @@ function operator(): (...args: string[]) => Promise<any> {
       (
         await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', ...args, '--json'], {
           env,
-        }).catch((error) => error as { stdout: string })
+        }).catch((error: Error & { stdout: string }) => {
+          if (error.stdout === '') throw error;
+          return error;
+        })
       ).stdout,
     );
 }
@@ -575,6 +578,8 @@ test('an operator can do by command what a merchant does by request', async (t) 
     (hits) => hits === 2,
   );
   const { secret } = await florin('endpoint', 'rotate', ...named, '--overlap', '0');
+  for (const since of ['0000-01-01T00:00:00Z', '2026-01-01T24:00:00Z', '1'])
+    await assert.rejects(florin('endpoint', 'recover', ...named, '--since', since), /since is invalid: .* from 2009 to 2100/, since);
   const recovery = await florin('endpoint', 'recover', ...named, '--since', '2026-01-01T00:00:00Z');
   assert.equal((await florin('endpoint', 'recovery', ...own, '--recovery', recovery.id)).id, recovery.id);
   await pay(shop);

@@ -6,6 +6,7 @@ import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, readAmountText } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
 import { type Action, mayDo } from '../../core/roles.ts';
+import { hostOfUrl } from '../../core/urls.ts';
 import { Detail } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { readAttention } from '../../payments/attention.ts';
@@ -163,7 +164,7 @@ const deliveryEntry = ({ at, eventType, id, endpointId, url, state, attemptCount
   ({
     ...entry({ ...NOTHING, at, kind: 'event', what: eventType }),
     kind: 'delivery',
-    delivery: { id, endpoint_id: endpointId, host: new URL(url).host, state, attempt_count: attemptCount, failure },
+    delivery: { id, endpoint_id: endpointId, host: hostOfUrl(url) ?? url, state, attempt_count: attemptCount, failure },
   }) as Entry;
 const NOTHING = {
   coin: null,

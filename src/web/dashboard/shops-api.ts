@@ -37,7 +37,9 @@ const Plugin = Type.Object({ title: PlainText, version: PlainText, url: PlainTex
 const Site = Type.Object({ plugin: PlainText, site: PlainText, endpoint_id: PlainText, enabled: Type.Boolean(), created_at: Instant });
 const siteOf = ({ id, url, enabled, createdAt }: Endpoint) => {
   const plugin = pluginAt(url);
-  return plugin === null ? [] : [{ plugin, site: new URL(url).origin, endpoint_id: id, enabled, created_at: createdAt.toISOString() }];
+  return plugin === null
+    ? []
+    : [{ plugin, site: URL.parse(url)?.origin ?? url, endpoint_id: id, enabled, created_at: createdAt.toISOString() }];
 };
 const Item = Type.Object({
   id: PlainText,
