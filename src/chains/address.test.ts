@@ -225,3 +225,12 @@ test('payment URIs', () => {
     'ethereum:0xAb@1?value=39987210000000000',
   );
 });
+
+test('a text that is much too long for an address is refused before it is decoded', () => {
+  const before = process.threadCpuUsage();
+  for (let i = 0; i < 300; i++)
+    for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'] as const)
+      assert.throws(() => decodeAddress('z'.repeat(900), { coin, network: 'mainnet' }), /it is not an address/);
+  const { user, system } = process.threadCpuUsage(before);
+  assert.ok(user + system < 1_000_000, `${(user + system) / 1_000} ms of CPU time`);
+});
