@@ -203,7 +203,10 @@ export async function listMerchants(
   return { merchants: rows.slice(0, limit), hasMore: rows.length > limit };
 }
 
-/** Changes some settings, and the name when one is given; `also` runs in the same transaction. Errors: merchant_not_found. */
+/**
+ * Changes some settings, and the name when one is given. `also` runs in the same transaction and gets the settings as they were: nobody
+ * else changes them in between. Errors: merchant_not_found.
+ */
 export async function changeSettings(
   ctx: Context,
   {
@@ -211,13 +214,14 @@ export async function changeSettings(
     settings,
     name,
     also,
-  }: { merchantId: string; settings: Partial<MerchantSettings>; name?: string; also?: (tx: Tx) => Promise<void> },
+  }: { merchantId: string; settings: Partial<MerchantSettings>; name?: string; also?: (tx: Tx, before: MerchantSettings) => Promise<void> },
 ): Promise<void> {
   await ctx.db.begin(async (tx) => {
-    const updated = await tx`
+    await tx`select 1 from merchants where id = ${merchantId} for no key update`;
+    const before = await readMerchant(tx, { merchantId });
+    await tx`
       update merchants set settings = settings || ${tx.json(settingsToJson(settings) as never)}, name = coalesce(${name ?? null}, name) where id = ${merchantId}`;
-    if (updated.count === 0) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-    await also?.(tx);
+    await also?.(tx, before.settings);
   });
   cacheOf(ctx).delete(merchantId);
 }

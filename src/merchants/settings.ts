@@ -157,18 +157,19 @@ export async function changeOwnSettings(
   }
   const writeLogo = logoWriter(logo);
   const values = { ...plain, ...(confirmations && { confirmations }) };
-  const before = Object.fromEntries(Object.keys(values).map((key) => [key, settings[key as keyof MerchantSettings] ?? null]));
-  const changes = (key: (typeof RISKY)[number]) => values[key] !== undefined && !isDeepStrictEqual(values[key], settings[key]);
   const isRebranded = logo !== undefined || (name !== undefined && name.trim() !== nameBefore);
-  if (!isRecent && (isRebranded || RISKY.some(changes))) throw new Problem('recent_authentication_required');
   await changeSettings(ctx, {
     merchantId,
     settings: values,
     ...(name !== undefined && { name }),
-    also: async (tx) => {
+    also: async (tx, stored) => {
+      // Compared with what is stored now: what the request read may have changed since, and must not be put back by others.
+      const changes = (key: (typeof RISKY)[number]) => values[key] !== undefined && !isDeepStrictEqual(values[key], stored[key]);
+      if (!isRecent && (isRebranded || RISKY.some(changes))) throw new Problem('recent_authentication_required');
+      const before = Object.fromEntries(Object.keys(values).map((key) => [key, stored[key as keyof MerchantSettings] ?? null]));
       if (changes('refundLimitUsdCents')) {
         await checkStanding(tx, { merchantId, actor, action: 'approvals.manage' });
-        const [was, limit] = [settings, { ...settings, ...values }].map((one) => limitText(one.refundLimitUsdCents));
+        const [was, limit] = [stored, { ...stored, ...values }].map((one) => limitText(one.refundLimitUsdCents));
         const detail = { change: 'limit', was: was!, limit: limit!, by: actor.name };
         await notifyMembers(ctx, tx, [{ merchantId, mode: null, kind: 'team_changed', detail, actorId: actor.userId }]);
       }

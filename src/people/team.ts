@@ -10,7 +10,7 @@ import { type Bound, forgetSent, queueMails } from '../notices/mails.ts';
 import type { Detail } from '../notices/notice-kinds.ts';
 import { notifyMembers, notifyOperators } from '../notices/notices.ts';
 import { markVerified } from './email-proofs.ts';
-import { type Actor, type Departure, holdRole, writeAudit } from './members.ts';
+import { type Actor, checkStanding, type Departure, holdRole, writeAudit } from './members.ts';
 
 const INVITE_DAYS = 7;
 const MOST_INVITES = 50;
@@ -88,7 +88,11 @@ export async function inviteMember(
     const there =
       await tx`select 1 from members m join users u on u.id = m.user_id where m.merchant_id = ${merchantId} and u.email = ${email}`;
     if (there.length > 0) throw new Problem('member_exists', { email }, { param: 'email' });
-    await tx`delete from invites where merchant_id = ${merchantId} and (email = ${email} or expires_at <= clock_timestamp())`;
+    await tx`delete from invites where merchant_id = ${merchantId} and expires_at <= clock_timestamp()`;
+    const [older] = await tx<{ role: MemberRole }[]>`
+      delete from invites where merchant_id = ${merchantId} and email = ${email} returning role`;
+    // It takes the older invite away, which may be for a role that only owners give and take.
+    if (older) await checkReach(tx, manager, older.role);
     const [open] = await tx<{ n: bigint }[]>`select count(*) as n from invites where merchant_id = ${merchantId}`;
     if (open!.n >= BigInt(MOST_INVITES)) throw new Problem('invite_limit_reached', { limit: MOST_INVITES });
     const [made] = await tx<Invite[]>`
@@ -306,7 +310,7 @@ async function tellOfOperator(
   await notifyOperators(ctx, tx, { kind: 'operator_changed', detail });
 }
 
-/** From now on members without two-factor authentication can reach only their own account. Errors: second_factor_required if the caller does not have it. */
+/** From now on members without two-factor authentication can reach only their own account. Errors: second_factor_required if the caller does not have it, member_not_found, action_not_permitted. */
 export async function requireSecondFactor(
   ctx: Context,
   { manager, required, hasSecondFactor }: { manager: Manager; required: boolean; hasSecondFactor: boolean },
@@ -314,6 +318,7 @@ export async function requireSecondFactor(
   if (required && !hasSecondFactor) throw new Problem('second_factor_required');
   const { merchantId, actor } = manager;
   await ctx.db.begin(async (tx) => {
+    await checkStanding(tx, { merchantId, actor, action: 'team.manage' });
     const changed = await tx`
       update merchants set second_factor_required = ${required} where id = ${merchantId} and second_factor_required <> ${required}`;
     if (changed.count === 0) return;

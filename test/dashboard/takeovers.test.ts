@@ -386,6 +386,42 @@ test('an admin cannot approve a payout: not with the limit lifted, not as financ
   );
 });
 
+test('an admin cannot put back the limit that an owner is changing at the same moment', async () => {
+  const { rogue } = await newRogue('admin');
+  const { merchantId } = app.merchant;
+  let put: Promise<{ status: number; json: any }> | undefined;
+  await ok(rogue.get('/live/settings/business'));
+  await sqlOf().begin(async (tx) => {
+    await tx`update merchants set settings = settings || '{"refundLimitUsdCents": 300}' where id = ${merchantId}`;
+    put = rogue.post('/live/settings/business', { refund_limit_usd: 5 });
+    await eventually(
+      () => sqlOf()`select 1 from pg_locks where not granted`,
+      (waiting) => waiting.length > 0,
+    );
+  });
+  assert.deepEqual(codeOf(await put!), [403, 'action_not_permitted']);
+  const [stored] = await sqlOf()`select settings->'refundLimitUsdCents' as cents from merchants where id = ${merchantId}`;
+  assert.equal(Number(stored!.cents), 300);
+  await ok(owner.post('/live/settings/business', { refund_limit_usd: 5 }));
+});
+
+test('an admin cannot take away an invite that only owners give, by inviting the same address to another role', async () => {
+  const { rogue, email } = await newRogue('admin');
+  const { url } = await ok(owner.post('/test/team/invites', { email: `cfo-${email}`, role: 'finance' }));
+  const again = await rogue.post('/test/team/invites', { email: `cfo-${email}`, role: 'admin' });
+  assert.deepEqual(codeOf(again), [403, 'role_out_of_reach']);
+  assert.equal((await accept(tokenOf(url))).reply.status, 200, 'the owner’s invite still works');
+});
+
+test('who loses the role in between no longer turns off the second factor of the team', async () => {
+  const { id } = await newRogue('viewer');
+  const { requireSecondFactor } = await import('../../src/people/team.ts');
+  const manager = { merchantId: app.merchant.merchantId, actor: { userId: id, name: 'Rogue', ip: '' } };
+  await assert.rejects(requireSecondFactor(app.app.ctx, { manager, required: false, hasSecondFactor: true }), {
+    code: 'action_not_permitted',
+  });
+});
+
 test('above the limit a member counts once their role is a day old, as the first and as the second of two', async () => {
   const email = `fresh${++people}@shop.example`;
   const fresh = await join('finance', email);
