@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
+import type { Fragment, Tx } from '../db/db.ts';
 import type { MailText } from './mail-text.ts';
 
 /** Emails of each lane that are sent at once. A slow one of others never takes the place of an urgent one. */
@@ -35,11 +35,9 @@ export type NewMail = {
 };
 
 const identityOf = (about: unknown): Buffer => createHash('sha256').update(JSON.stringify(about)).digest();
-/** One mailbox has many addresses: what follows a plus sign does not count. */
-const mailboxOf = (address: string): string => {
-  const at = address.lastIndexOf('@');
-  return `${address.slice(0, at).split('+', 1)[0]}${address.slice(at)}`;
-};
+/** SQL: one mailbox has many addresses. Case, dots, and what follows a plus sign do not count, as at the largest providers. */
+const mailboxOf = (tx: Tx, address: Fragment) => tx`
+  lower(replace(split_part(split_part(${address}, '@', 1), '+', 1), '.', '') || '@' || split_part(${address}, '@', -1))`;
 
 /**
  * Queues an email to each recipient, in the transaction of the change it reports. Returns whether the bound allowed it. Errors:
@@ -90,7 +88,7 @@ async function waitOf(
         (select extract(epoch from created_at + interval '24 hours' - clock_timestamp()) ${sent}
           order by created_at desc offset ${bound.aDay - 1} limit 1),
         (select extract(epoch from created_at + interval '1 hour' - clock_timestamp()) ${sent}
-          and created_at > clock_timestamp() - interval '1 hour' and split_part(split_part(recipient, '@', 1), '+', 1) || '@' || split_part(recipient, '@', -1) = ${mailboxOf(recipient)}
+          and created_at > clock_timestamp() - interval '1 hour' and ${mailboxOf(tx, tx`recipient`)} = ${mailboxOf(tx, tx`${recipient}::text`)}
           order by created_at desc offset ${bound.anHour - 1} limit 1)))::int as wait`;
     if (row!.wait !== null) longest = Math.max(longest ?? 0, row!.wait);
   }

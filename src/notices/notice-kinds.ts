@@ -1,6 +1,6 @@
 /** The kinds of notices: their words, who gets them by email, and the screen that each is about. */
 import type { Mode } from '../core/coin.ts';
-import { ACTIONS, type MemberRole, ROLES } from '../core/roles.ts';
+import { ACTIONS, type MemberRole, mayDo, ROLES } from '../core/roles.ts';
 import { asObject, type Json } from '../core/stored-json.ts';
 import { cutText, harmless, toPrintableLine } from '../core/text.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -86,6 +86,10 @@ const TEAM_CHANGES: Readonly<Record<TeamChange, (detail: Detail) => string>> = {
     `One member can now approve ${limit} alone instead of ${was ?? 'another amount'}. ${by} changed the limit.`,
 };
 
+/** Whether a role manages the team or approves money. */
+const hasPower = (name: Detail[string] | undefined): boolean =>
+  ROLES.some((role) => role === name && (mayDo(role, 'team.manage') || mayDo(role, 'refunds.approve') || mayDo(role, 'payouts.approve')));
+
 const grouped = (value: Detail[string] | undefined): string =>
   String(value).replace(/^\d{1,30}$/, (digits) => BigInt(digits).toLocaleString('en-US'));
 
@@ -98,7 +102,8 @@ const IF_UNEXPECTED = 'If nobody on your team meant to do this, undo it, and cha
  * `waits`: its email may wait for a digest or the end of quiet hours; security notices and urgent ones never wait.
  * `isAlwaysMailed`: its email cannot be turned off, because a thief would. `advice`: what to do, in the email.
  * `once`: of several within ten minutes one is mailed, of those with the same detail or of all of the kind. Without it the notice is a
- * warning: each is mailed, before other emails, because the second one may be the thief's.
+ * warning: each is mailed, before other emails, because the second one may be the thief's. So many that one could be missed are refused
+ * together with what they report, unless that `takesPower` from somebody: they could otherwise cause as many to stay.
  */
 export const KINDS: Readonly<
   Record<
@@ -109,6 +114,7 @@ export const KINDS: Readonly<
       to: string;
       waits?: (detail: Detail) => boolean;
       isAlwaysMailed?: true;
+      takesPower?: (detail: Detail) => boolean;
       once?: 'detail' | 'kind';
       advice?: string;
     }
@@ -211,6 +217,7 @@ export const KINDS: Readonly<
     mailed: ['owner'],
     words: (detail) => TEAM_CHANGES[detail.change as TeamChange]?.(detail) ?? 'Your team was changed.',
     to: 'team',
+    takesPower: ({ change, was, role }) => change === 'removed' || (hasPower(was) && !hasPower(role)),
     advice: 'If nobody on your team meant to do this, undo it under Team, and change the password of the member who did it.',
   },
   sign_in: {
@@ -322,6 +329,8 @@ export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
 export const isAboutPayouts = ({ what }: Detail): boolean => what === 'payout';
 export const payoutReaders = (): MemberRole[] => [...ACTIONS['payouts.read']];
 
+/** Whether it warns of what somebody may have done in another's name. */
+export const isWarning = (kind: NoticeKind): boolean => KINDS[kind].once === undefined;
 /** Whether its email cannot be turned off. */
 export const isAlwaysMailed = (kind: NoticeKind): boolean => KINDS[kind].isAlwaysMailed === true;
 

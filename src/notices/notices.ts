@@ -133,7 +133,7 @@ async function queueNotice(
   }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string; merchantId: string | null },
 ): Promise<void> {
   if (recipients.length === 0) return;
-  const { advice, isAlwaysMailed, once } = KINDS[kind];
+  const { advice, isAlwaysMailed, once, takesPower } = KINDS[kind];
   const { subject, text } = noticeMail(kind, detail);
   const dashboard = `${ctx.settings.publicUrl}/dashboard/${mode ?? 'live'}`;
   const test = mode === 'test' ? ' It happened in test mode, without real money.' : '';
@@ -147,7 +147,7 @@ async function queueNotice(
     kind,
     sender: merchantId,
     ...(once === undefined
-      ? { urgent: true, ...(merchantId !== null && { bound: WARNINGS }) }
+      ? { urgent: true, ...(merchantId !== null && !takesPower?.(detail) && { bound: WARNINGS }) }
       : {
           pause: {
             minutes: MAIL_PAUSE_MINUTES,

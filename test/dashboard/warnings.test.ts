@@ -102,6 +102,17 @@ test('emails about sign-in methods cannot be turned off, not even with recent au
   await sql()`delete from notice_settings`;
 });
 
+test('in an old session no email can be turned off that warns of what somebody did in the name of another', async () => {
+  await sql()`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
+  for (const kind of ['team_changed', 'operator_changed', 'sign_in', 'device_trusted', 'wallet_changed', 'endpoint_changed', 'key_created']) {
+    const refused = await owner.post('/test/notice-settings', { kind, in_app: true, email: false });
+    assert.deepEqual([refused.status, refused.json.error?.code], [403, 'recent_authentication_required'], kind);
+  }
+  await ok(owner.post('/test/notice-settings', { kind: 'usage', in_app: true, email: false }));
+  await sql()`update sessions set confirmed_at = clock_timestamp()`;
+  await sql()`delete from notice_settings`;
+});
+
 test('creating or rolling a live secret key is notified to owners and to the member who did it; test keys and public keys are not', async () => {
   const dev = await join('dev@shop.example', 'developer');
   const make = (mode: string, kind: string, name: string) =>
@@ -133,7 +144,7 @@ test('adding a live endpoint or changing its URL is notified to owners with its 
   assert.equal((await sql()`select 1 from notices where kind = 'endpoint_changed'`).length, 2, 'the same URL is no change');
   const byKey = await app.live.post(`/v1/webhook_endpoints/${id}`, { url: 'https://127.0.0.1:11/hook' });
   assert.equal(byKey.status, 200, byKey.text);
-  await mailed(/An API request changed the URL of a live webhook endpoint from 127\.0\.0\.1:10 to 127\.0\.0\.1:11\./);
+  await mailed(/API key “Secret key” changed the URL of a live webhook endpoint from 127\.0\.0\.1:10 to 127\.0\.0\.1:11\./);
   await ok(dana.post('/test/webhooks', { url: 'https://127.0.0.1:9/test', events: ['*'] }));
   const { ctx } = app.app;
   const write = await planUpdate(ctx, {

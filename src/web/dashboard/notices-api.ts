@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
 import type { MailTiming } from '../../notices/mail-timing.ts';
-import { isAlwaysMailed, NOTICE_KINDS, type NoticeKind, noticePath, noticeText } from '../../notices/notice-kinds.ts';
+import { isAlwaysMailed, isWarning, NOTICE_KINDS, noticePath, noticeText } from '../../notices/notice-kinds.ts';
 import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
 import { numberOf } from './audit-api.ts';
 import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
@@ -22,8 +22,6 @@ const Timing = Type.Object({
   daily_hour: Nullable(Type.Integer({ minimum: 0, maximum: 23 })),
   quiet: Nullable(Type.Object({ from: WallClock, to: WallClock })),
 });
-/** Emails that warn a person of what someone else may have done in their name. */
-const WARNINGS: readonly NoticeKind[] = ['sign_in', 'device_trusted', 'wallet_changed', 'endpoint_changed', 'key_created'];
 const personOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
 
 const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
@@ -131,7 +129,7 @@ export const NOTICES: readonly Route[] = [
     handle: async (call) => {
       const kind = NOTICE_KINDS.find((known) => known === call.body.kind)!;
       // Someone who finds an open session must not be able to turn off the warnings about it.
-      if (!call.body.email && WARNINGS.includes(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
+      if (!call.body.email && isWarning(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
       await setNoticeSetting(call.ctx, { ...personOf(call), kind, inApp: call.body.in_app, email: call.body.email });
       return { success: true };
     },
