@@ -4,19 +4,26 @@ import { BlockList, isIP } from 'node:net';
 const withoutZone = (ip: string): string => ip.split('%', 1)[0]!;
 /** An IPv4 address written as IPv6 (RFC 4291, 2.5.5.2), in its IPv4 form, however it is written. */
 export function plainIp(ip: string): string {
-  if (isIP(ip) !== 6 || !/:ffff:/i.test(ip)) return ip;
-  const mapped = new URL(`http://[${withoutZone(ip)}]`).hostname;
-  const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(mapped) ?? [];
-  if (high === undefined || low === undefined) return ip;
-  return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.');
+  return isIP(ip) === 6 && /:ffff:/i.test(ip) ? (embeddedIn(ip, '::ffff:') ?? ip) : ip;
+}
+/** The IPv4 address in the last 32 bits of an IPv6 address with this prefix of 96 bits; null: it has another one. */
+function embeddedIn(ip: string, prefix: string): string | null {
+  const whole = new URL(`http://[${withoutZone(ip)}]`).hostname.slice(1, -1);
+  if (!whole.startsWith(prefix)) return null;
+  const groups = whole.slice(prefix.length).split(':');
+  if (groups.length > 2) return null;
+  const [high, low] = groups.length === 2 ? groups : ['0', groups[0]];
+  return [high!, low!].flatMap((group) => [Number.parseInt(group || '0', 16) >> 8, Number.parseInt(group || '0', 16) & 255]).join('.');
 }
 /**
  * The client that an address counts as for limits. For IPv6 that is the first 64 bits, because a host usually has all addresses of such
- * a network.
+ * a network, unless a translator put the IPv4 address of the client into it (RFC 6052): then all of IPv4 is in one network.
  */
 export function clientNetwork(given: string): string {
   const ip = plainIp(given).split('%', 1)[0]!;
   if (isIP(ip) !== 6) return ip;
+  const translated = /^0*64:0*ff9b:/i.test(ip) ? embeddedIn(ip, '64:ff9b::') : null;
+  if (translated !== null) return translated;
   const [head, tail] = ip.split('::') as [string, string?];
   const before = head === '' ? [] : head.split(':');
   // `::` stands for zeros. Only four groups matter here, so the number of the others does not.

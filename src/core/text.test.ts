@@ -45,6 +45,8 @@ test('a name contains nothing that mail programs turn into a link, and a text th
     ['mailto:x', 'mailto x'],
     ['pay@evil.example', 'pay evil example'],
     ['Dr.Smith', 'Dr Smith'],
+    ['evil.\ufe0fexample', 'evil example'],
+    ['evil.e\u034fxample', 'evil example'],
     ['x'.repeat(61), `${'x'.repeat(59)}…`],
     ['a\u202eb', 'a b'],
     ['\u200b', ''],

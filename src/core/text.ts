@@ -67,7 +67,7 @@ const LINK =
 const asAddress = (text: string): string =>
   text
     .normalize('NFKC')
-    .replace(/\p{Cf}/gu, '')
+    .replace(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, '')
     .replace(/[。｡]/g, '.');
 /** Whether a mail program may turn a part of the text into a link. */
 export const hasLink = (text: string): boolean => LINK.test(asAddress(text));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, startTestApp } from '../../test/kit/app.ts';
+import { createApiKey } from '../keys/keys.ts';
 import { diagnose } from '../operate/doctor.ts';
 
 const FORWARDED = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-proto': 'https' };
@@ -43,4 +44,26 @@ test('a listed proxy is trusted, and the doctor reports nothing', async (t) => {
     (await findings()).find(({ check }) => check === 'proxies'),
     undefined,
   );
+});
+
+test('a proxy may add the port to an address, and what a caller claims before an address that cannot be read counts for nothing', async (t) => {
+  const shop = await startTestApp({ TRUSTED_PROXIES: '127.0.0.0/8' });
+  t.after(shop.stop);
+  const { merchantId } = shop.merchant;
+  const allowedIps = ['198.51.100.7', '2001:db8::7'];
+  const { key } = await createApiKey(shop.app.ctx, { merchantId, mode: 'test', kind: 'secret', allowedIps });
+  const from = async (forwarded: string) => {
+    const reply = await fetch(`${shop.url}/api/payments`, { headers: { authorization: `Bearer ${key}`, 'x-forwarded-for': forwarded } });
+    return reply.status === 200 ? 'allowed' : ((await reply.json()) as { error: { message: string } }).error.message;
+  };
+  for (const mine of ['198.51.100.7', '198.51.100.7:4711', '2001:db8::7', '[2001:db8::7]', '[2001:db8::7]:4711', '9.9.9.9, 198.51.100.7:1, 127.0.0.2:2'])
+    assert.equal(await from(mine), 'allowed', mine);
+  for (const [claim, named] of [
+    ['198.51.100.7, 203.0.113.9:4711', '203.0.113.9'],
+    ['198.51.100.7, [2001:db8::9]:4711', '2001:db8::9'],
+    ['198.51.100.7, unknown', '127.0.0.1'],
+    ['198.51.100.7, _hidden:1, 127.0.0.2', '127.0.0.1'],
+    ['198.51.100.7,', '127.0.0.1'],
+  ] as const)
+    assert.ok((await from(claim)).includes(named), claim);
 });

@@ -30,14 +30,19 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
       if (headers['x-forwarded-for'] !== undefined || headers['x-forwarded-proto'] !== undefined) remember(peer);
       return { ip: peer, network: clientNetwork(peer), secure: tls };
     }
-    const hops = String(headers['x-forwarded-for'] ?? '')
-      .split(',')
-      .map((hop) => hop.trim())
-      .filter((hop) => isIP(hop) !== 0);
-    // The last hop that is not one of our proxies is the caller; anything before it is the caller's own claim.
-    const ip = plainIp(hops.findLast((hop) => !isProxy(hop)) ?? peer);
+    const hops = String(headers['x-forwarded-for'] ?? '').split(',').map(addressOf);
+    // The last hop that is not one of our proxies is the caller; anything before it is the caller's own claim. One that cannot be read
+    // is a caller too: nobody knows which.
+    const ip = hops.findLast((hop) => hop === null || !isProxy(hop)) ?? peer;
     return { ip, network: clientNetwork(ip), secure: tls || headers['x-forwarded-proto'] === 'https' };
   };
+}
+
+/** The address that a proxy named, also with a port, as some write it; null: it cannot be read. */
+function addressOf(hop: string): string | null {
+  const text = hop.trim();
+  const bare = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(text)?.[1] ?? /^([\d.]+):\d{1,5}$/.exec(text)?.[1] ?? text;
+  return isIP(bare) === 0 ? null : plainIp(bare);
 }
 
 /** Records a peer that sent forwarded headers; entries last seen a week ago are removed first. */
