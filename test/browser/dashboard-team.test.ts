@@ -264,7 +264,7 @@ test('keyboard: the palette jumps and searches, g navigates, j and k move throug
   await heading('Audit log');
   await page.keyboard.press('Control+k');
   await page.getByRole('combobox', { name: /Search screens/ }).fill('nv-31');
-  const found = page.getByRole('option', { name: /\$31\.00 Pending Invoice: INV-31/ });
+  const found = page.getByRole('option', { name: /\$31\.00 Pending TEST Invoice: INV-31/ });
   await found.waitFor();
   assert.equal(await found.locator('mark').textContent(), 'NV-31');
   await page.getByRole('option', { name: 'Show all payments with “nv-31”' }).waitFor();
