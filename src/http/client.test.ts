@@ -56,7 +56,14 @@ test('a proxy may add the port to an address, and what a caller claims before an
     const reply = await fetch(`${shop.url}/api/payments`, { headers: { authorization: `Bearer ${key}`, 'x-forwarded-for': forwarded } });
     return reply.status === 200 ? 'allowed' : ((await reply.json()) as { error: { message: string } }).error.message;
   };
-  for (const mine of ['198.51.100.7', '198.51.100.7:4711', '2001:db8::7', '[2001:db8::7]', '[2001:db8::7]:4711', '9.9.9.9, 198.51.100.7:1, 127.0.0.2:2'])
+  for (const mine of [
+    '198.51.100.7',
+    '198.51.100.7:4711',
+    '2001:db8::7',
+    '[2001:db8::7]',
+    '[2001:db8::7]:4711',
+    '9.9.9.9, 198.51.100.7:1, 127.0.0.2:2',
+  ])
     assert.equal(await from(mine), 'allowed', mine);
   for (const [claim, named] of [
     ['198.51.100.7, 203.0.113.9:4711', '203.0.113.9'],

@@ -30,7 +30,9 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
       if (headers['x-forwarded-for'] !== undefined || headers['x-forwarded-proto'] !== undefined) remember(peer);
       return { ip: peer, network: clientNetwork(peer), secure: tls };
     }
-    const hops = String(headers['x-forwarded-for'] ?? '').split(',').map(addressOf);
+    const hops = String(headers['x-forwarded-for'] ?? '')
+      .split(',')
+      .map(addressOf);
     // The last hop that is not one of our proxies is the caller; anything before it is the caller's own claim. One that cannot be read
     // is a caller too: nobody knows which.
     const ip = hops.findLast((hop) => hop === null || !isProxy(hop)) ?? peer;

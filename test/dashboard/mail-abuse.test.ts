@@ -163,10 +163,7 @@ test('sixty invitations to one mailbox are one email, and the refusal says when 
     () => 'v.ictim@mail.example',
     (i) => `VIC.tim+${i}@MAIL.example`,
   ];
-  for (let i = 0; i < 60; i++)
-    replies.push(
-      await owner.post('/test/team/invites', { email: forms[i % forms.length]!(i), role: 'viewer' }),
-    );
+  for (let i = 0; i < 60; i++) replies.push(await owner.post('/test/team/invites', { email: forms[i % forms.length]!(i), role: 'viewer' }));
   assert.deepEqual([replies[0]!.status, ...new Set(replies.slice(1).map(({ status }) => status))], [200, 429]);
   assert.equal((await queued('invite')).length, 1);
   const { code, message } = replies[1]!.json.error;

@@ -104,7 +104,15 @@ test('emails about sign-in methods cannot be turned off, not even with recent au
 
 test('in an old session no email can be turned off that warns of what somebody did in the name of another', async () => {
   await sql()`update sessions set created_at = created_at - interval '11 minutes', confirmed_at = null`;
-  for (const kind of ['team_changed', 'operator_changed', 'sign_in', 'device_trusted', 'wallet_changed', 'endpoint_changed', 'key_created']) {
+  for (const kind of [
+    'team_changed',
+    'operator_changed',
+    'sign_in',
+    'device_trusted',
+    'wallet_changed',
+    'endpoint_changed',
+    'key_created',
+  ]) {
     const refused = await owner.post('/test/notice-settings', { kind, in_app: true, email: false });
     assert.deepEqual([refused.status, refused.json.error?.code], [403, 'recent_authentication_required'], kind);
   }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { packQuery } from '../../src/shops/pairing.ts';
 import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS } from '../../src/shops/permissions.ts';
+import { claimRefund } from '../../src/shops/shop-refunds.ts';
 import { eventually, type Reply, type TestApp } from '../kit/app.ts';
 import { startShopApp } from '../kit/connected-shop.ts';
 import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
@@ -123,4 +124,20 @@ test('what a shop decides is in the audit log and in the timeline, with the shop
   const { timeline } = ok(await owner.get(`/test/payments/${id}`));
   const { what, actor, actor_kind } = timeline.find((one: any) => one.kind === 'decision');
   assert.deepEqual([what, actor, actor_kind], ['accept', 'Woo', 'shop']);
+});
+
+test('who cannot request refunds does not see the link of one to which the customer has yet to enter an address', async () => {
+  const { call, store } = await pair(owner);
+  const { id } = ok(await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount: '5', currency: 'USD' }));
+  const listed = async (person: Person) => (await person.get('/test/shop-refunds')).text.includes(id);
+  for (const role of ['developer', 'viewer']) {
+    await setRole(role);
+    assert.equal(await listed(developer), false, role);
+  }
+  await setRole('support');
+  assert.equal(await listed(developer), true);
+  await setRole('developer');
+  assert.equal(await listed(owner), true);
+  await claimRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
+  assert.equal(await listed(developer), true, 'the address cannot be changed any more');
 });

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { coinText } from '../../core/coin.ts';
 import { isLoopback } from '../../core/networks.ts';
 import { Problem } from '../../core/problem.ts';
+import { mayDo } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { isPublicAddress } from '../../outgoing.ts';
@@ -210,10 +211,12 @@ export const SHOPS: readonly Route[] = [
     path: '/shop-refunds',
     action: 'payments.read',
     reply: Type.Object({ success: Type.Boolean(), data: Type.Array(Refund) }),
-    handle: async (call) => ({
-      success: true,
-      data: (await listRefunds(call.ctx, ownerOf(call))).map((refund) => refundItem(call.ctx, refund)),
-    }),
+    handle: async (call) => {
+      const refunds = await listRefunds(call.ctx, ownerOf(call));
+      // Anyone who has the link of an open one enters the address, so only members who can request refunds see these.
+      const shown = refunds.filter(({ claimedAt }) => claimedAt !== null || mayDo(call.member.role, 'refunds.request'));
+      return { success: true, data: shown.map((refund) => refundItem(call.ctx, refund)) };
+    },
   }),
   memberRoute({
     method: 'POST',
