@@ -69,7 +69,7 @@ const SHOPS: Readonly<Record<string, string>> = {
     export const about = (event: WebhookEvent): string => {
       if (event.type === 'webhook.test') return event.data.endpoint_id;
       if (event.type === 'payment.completed') { const status: 'completed' = event.data.status; return status; }
-      return event.data.payment_url;
+      return event.type === 'payment.failed' ? event.data.payment_url : event.data.id;
     };
     export async function shop(url: string, key: string): Promise<components['schemas']['Payment']> {
       const { GET, POST } = createClient<paths>({ baseUrl: url, headers: { authorization: \`Bearer \${key}\` } });
@@ -93,7 +93,7 @@ const SHOPS: Readonly<Record<string, string>> = {
     export const about = (event: WebhookEvent): string => {
       if (event.type === 'webhook.test') return event.data.endpoint_id;
       if (event.type === 'payment.completed') { const status: 'completed' = event.data.status; return status; }
-      return event.data.payment_url;
+      return event.type === 'payment.failed' ? event.data.payment_url : event.data.id;
     };
     export async function shop(url: string, key: string): Promise<Payment> {
       const client = createClient({ baseUrl: url, auth: key, throwOnError: true });
@@ -105,7 +105,7 @@ const SHOPS: Readonly<Record<string, string>> = {
       // @ts-expect-error the body is required
       void (() => createSimple({ client }));
       for (;;) {
-        const { data } = await readPayment({ client, throwOnError: true, path });
+        const { data } = await readPayment({ client, throwOnError: true, path: { payment_id: path.id } });
         if (data.status === 'completed') return data;
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
