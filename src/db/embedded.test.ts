@@ -291,7 +291,7 @@ test('an unusable folder is reported with its cause', async (t) => {
     });
   }
   assert.equal(readFileSync(file, 'utf8'), 'mine');
-  const command = florin(t, ['migrate'], { FLORIN_DATA: file });
+  const command = florin(t, ['serve'], { FLORIN_DATA: file });
   assert.equal(await command.ended, 1);
   assert.deepEqual(command.output.err.split('\n').slice(0, 2), [
     `The data folder ${file} cannot be used: it cannot be written. Set FLORIN_DATA to another.`,
