@@ -525,7 +525,7 @@ test('every metric that the guide names is served', { skip: missing }, async () 
   assert.ok(named.length >= 9, named.join());
   assert.deepEqual(
     named.sort(),
-    [...text.matchAll(/^# TYPE (\w+) (?:gauge|counter)$/gm)].map(([, name]) => name).sort(),
+    [...text.matchAll(/^# TYPE (\w+) (?:gauge|counter|histogram)$/gm)].map(([, name]) => name).sort(),
     'each has a description',
   );
   for (const [, name, labels] of guide.matchAll(/\b(florin_[a-z_]+)\{([a-z,]+)\}/g)) {
