@@ -24,10 +24,11 @@ export const PAYOUT_TEXT = 'po_[0-9A-Za-z]{24}|payout_|type(\\\\*"\\s*:\\s*\\\\*
 /** A body that contains the URL of an endpoint. Payments have no field of this name. */
 export const WEBHOOK_TEXT = '"url"';
 
-const aboutPayouts = new RegExp(PAYOUT_PATH, 'i');
-/** The path that a key was last used for, which may contain the ID of a payout. */
+/** The ID of an event or a delivery does not tell whether it is about a payout. */
+const mayNamePayout = new RegExp(`${PAYOUT_PATH}|(?:evt|del)_[0-9a-z]{24}`, 'i');
+/** The path that a key was last used for, which may contain the ID of a payout, or of an event or a delivery about one. */
 export const shownPath = (path: string | null, { payouts }: Sight): string | null =>
-  path === null || payouts || !aboutPayouts.test(path) ? path : null;
+  path === null || payouts || !mayNamePayout.test(path) ? path : null;
 
 const REST = '…';
 /** The URL of an endpoint. Tokens are in any part of it but the host. */
