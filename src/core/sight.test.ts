@@ -48,8 +48,8 @@ test('texts of the request log that contain a payout are recognized, also inside
   assert.equal(shownPath(`GET /v1/payments/${id}`, NOTHING), null);
   assert.equal(shownPath(`GET /v1/payouts/${id}`, FULL_SIGHT), `GET /v1/payouts/${id}`);
   assert.equal(shownPath('GET /v1/payments', NOTHING), 'GET /v1/payments');
-  for (const of of ['events/evt', 'deliveries/del']) {
-    const path = `GET /v1/${of}_8sWn2LxR7vKd1Ye4fTq0ZcJb`;
+  for (const kind of ['events/evt', 'deliveries/del']) {
+    const path = `GET /v1/${kind}_8sWn2LxR7vKd1Ye4fTq0ZcJb`;
     assert.deepEqual([shownPath(path, NOTHING), shownPath(path, FULL_SIGHT)], [null, path]);
   }
 });
