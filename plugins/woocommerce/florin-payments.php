@@ -57,7 +57,10 @@ add_action(
 			}
 		);
 		add_action( 'woocommerce_api_florin', array( 'Florin_Webhook', 'receive' ) );
-		add_action( 'woocommerce_order_status_cancelled', array( 'Florin_Orders', 'cancel_payment' ) );
+		add_action( 'woocommerce_order_status_changed', array( 'Florin_Orders', 'status_changed' ), 10, 3 );
+		add_filter( 'woocommerce_cancel_unpaid_order', array( 'Florin_Orders', 'may_cancel' ), 10, 2 );
+		add_action( 'update_option_' . Florin_Connection::SETTINGS, array( 'Florin_Connection', 'settings_changed' ), 10, 2 );
+		add_action( 'admin_notices', array( 'Florin_Connection', 'show_problem' ) );
 		add_action( Florin_Orders::CHECK_HOOK, array( 'Florin_Orders', 'check' ) );
 	}
 );
@@ -81,7 +84,7 @@ add_action(
 add_filter(
 	'plugin_action_links_' . plugin_basename( __FILE__ ),
 	static function ( $links ) {
-		$url = admin_url( 'admin.php?page=wc-settings&tab=checkout&section=florin' );
+		$url = Florin_Connection::settings_url();
 		array_unshift( $links, '<a href="' . esc_url( $url ) . '">' . esc_html__( 'Settings', 'florin-payments' ) . '</a>' );
 		return $links;
 	}

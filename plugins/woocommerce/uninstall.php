@@ -9,3 +9,5 @@ defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
 
 delete_option( 'woocommerce_florin_settings' );
 delete_option( 'florin_payments_endpoint' );
+delete_option( 'florin_payments_problem' );
+delete_option( 'florin_payments_place' );

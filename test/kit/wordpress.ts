@@ -1,7 +1,7 @@
 /** A shop with Florin's plugin for WooCommerce, on PHP's own server; WordPress is scripted in the tests of the plugin. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { eventually } from './app.ts';
@@ -10,8 +10,10 @@ import { freePort } from './nodes.ts';
 export const WOOCOMMERCE = resolve(import.meta.dirname, '../../plugins/woocommerce');
 
 export type WordPress = { url: string /** For files of a test. */; folder: string; stop(): Promise<void> };
-export async function startWordPress(): Promise<WordPress> {
+/** A shop; `copyOf` is another one whose database it has, at its own address. */
+export async function startWordPress({ copyOf }: { copyOf?: WordPress } = {}): Promise<WordPress> {
   const folder = mkdtempSync(join(tmpdir(), 'florin-woocommerce-'));
+  if (copyOf) copyFileSync(join(copyOf.folder, 'shop.json'), join(folder, 'shop.json'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const server = spawn('php', ['-d', 'display_errors=1', '-S', `127.0.0.1:${port}`, join(WOOCOMMERCE, 'tests/shop.php')], {

@@ -1,15 +1,16 @@
 /** The WooCommerce plugin in PHP, with a real Florin server and its real webhooks; only WordPress is scripted. */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { after, before, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packPlugin } from '../../scripts/woocommerce.ts';
+import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
@@ -36,6 +37,7 @@ type Order = {
   meta: Record<string, any>;
   notes: { text: string; customer: boolean }[];
   completions?: number;
+  late_hooks?: number;
   broken?: number;
   transaction?: string;
 };
@@ -74,6 +76,36 @@ const advance = async (payment: string, seconds: number) => {
   const reply = await app.test.post('/v1/test/clock/advance', { seconds, payment_id: payment });
   assert.equal(reply.status, 200, reply.text);
 };
+
+/** A way to Florin that loses the answers that `isLost` names: the request arrives, the reply does not. */
+async function between(t: TestContext, isLost: (path: string, body: string) => boolean): Promise<string> {
+  const server = createServer(async (request, reply) => {
+    const body = request.method === 'GET' ? undefined : await text(request);
+    const headers = { ...(request.headers as Record<string, string>) };
+    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
+    const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
+    const sent = await answer.text();
+    if (isLost(request.url!, body ?? '')) return request.socket.destroy();
+    return reply.writeHead(answer.status, { connection: 'close' }).end(sent);
+  });
+  const url = await new Promise<string>((resolve) =>
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
+  );
+  t.after(() => server.close());
+  return url;
+}
+const statusOf = async (payment: string): Promise<string> => (await app.test.get(`/api/payment/${payment}`)).json.status;
+const reached = (payment: string, wanted: string) =>
+  eventually(
+    () => statusOf(payment),
+    (status) => status === wanted,
+  );
+/** A plan without webhooks, or a shop that cannot be reached. */
+async function dropWebhooks() {
+  for (const { id } of (await app.test.get('/v1/webhook_endpoints')).json.data) await app.test.delete(`/v1/webhook_endpoints/${id}`);
+}
+const pay = async (id: number): Promise<string> => (await ask(`/orders/${id}/pay`)).redirect;
+const paymentIn = (url: string) => new URL(url).searchParams.get('id');
 
 test('the files are PHP, and the parts without a server do what they say', { skip }, async () => {
   for (const file of globSync('**/*.php', { cwd: WOOCOMMERCE })) await promisify(execFile)('php', ['-l', join(WOOCOMMERCE, file)]);
@@ -137,7 +169,7 @@ test('an order is paid once, by webhooks alone', { skip }, async () => {
   await simulate(payment, 'success');
   const paid = await reach(id, (order) => hasNote(order, /Payment confirmed/));
   assert.deepEqual([paid.status, paid.completions], ['processing', 1]);
-  assert.ok(hasNote(paid, /^\[TEST\] Payment confirmed \(0\.\d+ BTC\)\. http.*\/dashboard\/payments\/pay_/), JSON.stringify(paid.notes));
+  assert.ok(hasNote(paid, /^\[TEST\] Payment confirmed \(0\.\d+ BTC\)\. <a href="http.*\/dashboard\/test\/payments\/pay_\w+">/), JSON.stringify(paid.notes));
   assert.match(await ask(`/orders/${id}/thanks`), /Your payment is confirmed/);
 
   // Everything again, and what a merchant's own retry would send.
@@ -160,7 +192,7 @@ test('a refund gives the customer a page to claim it, and never more than was pa
   await reach(id, ({ status }) => status === 'processing');
   assert.equal((await ask(`/orders/${id}/refund`, { amount: '20.00' })).refunded, true);
   const note = (await read(id)).notes.find(({ customer }) => customer)!;
-  const [, url] = /^Your refund of 20 EUR is ready\. .*: (http\S+\/claim\/\S+)$/.exec(note.text)!;
+  const [, url] = /^Your refund of 20\.00 EUR is ready\. .*: (http\S+\/claim\/\S+)$/.exec(note.text)!;
   assert.match(url!, /^http:\/\/localhost/);
   assert.match((await ask(`/orders/${id}/refund`, { amount: '40.00' })).refused, /./);
   const [refund] = (await app.test.get(`/v1/refunds?payment_id=${payment}`)).json.data;
@@ -201,19 +233,7 @@ test('a refund that was canceled and deleted can be requested again; a double cl
 test('a refund whose answer was lost is requested once, however often the merchant tries', { skip }, async (t) => {
   const { id, payment } = await settings().then(paidOrder);
   let lost = 1;
-  const between = createServer(async (request, reply) => {
-    const body = request.method === 'GET' ? undefined : await text(request);
-    const headers = { ...(request.headers as Record<string, string>) };
-    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
-    const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
-    const sent = await answer.text();
-    if (request.url === '/v1/refunds' && lost-- > 0) return request.socket.destroy();
-    return reply.writeHead(answer.status, { connection: 'close' }).end(sent);
-  });
-  const url = await new Promise<string>((resolve) =>
-    between.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(between.address() as AddressInfo).port}`)),
-  );
-  t.after(() => between.close());
+  const url = await between(t, (path) => path === '/v1/refunds' && lost-- > 0);
   // Disabled, so that no second endpoint is created.
   await settings({ server_url: url, enabled: 'no' });
   assert.match((await ask(`/orders/${id}/refund`, { amount: '10.00' })).refused, /cannot be reached/);
@@ -238,7 +258,7 @@ test('the order says what became of its refunds', { skip }, async () => {
   const told = await reach(id, (order) => hasNote(order, /Refund canceled/));
   const note = told.notes.find(({ text }) => text.includes('Refund canceled'))!;
   assert.ok(note.text.startsWith(`[TEST] ${words}`) && !note.customer, note.text);
-  assert.ok(note.text.endsWith(` ${app.url}/dashboard/payments/${payment}`), note.text);
+  assert.ok(note.text.endsWith(` <a href="${app.url}/dashboard/test/payments/${payment}">Open the payment in Florin</a>`), note.text);
 
   const claim = new URLSearchParams({ address: 'test_btc_payer', checked: 'yes' });
   const path = new URL(paid.claim_url).pathname;
@@ -327,7 +347,7 @@ test('too little waits for the merchant, too much is noted', { skip }, async () 
 test('an order that was edited meanwhile is not paid', { skip }, async () => {
   await settings();
   const { id, payment } = await ordered('9.00');
-  await ask(`/orders/${id}/total`, { total: '90.00' });
+  await ask(`/orders/${id}/edit`, { total: '90.00' });
   await simulate(payment, 'success');
   const held = await reach(id, (order) => hasNote(order, /another total/));
   assert.deepEqual([held.status, held.completions], ['on-hold', undefined]);
@@ -378,6 +398,266 @@ test('a customer sees a notice when no payment can be created, and a currency th
   const { id } = await ask('/orders', { total: '10', currency: 'XXX' });
   const refused = await ask(`/orders/${id}/pay`);
   assert.equal(refused.result, 'failure');
-  assert.match(refused.notices[0], /not available right now/);
-  assert.ok(hasNote(await read(id), /could not be created: currency_fiat is not supported/));
+  assert.match(refused.notices[0], /not possible in this currency/);
+  assert.ok(hasNote(await read(id), /could not be created: Florin has no rate for XXX/));
+});
+
+test('an order is completed once, though requests that read it before come together', { skip }, async () => {
+  await settings();
+  await dropWebhooks();
+  const { id, payment } = await ordered('82.00');
+  await simulate(payment, 'success');
+  await reached(payment, 'completed');
+  // Each of them reads the order before it waits for the lock.
+  await Promise.all(Array.from({ length: 4 }, (_, at) => ask(`/orders/${id}/${at % 2 ? 'thanks' : 'check'}`)));
+  const order = await read(id);
+  assert.deepEqual([order.status, order.completions, order.late_hooks], ['processing', 1, undefined]);
+  assert.equal(order.notes.filter(({ text }) => /Payment confirmed/.test(text)).length, 1);
+});
+
+test('a customer whose money is on its way, or arrived, is not asked for it again', { skip }, async () => {
+  await settings();
+  await dropWebhooks();
+  const slow = await ordered('80.00');
+  await simulate(slow.payment, 'slow');
+  await reached(slow.payment, 'processing');
+  assert.equal(paymentIn(await pay(slow.id)), slow.payment);
+  const done = await ordered('80.50');
+  await simulate(done.payment, 'success');
+  await reached(done.payment, 'completed');
+  assert.equal(await pay(done.id), `${shop.url}/checkout/order-received/${done.id}/`);
+  assert.equal((await read(done.id)).status, 'processing');
+});
+
+test('a payment that was replaced by another is canceled, and each one is followed until it ends', { skip }, async () => {
+  await settings();
+  await dropWebhooks();
+  const { id, payment } = await ordered('20.00');
+  await ask(`/orders/${id}/edit`, { total: '30.00' });
+  const second = paymentIn(await pay(id))!;
+  assert.deepEqual([second === payment, await statusOf(payment), await statusOf(second)], [false, 'cancelled', 'pending']);
+  // Months later, money comes to the first one; no webhook tells.
+  const { meta } = await read(id);
+  await ask(`/orders/${id}/edit`, { meta: { ...meta, _florin_started: '1000' } });
+  await simulate(second, 'success');
+  await reached(second, 'completed');
+  await ask('/later');
+  assert.equal((await read(id)).status, 'processing');
+});
+
+test('each open order is checked, not one for all', { skip }, async () => {
+  await settings();
+  await dropWebhooks();
+  const both = [await ordered('21.00'), await ordered('22.00')];
+  // A first round finds nothing, and plans the next.
+  await ask('/later');
+  for (const { payment } of both) await simulate(payment, 'success').then(() => reached(payment, 'completed'));
+  await ask('/later');
+  for (const { id } of both) assert.equal((await read(id)).status, 'processing');
+});
+
+test('a canceled order that is paid goes on hold with a note, and is not completed by later events', { skip }, async () => {
+  await settings();
+  const { id, payment } = await ordered('81.00');
+  await simulate(payment, 'slow');
+  await reach(id, ({ status }) => status === 'on-hold');
+  await ask(`/orders/${id}/status`, { status: 'cancelled' });
+  await advance(payment, 3600);
+  const held = await reach(id, (order) => hasNote(order, /for this canceled order/));
+  await ask(`/orders/${id}/check`);
+  await ask(`/orders/${id}/thanks`);
+  assert.deepEqual([held.status, (await read(id)).status, held.completions], ['on-hold', 'on-hold', undefined]);
+});
+
+test('money for a refunded order is a note, and the hooks of a paid order do not run', { skip }, async () => {
+  await settings();
+  const { id, payment } = await ordered('83.00');
+  await simulate(payment, 'slow');
+  await reach(id, ({ status }) => status === 'on-hold');
+  await ask(`/orders/${id}/status`, { status: 'refunded' });
+  await advance(payment, 3600);
+  await reach(id, (order) => hasNote(order, /Money arrived for a refunded order/));
+  await ask(`/orders/${id}/check`);
+  const order = await read(id);
+  assert.deepEqual([order.status, order.completions, order.late_hooks], ['refunded', undefined, undefined]);
+});
+
+test('an order that has another payment method now is left alone, and its open payment is canceled', { skip }, async () => {
+  await settings();
+  const other = await ordered('84.00');
+  await ask(`/orders/${other.id}/edit`, { method: 'bacs' });
+  await ask(`/orders/${other.id}/check`);
+  await reached(other.payment, 'cancelled');
+  const paid = await ordered('84.50');
+  await ask(`/orders/${paid.id}/edit`, { method: 'bacs' });
+  await simulate(paid.payment, 'success');
+  const order = await reach(paid.id, (one) => hasNote(one, /does not wait for that payment/));
+  assert.deepEqual([order.status, order.completions, (await read(other.id)).status], ['pending', undefined, 'pending']);
+});
+
+test('an order that was not paid in time is canceled only when Florin says that no money came', { skip }, async () => {
+  await settings();
+  const empty = await ordered('41.00');
+  await ask(`/orders/${empty.id}/stock`);
+  assert.deepEqual([(await read(empty.id)).status, await statusOf(empty.payment)], ['cancelled', 'cancelled']);
+
+  const partly = await ordered('40.00');
+  await simulate(partly.payment, 'underpaid');
+  await reach(partly.id, (order) => hasNote(order, /A part of the payment arrived/));
+  await ask(`/orders/${partly.id}/stock`);
+  assert.deepEqual([(await read(partly.id)).status, await statusOf(partly.payment)], ['on-hold', 'pending']);
+  await ask(`/orders/${partly.id}/status`, { status: 'cancelled' });
+  assert.equal(await statusOf(partly.payment), 'pending', 'a payment that holds money is not canceled');
+
+  await dropWebhooks();
+  const late = await ordered('42.00');
+  await simulate(late.payment, 'success');
+  await reached(late.payment, 'completed');
+  await ask(`/orders/${late.id}/stock`);
+  assert.equal((await read(late.id)).status, 'processing');
+});
+
+test('while the key is refused, nothing is canceled, the merchant is told, and a new key repairs all', { skip }, async () => {
+  await settings();
+  const { id, payment } = await ordered('43.00');
+  const [endpoint] = (await app.test.get('/v1/webhook_endpoints')).json.data;
+  await ask('/options', {
+    woocommerce_florin_settings: { enabled: 'no', server_url: app.url, api_key: 'sk_test_0123456789012345678901234' },
+    florin_payments_place: 'another key',
+  });
+  await simulate(payment, 'success');
+  await reached(payment, 'completed');
+  await ask(`/orders/${id}/stock`);
+  assert.equal((await read(id)).status, 'pending');
+  const page = await ask(`/orders/${id}/thanks`);
+  assert.match(page, /We cannot reach our payment service.*do not have to pay again/);
+  assert.doesNotMatch(page, /not seen|Continue/);
+  assert.match(await ask('/notices'), /refuses the API key/);
+
+  await settings();
+  assert.equal(await ask('/notices'), '');
+  await ask('/later');
+  assert.equal((await read(id)).status, 'processing');
+  const after = (await app.test.get('/v1/webhook_endpoints')).json.data;
+  assert.deepEqual(
+    after.map(({ id: one }: { id: string }) => one),
+    [endpoint.id],
+    'the endpoint and its secret are kept',
+  );
+});
+
+test('enabling the method in the list of payment methods registers the webhook', { skip }, async () => {
+  await settings({ enabled: 'no' });
+  await dropWebhooks();
+  const off = { enabled: 'no', server_url: app.url, api_key: app.merchant.keys.testSecret };
+  await ask('/options', { woocommerce_florin_settings: off });
+  assert.equal((await app.test.get('/v1/webhook_endpoints')).json.data.length, 0);
+  await ask('/options', { woocommerce_florin_settings: { ...off, enabled: 'yes' } });
+  assert.equal((await app.test.get('/v1/webhook_endpoints')).json.data.length, 1);
+});
+
+test('a copy of a shop changes nothing of the shop that it was copied from', { skip }, async (t) => {
+  await settings();
+  const open = await ordered('44.00');
+  const paid = await paidOrder();
+  const original = shop;
+  const copy = await startWordPress({ copyOf: original });
+  t.after(() => copy.stop());
+  shop = copy;
+  try {
+    await ask(`/orders/${open.id}/stock`);
+    await ask(`/orders/${open.id}/status`, { status: 'cancelled' });
+    assert.equal(await statusOf(open.payment), 'pending');
+    assert.match((await ask(`/orders/${paid.id}/refund`, { amount: '10.00' })).refused, /made by another shop/);
+    assert.deepEqual(await refundsOf(paid.payment), []);
+    assert.match(await ask('/notices'), /This shop was copied: connect it again/);
+  } finally {
+    shop = original;
+  }
+  await simulate(open.payment, 'success');
+  await reach(open.id, ({ status }) => status === 'processing');
+});
+
+test('a payment whose answer was lost is asked for again; one that is paid meanwhile finds its order', { skip }, async (t) => {
+  await settings();
+  let lost = 0;
+  const created: string[] = [];
+  const url = await between(t, (path) => path === '/api/payment/create/simple' && lost-- > 0);
+  const listed = async () => (await app.test.get('/api/payments')).json.data as { id: string; invoice_id: string }[];
+  await settings({ server_url: url, enabled: 'no' });
+  for (const total of ['45.00', '46.00']) {
+    lost = 1;
+    const { id } = await ask('/orders', { total });
+    assert.equal((await ask(`/orders/${id}/pay`)).result, 'failure');
+    created.push((await listed()).find((one) => one.invoice_id === String(id))!.id);
+    if (total === '45.00') {
+      assert.equal(paymentIn(await pay(id)), created[0]);
+    } else {
+      await simulate(created[1]!, 'success');
+      await reach(id, ({ status }) => status === 'processing');
+    }
+  }
+  await settings();
+});
+
+test('an order number that comes a second time, in a database put back to an earlier day, gets its own payment', { skip }, async () => {
+  await settings();
+  const first = await ordered('47.00');
+  await ask(`/orders/${first.id}/edit`, { key: 'wc_order_of_another_customer', meta: {} });
+  const second = paymentIn(await pay(first.id))!;
+  assert.notEqual(second, first.payment);
+  const { metadata } = (await app.test.get(`/api/payment/${second}`)).json;
+  assert.equal(metadata.order_key, 'wc_order_of_another_customer');
+  // The money of the first customer is not taken for the second order.
+  await simulate(first.payment, 'success');
+  await reached(first.payment, 'completed');
+  await ask(`/orders/${first.id}/check`);
+  assert.equal((await read(first.id)).status, 'pending');
+});
+
+test('amounts have the digits of their currency, whatever the shop is set to', { skip }, async () => {
+  await settings();
+  for (const [currency, total, asked] of [
+    ['JPY', '1098.90', '1099'],
+    ['KWD', '10.1234', '10.123'],
+    ['EUR', '10.1264', '10.13'],
+  ] as const) {
+    const { id } = await ask('/orders', { total, currency });
+    const payment = paymentIn(await pay(id))!;
+    assert.equal((await app.test.get(`/api/payment/${payment}`)).json.amount_fiat, asked);
+    await simulate(payment, 'success');
+    await reach(id, ({ status }) => status === 'processing');
+  }
+});
+
+test('where the currency of the shop has no rate, customers do not see the method, and the settings say why', { skip }, async () => {
+  await ask('/options', { woocommerce_currency: 'ARS' });
+  const hidden = await settings();
+  await ask('/options', { woocommerce_currency: 'JPY' });
+  const shown = await settings();
+  await ask('/options', { woocommerce_currency: 'EUR' });
+  assert.deepEqual([hidden.available, shown.available], [false, true]);
+  assert.match(hidden.method, /no rate for ARS/);
+  const source = readFileSync(join(WOOCOMMERCE, 'includes/class-florin-amounts.php'), 'utf8');
+  const listed = [...source.matchAll(/^\t\t(\d) => '([A-Z ]+)',$/gm)].flatMap(([, digits, names]) =>
+    names!.split(' ').map((name) => `${name} ${digits}`),
+  );
+  assert.deepEqual(listed.sort(), FIATS.map((name) => `${name} ${fiatDecimals(name)}`).sort());
+});
+
+test('a signed event of unexpected types is refused without a warning of PHP', { skip }, async () => {
+  await settings();
+  const secrets = Object.values((await ask('/options', {})).options.florin_payments_endpoint) as string[];
+  for (const data of ['text', 7, [], { id: ['a'] }, { id: 'pay_1', metadata: 'x' }, { id: 'pay_1', metadata: { order_id: ['1'] } }]) {
+    const body = JSON.stringify({ id: 'evt_1', data });
+    const at = String(Math.floor(Date.now() / 1000));
+    const key = Buffer.from(secrets[0]!.slice('whsec_'.length), 'base64');
+    const signature = createHmac('sha256', key).update(`evt_1.${at}.${body}`).digest('base64');
+    const reply = await fetch(`${shop.url}/?wc-api=florin`, {
+      method: 'POST',
+      headers: { 'webhook-id': 'evt_1', 'webhook-timestamp': at, 'webhook-signature': `v1,${signature}` },
+      body,
+    });
+    assert.deepEqual([reply.status, await reply.text()], [Array.isArray(data) ? 200 : 400, ''], body);
+  }
 });

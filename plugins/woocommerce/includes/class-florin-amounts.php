@@ -8,6 +8,50 @@
 defined( 'ABSPATH' ) || exit;
 
 final class Florin_Amounts {
+	/** Currencies that Florin has a rate for, by their digits after the point. */
+	const CURRENCIES = array(
+		0 => 'CLP ISK JPY KRW VND',
+		2 => 'USD EUR GBP CAD AUD CHF AED BDT BMD BRL CNY CZK DKK GEL HKD HUF IDR ILS INR LKR MXN MYR NOK NZD PHP PKR PLN RON SAR SEK SGD THB TRY TWD UAH ZAR',
+		3 => 'BHD KWD',
+	);
+
+	/**
+	 * Digits after the point in a currency.
+	 *
+	 * @param string $currency Such as "JPY".
+	 * @return int|null Null if Florin has no rate for it.
+	 */
+	public static function digits( $currency ) {
+		foreach ( self::CURRENCIES as $digits => $currencies ) {
+			if ( in_array( $currency, explode( ' ', $currencies ), true ) ) {
+				return $digits;
+			}
+		}
+		return null;
+	}
+
+	/**
+	 * An amount in a currency, rounded to its digits and written with all of them. Shops can be set to other digits.
+	 *
+	 * @param mixed  $amount   Decimal text.
+	 * @param string $currency Such as "JPY".
+	 * @return string|null Null if it is no amount that Florin takes.
+	 */
+	public static function in( $amount, $currency ) {
+		$digits = self::digits( $currency );
+		$normal = self::normal( $amount );
+		if ( null === $digits || null === $normal ) {
+			return null;
+		}
+		list( $whole, $fraction ) = explode( '.', $normal . '.' );
+		if ( strlen( $whole ) > 12 ) {
+			return null;
+		}
+		$fraction = str_pad( $fraction, $digits + 1, '0' );
+		$minor    = (int) ( $whole . substr( $fraction, 0, $digits ) ) + ( $fraction[ $digits ] >= '5' ? 1 : 0 );
+		$text     = str_pad( (string) $minor, $digits + 1, '0', STR_PAD_LEFT );
+		return 0 === $digits ? $text : substr( $text, 0, -$digits ) . '.' . substr( $text, -$digits );
+	}
 	/**
 	 * The one way to write an amount: no zeros at the front of the whole part, none at the end of the fraction.
 	 *
@@ -24,18 +68,6 @@ final class Florin_Amounts {
 		$whole    = ltrim( $parts[1], '0' );
 		$fraction = rtrim( isset( $parts[2] ) ? $parts[2] : '', '0' );
 		return ( '' === $whole ? '0' : $whole ) . ( '' === $fraction ? '' : '.' . $fraction );
-	}
-
-	/**
-	 * Whether two amounts are the same number.
-	 *
-	 * @param mixed $one   Decimal text.
-	 * @param mixed $other Decimal text.
-	 * @return bool
-	 */
-	public static function same( $one, $other ) {
-		$normal = self::normal( $one );
-		return null !== $normal && self::normal( $other ) === $normal;
 	}
 
 	/**

@@ -22,7 +22,7 @@ final class Florin_Blocks extends \Automattic\WooCommerce\Blocks\Payments\Integr
 	 * @return bool
 	 */
 	public function is_active() {
-		return 'yes' === $this->get_setting( 'enabled', 'no' ) && Florin_Connection::is_set_up();
+		return 'yes' === $this->get_setting( 'enabled', 'no' ) && Florin_Connection::is_set_up() && Florin_Gateway::has_rate();
 	}
 
 	/**

@@ -132,18 +132,24 @@ final class Florin_Client {
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
 	public function subscribe_endpoint( $id ) {
-		return $this->send( 'POST', '/v1/webhook_endpoints/' . rawurlencode( $id ), array( 'events' => self::EVENTS ) );
+		return $this->send(
+			'POST',
+			'/v1/webhook_endpoints/' . rawurlencode( $id ),
+			array(
+				'events'  => self::EVENTS,
+				'enabled' => true,
+			)
+		);
 	}
 
 	/**
-	 * Reads a webhook endpoint.
+	 * All webhook endpoints.
 	 *
-	 * @param string $id Endpoint ID.
-	 * @return array
+	 * @return array[]
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
-	public function endpoint( $id ) {
-		return $this->send( 'GET', '/v1/webhook_endpoints/' . rawurlencode( $id ) );
+	public function endpoints() {
+		return $this->send( 'GET', '/v1/webhook_endpoints' )['data'];
 	}
 
 	/**
@@ -187,7 +193,11 @@ final class Florin_Client {
 		}
 		$status = (int) wp_remote_retrieve_response_code( $reply );
 		$json   = json_decode( (string) wp_remote_retrieve_body( $reply ), true );
+		if ( 401 === $status ) {
+			Florin_Connection::set_problem( 'key' );
+		}
 		if ( $status >= 200 && $status < 300 && is_array( $json ) ) {
+			Florin_Connection::end_problem( 'key' );
 			return $json;
 		}
 		$error   = is_array( $json ) && isset( $json['error'] ) && is_array( $json['error'] ) ? $json['error'] : array();

@@ -9,8 +9,12 @@ defined( 'ABSPATH' ) || exit;
 
 final class Florin_Connection {
 	const SETTINGS = 'woocommerce_florin_settings';
-	/** Endpoint ID, signing secret, and what they belong to. */
+	/** Signing secrets, by endpoint. */
 	const ENDPOINT = 'florin_payments_endpoint';
+	/** What the merchant has to be told. */
+	const PROBLEM = 'florin_payments_problem';
+	/** The server and key whose payments were looked at. */
+	const PLACE = 'florin_payments_place';
 
 	/**
 	 * Address of the server, without a slash at the end.
@@ -68,47 +72,141 @@ final class Florin_Connection {
 	}
 
 	/**
-	 * Signing secret of the endpoint; empty if there is none.
+	 * The address by which payments name this shop. A copy of its database has another one.
 	 *
 	 * @return string
 	 */
-	public static function signing_secret() {
-		$endpoint = get_option( self::ENDPOINT );
-		return is_array( $endpoint ) && isset( $endpoint['secret'] ) ? (string) $endpoint['secret'] : '';
+	public static function site() {
+		return substr( (string) get_option( 'home' ), 0, 500 );
 	}
 
 	/**
-	 * Makes sure that the server has an endpoint for this shop. Called when the settings are saved.
+	 * Whether a payment was made by this shop, and not by the one that this is a copy of.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return bool
+	 */
+	public static function owns( array $payment ) {
+		$plain = static function ( $url ) {
+			return strtolower( rtrim( preg_replace( '#^https?://#i', '', $url ), '/' ) );
+		};
+		$shop  = isset( $payment['metadata']['shop'] ) ? $payment['metadata']['shop'] : '';
+		return is_string( $shop ) && $plain( $shop ) === $plain( self::site() );
+	}
+
+	/**
+	 * Tells the merchant on each page of the administration, until it ends.
+	 *
+	 * @param string $problem "key", "copied", or why webhooks cannot be sent.
+	 */
+	public static function set_problem( $problem ) {
+		if ( get_option( self::PROBLEM ) !== $problem ) {
+			update_option( self::PROBLEM, $problem );
+		}
+	}
+
+	/**
+	 * @param string $problem As in set_problem().
+	 */
+	public static function end_problem( $problem ) {
+		if ( get_option( self::PROBLEM ) === $problem ) {
+			delete_option( self::PROBLEM );
+		}
+	}
+
+	/** Shows what the merchant has to do. */
+	public static function show_problem() {
+		$problem = (string) get_option( self::PROBLEM );
+		if ( '' === $problem ) {
+			return;
+		}
+		if ( 'key' === $problem ) {
+			$text = __( 'Florin refuses the API key of this shop: payments are not followed and no order is canceled for lack of payment. Enter a valid key in the settings of Florin.', 'florin-payments' );
+		} elseif ( 'copied' === $problem ) {
+			$text = __( 'This shop was copied: connect it again. Payments of the other shop are not canceled or refunded from here. Use a test key in a copy.', 'florin-payments' );
+		} else {
+			/* translators: %s: error message */
+			$text = sprintf( __( 'Florin could not be connected: %s', 'florin-payments' ), $problem );
+		}
+		echo '<div class="notice notice-error"><p>' . esc_html( $text ) . ' <a href="' . esc_url( self::settings_url() ) . '">' . esc_html__( 'Settings', 'florin-payments' ) . '</a></p></div>';
+	}
+
+	/**
+	 * The page of the settings.
+	 *
+	 * @return string
+	 */
+	public static function settings_url() {
+		return admin_url( 'admin.php?page=wc-settings&tab=checkout&section=florin' );
+	}
+
+	/**
+	 * Signing secrets of the endpoints that this shop made, by endpoint: one for each mode and account that it was connected to.
+	 *
+	 * @return string[]
+	 */
+	public static function signing_secrets() {
+		$kept = get_option( self::ENDPOINT );
+		$kept = is_array( $kept ) ? $kept : array();
+		// Earlier versions knew one endpoint.
+		return isset( $kept['id'], $kept['secret'] ) ? array( $kept['id'] => $kept['secret'] ) : $kept;
+	}
+
+	/**
+	 * Makes sure that the server has one endpoint for this shop, whose secret is known here, and looks at the orders that wait.
 	 *
 	 * @throws Florin_Failure If the key does not work, or the server refuses the endpoint.
 	 */
 	public static function connect() {
-		$client   = self::client();
-		$place    = md5( self::url() . ' ' . self::setting( 'api_key' ) . ' ' . self::webhook_url() );
-		$endpoint = get_option( self::ENDPOINT );
-		if ( is_array( $endpoint ) && isset( $endpoint['id'], $endpoint['place'] ) && $endpoint['place'] === $place ) {
-			try {
-				// An older version of the plugin asked for fewer events.
-				if ( array() !== array_diff( Florin_Client::EVENTS, (array) $client->endpoint( $endpoint['id'] )['events'] ) ) {
-					$client->subscribe_endpoint( $endpoint['id'] );
-				}
-				return;
-			} catch ( Florin_Failure $failure ) {
-				if ( 404 !== $failure->status ) {
-					throw $failure;
-				}
+		$client  = self::client();
+		$secrets = self::signing_secrets();
+		$ours    = null;
+		foreach ( $client->endpoints() as $endpoint ) {
+			if ( self::webhook_url() !== $endpoint['url'] ) {
+				continue;
+			}
+			if ( null === $ours && isset( $secrets[ $endpoint['id'] ] ) ) {
+				$ours = $endpoint;
+			} else {
+				// Nobody can check its signatures any more.
+				$client->delete_endpoint( $endpoint['id'] );
 			}
 		}
-		$created = $client->create_endpoint( self::webhook_url() );
-		update_option(
-			self::ENDPOINT,
-			array(
-				'id'     => $created['id'],
-				'secret' => $created['secret'],
-				'place'  => $place,
-			),
-			false
-		);
+		if ( null === $ours ) {
+			$created = $client->create_endpoint( self::webhook_url() );
+			update_option( self::ENDPOINT, array_slice( array( $created['id'] => $created['secret'] ) + $secrets, 0, 8 ), false );
+		} elseif ( array() !== array_diff( Florin_Client::EVENTS, (array) $ours['events'] ) || empty( $ours['enabled'] ) ) {
+			$client->subscribe_endpoint( $ours['id'] );
+		}
+		delete_option( self::PROBLEM );
+		$place = md5( self::url() . ' ' . self::setting( 'api_key' ) );
+		if ( get_option( self::PLACE ) !== $place ) {
+			update_option( self::PLACE, $place, false );
+			Florin_Orders::look_at_all();
+		}
+	}
+
+	/**
+	 * Connects a shop whose settings were changed elsewhere, such as in WooCommerce's list of payment methods.
+	 *
+	 * @param mixed $before The settings before.
+	 * @param mixed $after  The settings now.
+	 */
+	public static function settings_changed( $before, $after ) {
+		if ( ! is_array( $after ) || ! isset( $after['enabled'] ) || 'yes' !== $after['enabled'] || ! self::is_set_up() ) {
+			return;
+		}
+		$same = static function ( $name ) use ( $before, $after ) {
+			return isset( $before[ $name ], $after[ $name ] ) && $before[ $name ] === $after[ $name ];
+		};
+		if ( is_array( $before ) && $same( 'enabled' ) && $same( 'server_url' ) && $same( 'api_key' ) ) {
+			return;
+		}
+		try {
+			self::connect();
+		} catch ( Florin_Failure $failure ) {
+			self::set_problem( 401 === $failure->status ? 'key' : $failure->getMessage() );
+		}
 	}
 
 	/**

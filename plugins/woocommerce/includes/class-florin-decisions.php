@@ -12,32 +12,37 @@ final class Florin_Decisions {
 	const OPEN = array( 'pending', 'checkout-draft', 'on-hold', 'failed' );
 	/** Exceptions that stand for money that does not count until the merchant decides. */
 	const HELD = array( 'late', 'paid_after_cancel', 'wrong_token', 'wrong_network' );
+	/** A payment that ended can still be paid late, or be accepted; after this many seconds it is no longer looked at. */
+	const FOLLOWED_SECONDS = 2592000;
 
 	/**
 	 * The steps to take, in order.
 	 *
 	 * The order's own state decides together with the payment's, so that the same payment can be applied any number of times and in any
-	 * order of arrival: a paid order is never moved back by a payment that still waits.
+	 * order of arrival. An order is changed only while it is the payment's own: to be paid with Florin, and neither paid, canceled nor
+	 * refunded. Everything else is a note; money for a canceled order puts it on hold, once.
 	 *
 	 * @param array $payment A payment as the API returns it.
-	 * @param array $order   Keys: status (without "wc-"), paid (whether money was booked), total, currency, current (ID of the payment that
-	 *                       the customer is asked to pay), booked (ID of the payment that paid it, or an empty string), reversed (whether the network took
-	 *                       that money back).
-	 * @return array[] Each one of: ['complete'], ['status', new status, kind of note], ['note', kind of note].
+	 * @param array $order   Keys: own (whether it is to be paid with Florin), status (without "wc-"), paid (whether money was booked), total, currency,
+	 *                       current (ID of the payment that the customer is asked to pay), booked (ID of the payment that paid it, or an empty
+	 *                       string), left (IDs of the completed payments that the merchant was asked about), reversed (whether the network
+	 *                       took the booked money back).
+	 * @return array[] Each one of: ['complete'], ['status', new status, kind of note], ['note', kind of note], ['cancel'].
 	 */
 	public static function steps( array $payment, array $order ) {
-		$current = $payment['id'] === $order['current'];
+		$open    = $order['own'] && ! $order['paid'] && in_array( $order['status'], self::OPEN, true );
+		$current = $open && $payment['id'] === $order['current'];
 		$steps   = array();
 		switch ( $payment['status'] ) {
 			case 'processing':
-				if ( ! $order['paid'] && in_array( $order['status'], self::OPEN, true ) && 'on-hold' !== $order['status'] ) {
+				if ( ! $open ) {
+					$steps[] = $payment['id'] === $order['booked'] ? null : array( 'note', self::unexpected( $order ) );
+				} elseif ( 'on-hold' !== $order['status'] ) {
 					$steps[] = array( 'status', 'on-hold', 'processing' );
-				} elseif ( $order['paid'] && $payment['id'] !== $order['booked'] ) {
-					$steps[] = array( 'note', 'second' );
 				}
 				break;
 			case 'completed':
-				$steps = self::completed( $payment, $order );
+				$steps = self::completed( $payment, $order, $open );
 				break;
 			case 'expired':
 				if ( $current && 'pending' === $order['status'] ) {
@@ -45,24 +50,28 @@ final class Florin_Decisions {
 				}
 				break;
 			case 'failed':
-				if ( ! $order['paid'] && $current && in_array( $order['status'], self::OPEN, true ) ) {
+				if ( $current ) {
 					// Money that counts but is not enough waits for the merchant; an order without any can be paid again.
 					$some    = in_array( 'underpaid', $payment['exceptions'], true );
 					$steps[] = array( 'status', $some ? 'on-hold' : 'failed', $some ? 'underpaid' : 'failed' );
 				}
 				break;
 			case 'cancelled':
-				if ( ! $order['paid'] && $current && in_array( $order['status'], array( 'pending', 'checkout-draft' ), true ) ) {
+				if ( $current && in_array( $order['status'], array( 'pending', 'checkout-draft' ), true ) ) {
 					$steps[] = array( 'status', 'cancelled', 'cancelled' );
 				}
 				break;
 			case 'pending':
 				// The network dropped or replaced what the customer sent.
-				if ( ! $order['paid'] && $current && 'on-hold' === $order['status'] && in_array( 'replaced', $payment['exceptions'], true ) ) {
+				if ( $current && 'on-hold' === $order['status'] && in_array( 'replaced', $payment['exceptions'], true ) ) {
 					$steps[] = array( 'status', 'pending', 'replaced' );
 				}
 				if ( in_array( 'underpaid', $payment['exceptions'], true ) ) {
 					$steps[] = array( 'note', 'partial' );
+				}
+				if ( ! $current && ! self::has_money( $payment ) ) {
+					// Nobody should pay it any more: the order has another payment, or none is needed.
+					$steps[] = array( 'cancel' );
 				}
 				break;
 		}
@@ -71,37 +80,49 @@ final class Florin_Decisions {
 				$steps[] = array( 'note', $exception );
 			}
 		}
-		return $steps;
+		return array_values( array_filter( $steps ) );
 	}
 
 	/**
 	 * @param array $payment A completed payment.
 	 * @param array $order   As in steps().
+	 * @param bool  $open    Whether the order waits for this money.
 	 * @return array[]
 	 */
-	private static function completed( array $payment, array $order ) {
+	private static function completed( array $payment, array $order, $open ) {
+		$booked = $payment['id'] === $order['booked'];
 		if ( in_array( 'reorged', $payment['exceptions'], true ) ) {
-			if ( $payment['id'] !== $order['booked'] ) {
-				return array( array( 'note', 'reorged' ) );
-			}
-			return 'processing' === $order['status'] ? array( array( 'status', 'on-hold', 'reorged' ) ) : array( array( 'note', 'reorged' ) );
+			return array( $booked && 'processing' === $order['status'] ? array( 'status', 'on-hold', 'reorged' ) : array( 'note', 'reorged' ) );
 		}
 		$steps = array();
-		if ( $payment['id'] === $order['booked'] && $order['reversed'] ) {
+		if ( $booked && $order['reversed'] ) {
 			$steps[] = 'on-hold' === $order['status'] ? array( 'status', 'processing', 'restored' ) : array( 'note', 'restored' );
-		} elseif ( $order['paid'] ) {
-			$steps[] = $payment['id'] === $order['booked'] ? null : array( 'note', 'second' );
+		} elseif ( in_array( $payment['id'], $order['left'], true ) ) {
+			return array();
+		} elseif ( 'cancelled' === $order['status'] && $order['own'] && ! $order['paid'] ) {
+			$steps[] = array( 'status', 'on-hold', 'after_cancel' );
+		} elseif ( ! $open ) {
+			$steps[] = $booked && $order['paid'] ? null : array( 'note', self::unexpected( $order ) );
 		} elseif ( ! self::asks_for( $payment, $order ) ) {
-			$steps[] = in_array( $order['status'], self::OPEN, true ) && 'on-hold' !== $order['status']
-				? array( 'status', 'on-hold', 'other_total' )
-				: array( 'note', 'other_total' );
+			$steps[] = array( 'status', 'on-hold', 'other_total' );
 		} else {
 			$steps[] = array( 'complete' );
 		}
 		if ( in_array( 'overpaid', $payment['exceptions'], true ) ) {
 			$steps[] = array( 'note', 'overpaid' );
 		}
-		return array_values( array_filter( $steps ) );
+		return $steps;
+	}
+
+	/**
+	 * @param array $order As in steps(), and not waiting for money.
+	 * @return string Kind of note.
+	 */
+	private static function unexpected( array $order ) {
+		if ( 'refunded' === $order['status'] ) {
+			return 'refunded';
+		}
+		return $order['paid'] ? 'second' : 'elsewhere';
 	}
 
 	/**
@@ -114,6 +135,39 @@ final class Florin_Decisions {
 	public static function asks_for( array $payment, array $order ) {
 		$currency = isset( $payment['currency_fiat'] ) ? $payment['currency_fiat'] : 'USD';
 		$amount   = isset( $payment['currency_fiat'] ) ? $payment['amount_fiat'] : $payment['amount_usd'];
-		return $currency === $order['currency'] && Florin_Amounts::same( $amount, $order['total'] );
+		$total    = Florin_Amounts::in( $order['total'], $order['currency'] );
+		return null !== $total && $currency === $order['currency'] && Florin_Amounts::in( $amount, $currency ) === $total;
+	}
+
+	/**
+	 * Whether money came to a payment, whether it counts or not.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return bool
+	 */
+	public static function has_money( array $payment ) {
+		return in_array( $payment['status'], array( 'processing', 'completed' ), true )
+			|| Florin_Amounts::is_some( $payment['amount_received'] )
+			|| Florin_Amounts::is_some( $payment['amount_held'] )
+			|| array() !== array_intersect( array_merge( self::HELD, array( 'underpaid' ) ), $payment['exceptions'] );
+	}
+
+	/**
+	 * Whether nothing is expected of a payment any more.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @param int   $now     Seconds since 1970.
+	 * @return bool
+	 */
+	public static function is_final( array $payment, $now ) {
+		switch ( $payment['status'] ) {
+			case 'pending':
+			case 'processing':
+				return false;
+			case 'completed':
+				return ! in_array( 'reorged', $payment['exceptions'], true );
+			default:
+				return $now - (int) strtotime( $payment['created_at'] ) > self::FOLLOWED_SECONDS;
+		}
 	}
 }

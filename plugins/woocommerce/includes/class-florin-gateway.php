@@ -12,6 +12,10 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 		$this->id                 = Florin_Orders::GATEWAY;
 		$this->method_title       = __( 'Florin', 'florin-payments' );
 		$this->method_description = __( 'Customers pay in Bitcoin, other coins or stablecoins on the payment page of your Florin server. The money goes to your own wallet.', 'florin-payments' );
+		if ( ! self::has_rate() ) {
+			/* translators: %s: currency */
+			$this->method_description .= ' ' . sprintf( __( 'Customers do not see this payment method now: Florin has no rate for %s, the currency of this shop.', 'florin-payments' ), get_woocommerce_currency() );
+		}
 		$this->has_fields         = false;
 		$this->supports           = array( 'products', 'refunds' );
 		$this->init_form_fields();
@@ -70,8 +74,28 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 			: $description;
 	}
 
+	/**
+	 * Whether Florin can price what this shop sells.
+	 *
+	 * @return bool
+	 */
+	public static function has_rate() {
+		return null !== Florin_Amounts::digits( get_woocommerce_currency() );
+	}
+
+	/**
+	 * Whether WooCommerce's list of payment methods has to send the merchant to the settings first.
+	 *
+	 * @return bool
+	 */
+	public function needs_setup() {
+		return ! Florin_Connection::is_set_up();
+	}
+
 	/** Saves the settings and connects the shop to the server. */
 	public function save() {
+		// It is connected below, with words about the result.
+		remove_action( 'update_option_' . Florin_Connection::SETTINGS, array( 'Florin_Connection', 'settings_changed' ) );
 		$this->process_admin_options();
 		if ( 'yes' !== $this->get_option( 'enabled' ) ) {
 			return;
@@ -104,7 +128,7 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 	 * @return bool
 	 */
 	public function is_available() {
-		return parent::is_available() && Florin_Connection::is_set_up();
+		return parent::is_available() && Florin_Connection::is_set_up() && self::has_rate();
 	}
 
 	/**
@@ -116,7 +140,7 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 	public function process_payment( $order_id ) {
 		$order = wc_get_order( $order_id );
 		try {
-			$page = Florin_Orders::payment_page( $order, Florin_Connection::client(), $this->get_return_url( $order ) );
+			$page = Florin_Orders::payment_page( $order_id, $this->get_return_url( $order ) );
 			return array(
 				'result'   => 'success',
 				'redirect' => $page,
@@ -125,7 +149,12 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 			wc_get_logger()->error( $failure->getMessage(), array( 'source' => $this->id ) );
 			/* translators: %s: error message */
 			$order->add_order_note( sprintf( __( 'The Florin payment could not be created: %s', 'florin-payments' ), $failure->getMessage() ) );
-			wc_add_notice( __( 'Cryptocurrency payments are not available right now. Try again in a minute, or choose another way to pay.', 'florin-payments' ), 'error' );
+			wc_add_notice(
+				'currency' === $failure->error_code
+					? __( 'Cryptocurrency payments are not possible in this currency. Choose another way to pay.', 'florin-payments' )
+					: __( 'We cannot reach our cryptocurrency payments right now. If you have paid already, you do not have to pay again. Otherwise try again in a minute, or choose another way to pay.', 'florin-payments' ),
+				'error'
+			);
 			return array( 'result' => 'failure' );
 		}
 	}
@@ -136,29 +165,38 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 	 * @param int $order_id The order.
 	 */
 	public function show_state( $order_id ) {
-		$order   = wc_get_order( $order_id );
-		$current = $order ? (string) $order->get_meta( Florin_Orders::CURRENT ) : '';
-		if ( '' === $current ) {
-			return;
-		}
 		try {
-			Florin_Orders::refresh( $order_id, $current, Florin_Webhook::READ_SECONDS );
-			$order = wc_get_order( $order_id );
+			$payments = Florin_Orders::settle( $order_id, Florin_Webhook::READ_SECONDS );
 		} catch ( Florin_Failure $failure ) {
 			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => $this->id ) );
+			$payments = null;
+		}
+		$order = wc_get_order( $order_id );
+		$pay   = '';
+		if ( ! $order ) {
+			return;
 		}
 		if ( $order->is_paid() ) {
 			$text = __( 'Your payment is confirmed.', 'florin-payments' );
-		} elseif ( $order->has_status( 'on-hold' ) ) {
+		} elseif ( null === $payments ) {
+			$text = __( 'We cannot reach our payment service right now. If you have paid, you do not have to pay again: we update your order as soon as we can.', 'florin-payments' );
+		} elseif ( array() === $payments ) {
+			return;
+		} elseif ( in_array( 'processing', array_column( $payments, 'status' ), true ) ) {
 			$text = __( 'We received your payment and are waiting for the network to confirm it. You do not have to do anything.', 'florin-payments' );
+		} elseif ( $order->has_status( 'on-hold' ) ) {
+			$text = __( 'We received your payment and are looking at it. You do not have to pay again.', 'florin-payments' );
 		} elseif ( $order->has_status( 'pending' ) ) {
-			$text = __( 'We have not seen your payment yet.', 'florin-payments' );
+			$text = Florin_Decisions::has_money( $payments[0] )
+				? __( 'A part of your payment arrived. The payment page shows what is missing.', 'florin-payments' )
+				: __( 'We have not seen your payment yet.', 'florin-payments' );
+			$pay  = $payments[0]['payment_url'];
 		} else {
 			return;
 		}
 		echo '<p class="florin-state">' . esc_html( $text );
-		if ( $order->has_status( 'pending' ) ) {
-			echo ' <a href="' . esc_url( (string) $order->get_meta( Florin_Orders::PAGE ) ) . '">' . esc_html__( 'Continue to the payment page', 'florin-payments' ) . '</a>';
+		if ( '' !== $pay ) {
+			echo ' <a href="' . esc_url( $pay ) . '">' . esc_html__( 'Continue to the payment page', 'florin-payments' ) . '</a>';
 		}
 		echo '</p>';
 	}
@@ -174,8 +212,8 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 	public function process_refund( $order_id, $amount = null, $reason = '' ) {
 		$order      = wc_get_order( $order_id );
 		$payment_id = $order ? (string) $order->get_meta( Florin_Orders::BOOKED ) : '';
-		$normal     = Florin_Amounts::normal( (string) $amount );
-		if ( '' === $payment_id || ! Florin_Amounts::is_some( $normal ) ) {
+		$rounded    = $order ? Florin_Amounts::in( (string) $amount, $order->get_currency() ) : null;
+		if ( '' === $payment_id || ! Florin_Amounts::is_some( $rounded ) ) {
 			return new WP_Error( 'florin_refund', __( 'Only an amount of a confirmed payment can be refunded here. Decide about other money in the Florin dashboard.', 'florin-payments' ) );
 		}
 		try {
@@ -184,9 +222,9 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 				Florin_Connection::client(),
 				array(
 					'payment_id'    => $payment_id,
-					'amount'        => $normal,
+					'amount'        => $rounded,
 					'currency_fiat' => $order->get_currency(),
-					'reason'        => substr( (string) $reason, 0, 200 ),
+					'reason'        => Florin_Refunds::reason( (string) $reason ),
 				)
 			);
 		} catch ( Florin_Failure $failure ) {
@@ -198,7 +236,7 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 		if ( isset( $refund['claim_url'] ) && is_string( $refund['claim_url'] ) ) {
 			$order->add_order_note(
 				/* translators: 1: amount and currency, 2: URL */
-				sprintf( __( 'Your refund of %1$s is ready. Enter the address where you want to receive it: %2$s', 'florin-payments' ), $normal . ' ' . $order->get_currency(), $refund['claim_url'] ),
+				sprintf( __( 'Your refund of %1$s is ready. Enter the address where you want to receive it: %2$s', 'florin-payments' ), $rounded . ' ' . $order->get_currency(), $refund['claim_url'] ),
 				1
 			);
 		} else {

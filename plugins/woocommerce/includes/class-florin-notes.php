@@ -9,7 +9,7 @@ defined( 'ABSPATH' ) || exit;
 
 final class Florin_Notes {
 	/**
-	 * A note about a refund, as plain text.
+	 * A note about a refund, as HTML.
 	 *
 	 * @param array $refund A refund as the API returns it.
 	 * @return string
@@ -17,8 +17,7 @@ final class Florin_Notes {
 	public static function of_refund( array $refund ) {
 		$amount      = self::amount( $refund['amount'] ) . ' ' . $refund['currency'];
 		$transaction = is_string( $refund['transaction_hash'] ) ? $refund['transaction_hash'] : '';
-		$where       = self::where( array( 'id' => $refund['payment_id'] ) );
-		return self::test( $refund ) . self::refund_sentence( $refund['status'], $amount, $transaction ) . ' ' . $where;
+		return esc_html( self::test( $refund ) . self::refund_sentence( $refund['status'], $amount, $transaction ) ) . ' ' . self::link( $refund['payment_id'], $refund['mode'] );
 	}
 
 	/**
@@ -57,22 +56,24 @@ final class Florin_Notes {
 	}
 
 	/**
-	 * A note about a payment, as plain text.
+	 * A note about a payment, as HTML.
 	 *
 	 * @param string $kind    Kind of note, from Florin_Decisions.
 	 * @param array  $payment A payment as the API returns it.
+	 * @param string $total   What the order costs now.
 	 * @return string
 	 */
-	public static function text( $kind, array $payment ) {
-		return self::test( $payment ) . self::sentence( $kind, $payment ) . ' ' . self::where( $payment );
+	public static function text( $kind, array $payment, $total = '' ) {
+		return esc_html( self::test( $payment ) . self::sentence( $kind, $payment, $total ) ) . ' ' . self::link( $payment['id'], $payment['mode'] );
 	}
 
 	/**
 	 * @param string $kind    Kind of note.
 	 * @param array  $payment A payment as the API returns it.
+	 * @param string $total   What the order costs now.
 	 * @return string
 	 */
-	private static function sentence( $kind, array $payment ) {
+	private static function sentence( $kind, array $payment, $total ) {
 		$coin     = self::coin( $payment );
 		$received = self::amount( $payment['amount_received'] ) . ' ' . $coin;
 		$held     = self::held( $payment );
@@ -117,20 +118,32 @@ final class Florin_Notes {
 			case 'second':
 				/* translators: %s: amount and coin */
 				return sprintf( __( 'Second payment: the customer paid %s again although the order was paid. Refund it in Florin.', 'florin-payments' ), $received );
-			default:
+			case 'refunded':
 				/* translators: %s: amount and coin */
-				return sprintf( __( 'Payment confirmed (%s), but it was for another total than this order has now. Compare both before you ship.', 'florin-payments' ), $received );
+				return sprintf( __( 'Money arrived for a refunded order: %s. This order was not changed. Refund the payment in Florin.', 'florin-payments' ), $received );
+			case 'elsewhere':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'The customer paid %s in Florin, but this order does not wait for that payment any more. It was not changed. Refund the payment in Florin, or complete the order yourself.', 'florin-payments' ), $received );
+			case 'after_cancel':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'The customer paid %s for this canceled order. It is on hold and nothing was shipped or completed: complete it yourself, or cancel it and refund the payment in Florin.', 'florin-payments' ), $received );
+			default:
+				$asked = isset( $payment['currency_fiat'] ) ? $payment['amount_fiat'] . ' ' . $payment['currency_fiat'] : $payment['amount_usd'] . ' USD';
+				/* translators: 1: amount and coin, 2: total that was paid, 3: total of the order */
+				return sprintf( __( 'Payment confirmed (%1$s), but it was for another total: %2$s were paid, and this order costs %3$s now. Compare both before you ship.', 'florin-payments' ), $received, $asked, $total );
 		}
 	}
 
 	/**
-	 * Where the merchant finds the payment.
+	 * Where the merchant finds a payment.
 	 *
-	 * @param array $payment A payment as the API returns it.
+	 * @param string $id   The payment.
+	 * @param string $mode "live" or "test".
 	 * @return string
 	 */
-	private static function where( array $payment ) {
-		return Florin_Connection::url() . '/dashboard/payments/' . rawurlencode( $payment['id'] );
+	private static function link( $id, $mode ) {
+		$url = Florin_Connection::url() . '/dashboard/' . rawurlencode( $mode ) . '/payments/' . rawurlencode( $id );
+		return '<a href="' . esc_url( $url ) . '">' . esc_html__( 'Open the payment in Florin', 'florin-payments' ) . '</a>';
 	}
 
 	/**

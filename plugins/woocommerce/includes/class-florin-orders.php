@@ -11,12 +11,15 @@ final class Florin_Orders {
 	const GATEWAY = 'florin';
 	/** Checks an order when no webhook told about it. */
 	const CHECK_HOOK = 'florin_payments_check_order';
-	/** Seconds between two checks, and after which an order is no longer checked: a payment can be late by days. */
+	/** Seconds between two checks of a new order. Older ones are checked less often, and at least each day. */
 	const CHECK_SECONDS = 300;
-	const CHECK_LIMIT   = 172800;
+	const DAY_SECONDS   = 86400;
 
 	const CURRENT  = '_florin_payment_id';
 	const ALL      = '_florin_payment_ids';
+	const ENDED    = '_florin_ended_ids';
+	const LEFT     = '_florin_left_ids';
+	const ATTEMPT  = '_florin_attempt';
 	const PAGE     = '_florin_payment_url';
 	const BOOKED   = '_florin_booked';
 	const REVERSED = '_florin_reversed';
@@ -24,56 +27,122 @@ final class Florin_Orders {
 	const MODE     = '_florin_mode';
 	const STARTED  = '_florin_started';
 
+	/** @var bool[] Orders that this request holds. */
+	private static $held = array();
+
 	/**
-	 * The page where the customer pays an order. An open payment for the same total is used again.
+	 * Where a customer who wants to pay goes: to the page of a payment, or back if the order is paid. An open payment for the same total is
+	 * used again, and nobody whose money is here already is asked for more.
 	 *
-	 * @param WC_Order      $order      The order.
-	 * @param Florin_Client $client     The server.
-	 * @param string        $return_url Where the customer returns to.
+	 * @param int    $order_id   The order.
+	 * @param string $return_url Where the customer returns to.
 	 * @return string
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
-	public static function payment_page( $order, Florin_Client $client, $return_url ) {
-		$current = (string) $order->get_meta( self::CURRENT );
-		if ( '' !== $current ) {
-			try {
-				$payment = $client->payment( $current );
-				if ( 'pending' === $payment['status'] && Florin_Decisions::asks_for( $payment, self::facts( $order ) ) ) {
-					return $payment['payment_url'];
+	public static function payment_page( $order_id, $return_url ) {
+		return self::under_lock(
+			$order_id,
+			static function ( $order ) use ( $return_url ) {
+				$payments = self::follow( $order );
+				$facts    = self::facts( $order );
+				foreach ( $payments as $payment ) {
+					$waits = 'pending' === $payment['status'] && $payment['id'] === $facts['current'] && Florin_Decisions::asks_for( $payment, $facts );
+					if ( ! $facts['paid'] && ( $waits || ( 'completed' !== $payment['status'] && self::is_running( $payment ) ) ) ) {
+						return $payment['payment_url'];
+					}
 				}
-			} catch ( Florin_Failure $failure ) {
-				// Another account or mode, for example. A new payment needs nothing from it.
-				if ( 404 !== $failure->status && 401 !== $failure->status ) {
-					throw $failure;
+				if ( $facts['paid'] || 'on-hold' === $facts['status'] ) {
+					return $return_url;
 				}
+				$amount = Florin_Amounts::in( $facts['total'], $facts['currency'] );
+				if ( null === $amount ) {
+					/* translators: %s: currency */
+					throw new Florin_Failure( sprintf( __( 'Florin has no rate for %s.', 'florin-payments' ), $facts['currency'] ), 0, 'currency' );
+				}
+				self::attempt( $order, self::request( $order, $amount, $return_url ) );
+				// The former one, if there is one, is not to be paid any more.
+				foreach ( $payments as $payment ) {
+					self::apply( $order, $payment );
+				}
+				return (string) $order->get_meta( self::PAGE );
 			}
-		}
-		$payment = $client->create_payment(
-			array(
-				'amount'        => (string) Florin_Amounts::normal( (string) $order->get_total() ),
+		);
+	}
+
+	/**
+	 * @param WC_Order $order      The order.
+	 * @param string   $amount     What it costs.
+	 * @param string   $return_url Where the customer returns to.
+	 * @return array Idempotency-Key and body.
+	 */
+	private static function request( $order, $amount, $return_url ) {
+		$order_key = (string) $order->get_order_key();
+		return array(
+			// The order's own key is in it: a database that is put back to an earlier day gives out the same numbers again.
+			'key'  => implode( ':', array( 'wc', md5( Florin_Connection::site() . ' ' . $order_key ), $order->get_id(), count( self::payment_ids( $order ) ), $amount, $order->get_currency() ) ),
+			'body' => array(
+				'amount'        => $amount,
 				'currency_fiat' => $order->get_currency(),
 				'return_url'    => $return_url,
 				/* translators: %s: order number */
 				'description'   => sprintf( __( 'Order %s', 'florin-payments' ), $order->get_order_number() ),
 				'invoice_id'    => (string) $order->get_order_number(),
 				'metadata'      => array(
-					'order_id' => (string) $order->get_id(),
-					'shop'     => substr( home_url(), 0, 500 ),
+					'order_id'  => (string) $order->get_id(),
+					'order_key' => $order_key,
+					'shop'      => Florin_Connection::site(),
 				),
 			),
-			// A customer who clicks twice gets one payment; a later attempt, or another total, gets a new one.
-			implode( ':', array( 'wc', md5( home_url() ), $order->get_id(), count( self::payment_ids( $order ) ), $order->get_total(), $order->get_currency() ) )
 		);
-		$ids   = self::payment_ids( $order );
-		$ids[] = $payment['transaction_id'];
-		$order->update_meta_data( self::CURRENT, $payment['transaction_id'] );
-		$order->update_meta_data( self::ALL, array_values( array_unique( $ids ) ) );
+	}
+
+	/**
+	 * Creates a payment. What is asked for is stored before, so that an answer that is lost is asked for again and not another payment.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param array    $request As request() returns it.
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	private static function attempt( $order, array $request ) {
+		$order->update_meta_data( self::ATTEMPT, $request );
+		$order->update_meta_data( self::STARTED, (string) time() );
+		$order->save();
+		self::check_later( $order );
+		try {
+			$payment = Florin_Connection::client()->create_payment( $request['body'], $request['key'] );
+		} catch ( Florin_Failure $failure ) {
+			if ( 422 === $failure->status && 'idempotency_mismatch' === $failure->error_code && empty( $request['fresh'] ) ) {
+				$again = array(
+					'key'   => $request['key'] . ':' . bin2hex( random_bytes( 8 ) ),
+					'fresh' => true,
+				);
+				self::attempt( $order, $again + $request );
+				return;
+			}
+			if ( $failure->status >= 400 && $failure->status < 500 && 409 !== $failure->status && 429 !== $failure->status ) {
+				$order->delete_meta_data( self::ATTEMPT );
+				$order->save();
+			}
+			throw $failure;
+		}
+		$order->delete_meta_data( self::ATTEMPT );
+		self::adopt( $order, array( 'id' => $payment['transaction_id'] ) + $payment );
+	}
+
+	/**
+	 * Makes a payment the one that the customer is asked to pay.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param array    $payment A payment as the API returns it.
+	 */
+	private static function adopt( $order, array $payment ) {
+		$order->update_meta_data( self::CURRENT, $payment['id'] );
+		$order->update_meta_data( self::ALL, array_values( array_unique( array_merge( self::payment_ids( $order ), array( $payment['id'] ) ) ) ) );
 		$order->update_meta_data( self::PAGE, $payment['payment_url'] );
 		$order->update_meta_data( self::MODE, $payment['mode'] );
 		$order->update_meta_data( self::STARTED, (string) time() );
 		$order->save();
-		self::check_later( $order->get_id() );
-		return $payment['payment_url'];
+		self::check_later( $order );
 	}
 
 	/**
@@ -83,8 +152,30 @@ final class Florin_Orders {
 	 * @return string[]
 	 */
 	public static function payment_ids( $order ) {
-		$ids = $order->get_meta( self::ALL );
+		return self::ids( $order, self::ALL );
+	}
+
+	/**
+	 * @param WC_Order $order The order.
+	 * @param string   $name  Name of the data.
+	 * @return string[]
+	 */
+	private static function ids( $order, $name ) {
+		$ids = $order->get_meta( $name );
 		return is_array( $ids ) ? $ids : array();
+	}
+
+	/**
+	 * @param WC_Order $order The order.
+	 * @param string   $name  Name of the data.
+	 * @param string   $id    A payment.
+	 */
+	private static function add_id( $order, $name, $id ) {
+		$ids = self::ids( $order, $name );
+		if ( ! in_array( $id, $ids, true ) ) {
+			$order->update_meta_data( $name, array_merge( $ids, array( $id ) ) );
+			$order->save();
+		}
 	}
 
 	/**
@@ -93,39 +184,96 @@ final class Florin_Orders {
 	 * @param WC_Order $order The order.
 	 * @return array As in Florin_Decisions::steps().
 	 */
-	public static function facts( $order ) {
+	private static function facts( $order ) {
 		return array(
+			'own'      => self::GATEWAY === $order->get_payment_method(),
 			'status'   => $order->get_status(),
 			'paid'     => $order->is_paid() || null !== $order->get_date_paid(),
 			'total'    => (string) $order->get_total(),
 			'currency' => $order->get_currency(),
 			'current'  => (string) $order->get_meta( self::CURRENT ),
 			'booked'   => (string) $order->get_meta( self::BOOKED ),
+			'left'     => self::ids( $order, self::LEFT ),
 			'reversed' => 'yes' === $order->get_meta( self::REVERSED ),
 		);
 	}
 
 	/**
-	 * Reads a payment from the server and applies it to its order, while no other request does.
+	 * Reads a payment from the server and applies it to its order, while no other request does. A payment whose answer was lost, or that is
+	 * told about before its answer was stored, is known by what it says of its order.
 	 *
 	 * @param int    $order_id   The order.
 	 * @param string $payment_id One of its payments.
 	 * @param int    $seconds    How long to wait for the server.
-	 * @return bool False if the order does not have this payment.
 	 * @throws Florin_Failure If the server refuses or does not answer, or another request holds the order for too long.
 	 */
 	public static function refresh( $order_id, $payment_id, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
-		return self::under_lock(
+		self::under_lock(
 			$order_id,
 			static function ( $order ) use ( $payment_id, $seconds ) {
-				if ( ! $order || ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
-					return false;
+				if ( ! $order ) {
+					return;
 				}
 				$payment = Florin_Connection::client()->payment( $payment_id, $seconds );
-				foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
-					self::take( $order, $payment, $step );
+				if ( ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
+					$named = $payment['metadata'] + array( 'order_id' => '', 'order_key' => '' );
+					if ( ! Florin_Connection::owns( $payment ) || (string) $order->get_id() !== $named['order_id'] || '' === $named['order_key'] || $order->get_order_key() !== $named['order_key'] ) {
+						return;
+					}
+					if ( '' === (string) $order->get_meta( self::CURRENT ) ) {
+						self::adopt( $order, $payment );
+					} else {
+						self::add_id( $order, self::ALL, $payment_id );
+					}
 				}
-				return true;
+				self::apply( $order, $payment );
+			}
+		);
+	}
+
+	/**
+	 * Reads all payments of an order of which something is expected, and applies them.
+	 *
+	 * @param WC_Order $order   The order, held by this request.
+	 * @param int      $seconds How long to wait for each answer of the server.
+	 * @return array[] The payments as the API returns them.
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	private static function follow( $order, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
+		$attempt = $order->get_meta( self::ATTEMPT );
+		if ( is_array( $attempt ) && Florin_Connection::owns( $attempt['body'] ) ) {
+			self::attempt( $order, $attempt );
+		}
+		$current  = (string) $order->get_meta( self::CURRENT );
+		$ids      = array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), array( $current ) );
+		$payments = array();
+		foreach ( '' === $current ? $ids : array_merge( array( $current ), $ids ) as $id ) {
+			try {
+				$payments[] = self::apply( $order, Florin_Connection::client()->payment( $id, $seconds ) );
+			} catch ( Florin_Failure $failure ) {
+				if ( 404 !== $failure->status ) {
+					throw $failure;
+				}
+				/* translators: %s: payment ID */
+				self::note_once( $order, 'unknown', sprintf( __( 'The account in Florin that this shop is connected to now does not know payment %s. Whoever has its page can still pay it: look for it in the account or mode that was connected before.', 'florin-payments' ), $id ) );
+			}
+		}
+		return $payments;
+	}
+
+	/**
+	 * Follows all payments of an order, while no other request changes it.
+	 *
+	 * @param int $order_id The order.
+	 * @param int $seconds  How long to wait for each answer of the server.
+	 * @return array[] The payments as the API returns them, the current one first.
+	 * @throws Florin_Failure If the server refuses or does not answer, or another request holds the order for too long.
+	 */
+	public static function settle( $order_id, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
+		return self::under_lock(
+			$order_id,
+			static function ( $order ) use ( $seconds ) {
+				return $order ? self::follow( $order, $seconds ) : array();
 			}
 		);
 	}
@@ -140,17 +288,61 @@ final class Florin_Orders {
 	 */
 	public static function under_lock( $order_id, $change ) {
 		global $wpdb;
-		$lock = 'florin_order_' . (int) $order_id;
+		// Locks are known to the whole database server, which may serve other shops.
+		$lock = 'florin_' . md5( Florin_Connection::site() . ' ' . $order_id );
 		// Databases without such locks answer null.
 		if ( '0' === (string) $wpdb->get_var( $wpdb->prepare( 'SELECT GET_LOCK(%s, 5)', $lock ) ) ) {
 			throw new Florin_Failure( __( 'Another request is updating this order.', 'florin-payments' ) );
 		}
+		self::$held[ $order_id ] = true;
 		try {
-			// Read under the lock: what another request wrote is seen.
-			return $change( wc_get_order( $order_id ) );
+			return $change( self::fresh( $order_id ) );
 		} finally {
+			unset( self::$held[ $order_id ] );
 			$wpdb->get_var( $wpdb->prepare( 'SELECT RELEASE_LOCK(%s)', $lock ) );
 		}
+	}
+
+	/**
+	 * Reads an order as it is stored. Where this request read it before, WooCommerce would answer from memory.
+	 *
+	 * @param int $order_id The order.
+	 * @return WC_Order|false
+	 */
+	private static function fresh( $order_id ) {
+		if ( class_exists( '\Automattic\WooCommerce\Caches\OrderCache' ) ) {
+			wc_get_container()->get( \Automattic\WooCommerce\Caches\OrderCache::class )->remove( $order_id );
+		}
+		// Of orders in tables of their own; the store of orders in posts has no such function, and ignores it.
+		WC_Data_Store::load( 'order' )->clear_cached_data( array( $order_id ) );
+		wp_cache_delete( $order_id, 'posts' );
+		wp_cache_delete( $order_id, 'post_meta' );
+		$order = wc_get_order( $order_id );
+		if ( ! $order instanceof WC_Order ) {
+			return false;
+		}
+		$order->read_meta_data( true );
+		return $order;
+	}
+
+	/**
+	 * @param WC_Order $order   The order, held by this request.
+	 * @param array    $payment A payment as the API returns it.
+	 * @return array The payment as it is afterwards.
+	 * @throws Florin_Failure If a step fails; it is taken again.
+	 */
+	private static function apply( $order, array $payment ) {
+		foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
+			if ( 'cancel' === $step[0] ) {
+				$payment = self::cancel( $order, $payment );
+			} else {
+				self::take( $order, $payment, $step );
+			}
+		}
+		if ( Florin_Decisions::is_final( $payment, time() ) ) {
+			self::add_id( $order, self::ENDED, $payment['id'] );
+		}
+		return $payment;
 	}
 
 	/**
@@ -169,28 +361,54 @@ final class Florin_Orders {
 			self::note_once( $order, 'completed', Florin_Notes::text( 'completed', $payment ) );
 			return;
 		}
-		if ( 'note' === $step[0] ) {
-			self::set_reversed( $order, $step[1] );
-			self::note_once( $order, $step[1], Florin_Notes::text( $step[1], $payment ) );
-			return;
-		}
-		self::set_reversed( $order, $step[2] );
-		if ( 'failed' === $step[1] || 'cancelled' === $step[1] ) {
-			// It ended: the customer's next attempt gets a new payment.
-			$order->delete_meta_data( self::CURRENT );
-		}
-		$order->update_status( $step[1], Florin_Notes::text( $step[2], $payment ) . "\n" );
-	}
-
-	/**
-	 * @param WC_Order $order The order.
-	 * @param string   $kind  Kind of note.
-	 */
-	private static function set_reversed( $order, $kind ) {
+		$kind = 'note' === $step[0] ? $step[1] : $step[2];
+		$text = Florin_Notes::text( $kind, $payment, $order->get_total() . ' ' . $order->get_currency() );
 		if ( 'reorged' === $kind || 'restored' === $kind ) {
 			$order->update_meta_data( self::REVERSED, 'reorged' === $kind ? 'yes' : 'no' );
 			$order->save();
 		}
+		if ( 'after_cancel' === $kind || 'other_total' === $kind ) {
+			self::add_id( $order, self::LEFT, $payment['id'] );
+		}
+		if ( 'failed' === $step[1] || 'cancelled' === $step[1] ) {
+			// It ended: the customer's next attempt gets a new payment.
+			$order->delete_meta_data( self::CURRENT );
+			$order->save();
+		}
+		// WooCommerce drops the note of a change to the same status.
+		if ( 'note' === $step[0] || $order->get_status() === $step[1] ) {
+			self::note_once( $order, $kind, $text );
+			return;
+		}
+		$order->update_status( $step[1], $text . "\n" );
+	}
+
+	/**
+	 * Cancels a payment that nobody paid, so that nobody pays it any more.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param array    $payment A payment as the API returns it.
+	 * @return array The payment as it is now.
+	 * @throws Florin_Failure If the server does not answer.
+	 */
+	private static function cancel( $order, array $payment ) {
+		if ( ! Florin_Connection::owns( $payment ) ) {
+			Florin_Connection::set_problem( 'copied' );
+			return $payment;
+		}
+		try {
+			Florin_Connection::client()->cancel( $payment['id'] );
+		} catch ( Florin_Failure $failure ) {
+			// It ended already, or money is on its way.
+			if ( 409 !== $failure->status ) {
+				throw $failure;
+			}
+		}
+		if ( $payment['id'] === $order->get_meta( self::CURRENT ) ) {
+			$order->delete_meta_data( self::CURRENT );
+			$order->save();
+		}
+		return Florin_Connection::client()->payment( $payment['id'] );
 	}
 
 	/**
@@ -201,8 +419,7 @@ final class Florin_Orders {
 	 * @param string   $text  The note.
 	 */
 	public static function note_once( $order, $kind, $text ) {
-		$noted = $order->get_meta( self::NOTED );
-		$noted = is_array( $noted ) ? $noted : array();
+		$noted = self::ids( $order, self::NOTED );
 		$mark  = $kind . ':' . md5( $text );
 		if ( in_array( $mark, $noted, true ) ) {
 			return;
@@ -214,56 +431,121 @@ final class Florin_Orders {
 	}
 
 	/**
-	 * Cancels the open payment of a cancelled order, so that nobody pays it any more.
+	 * Looks at the payments of an order that somebody else paid, canceled or refunded: none of them is to be paid any more.
 	 *
-	 * @param int $order_id The order.
+	 * @param int    $order_id The order.
+	 * @param string $from     Status before.
+	 * @param string $to       Status now.
 	 */
-	public static function cancel_payment( $order_id ) {
+	public static function status_changed( $order_id, $from, $to ) {
 		$order = wc_get_order( $order_id );
-		if ( ! $order || self::GATEWAY !== $order->get_payment_method() || '' === (string) $order->get_meta( self::CURRENT ) ) {
+		if ( isset( self::$held[ $order_id ] ) || ! self::has_payments( $order ) || ( self::GATEWAY === $order->get_payment_method() && in_array( $to, Florin_Decisions::OPEN, true ) ) ) {
 			return;
 		}
 		try {
-			Florin_Connection::client()->cancel( (string) $order->get_meta( self::CURRENT ) );
+			self::settle( $order_id, Florin_Webhook::READ_SECONDS );
 		} catch ( Florin_Failure $failure ) {
-			// 409: it ended already, or money is on its way. Its state arrives as a webhook.
-			if ( 409 !== $failure->status && 404 !== $failure->status ) {
-				/* translators: %s: error message */
-				$order->add_order_note( sprintf( __( 'The Florin payment could not be canceled: %s', 'florin-payments' ), $failure->getMessage() ) );
-			}
+			/* translators: %s: error message */
+			self::note_once( $order, 'unsettled', sprintf( __( 'We cannot reach the payment of this order in Florin, so it can still be paid: %s', 'florin-payments' ), $failure->getMessage() ) );
+			self::check_later( $order );
 		}
 	}
 
 	/**
-	 * Looks at an order that may have been paid without a webhook, and again later while it is open.
+	 * Whether WooCommerce may cancel an order that was not paid in time: only if Florin says that no money came, and none can come any more.
+	 *
+	 * @param bool     $cancel Whether WooCommerce wants to.
+	 * @param WC_Order $order  The order.
+	 * @return bool
+	 */
+	public static function may_cancel( $cancel, $order ) {
+		if ( ! $cancel || ! self::has_payments( $order ) ) {
+			return $cancel;
+		}
+		try {
+			return self::under_lock(
+				$order->get_id(),
+				static function ( $order ) {
+					$known  = self::follow( $order );
+					$unread = array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), array_column( $known, 'id' ) );
+					$free   = array() === $unread && in_array( $order->get_status(), array( 'pending', 'checkout-draft' ), true );
+					foreach ( $known as $payment ) {
+						if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
+							$payment = self::cancel( $order, $payment );
+						}
+						if ( Florin_Decisions::has_money( $payment ) && 'pending' === $order->get_status() && self::GATEWAY === $order->get_payment_method() ) {
+							$order->update_status( 'on-hold', Florin_Notes::text( 'partial', $payment ) . "\n" );
+						}
+						$free = $free && ! Florin_Decisions::has_money( $payment ) && 'pending' !== $payment['status'];
+					}
+					return $free;
+				}
+			);
+		} catch ( Florin_Failure $failure ) {
+			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => self::GATEWAY ) );
+			return false;
+		}
+	}
+
+	/**
+	 * Looks at an order that may have been paid without a webhook, and again later while something is expected.
 	 *
 	 * @param int $order_id The order.
 	 */
 	public static function check( $order_id ) {
-		$order = wc_get_order( $order_id );
-		if ( ! $order || self::GATEWAY !== $order->get_payment_method() ) {
-			return;
-		}
-		$current = (string) $order->get_meta( self::CURRENT );
-		if ( '' === $current || $order->is_paid() || time() - (int) $order->get_meta( self::STARTED ) > self::CHECK_LIMIT ) {
-			return;
-		}
 		try {
-			self::refresh( $order_id, $current );
+			self::settle( $order_id );
 		} catch ( Florin_Failure $failure ) {
 			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => self::GATEWAY ) );
 		}
-		self::check_later( $order_id );
+		$order = wc_get_order( $order_id );
+		if ( self::has_payments( $order ) && ( is_array( $order->get_meta( self::ATTEMPT ) ) || array() !== array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ) ) ) ) {
+			self::check_later( $order );
+		}
+	}
+
+	/** Looks at all orders that wait, and at those that were canceled lately: the shop was connected to another account, or with another key. */
+	public static function look_at_all() {
+		$which = array(
+			'payment_method' => self::GATEWAY,
+			'limit'          => -1,
+		);
+		$orders = array_merge(
+			wc_get_orders( $which + array( 'status' => Florin_Decisions::OPEN ) ),
+			wc_get_orders( $which + array( 'status' => array( 'cancelled' ), 'date_modified' => '>' . ( time() - Florin_Decisions::FOLLOWED_SECONDS ) ) )
+		);
+		foreach ( array_filter( $orders, array( self::class, 'has_payments' ) ) as $order ) {
+			self::check_later( $order, 0 );
+		}
 	}
 
 	/**
-	 * @param int $order_id The order.
+	 * @param WC_Order|false $order The order.
+	 * @return bool
 	 */
-	private static function check_later( $order_id ) {
-		if ( function_exists( 'as_schedule_single_action' ) ) {
-			as_schedule_single_action( time() + self::CHECK_SECONDS, self::CHECK_HOOK, array( $order_id ), self::GATEWAY, true );
-		} else {
-			wp_schedule_single_event( time() + self::CHECK_SECONDS, self::CHECK_HOOK, array( $order_id ) );
-		}
+	private static function has_payments( $order ) {
+		return $order instanceof WC_Order && ( array() !== self::payment_ids( $order ) || is_array( $order->get_meta( self::ATTEMPT ) ) );
+	}
+
+	/**
+	 * Whether money is on its way in a payment.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return bool
+	 */
+	private static function is_running( array $payment ) {
+		return 'processing' === $payment['status'] || ( 'pending' === $payment['status'] && Florin_Decisions::has_money( $payment ) );
+	}
+
+	/**
+	 * @param WC_Order $order   The order.
+	 * @param int|null $seconds From now; null for what its age needs.
+	 */
+	private static function check_later( $order, $seconds = null ) {
+		$age  = time() - (int) $order->get_meta( self::STARTED );
+		$wait = null === $seconds ? max( self::CHECK_SECONDS, min( self::DAY_SECONDS, (int) ( $age / 12 ) ) ) : $seconds;
+		// One check for each order. What the scheduler calls unique looks at the hook and the group, and would allow one for all orders.
+		as_unschedule_action( self::CHECK_HOOK, array( $order->get_id() ), self::GATEWAY );
+		as_schedule_single_action( time() + $wait, self::CHECK_HOOK, array( $order->get_id() ), self::GATEWAY );
 	}
 }

@@ -10,6 +10,8 @@ defined( 'ABSPATH' ) || exit;
 final class Florin_Refunds {
 	/** Requests whose answers did not arrive, by what they asked for. */
 	const UNANSWERED = '_florin_refunds_unanswered';
+	/** What a reason may have, in UTF-16 units. */
+	const REASON_LENGTH = 200;
 	/** States that are worth a note. */
 	const NOTED = array( 'sent', 'confirmed', 'failed', 'canceled' );
 
@@ -23,6 +25,11 @@ final class Florin_Refunds {
 	 * @throws Florin_Failure If the server refuses or does not answer, or the refund was canceled.
 	 */
 	public static function request( $order, Florin_Client $client, array $body ) {
+		// A copy of a shop refunds nothing of the shop that it was copied from.
+		if ( ! Florin_Connection::owns( $client->payment( $body['payment_id'] ) ) ) {
+			Florin_Connection::set_problem( 'copied' );
+			throw new Florin_Failure( __( 'This payment was made by another shop or at another address of this shop, so nothing was refunded. Refund it in the Florin dashboard. If this shop was copied: connect it again.', 'florin-payments' ) );
+		}
 		$name    = implode( ' ', array( $body['payment_id'], $body['amount'], $body['currency_fiat'] ) );
 		$waiting = self::unanswered( $order );
 		// After a lost answer, WooCommerce deletes its refund. The next attempt repeats the request, or the customer would be paid twice.
@@ -60,7 +67,27 @@ final class Florin_Refunds {
 		foreach ( $order->get_refunds() as $refund ) {
 			$newest = max( $newest, (int) $refund->get_id() );
 		}
-		return implode( ':', array( 'wc-refund', md5( home_url() . ' ' . $name ), $order->get_id(), $newest ) );
+		return implode( ':', array( 'wc-refund', md5( Florin_Connection::site() . ' ' . $order->get_order_key() . ' ' . $name ), $order->get_id(), $newest ) );
+	}
+
+	/**
+	 * A reason that is not too long, and that ends at the end of a character.
+	 *
+	 * @param string $reason As the merchant wrote it.
+	 * @return string
+	 */
+	public static function reason( $reason ) {
+		$kept   = '';
+		$length = 0;
+		preg_match_all( '/\X/u', $reason, $characters );
+		foreach ( $characters[0] as $character ) {
+			$length += preg_match_all( '/./us', $character ) + preg_match_all( '/[\x{10000}-\x{10FFFF}]/u', $character );
+			if ( $length > self::REASON_LENGTH ) {
+				break;
+			}
+			$kept .= $character;
+		}
+		return $kept;
 	}
 
 	/**

@@ -39,30 +39,38 @@ final class Florin_Webhook {
 		if ( strlen( $body ) > self::MAX_BYTES ) {
 			return 413;
 		}
-		$event = Florin_Signature::event( Florin_Connection::signing_secret(), $headers, $body, $now );
+		$event = Florin_Signature::event( Florin_Connection::signing_secrets(), $headers, $body, $now );
 		if ( null === $event ) {
 			return 401;
 		}
-		$data = isset( $event['data'] ) && is_array( $event['data'] ) ? $event['data'] : array();
-		if ( ! isset( $data['id'] ) || ! is_string( $data['id'] ) ) {
+		$data     = isset( $event['data'] ) ? $event['data'] : array();
+		$metadata = isset( $data['metadata'] ) && is_array( $data ) ? $data['metadata'] : array();
+		foreach ( array( 'id', 'payment_id' ) as $name ) {
+			if ( ! is_array( $data ) || ( isset( $data[ $name ] ) && ! is_string( $data[ $name ] ) ) ) {
+				return 400;
+			}
+		}
+		if ( ! is_array( $metadata ) || ( isset( $metadata['order_id'] ) && ! is_string( $metadata['order_id'] ) ) ) {
+			return 400;
+		}
+		if ( ! isset( $data['id'] ) ) {
 			return 200;
 		}
 		try {
-			if ( isset( $data['payment_id'] ) && is_string( $data['payment_id'] ) ) {
+			if ( isset( $data['payment_id'] ) ) {
 				// A refund. It is read after its payment, in the same time.
 				Florin_Refunds::note( $data['id'], $data['payment_id'], (int) ( self::READ_SECONDS / 2 ) );
 				return 200;
 			}
-			$order_id = isset( $data['metadata']['order_id'] ) ? (string) $data['metadata']['order_id'] : '';
-			// A test of the endpoint, or a payment that this shop did not create.
-			if ( preg_match( '/^\d{1,18}$/', $order_id ) ) {
-				Florin_Orders::refresh( (int) $order_id, $data['id'], self::READ_SECONDS );
+			// A test of the endpoint, or a payment that this shop did not create, names no order.
+			if ( isset( $metadata['order_id'] ) && preg_match( '/^\d{1,18}$/', $metadata['order_id'] ) ) {
+				Florin_Orders::refresh( (int) $metadata['order_id'], $data['id'], self::READ_SECONDS );
 			}
 			return 200;
 		} catch ( Florin_Failure $failure ) {
 			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => Florin_Orders::GATEWAY ) );
-			// Florin retries.
-			return 503;
+			// Florin retries, unless the payment is of an account that this shop was connected to before.
+			return 404 === $failure->status ? 200 : 503;
 		}
 	}
 }

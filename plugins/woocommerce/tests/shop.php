@@ -53,8 +53,40 @@ if ( '/settings' === $path ) {
 			'messages'    => WC_Admin_Settings::$messages,
 			'available'   => ( new $classes[0]() )->is_available(),
 			'description' => ( new $classes[0]() )->description,
+			'method'      => ( new $classes[0]() )->method_description,
 		)
 	);
+}
+if ( '/options' === $path ) {
+	foreach ( sent() as $name => $value ) {
+		update_option( $name, $value );
+	}
+	reply( shop() );
+}
+if ( '/home' === $path ) {
+	shop(
+		static function ( &$all ) {
+			$all['home'] = sent()['home'];
+		}
+	);
+	reply( array() );
+}
+if ( '/later' === $path ) {
+	$later = shop(
+		static function ( &$all ) {
+			$due          = $all['later'];
+			$all['later'] = array();
+			return $due;
+		}
+	);
+	foreach ( $later as $one ) {
+		do_action( $one[0], ...$one[1] );
+	}
+	reply( array( 'ran' => $later ) );
+}
+if ( '/notices' === $path ) {
+	do_action( 'admin_notices' );
+	exit;
 }
 $gateway = new $classes[0]();
 if ( '/orders' === $path ) {
@@ -89,22 +121,29 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 		case 'thanks':
 			$gateway->show_state( $id );
 			exit;
-		case 'status':
-			$order->update_status( sent()['status'], 'By hand.' );
+		case 'stock':
+			// As wc_cancel_unpaid_orders() does it.
+			if ( 'pending' === $order->get_status() && apply_filters( 'woocommerce_cancel_unpaid_order', true, $order ) ) {
+				$order->update_status( 'cancelled', 'Unpaid order cancelled - time limit reached.' );
+			}
 			reply( array() );
 			break;
-		case 'total':
+		case 'edit':
 			shop(
 				static function ( &$all ) use ( $id ) {
-					$all['orders'][ $id ]['total'] = sent()['total'];
+					$all['orders'][ $id ] = sent() + $all['orders'][ $id ];
 				}
 			);
+			reply( array() );
+			break;
+		case 'status':
+			$order->update_status( sent()['status'], 'By hand.' );
 			reply( array() );
 			break;
 		case 'refund':
 			// As WooCommerce does it: its refund exists first, and is deleted if the gateway refuses.
 			$made     = isset( sent()['again'] ) ? (int) sent()['again'] : refund_of( $id );
-			$refunded = $gateway->process_refund( $id, sent()['amount'], 'Broken' );
+			$refunded = $gateway->process_refund( $id, sent()['amount'], isset( sent()['reason'] ) ? sent()['reason'] : 'Broken' );
 			if ( is_wp_error( $refunded ) ) {
 				delete_refund( $id, $made );
 				reply( array( 'refused' => $refunded->get_error_message() ) );

@@ -22,9 +22,17 @@ function do_action( $name, ...$args ) {
 		$run( ...$args );
 	}
 }
-function apply_filters( $name, $value ) {
+function remove_action( $name, $run ) {
+	$GLOBALS['hooks'][ $name ] = array_filter(
+		isset( $GLOBALS['hooks'][ $name ] ) ? $GLOBALS['hooks'][ $name ] : array(),
+		static function ( $one ) use ( $run ) {
+			return $one !== $run;
+		}
+	);
+}
+function apply_filters( $name, $value, ...$args ) {
 	foreach ( isset( $GLOBALS['hooks'][ $name ] ) ? $GLOBALS['hooks'][ $name ] : array() as $run ) {
-		$value = $run( $value );
+		$value = $run( $value, ...$args );
 	}
 	return $value;
 }
@@ -50,15 +58,32 @@ function shop( $change = null ) {
 }
 
 function get_option( $name, $default = false ) {
+	if ( 'home' === $name ) {
+		return home_url();
+	}
 	$all = shop();
 	return isset( $all['options'][ $name ] ) ? $all['options'][ $name ] : $default;
 }
 function update_option( $name, $value ) {
+	$before = get_option( $name );
 	shop(
 		static function ( &$all ) use ( $name, $value ) {
 			$all['options'][ $name ] = $value;
 		}
 	);
+	if ( $before !== $value ) {
+		do_action( 'update_option_' . $name, $before, $value );
+	}
+}
+function delete_option( $name ) {
+	shop(
+		static function ( &$all ) use ( $name ) {
+			unset( $all['options'][ $name ] );
+		}
+	);
+}
+function get_woocommerce_currency() {
+	return get_option( 'woocommerce_currency', 'EUR' );
 }
 function __( $text ) {
 	return $text;
@@ -82,7 +107,8 @@ function wp_json_encode( $value ) {
 	return json_encode( $value );
 }
 function home_url() {
-	return getenv( 'SHOP_URL' );
+	$all = shop();
+	return isset( $all['home'] ) ? $all['home'] : getenv( 'SHOP_URL' );
 }
 function admin_url( $path ) {
 	return home_url() . '/wp-admin/' . $path;
@@ -98,10 +124,29 @@ function status_header( $status ) {
 function wc_add_notice( $text ) {
 	$GLOBALS['notices'][] = $text;
 }
-function as_schedule_single_action( $at, $hook, $args ) {
+/** As in Action Scheduler: what is unique is the hook in its group, whatever its arguments. */
+function as_schedule_single_action( $at, $hook, $args, $group = '', $unique = false ) {
 	shop(
-		static function ( &$all ) use ( $hook, $args ) {
-			$all['later'][ $hook . ':' . $args[0] ] = array( $hook, $args );
+		static function ( &$all ) use ( $at, $hook, $args, $group, $unique ) {
+			foreach ( $all['later'] as $one ) {
+				if ( $unique && $one[0] === $hook && $one[2] === $group ) {
+					return;
+				}
+			}
+			$all['later'][] = array( $hook, $args, $group, $at );
+		}
+	);
+}
+function as_unschedule_action( $hook, $args, $group ) {
+	shop(
+		static function ( &$all ) use ( $hook, $args, $group ) {
+			foreach ( $all['later'] as $index => $one ) {
+				if ( array( $hook, $args, $group ) === array_slice( $one, 0, 3 ) ) {
+					unset( $all['later'][ $index ] );
+					break;
+				}
+			}
+			$all['later'] = array_values( $all['later'] );
 		}
 	);
 }
@@ -183,11 +228,16 @@ final class WC_Order_Refund {
 /** An order. As in WooCommerce, changes of its data are written by save(), and notes at once. */
 final class WC_Order {
 	private $data;
+	private $before;
 	public function __construct( array $data ) {
-		$this->data = $data;
+		$this->data   = $data;
+		$this->before = $data;
 	}
 	public function get_id() {
 		return $this->data['id'];
+	}
+	public function get_order_key() {
+		return isset( $this->data['key'] ) ? $this->data['key'] : 'wc_order_' . md5( SHOP_FILE . $this->data['id'] );
 	}
 	public function get_order_number() {
 		return (string) $this->data['id'];
@@ -218,7 +268,7 @@ final class WC_Order {
 			static function ( $id ) {
 				return new WC_Order_Refund( $id );
 			},
-			isset( $this->data['refunds'] ) ? $this->data['refunds'] : array()
+			isset( shop()['orders'][ $this->get_id() ]['refunds'] ) ? shop()['orders'][ $this->get_id() ]['refunds'] : array()
 		);
 	}
 	public function get_meta( $name ) {
@@ -243,11 +293,21 @@ final class WC_Order {
 			}
 		);
 	}
+	/** As in WooCommerce, a change to the same status is none, and its note is dropped. */
 	public function update_status( $status, $note ) {
+		$from = $this->data['status'];
+		if ( $from === $status ) {
+			return;
+		}
 		$this->data['status'] = $status;
 		$this->save();
 		$this->add_order_note( trim( $note ) );
 		do_action( 'woocommerce_order_status_' . $status, $this->get_id() );
+		do_action( 'woocommerce_order_status_changed', $this->get_id(), $from, $status, $this );
+	}
+	/** Data of an order is read with it, from the same memory. */
+	public function read_meta_data( $force ) {
+		$this->data['meta'] = shop()['orders'][ $this->data['id'] ]['meta'];
 	}
 	/** As in WooCommerce, an error in a hook of another plugin makes it false, and the order stays as it is. */
 	public function payment_complete( $transaction ) {
@@ -258,29 +318,102 @@ final class WC_Order {
 			return false;
 		}
 		if ( ! in_array( $this->data['status'], array( 'on-hold', 'pending', 'failed', 'cancelled' ), true ) ) {
+			// The hooks of other plugins run in this case too: they deliver licenses and send mails.
+			$this->data['late_hooks'] = ( isset( $this->data['late_hooks'] ) ? $this->data['late_hooks'] : 0 ) + 1;
+			$this->save();
 			return true;
 		}
+		$from = $this->data['status'];
 		$this->data['paid_at']     = time();
 		$this->data['status']      = 'processing';
 		$this->data['transaction'] = $transaction;
-		$this->data['completions'] = ( isset( $this->data['completions'] ) ? $this->data['completions'] : 0 ) + 1;
-		$this->save();
-		return true;
-	}
-	public function save() {
-		$data = $this->data;
 		shop(
-			static function ( &$all ) use ( $data ) {
-				// Notes and refunds are stored by themselves.
-				$own = array_intersect_key( $all['orders'][ $data['id'] ], array( 'notes' => true, 'refunds' => true ) );
-				$all['orders'][ $data['id'] ] = $own + $data;
+			function ( &$all ) {
+				$order                     = &$all['orders'][ $this->data['id'] ];
+				$order['completions']      = ( isset( $order['completions'] ) ? $order['completions'] : 0 ) + 1;
+				$this->data['completions'] = $order['completions'];
 			}
 		);
+		$this->save();
+		do_action( 'woocommerce_order_status_changed', $this->get_id(), $from, 'processing', $this );
+		return true;
+	}
+	/** As in WooCommerce, only what was changed is written, and the memory of the request is cleared. */
+	public function save() {
+		$data   = $this->data;
+		$before = $this->before;
+		shop(
+			static function ( &$all ) use ( $data, $before ) {
+				$stored = &$all['orders'][ $data['id'] ];
+				foreach ( array( 'status', 'paid_at', 'transaction', 'broken', 'late_hooks' ) as $name ) {
+					if ( isset( $data[ $name ] ) && ( ! isset( $before[ $name ] ) || $before[ $name ] !== $data[ $name ] ) ) {
+						$stored[ $name ] = $data[ $name ];
+					}
+				}
+				foreach ( $data['meta'] + $before['meta'] as $name => $ignored ) {
+					if ( ! isset( $data['meta'][ $name ] ) ) {
+						unset( $stored['meta'][ $name ] );
+					} elseif ( ! isset( $before['meta'][ $name ] ) || $before['meta'][ $name ] !== $data['meta'][ $name ] ) {
+						$stored['meta'][ $name ] = $data['meta'][ $name ];
+					}
+				}
+			}
+		);
+		$this->before = $data;
+		unset( $GLOBALS['memory']['orders'][ $data['id'] ], $GLOBALS['memory']['posts'][ $data['id'] ] );
 	}
 }
+/**
+ * As in WooCommerce, an order is answered from the memory of the request: from the cache of orders (orders in tables of their own), or from the
+ * posts that were read (orders in posts). Whoever needs what is stored has to clear both.
+ */
 function wc_get_order( $id ) {
+	foreach ( array( 'orders', 'posts' ) as $group ) {
+		if ( isset( $GLOBALS['memory'][ $group ][ $id ] ) ) {
+			return new WC_Order( $GLOBALS['memory'][ $group ][ $id ] );
+		}
+	}
 	$all = shop();
-	return isset( $all['orders'][ $id ] ) ? new WC_Order( $all['orders'][ $id ] ) : false;
+	if ( ! isset( $all['orders'][ $id ] ) ) {
+		return false;
+	}
+	$GLOBALS['memory']['orders'][ $id ] = $all['orders'][ $id ];
+	$GLOBALS['memory']['posts'][ $id ]  = $all['orders'][ $id ];
+	return new WC_Order( $all['orders'][ $id ] );
+}
+function wp_cache_delete( $id, $group ) {
+	unset( $GLOBALS['memory'][ $group ][ $id ] );
+}
+function wc_get_orders( $which ) {
+	$found = array();
+	foreach ( shop()['orders'] as $order ) {
+		if ( $order['method'] === $which['payment_method'] && in_array( $order['status'], $which['status'], true ) ) {
+			$found[] = new WC_Order( $order );
+		}
+	}
+	return $found;
+}
+function wc_get_container() {
+	return new class() {
+		public function get( $name ) {
+			return new $name();
+		}
+	};
+}
+/** The cache of orders. */
+final class Scripted_Order_Cache {
+	public function remove( $id ) {
+		unset( $GLOBALS['memory']['orders'][ $id ] );
+	}
+}
+class_alias( 'Scripted_Order_Cache', 'Automattic\\WooCommerce\\Caches\\OrderCache' );
+final class WC_Data_Store {
+	public static function load( $name ) {
+		return new self();
+	}
+	public function __call( $name, $arguments ) {
+		return null;
+	}
 }
 function wc_get_logger() {
 	return new class() {
