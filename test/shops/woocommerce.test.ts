@@ -78,14 +78,14 @@ const advance = async (payment: string, seconds: number) => {
 };
 
 /** A way to Florin that loses the answers that `isLost` names: the request arrives, the reply does not. */
-async function between(t: TestContext, isLost: (path: string, body: string) => boolean): Promise<string> {
+async function between(t: TestContext, isLost: (path: string) => boolean | Promise<boolean>): Promise<string> {
   const server = createServer(async (request, reply) => {
     const body = request.method === 'GET' ? undefined : await text(request);
     const headers = { ...(request.headers as Record<string, string>) };
     for (const name of ['host', 'connection', 'content-length']) delete headers[name];
     const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
     const sent = await answer.text();
-    if (isLost(request.url!, body ?? '')) return request.socket.destroy();
+    if (await isLost(request.url!)) return request.socket.destroy();
     return reply.writeHead(answer.status, { connection: 'close' }).end(sent);
   });
   const url = await new Promise<string>((resolve) =>
@@ -169,7 +169,10 @@ test('an order is paid once, by webhooks alone', { skip }, async () => {
   await simulate(payment, 'success');
   const paid = await reach(id, (order) => hasNote(order, /Payment confirmed/));
   assert.deepEqual([paid.status, paid.completions], ['processing', 1]);
-  assert.ok(hasNote(paid, /^\[TEST\] Payment confirmed \(0\.\d+ BTC\)\. <a href="http.*\/dashboard\/test\/payments\/pay_\w+">/), JSON.stringify(paid.notes));
+  assert.ok(
+    hasNote(paid, /^\[TEST\] Payment confirmed \(0\.\d+ BTC\)\. <a href="http.*\/dashboard\/test\/payments\/pay_\w+">/),
+    JSON.stringify(paid.notes),
+  );
   assert.match(await ask(`/orders/${id}/thanks`), /Your payment is confirmed/);
 
   // Everything again, and what a merchant's own retry would send.
@@ -456,7 +459,7 @@ test('each open order is checked, not one for all', { skip }, async () => {
   for (const { id } of both) assert.equal((await read(id)).status, 'processing');
 });
 
-test('a canceled order that is paid goes on hold with a note, and is not completed by later events', { skip }, async () => {
+test('a canceled order that is paid is put on hold with a note, and is not completed by later events', { skip }, async () => {
   await settings();
   const { id, payment } = await ordered('81.00');
   await simulate(payment, 'slow');
@@ -467,6 +470,24 @@ test('a canceled order that is paid goes on hold with a note, and is not complet
   await ask(`/orders/${id}/check`);
   await ask(`/orders/${id}/thanks`);
   assert.deepEqual([held.status, (await read(id)).status, held.completions], ['on-hold', 'on-hold', undefined]);
+});
+
+test('an order that is canceled by hand while the plugin waits for Florin is not completed', { skip }, async (t) => {
+  await settings();
+  await dropWebhooks();
+  const { id, payment } = await ordered('81.50');
+  await simulate(payment, 'success');
+  await reached(payment, 'completed');
+  const url = await between(t, async (path) => {
+    if (path === `/api/payment/${payment}`) await ask(`/orders/${id}/edit`, { status: 'cancelled' });
+    return false;
+  });
+  await settings({ server_url: url, enabled: 'no' });
+  await ask(`/orders/${id}/check`);
+  const order = await read(id);
+  assert.deepEqual([order.status, order.completions], ['on-hold', undefined]);
+  assert.ok(hasNote(order, /for this canceled order/));
+  await settings();
 });
 
 test('money for a refunded order is a note, and the hooks of a paid order do not run', { skip }, async () => {
@@ -517,16 +538,18 @@ test('an order that was not paid in time is canceled only when Florin says that 
   assert.equal((await read(late.id)).status, 'processing');
 });
 
-test('while the key is refused, nothing is canceled, the merchant is told, and a new key repairs all', { skip }, async () => {
+test('while the key is refused, nothing is canceled, the merchant sees a notice, and a new key repairs all', { skip }, async () => {
   await settings();
   const { id, payment } = await ordered('43.00');
+  // The shop canceled this one before it knew that it was paid.
+  const canceled = await ordered('43.50');
   const [endpoint] = (await app.test.get('/v1/webhook_endpoints')).json.data;
   await ask('/options', {
     woocommerce_florin_settings: { enabled: 'no', server_url: app.url, api_key: 'sk_test_0123456789012345678901234' },
     florin_payments_place: 'another key',
   });
-  await simulate(payment, 'success');
-  await reached(payment, 'completed');
+  for (const one of [payment, canceled.payment]) await simulate(one, 'success').then(() => reached(one, 'completed'));
+  await ask(`/orders/${canceled.id}/edit`, { status: 'cancelled' });
   await ask(`/orders/${id}/stock`);
   assert.equal((await read(id)).status, 'pending');
   const page = await ask(`/orders/${id}/thanks`);
@@ -538,6 +561,7 @@ test('while the key is refused, nothing is canceled, the merchant is told, and a
   assert.equal(await ask('/notices'), '');
   await ask('/later');
   assert.equal((await read(id)).status, 'processing');
+  assert.equal((await read(canceled.id)).status, 'on-hold');
   const after = (await app.test.get('/v1/webhook_endpoints')).json.data;
   assert.deepEqual(
     after.map(({ id: one }: { id: string }) => one),

@@ -117,7 +117,7 @@ final class Florin_Connection {
 	/** Shows what the merchant has to do. */
 	public static function show_problem() {
 		$problem = (string) get_option( self::PROBLEM );
-		if ( '' === $problem ) {
+		if ( '' === $problem || ! current_user_can( 'manage_woocommerce' ) ) {
 			return;
 		}
 		if ( 'key' === $problem ) {

@@ -215,7 +215,8 @@ final class Florin_Orders {
 					return;
 				}
 				$payment = Florin_Connection::client()->payment( $payment_id, $seconds );
-				if ( ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
+				$order   = self::fresh( $order_id );
+				if ( $order && ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
 					$named = $payment['metadata'] + array( 'order_id' => '', 'order_key' => '' );
 					if ( ! Florin_Connection::owns( $payment ) || (string) $order->get_id() !== $named['order_id'] || '' === $named['order_key'] || $order->get_order_key() !== $named['order_key'] ) {
 						return;
@@ -226,7 +227,9 @@ final class Florin_Orders {
 						self::add_id( $order, self::ALL, $payment_id );
 					}
 				}
-				self::apply( $order, $payment );
+				if ( $order ) {
+					self::apply( $order, $payment );
+				}
 			}
 		);
 	}
@@ -239,7 +242,7 @@ final class Florin_Orders {
 	 * @return array[] The payments as the API returns them.
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
-	private static function follow( $order, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
+	private static function follow( &$order, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
 		$attempt = $order->get_meta( self::ATTEMPT );
 		if ( is_array( $attempt ) && Florin_Connection::owns( $attempt['body'] ) ) {
 			self::attempt( $order, $attempt );
@@ -326,12 +329,18 @@ final class Florin_Orders {
 	}
 
 	/**
+	 * The order is read again: while the server answered, somebody may have changed it by hand, who does not wait for this request.
+	 *
 	 * @param WC_Order $order   The order, held by this request.
 	 * @param array    $payment A payment as the API returns it.
 	 * @return array The payment as it is afterwards.
-	 * @throws Florin_Failure If a step fails; it is taken again.
+	 * @throws Florin_Failure If a step fails, or the order was deleted.
 	 */
-	private static function apply( $order, array $payment ) {
+	private static function apply( &$order, array $payment ) {
+		$order = self::fresh( $order->get_id() );
+		if ( ! $order ) {
+			throw new Florin_Failure( __( 'The order was deleted.', 'florin-payments' ) );
+		}
 		foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
 			if ( 'cancel' === $step[0] ) {
 				$payment = self::cancel( $order, $payment );
@@ -506,16 +515,18 @@ final class Florin_Orders {
 
 	/** Looks at all orders that wait, and at those that were canceled lately: the shop was connected to another account, or with another key. */
 	public static function look_at_all() {
-		$which = array(
+		$which  = array(
 			'payment_method' => self::GATEWAY,
 			'limit'          => -1,
+			'return'         => 'ids',
 		);
-		$orders = array_merge(
-			wc_get_orders( $which + array( 'status' => Florin_Decisions::OPEN ) ),
-			wc_get_orders( $which + array( 'status' => array( 'cancelled' ), 'date_modified' => '>' . ( time() - Florin_Decisions::FOLLOWED_SECONDS ) ) )
+		$lately = array( 'date_modified' => '>' . ( time() - Florin_Decisions::FOLLOWED_SECONDS ) );
+		$ids    = array_merge(
+			wc_get_orders( $which + array( 'status' => array( 'pending', 'checkout-draft', 'on-hold' ) ) ),
+			wc_get_orders( $which + $lately + array( 'status' => array( 'failed', 'cancelled' ) ) )
 		);
-		foreach ( array_filter( $orders, array( self::class, 'has_payments' ) ) as $order ) {
-			self::check_later( $order, 0 );
+		foreach ( $ids as $id ) {
+			self::check_in( $id, 0 );
 		}
 	}
 
@@ -538,14 +549,21 @@ final class Florin_Orders {
 	}
 
 	/**
-	 * @param WC_Order $order   The order.
-	 * @param int|null $seconds From now; null for what its age needs.
+	 * @param WC_Order $order The order.
 	 */
-	private static function check_later( $order, $seconds = null ) {
-		$age  = time() - (int) $order->get_meta( self::STARTED );
-		$wait = null === $seconds ? max( self::CHECK_SECONDS, min( self::DAY_SECONDS, (int) ( $age / 12 ) ) ) : $seconds;
-		// One check for each order. What the scheduler calls unique looks at the hook and the group, and would allow one for all orders.
-		as_unschedule_action( self::CHECK_HOOK, array( $order->get_id() ), self::GATEWAY );
-		as_schedule_single_action( time() + $wait, self::CHECK_HOOK, array( $order->get_id() ), self::GATEWAY );
+	private static function check_later( $order ) {
+		$age = time() - (int) $order->get_meta( self::STARTED );
+		self::check_in( $order->get_id(), max( self::CHECK_SECONDS, min( self::DAY_SECONDS, (int) ( $age / 12 ) ) ) );
+	}
+
+	/**
+	 * Plans one check of an order. What the scheduler calls unique looks at the hook and the group, and would allow one for all orders.
+	 *
+	 * @param int $order_id The order.
+	 * @param int $seconds  From now.
+	 */
+	private static function check_in( $order_id, $seconds ) {
+		as_unschedule_action( self::CHECK_HOOK, array( $order_id ), self::GATEWAY );
+		as_schedule_single_action( time() + $seconds, self::CHECK_HOOK, array( $order_id ), self::GATEWAY );
 	}
 }

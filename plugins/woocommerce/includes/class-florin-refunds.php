@@ -12,6 +12,8 @@ final class Florin_Refunds {
 	const UNANSWERED = '_florin_refunds_unanswered';
 	/** What a reason may have, in UTF-16 units. */
 	const REASON_LENGTH = 200;
+	/** What belongs to the emoji before it: the joiner, the sign for pictures, and colors of skin. */
+	const JOINED = array( "\u{200D}", "\u{FE0F}", "\u{1F3FB}", "\u{1F3FC}", "\u{1F3FD}", "\u{1F3FE}", "\u{1F3FF}" );
 	/** States that are worth a note. */
 	const NOTED = array( 'sent', 'confirmed', 'failed', 'canceled' );
 
@@ -71,23 +73,27 @@ final class Florin_Refunds {
 	}
 
 	/**
-	 * A reason that is not too long, and that ends at the end of a character.
+	 * A reason that is not too long, and that does not end within a character.
 	 *
 	 * @param string $reason As the merchant wrote it.
 	 * @return string
 	 */
 	public static function reason( $reason ) {
-		$kept   = '';
+		$points = preg_split( '//u', $reason, -1, PREG_SPLIT_NO_EMPTY );
+		$points = is_array( $points ) ? $points : array();
 		$length = 0;
-		preg_match_all( '/\X/u', $reason, $characters );
-		foreach ( $characters[0] as $character ) {
-			$length += preg_match_all( '/./us', $character ) + preg_match_all( '/[\x{10000}-\x{10FFFF}]/u', $character );
-			if ( $length > self::REASON_LENGTH ) {
-				break;
+		foreach ( $points as $end => $point ) {
+			$length += 4 === strlen( $point ) ? 2 : 1;
+			if ( $length <= self::REASON_LENGTH ) {
+				continue;
 			}
-			$kept .= $character;
+			// An emoji of several parts is kept or left out as a whole.
+			while ( $end > 0 && ( in_array( $points[ $end ], self::JOINED, true ) || self::JOINED[0] === $points[ $end - 1 ] ) ) {
+				--$end;
+			}
+			return implode( '', array_slice( $points, 0, $end ) );
 		}
-		return $kept;
+		return implode( '', $points );
 	}
 
 	/**
