@@ -210,7 +210,7 @@ final class Florin_Orders {
 	public static function refresh( $order_id, $payment_id, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
 		self::under_lock(
 			$order_id,
-			static function ( $order ) use ( $payment_id, $seconds ) {
+			static function ( $order ) use ( $order_id, $payment_id, $seconds ) {
 				if ( ! $order ) {
 					return;
 				}
