@@ -10,6 +10,7 @@ import { gunzipSync } from 'node:zlib';
 import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
+import { readCsv } from '../../src/core/csv.ts';
 import { openDb } from '../../src/db/db.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createLog } from '../../src/log.ts';
@@ -68,15 +69,26 @@ after(async () => {
 const RENAMED: Readonly<Record<string, string>> = {
   ...{ Bitcoin: 'bitcoin', 'Ethereum mainnet': 'ethereum', Litecoin: 'litecoin', Dash: 'dash', Dogecoin: 'dogecoin' },
 };
+/** What a payment says since it counts money as received that came late or is held. Before, only `amount_held` did. */
+const RECEIVED = ['amount_received', 'amount_received_usd', 'transaction_hash', 'confirmations'];
+const holdsMoney = (held: unknown): held is string => typeof held === 'string' && /[1-9]/.test(held);
 /** Where a reply differs from an older one in more than additional fields. */
 function differences(older: any, newer: any, at = ''): string[] {
   if (Array.isArray(older)) {
     if (!Array.isArray(newer) || newer.length !== older.length) return [`${at}: ${newer?.length} in place of ${older.length} rows`];
     return older.flatMap((one, i) => differences(one, newer[i], `${at}[${i}]`));
   }
+  // Stored events stay as they were.
+  if (typeof older === 'object' && holdsMoney(older?.amount_held) && older.amount_received !== newer?.amount_received) {
+    assert.deepEqual([older.amount_received, newer.amount_received], ['0.00000000', older.amount_held]);
+    assert.notEqual(newer.transaction_hash, null);
+    return differences(Object.fromEntries(Object.entries(older).filter(([key]) => ![...RECEIVED, 'amount_held'].includes(key))), newer, at);
+  }
   if (typeof older === 'object' && older !== null)
     return Object.entries(older).flatMap(([key, value]) => differences(value, newer?.[key], `${at}.${key}`));
-  const same = older === newer || (at.endsWith('.network') && RENAMED[older] === newer);
+  // A test payment had 1,001 confirmations; now it has as many as it needs.
+  const isEnough = at.endsWith('.confirmations') && older === 1_001 && newer >= 1 && newer < older;
+  const same = older === newer || isEnough || (at.endsWith('.network') && RENAMED[older] === newer);
   return same ? [] : [`${at}: ${JSON.stringify(newer)} in place of ${JSON.stringify(older)}`];
 }
 
@@ -93,6 +105,11 @@ test('every payment, list and event reads as before', async () => {
   assert.ok(compared > 150, `${compared} replies`);
 });
 
+const rowsOf = (text: string): (readonly string[])[] => {
+  const rows = readCsv(text);
+  assert.ok(Array.isArray(rows));
+  return rows.map(({ cells }) => cells);
+};
 test('the files have the same lines, with new columns at the end', async () => {
   for (const mode of ['live', 'test'] as const) {
     const of = { merchantId: fixture.merchantId, mode };
@@ -106,11 +123,18 @@ test('the files have the same lines, with new columns at the end', async () => {
       let text = '';
       for await (const part of parts) text += part;
       const renamed = (line: string) =>
-        line.replace(/,(Bitcoin|Ethereum mainnet|Litecoin|Dash|Dogecoin),/, (_, one) => `,${RENAMED[one]},`);
-      const older = String(fixture.replies[`${mode} ${file}.csv`]).split('\r\n');
-      const newer = text.split('\r\n');
+        line.replaceAll(/,(Bitcoin|Ethereum mainnet|Litecoin|Dash|Dogecoin),/g, (_, one) => `,${RENAMED[one]},`);
+      const older = rowsOf(renamed(String(fixture.replies[`${mode} ${file}.csv`])));
+      const newer = rowsOf(text);
       assert.equal(newer.length, older.length, file);
-      for (const [i, line] of older.entries()) assert.ok(newer[i]!.startsWith(renamed(line)), `${file}: ${newer[i]}\n${line}`);
+      const [names] = older;
+      const held = names!.indexOf('amount_held');
+      for (const [i, row] of older.entries()) {
+        const since = i > 0 && holdsMoney(row[held]) ? RECEIVED : [];
+        if (since.length > 0) assert.equal(newer[i]![names!.indexOf('amount_received')], row[held]);
+        const compared = (cells: readonly string[]) => row.map((_, at) => (since.includes(names![at]!) ? '' : cells[at]));
+        assert.deepEqual(compared(newer[i]!), compared(row), file);
+      }
     }
   }
 });
