@@ -1,7 +1,7 @@
 /** The one reader of web addresses that are stored and later shown or opened, so that no page fails on one that was accepted. */
 
 /** An address for people: as it was written, except that a host in another script is in its ASCII form. */
-export type WebUrl = { text: string; url: URL };
+type WebUrl = { text: string; url: URL };
 
 /**
  * An absolute http or https address that every parser reads alike: without spaces, control characters, backslashes and credentials, and

@@ -7,7 +7,7 @@ import { ROUTES } from '../../src/http/routes.ts';
 import { addApiKey } from '../../src/keys/key-ring.ts';
 import { createApiKey } from '../../src/keys/keys.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
-import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
+import { type Person, setPartnerRole, setUpPartner, setUpPerson } from '../kit/person.ts';
 
 const PRICE = { amount_usd: '25.50', return_url: 'https://shop.example/' };
 const ADDRESS = 'test_btc_payer';
@@ -18,12 +18,10 @@ before(async () => {
   app = await startTestApp({ LOG_LEVEL: 'fatal', PLANS: '{"enterprise":{"per_minute":0}}' });
   owner = await setUpPerson(app);
   developer = await setUpPartner(app);
-  await setRole('developer');
+  await setPartnerRole(app, 'developer');
 });
 after(() => app?.stop());
 
-const setRole = (role: string) => app.app.ctx.db.sql`
-  update members set role = ${role} where user_id = (select id from users where email = 'pia@shop.example')`;
 const ok = (reply: Reply): any => {
   assert.ok(reply.status === 200 || reply.status === 201, reply.text);
   return reply.json;
@@ -146,7 +144,7 @@ test('nobody gives a key more than they may do: not when it is made, not when it
   // The role counts when the key is made, whatever it was when the request arrived.
   const { ctx } = app.app;
   const [person] = await ctx.db.sql<{ id: string }[]>`select id from users where email = 'pia@shop.example'`;
-  await setRole('viewer');
+  await setPartnerRole(app, 'viewer');
   const late = ctx.db.begin((tx) =>
     addApiKey(ctx, tx, {
       ...{ merchantId: app.merchant.merchantId, mode: 'test', kind: 'secret', name: 'Late', origins: [], readOnly: false },
@@ -154,7 +152,7 @@ test('nobody gives a key more than they may do: not when it is made, not when it
     }),
   );
   await assert.rejects(late, (error: any) => error.code === 'key_out_of_reach');
-  await setRole('developer');
+  await setPartnerRole(app, 'developer');
 });
 
 test('a key that may read payments but not refund sees refunds without the link that decides who is paid', async () => {

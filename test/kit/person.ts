@@ -98,6 +98,10 @@ export const setupToken = (url: string): string => new URL(url).hash.replace('#t
 export const setUpPartner = (app: TestApp): Promise<Person> =>
   setUpMember(app, 'owner', { name: 'Pia Partner', email: 'pia@shop.example' });
 
+/** Gives the partner another role, as if they had always had it. */
+export const setPartnerRole = (app: TestApp, role: MemberRole) => app.app.ctx.db.sql`
+  update members set role = ${role} where user_id = (select id from users where email = 'pia@shop.example')`;
+
 /** One more member of the merchant of the test app for every role, signed in. */
 export async function setUpMembers(app: TestApp): Promise<Record<MemberRole, Person>> {
   const members = {} as Record<MemberRole, Person>;

@@ -6,7 +6,7 @@ import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS } from '../../src/shops/pe
 import { claimRefund } from '../../src/shops/shop-refunds.ts';
 import { eventually, type Reply, type TestApp } from '../kit/app.ts';
 import { startShopApp } from '../kit/connected-shop.ts';
-import { type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
+import { type Person, setPartnerRole, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { type ShopClient, shopClient } from '../kit/shop-flows.ts';
 
 let app: TestApp;
@@ -16,11 +16,9 @@ before(async () => {
   app = await startShopApp();
   owner = await setUpPerson(app);
   developer = await setUpPartner(app);
-  await setRole('developer');
+  await setPartnerRole(app, 'developer');
 });
 after(() => app?.stop());
-const setRole = (role: string) => app.app.ctx.db.sql`
-  update members set role = ${role} where user_id = (select id from users where email = 'pia@shop.example')`;
 const ok = (reply: Pick<Reply, 'status' | 'json' | 'text'>): any => {
   assert.equal(reply.status, 200, reply.text);
   return reply.json;
@@ -130,13 +128,13 @@ test('who cannot request refunds does not see the link of one to which the custo
   const { call, store } = await pair(owner);
   const { id } = ok(await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount: '5', currency: 'USD' }));
   const listed = async (person: Person) => (await person.get('/test/shop-refunds')).text.includes(id);
-  for (const role of ['developer', 'viewer']) {
-    await setRole(role);
+  for (const role of ['developer', 'viewer'] as const) {
+    await setPartnerRole(app, role);
     assert.equal(await listed(developer), false, role);
   }
-  await setRole('support');
+  await setPartnerRole(app, 'support');
   assert.equal(await listed(developer), true);
-  await setRole('developer');
+  await setPartnerRole(app, 'developer');
   assert.equal(await listed(owner), true);
   await claimRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
   assert.equal(await listed(developer), true, 'the address cannot be changed any more');
