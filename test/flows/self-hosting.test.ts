@@ -530,13 +530,13 @@ test('every metric that the guide names is served', { skip: missing }, async () 
   );
   for (const [, name, labels] of guide.matchAll(/\b(florin_[a-z_]+)\{([a-z,]+)\}/g)) {
     const [series] = new RegExp(`^${name}\\{.*\\}`, 'm').exec(text) ?? [];
-    // There are metrics of chains and their tokens only if one is followed.
+    // There are metrics of chains and their tokens only if one is followed, and of requests that held the others only after the first.
     if (series)
       assert.deepEqual(
         [...series.matchAll(/(\w+)="/g)].map(([, label]) => label),
         labels!.split(','),
         name,
       );
-    else assert.match(name!, /^florin_(chain|headers|peer|token)/);
+    else assert.match(name!, /^florin_(chain|headers|peer|token|event_loop_holds)/);
   }
 });
