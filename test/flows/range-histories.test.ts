@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { CONFIRMATIONS, tellHistories } from '../kit/range-histories.ts';
 import { openRangeShop } from '../kit/range-world.ts';
 
-const HISTORIES = 2_000;
+const HISTORIES = 1_000;
 /** Payments that share a chain. Those that receive nothing do not count. */
 const PAYMENTS = 450;
 const EVENTS = 50;
