@@ -133,8 +133,8 @@ test('no example in the documents calculates amounts with floating-point numbers
       .map(({ text }) => [path, text] as const),
   );
   assert.ok(shown.length >= 20, String(shown.length));
-  const shop = ['examples/shop/shop.js', readFileSync(join(ROOT, 'examples/shop/shop.js'), 'utf8')] as const;
-  for (const [path, text] of [...shown, shop]) assert.deepEqual(floatsIn(text), [], path);
+  const examples = globSync('examples/*/*.js', { cwd: ROOT }).map((path) => [path, readFileSync(join(ROOT, path), 'utf8')] as const);
+  for (const [path, text] of [...shown, ...examples]) assert.deepEqual(floatsIn(text), [], path);
   for (const wrong of [
     'const missing = Number(payment.amount_usd) - 1;',
     'total = float(event["data"]["amount_usd"])',
@@ -192,6 +192,7 @@ const DOCUMENTS = [
 const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/quickstart/, '', 'test/sdk/quickstart.test.ts'],
   [/examples\/shop/, '', 'test/browser/shop.test.ts'],
+  [/shopify/, 'examples/shopify', 'test/shops/shopify.test.ts: it needs a Shopify, or the scripted one'],
   [/self-hosting/, 'useradd', 'test/flows/self-hosting-system.test.ts'],
   [/self-hosting/, 'systemctl', 'test/flows/self-hosting-system.test.ts'],
   [/self-hosting/, './florin doctor', 'test/flows/self-hosting-system.test.ts'],
