@@ -60,10 +60,11 @@ function shopifyServer(orders: Map<string, Order>, calls: string[]): Server {
     if (request.url === '/admin/oauth/access_token') {
       const form = Object.fromEntries(new URLSearchParams(body));
       assert.deepEqual(form, { grant_type: 'client_credentials', client_id: 'client', client_secret: 'shpss_secret' });
-      return send(200, { access_token: 'token', scope: 'read_orders,write_orders', expires_in: 86_399 });
+      send(200, { access_token: 'token', scope: 'read_orders,write_orders', expires_in: 86_399 });
+      return;
     }
     assert.equal(request.url, '/admin/api/2026-10/graphql.json');
-    if (request.headers['x-shopify-access-token'] !== 'token') return send(401, { errors: 'Invalid API key or access token' });
+    assert.equal(request.headers['x-shopify-access-token'], 'token');
     const { query, variables } = JSON.parse(body);
     send(200, { data: answer(query, variables) });
   });
