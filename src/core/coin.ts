@@ -288,7 +288,8 @@ const CHAIN_ROWS = [
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
-    deepReorg: 3,
+    // ChainLocks: the network replaces one block at most.
+    deepReorg: 2,
     agreeWithin: 2,
     safeVersion: 220_000,
     coinbaseMaturity: 100,

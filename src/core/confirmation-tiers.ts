@@ -11,6 +11,10 @@ const GRADE: Readonly<Record<CompletionRule, number>> = {
   finalized: 2,
 };
 
+/** Whether a tier asks for less than another one: only an operator's override does. */
+export const isLowerTier = (tier: ConfirmationTier, than: ConfirmationTier): boolean =>
+  tier.rule === than.rule ? tier.confirmations < than.confirmations : GRADE[tier.rule] < GRADE[than.rule];
+
 /**
  * The confirmation tiers of a new payment: the default table, raised by the merchant (lower values are ignored), or the operator's
  * override. Only the override may go lower, and its numbers replace locks and tags.

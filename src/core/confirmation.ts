@@ -1,24 +1,28 @@
 /** When a transfer is confirmed: the tier of the amount that depends on it, locks, final blocks, proven work, and what sources agree on. */
-import { type Coin, type ConfirmationTier, chainOf } from './coin.ts';
+import { confirmationsWorth, isMined, MOST_PROVEN, mostConfirmations } from './block-reward.ts';
+import { ASSET, COIN, type Coin, type ConfirmationTier, chainOf } from './coin.ts';
+import { isLowerTier } from './confirmation-tiers.ts';
 import { invariant } from './invariant.ts';
-import { e8ToCents } from './money.ts';
-import { MOST_PROVEN, type PaymentFacts, type Tip, type Tips, type Transfer, type TransferKind, type TransferStanding } from './payment.ts';
+import { centsToE8, E8, e8ToCents } from './money.ts';
+import type { PaymentFacts, Tip, Tips, Transfer, TransferKind, TransferStanding } from './payment.ts';
 
-/** Dash: confirmations that replace a missing InstantSend lock or ChainLock; more when the node has no quorum data. */
+/** Dash: confirmations that replace a missing InstantSend lock or ChainLock. */
 const DASH_CONFIRMATIONS = 6;
-const DASH_CONFIRMATIONS_BLIND = 24;
+/** The same where no node knows the locks. */
+export const DASH_CONFIRMATIONS_BLIND = 24;
 /** Other small payments of the merchant that wait at the same time count by a quarter, because most belong to other people. */
 const MERCHANT_SHARE = 4n;
 /** Litecoin: a peg-out needs at least this many (the reorganization of April 2026 was 13 blocks deep). */
 const PEGOUT_CONFIRMATIONS = 24;
 
-/** The tier of an amount. */
-export function tierOf(facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier {
-  const tiers = facts.rules.confirmations[coin];
+function tierIn(tiers: readonly ConfirmationTier[], usdCents: bigint): ConfirmationTier {
   const tier = tiers.find((row) => row.belowUsdCents === null || usdCents < row.belowUsdCents) ?? tiers.at(-1);
-  invariant(tier, `${facts.id} has confirmation tiers for ${coin}`);
+  invariant(tier, 'there is a confirmation tier for every amount');
   return tier;
 }
+/** The tier of an amount. */
+export const tierOf = (facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier =>
+  tierIn(facts.rules.confirmations[coin], usdCents);
 
 /** What else an attacker who replaces the block could take back together with the transfer, as far as one payer may have sent it. */
 export function companyCents(t: Transfer): bigint {
@@ -96,13 +100,36 @@ function workNeeded(t: Transfer, wanted: ConfirmationTier, tip: Tip): number | n
     }
   }
 }
-/** Whether the blocks that confirm a transfer have the work that as many usual blocks have. */
-function isProven(t: Transfer, wanted: ConfirmationTier, tip: Tip): boolean {
-  if (!tip.provenHeights) return true;
-  const needed = workNeeded(t, wanted, tip);
-  if (needed === null) return true;
-  const height = tip.provenHeights[Math.min(needed, MOST_PROVEN) - 1];
-  return t.block !== null && height !== undefined && t.block.height <= height;
+
+/**
+ * How many blocks must cost a forger more than the amount that depends on a transfer, at the price at which it was valued. An operator who
+ * asks for fewer confirmations than the table decided that this is enough.
+ */
+function blocksWorth(t: Transfer, wanted: ConfirmationTier, { tip, usdCents }: { tip: Tip; usdCents: bigint }): number {
+  if (isLowerTier(wanted, tierIn(chainOf(t.coin).confirmations, usdCents))) return 0;
+  const amountE8 = centsToE8(usdCents);
+  const usdE8 = t.values[0]?.usdE8 ?? 0n;
+  const units = usdE8 > 0n ? (amountE8 * t.units) / usdE8 : (amountE8 * E8) / ASSET[COIN[t.coin].asset].sampleE8;
+  return confirmationsWorth(t.coin, { units, height: t.block?.height ?? tip.height });
+}
+
+const LESS_WORK = 'the blocks that confirm it have less work than usual, so it waits for more';
+/** Why the blocks that confirm a transfer do not have enough work: as much as so many usual blocks, and worth more than the amount. */
+function whyUnproven(t: Transfer, wanted: ConfirmationTier, tip: Tip, usdCents: bigint): string | null {
+  const { provenHeights } = tip;
+  const needed = provenHeights ? workNeeded(t, wanted, tip) : null;
+  if (!provenHeights || needed === null) return null;
+  const has = (count: number): boolean => {
+    const height = provenHeights[count - 1];
+    return t.block !== null && height !== undefined && t.block.height <= height;
+  };
+  const most = isMined(t.coin) ? mostConfirmations(t.coin) : MOST_PROVEN;
+  const worth = blocksWorth(t, wanted, { tip, usdCents });
+  const { name } = chainOf(t.coin);
+  if (worth > most) return `it is worth more than the work of ${most} blocks of ${name}, so no number of blocks completes it`;
+  // Where more are asked for than are counted in work, the rest are counted in blocks.
+  if (!has(Math.min(needed, most))) return LESS_WORK;
+  return has(worth) || worth <= needed ? null : `its amount is worth the work of ${worth} blocks of ${name}, so it waits for them`;
 }
 
 /**
@@ -111,7 +138,8 @@ function isProven(t: Transfer, wanted: ConfirmationTier, tip: Tip): boolean {
  */
 export function whyNotFinal(t: Transfer, wanted: ConfirmationTier, tip: Tip | undefined, amount: bigint): string | null {
   if (tip?.needsVerifier && !t.verifiedBy) return 'only one source has shown its block; payments complete when two show the same blocks';
-  if (tip && !isProven(t, wanted, tip)) return 'the blocks that confirm it have less work than usual, so it waits for more';
+  const unproven = tip ? whyUnproven(t, wanted, tip, amount) : null;
+  if (unproven !== null) return unproven;
   const agreement = tip?.agreement;
   if (!tip || !agreement) return null;
   if (agreement.above && amount > agreement.above.usdCents) return agreement.above.reason;

@@ -54,6 +54,12 @@ for (const coin of COINS) {
   });
 }
 
+test('DASH: a branch that replaces two blocks holds for a day of blocks, because ChainLocks keep the honest network from it', () => {
+  assert.equal(chainOf('DASH').deepReorg, 2);
+  for (const depth of [2, 25]) assert.equal(calmAt('DASH', { depth, height: 1_000 }), 1_547);
+  assert.equal(calmAt('DASH', { depth: 400, height: 1_000 }), 1_800);
+});
+
 test('a node older than the known-safe version holds, with the limit of its coin', () => {
   const rows: readonly (readonly [Coin, number, boolean])[] = [
     ['BTC', 249_900, true],

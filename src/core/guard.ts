@@ -1,5 +1,5 @@
 /** Decides whether a chain is healthy enough to complete payments on it. Pure: takes what was observed and returns reasons. */
-import { type Coin, chainOf, type Network } from './coin.ts';
+import { type Coin, chainOf, finalityOf, type Network } from './coin.ts';
 import type { Trust } from './trust.ts';
 
 /** What one voting source shows. */
@@ -49,9 +49,15 @@ const SLOW_FACTOR = 4;
 export const isBinding = (network: Network): boolean => network === 'mainnet';
 
 type Reorg = { depth: number; height: number };
-/** The height from which the chain counts as calm again: later by as many blocks as the largest payment waits for, or twice the depth. */
-export const calmAt = (coin: Coin, { depth, height }: Reorg): number =>
-  height + Math.max(2 * depth, ...chainOf(coin).confirmations.map((tier) => tier.confirmations));
+/**
+ * The height from which the chain counts as calm again: later by as many blocks as the largest payment waits for, or twice the depth. Where
+ * locks keep the network from replacing blocks, only a branch that it does not follow does this: later by a day, which its forger must pay.
+ */
+export const calmAt = (coin: Coin, { depth, height }: Reorg): number => {
+  const { blockSeconds, confirmations } = chainOf(coin);
+  const day = finalityOf(coin) === 'locks' ? Math.ceil(86_400 / blockSeconds) : 0;
+  return height + Math.max(2 * depth, day, ...confirmations.map((tier) => tier.confirmations));
+};
 export const reorgText = (coin: Coin, reorg: Reorg): string =>
   `a reorganization of ${reorg.depth} blocks was seen; completion waits for block ${calmAt(coin, reorg)}`;
 

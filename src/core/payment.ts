@@ -150,9 +150,6 @@ export type Agreement = {
   lockUsdCents: bigint | null;
 };
 
-/** Confirmations that are counted in work. More than these are counted in blocks, above as much work. */
-export const MOST_PROVEN = 100;
-
 /** What the follower knows of a chain. */
 export type Tip = {
   height: number;
@@ -164,12 +161,12 @@ export type Tip = {
   scannedThrough: Date;
   /** Whether blocks were removed and not all of their replacements have been read. */
   unwound?: boolean;
+  /** Transfers complete only in blocks that somebody vouches for. */
+  needsVerifier?: true;
   /**
    * The highest blocks with 1, 2, 3 ... confirmations in work, up to MOST_PROVEN; fewer where nothing more is proven. Absent where no proof
    * of work is required.
    */
-  /** Transfers complete only in blocks that somebody vouches for. */
-  needsVerifier?: true;
   provenHeights?: readonly number[];
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;

@@ -9,7 +9,7 @@ import { confirmationsAt, findWorkHolds, workPerBlock } from './chain-work.ts';
 import { bitsOf, targetOf, workOf } from './difficulty.ts';
 import { type Fault, HeaderError, idOf, showHash } from './header.ts';
 import { createHeaderChain, type HashWork, type HeaderChain } from './header-chain.ts';
-import type { SentHeader } from './header-rules.ts';
+import { checkHeader, type SentHeader } from './header-rules.ts';
 import { regtestProof } from './p2p/network-peers.ts';
 import { meetsTarget, workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
@@ -39,6 +39,14 @@ function chainOf(
     ...options,
   });
 }
+
+test('from any recorded block of a period on, a chain that begins with it takes the blocks that the network took', () => {
+  const headers = sentOf('btc-main-822528.hex');
+  const at = (height: number) => timed(headers[height - 822_528]!.bytes);
+  for (let start = 0; start < 2_000; start++)
+    for (let next = start + 1; next <= start + 11; next++)
+      checkHeader(BTC.main, headers[next]!, { height: 822_528 + next, at, lowest: 822_528 + start }, 4_000_000_000);
+});
 
 /** A network on which a test can mine: DigiShield over SHA-256, about `1 << hardness` hashes a block at the start. */
 const HARDNESS = 6;
@@ -239,17 +247,17 @@ test('24 blocks that claim two hours count as the few blocks of work that they h
   await chain.add(sent(blocks));
   const honest = workPerBlock(chain.work, params.spacingSeconds);
   const forged = mineHeaders(params, tipOf(blocks), 24, (_, parent) => ({ timeSeconds: timed(parent.bytes).timeSeconds + 300 }));
-  assert.deepEqual(findWorkHolds(chain.work, { spacingSeconds: 60, nowSeconds: NOW }), []);
+  assert.deepEqual(findWorkHolds(chain.work, { ...params, nowSeconds: NOW }), []);
   await chain.add(sent(forged));
   assert.equal(chain.tip().height, tipOf(forged).height);
   const mean = workPerBlock(chain.work, params.spacingSeconds);
   assert.ok(mean * 100n > honest * 98n, 'a few forged blocks do not change the mean of a day');
-  const { blocks: counted, proven } = confirmationsAt(chain.work, forged[0]!.height, mean);
+  const { blocks: counted, proven } = confirmationsAt(chain.work, forged[0]!.height, () => mean);
   assert.equal(counted, 24);
   assert.ok(proven <= 3, String(proven));
-  assert.deepEqual(findWorkHolds(chain.work, { spacingSeconds: 60, nowSeconds: NOW }), ['difficulty']);
+  assert.deepEqual(findWorkHolds(chain.work, { ...params, nowSeconds: NOW }), ['difficulty']);
   // Among honest blocks both counts are about the same.
-  const usual = confirmationsAt(chain.work, blocks.at(-24)!.height, mean);
+  const usual = confirmationsAt(chain.work, blocks.at(-24)!.height, () => mean);
   assert.ok(usual.proven >= 24 && usual.proven <= 27, String(usual.proven));
 });
 

@@ -6,7 +6,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import type { Db } from '../../db/db.ts';
 import type { Log } from '../../log.ts';
-import { confirmationsAt, findWorkHolds, type WorkHold, workPerConfirmation } from './chain-work.ts';
+import { confirmationsAt, findWorkHolds, provenHeights, type WorkHold, workPerConfirmation } from './chain-work.ts';
 import { CHECKPOINTS, startOf } from './checkpoints.ts';
 import { createHeaderChain, type HashWork, type HeaderChain, type HeaderReader, type Start } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
@@ -69,19 +69,6 @@ function progressOf({ chain, nowSeconds }: { chain: HeaderChain; nowSeconds: num
   return { height, percent: Math.max(0, Math.min(99, Math.floor((100 * (timeSeconds - from)) / (nowSeconds - from)))) };
 }
 
-/** The highest block for each number of confirmations, lowest number first. */
-function provenHeights({ work, params }: HeaderChain, most: number): number[] {
-  const one = workPerConfirmation(work, params);
-  const heights: number[] = [];
-  let total = 0n;
-  for (let height = work.tipHeight(); height > work.checkpointHeight && heights.length < most; height--) {
-    total += work.blockWork(height);
-    const proven = total / one;
-    while (heights.length < most && BigInt(heights.length) < proven && heights.length < work.tipHeight() - height + 1) heights.push(height);
-  }
-  return heights;
-}
-
 /** Writes what is new while more may arrive. A failure is logged; the next change writes everything that is missing. */
 function createSaver({ save }: Stored, log: Log, coin: string): { later(): void; finish(): Promise<void> } {
   let running: Promise<void> | null = null;
@@ -125,7 +112,6 @@ export function createHeaderService(options: Options): HeaderService {
     const saver = createSaver(stored, log, params.coin);
     finish = saver.finish;
     const nowSeconds = () => Math.floor(clock.now().getTime() / 1000);
-    const { spacingSeconds } = params;
     headers = {
       ...chain,
       add: async (sent, giver) => {
@@ -140,9 +126,9 @@ export function createHeaderService(options: Options): HeaderService {
           }
         }
       },
-      confirmationsAt: (height) => confirmationsAt(chain.work, height, workPerConfirmation(chain.work, params)),
-      provenHeights: (most) => provenHeights(chain, most),
-      holds: () => findWorkHolds(chain.work, { spacingSeconds, nowSeconds: nowSeconds() }),
+      confirmationsAt: (height) => confirmationsAt(chain.work, height, workPerConfirmation(chain.work, params, nowSeconds())),
+      provenHeights: (most) => provenHeights(chain.work, params, { most, nowSeconds: nowSeconds() }),
+      holds: () => findWorkHolds(chain.work, { ...params, nowSeconds: nowSeconds() }),
       progress: () => progressOf({ chain, nowSeconds: nowSeconds() }),
       onChange: (listener) => {
         listeners.add(listener);

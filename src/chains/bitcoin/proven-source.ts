@@ -2,10 +2,10 @@
  * A source whose every block must be on the header chain of its network. Before a follower asks for proof it is the source as it is,
  * because processes that follow no chain have no headers.
  */
+import { MOST_PROVEN } from '../../core/block-reward.ts';
 import type { Clock } from '../../core/clock.ts';
 import { chainOf } from '../../core/coin.ts';
 import { invariant } from '../../core/invariant.ts';
-import { MOST_PROVEN } from '../../core/payment.ts';
 import type { Log } from '../../log.ts';
 import { type BlockRef, ChainError, type ChainSource, NO_FINALITY, type ProvenWork } from '../chain.ts';
 import type { Proof } from '../sources.ts';
@@ -18,6 +18,7 @@ const HOLD_TEXT: Readonly<Record<WorkHold, string>> = {
   difficulty: 'the last block took less than a quarter of the usual work',
   total: 'the chain has less than a quarter of the work that the time since its checkpoint should have brought',
   recent: 'the last day brought less than a quarter of the usual work',
+  fast: 'the newest blocks claim to have come more than four times as fast as usual',
 };
 
 /** What is proven about the chain that ends with a block. */
