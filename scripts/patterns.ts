@@ -108,7 +108,8 @@ function inPhp(path: string, text: string): Expression[] {
     const quoted = /^'((?:[^'\\]|\\.)*)'\s*[,)]/s.exec(rest)?.[1]?.replace(/\\(['\\])/g, '$1');
     const end = quoted?.lastIndexOf(quoted[0]!) ?? 0;
     if (quoted === undefined || end < 1) return { place, code: rest.slice(0, 80) };
-    return { place, source: quoted.slice(1, end), flags: quoted.slice(end + 1) };
+    // A character as people see it, which is taken whole: JavaScript has no name for it.
+    return { place, source: quoted.slice(1, end).replaceAll('\\X', '.'), flags: quoted.slice(end + 1) };
   });
 }
 

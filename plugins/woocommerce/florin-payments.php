@@ -7,8 +7,9 @@
  * Requires PHP: 7.4
  * Requires Plugins: woocommerce
  * WC requires at least: 8.2
- * WC tested up to: 10.3
+ * WC tested up to: 11.0
  * License: MIT
+ * License URI: https://opensource.org/license/mit
  * Text Domain: florin-payments
  * Domain Path: /languages
  *
@@ -20,7 +21,7 @@ defined( 'ABSPATH' ) || exit;
 define( 'FLORIN_PAYMENTS_VERSION', '0.1.0' );
 define( 'FLORIN_PAYMENTS_FILE', __FILE__ );
 
-foreach ( array( 'amounts', 'client', 'signature', 'decisions', 'notes', 'orders', 'refunds', 'connection', 'webhook' ) as $florin_part ) {
+foreach ( array( 'amounts', 'client', 'signature', 'decisions', 'notes', 'unplaced', 'orders', 'refunds', 'connection', 'webhook' ) as $florin_part ) {
 	require_once __DIR__ . '/includes/class-florin-' . $florin_part . '.php';
 }
 
@@ -58,9 +59,19 @@ add_action(
 		);
 		add_action( 'woocommerce_api_florin', array( 'Florin_Webhook', 'receive' ) );
 		add_action( 'woocommerce_order_status_changed', array( 'Florin_Orders', 'status_changed' ), 10, 3 );
+		// Orders in tables of their own, and orders in posts, which WordPress itself also moves and deletes.
+		foreach ( array( 'woocommerce_trash_order', 'trashed_post' ) as $hook ) {
+			add_action( $hook, array( 'Florin_Orders', 'trashed' ) );
+		}
+		foreach ( array( 'woocommerce_before_delete_order', 'before_delete_post' ) as $hook ) {
+			add_action( $hook, array( 'Florin_Orders', 'deleted' ) );
+		}
 		add_filter( 'woocommerce_cancel_unpaid_order', array( 'Florin_Orders', 'may_cancel' ), 10, 2 );
 		add_action( 'update_option_' . Florin_Connection::SETTINGS, array( 'Florin_Connection', 'settings_changed' ), 10, 2 );
 		add_action( 'admin_notices', array( 'Florin_Connection', 'show_problem' ) );
+		add_action( 'admin_notices', array( 'Florin_Unplaced', 'show' ) );
+		add_action( 'admin_post_' . Florin_Unplaced::SEEN, array( 'Florin_Unplaced', 'dismiss' ) );
+		add_action( Florin_Connection::CHECK_HOOK, array( 'Florin_Connection', 'check' ) );
 		add_action( Florin_Orders::CHECK_HOOK, array( 'Florin_Orders', 'check' ) );
 	}
 );

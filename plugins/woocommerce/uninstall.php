@@ -11,3 +11,5 @@ delete_option( 'woocommerce_florin_settings' );
 delete_option( 'florin_payments_endpoint' );
 delete_option( 'florin_payments_problem' );
 delete_option( 'florin_payments_place' );
+delete_option( 'florin_payments_site' );
+delete_option( 'florin_payments_unplaced' );

@@ -641,6 +641,87 @@ test('an order number that comes a second time, in a database put back to an ear
   await reached(first.payment, 'completed');
   await ask(`/orders/${first.id}/check`);
   assert.equal((await read(first.id)).status, 'pending');
+  // Its money belongs to no order any more, and is named.
+  await eventually(
+    () => ask('/notices'),
+    (page) => page.includes(`Money arrived for order ${first.id}`) && page.includes(first.payment),
+  );
+});
+
+test('an order in the trash or deleted cancels its open payment, and money that has come is named until it is dismissed', {
+  skip,
+}, async () => {
+  await settings();
+  for (const verb of ['trash', 'delete']) {
+    const open = await ordered('48.00');
+    await ask(`/orders/${open.id}/${verb}`);
+    assert.equal(await statusOf(open.payment), 'cancelled', verb);
+    const paid = await ordered('48.50');
+    await simulate(paid.payment, 'slow');
+    await reach(paid.id, ({ status }) => status === 'on-hold');
+    await ask(`/orders/${paid.id}/${verb}`);
+    assert.equal(await statusOf(paid.payment), 'processing', verb);
+    const page = await ask('/notices');
+    assert.match(page, new RegExp(`Money arrived for order ${paid.id}, .*48\\.50 EUR, payment ${paid.payment}`), verb);
+    assert.ok(!page.includes(open.payment), 'a payment without money is not named');
+    const link = /href="([^"]+action=florin_payments_seen[^"]+)"/.exec(page)![1]!.replaceAll('&amp;', '&');
+    assert.equal((await fetch(link.replace(/_wpnonce=\w+/, '_wpnonce=wrong'), { redirect: 'manual' })).status, 403);
+    assert.equal((await fetch(link, { redirect: 'manual' })).status, 302);
+    await advance(paid.payment, 3600);
+    await reached(paid.payment, 'completed');
+    assert.ok(!(await ask('/notices')).includes(paid.payment));
+  }
+});
+
+test('money that comes after its order was deleted is named, and so is one that Florin could not be asked about', { skip }, async (t) => {
+  await settings();
+  const late = await ordered('49.00');
+  await simulate(late.payment, 'late');
+  await ask(`/orders/${late.id}/delete`);
+  await advance(late.payment, 7200);
+  await eventually(
+    () => ask('/notices'),
+    (page) => page.includes(late.payment),
+  );
+  const unasked = await ordered('49.50');
+  let isDown = true;
+  await settings({ server_url: await between(t, () => isDown), enabled: 'no' });
+  await ask(`/orders/${unasked.id}/delete`);
+  assert.match(await ask('/notices'), new RegExp(`deleted while Florin could not be reached\\. .*${unasked.payment}`));
+  isDown = false;
+  await settings();
+});
+
+test('an order whose total was edited names both totals on its page and its note, and is refunded from the order', { skip }, async () => {
+  await settings();
+  const { id, payment } = await ordered('9.50');
+  await ask(`/orders/${id}/edit`, { total: '95.00' });
+  await simulate(payment, 'success');
+  const held = await reach(id, (order) => hasNote(order, /another total/));
+  assert.ok(hasNote(held, /9\.50 EUR were paid, and this order costs 95\.00 EUR now/), JSON.stringify(held.notes));
+  for (let at = 0; at < 2; at += 1)
+    assert.match(await ask(`/orders/${id}/thanks`), /You paid 9\.50 EUR, and the total of this order is 95\.00 EUR now/);
+  assert.equal((await ask(`/orders/${id}/refund`, { amount: '9.5' })).refunded, true);
+  assert.ok(hasNote(await read(id), /^Your refund of 9\.50 EUR is ready/));
+  assert.equal((await refundsOf(payment)).length, 1);
+  assert.match((await ask(`/orders/${id}/refund`, { amount: '0.02' })).refused, /^A refund of 0\.02 EUR was not requested: /);
+});
+
+test('a shop that is at another address than the one it was connected at says so, and a check restores a lost endpoint', {
+  skip,
+}, async () => {
+  await settings();
+  await dropWebhooks();
+  await ask('/later');
+  assert.equal((await app.test.get('/v1/webhook_endpoints')).json.data.length, 1);
+  await ask('/home', { home: 'https://moved.example' });
+  await dropWebhooks();
+  assert.match(await ask('/notices'), /connected to Florin as http:\S+ and is now https:\/\/moved\.example/);
+  await ask('/later');
+  assert.equal((await app.test.get('/v1/webhook_endpoints')).json.data.length, 0, 'a copy connects nothing');
+  await ask('/home', { home: shop.url });
+  assert.doesNotMatch(await ask('/notices'), /connected to Florin as/);
+  await settings();
 });
 
 test('amounts have the digits of their currency, whatever the shop is set to', { skip }, async () => {

@@ -15,6 +15,10 @@ final class Florin_Connection {
 	const PROBLEM = 'florin_payments_problem';
 	/** The server and key whose payments were looked at. */
 	const PLACE = 'florin_payments_place';
+	/** The address that this shop had when it was connected. */
+	const SITE = 'florin_payments_site';
+	/** Looks at the endpoint each day. */
+	const CHECK_HOOK = 'florin_payments_check_connection';
 
 	/**
 	 * Address of the server, without a slash at the end.
@@ -87,11 +91,31 @@ final class Florin_Connection {
 	 * @return bool
 	 */
 	public static function owns( array $payment ) {
-		$plain = static function ( $url ) {
-			return strtolower( rtrim( preg_replace( '#^https?://#i', '', $url ), '/' ) );
+		$shop = isset( $payment['metadata']['shop'] ) ? $payment['metadata']['shop'] : '';
+		return is_string( $shop ) && self::is_here( $shop );
+	}
+
+	/**
+	 * Whether an address is that of this shop, with or without encryption.
+	 *
+	 * @param string $url The address.
+	 * @return bool
+	 */
+	private static function is_here( $url ) {
+		$plain = static function ( $text ) {
+			return strtolower( rtrim( preg_replace( '#^https?://#i', '', $text ), '/' ) );
 		};
-		$shop  = isset( $payment['metadata']['shop'] ) ? $payment['metadata']['shop'] : '';
-		return is_string( $shop ) && $plain( $shop ) === $plain( self::site() );
+		return $plain( $url ) === $plain( self::site() );
+	}
+
+	/**
+	 * Whether the shop was connected at another address: it moved, or this is a copy.
+	 *
+	 * @return bool
+	 */
+	private static function has_moved() {
+		$site = get_option( self::SITE );
+		return is_string( $site ) && '' !== $site && self::is_set_up() && ! self::is_here( $site );
 	}
 
 	/**
@@ -117,10 +141,13 @@ final class Florin_Connection {
 	/** Shows what the merchant has to do. */
 	public static function show_problem() {
 		$problem = (string) get_option( self::PROBLEM );
-		if ( '' === $problem || ! current_user_can( 'manage_woocommerce' ) ) {
+		if ( ( '' === $problem && ! self::has_moved() ) || ! current_user_can( 'manage_woocommerce' ) ) {
 			return;
 		}
-		if ( 'key' === $problem ) {
+		if ( 'copied' !== $problem && self::has_moved() ) {
+			/* translators: 1: address of the shop before, 2: address of the shop now */
+			$text = sprintf( __( 'This shop was connected to Florin as %1$s and is now %2$s. If this is a copy, enter a test key here: payments of the other shop are not canceled or refunded from here. If the shop moved, save the settings of Florin once.', 'florin-payments' ), get_option( self::SITE ), self::site() );
+		} elseif ( 'key' === $problem ) {
 			$text = __( 'Florin refuses the API key of this shop: payments are not followed and no order is canceled for lack of payment. Enter a valid key in the settings of Florin.', 'florin-payments' );
 		} elseif ( 'copied' === $problem ) {
 			$text = __( 'This shop was copied: connect it again. Payments of the other shop are not canceled or refunded from here. Use a test key in a copy.', 'florin-payments' );
@@ -179,11 +206,36 @@ final class Florin_Connection {
 			$client->subscribe_endpoint( $ours['id'] );
 		}
 		delete_option( self::PROBLEM );
+		update_option( self::SITE, self::site(), false );
+		self::check_later();
 		$place = md5( self::url() . ' ' . self::setting( 'api_key' ) );
 		if ( get_option( self::PLACE ) !== $place ) {
 			update_option( self::PLACE, $place, false );
 			Florin_Orders::look_at_all();
 		}
+	}
+
+	/** Makes sure, each day, that the endpoint is still there and enabled. A shop that moved, or a copy, waits for its merchant. */
+	public static function check() {
+		$settings = get_option( self::SETTINGS );
+		if ( ! self::is_set_up() || ! isset( $settings['enabled'] ) || 'yes' !== $settings['enabled'] ) {
+			return;
+		}
+		self::check_later();
+		if ( self::has_moved() ) {
+			return;
+		}
+		try {
+			self::connect();
+		} catch ( Florin_Failure $failure ) {
+			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => Florin_Orders::GATEWAY ) );
+		}
+	}
+
+	/** Plans the next look. */
+	private static function check_later() {
+		as_unschedule_action( self::CHECK_HOOK, array(), Florin_Orders::GATEWAY );
+		as_schedule_single_action( time() + Florin_Orders::DAY_SECONDS, self::CHECK_HOOK, array(), Florin_Orders::GATEWAY );
 	}
 
 	/**

@@ -180,13 +180,14 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 			$text = __( 'Your payment is confirmed.', 'florin-payments' );
 		} elseif ( null === $payments ) {
 			$text = __( 'We cannot reach our payment service right now. If you have paid, you do not have to pay again: we update your order as soon as we can.', 'florin-payments' );
-		} elseif ( array() === $payments ) {
-			return;
 		} elseif ( in_array( 'processing', array_column( $payments, 'status' ), true ) ) {
 			$text = __( 'We received your payment and are waiting for the network to confirm it. You do not have to do anything.', 'florin-payments' );
+		} elseif ( $order->has_status( 'on-hold' ) && '' !== (string) $order->get_meta( Florin_Orders::ASKED ) ) {
+			/* translators: 1: total that was paid, 2: total of the order */
+			$text = sprintf( __( 'You paid %1$s, and the total of this order is %2$s now. We are looking at it, and you do not have to do anything.', 'florin-payments' ), $order->get_meta( Florin_Orders::ASKED ), Florin_Amounts::in( (string) $order->get_total(), $order->get_currency() ) . ' ' . $order->get_currency() );
 		} elseif ( $order->has_status( 'on-hold' ) ) {
 			$text = __( 'We received your payment and are looking at it. You do not have to pay again.', 'florin-payments' );
-		} elseif ( $order->has_status( 'pending' ) ) {
+		} elseif ( $order->has_status( 'pending' ) && array() !== $payments ) {
 			$text = Florin_Decisions::has_money( $payments[0] )
 				? __( 'A part of your payment arrived. The payment page shows what is missing.', 'florin-payments' )
 				: __( 'We have not seen your payment yet.', 'florin-payments' );
@@ -211,7 +212,7 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 	 */
 	public function process_refund( $order_id, $amount = null, $reason = '' ) {
 		$order      = wc_get_order( $order_id );
-		$payment_id = $order ? (string) $order->get_meta( Florin_Orders::BOOKED ) : '';
+		$payment_id = $order ? Florin_Refunds::source( $order ) : '';
 		$rounded    = $order ? Florin_Amounts::in( (string) $amount, $order->get_currency() ) : null;
 		if ( '' === $payment_id || ! Florin_Amounts::is_some( $rounded ) ) {
 			return new WP_Error( 'florin_refund', __( 'Only an amount of a confirmed payment can be refunded here. Decide about other money in the Florin dashboard.', 'florin-payments' ) );
@@ -228,9 +229,14 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 				)
 			);
 		} catch ( Florin_Failure $failure ) {
-			$message = 404 === $failure->status && 'unknown_route' === $failure->error_code
-				? __( 'This version of Florin does not create refunds yet. Send the money from your wallet and mark the payment as refunded in the dashboard.', 'florin-payments' )
-				: $failure->getMessage();
+			$message = $failure->getMessage();
+			if ( 404 === $failure->status && 'unknown_route' === $failure->error_code ) {
+				$message = __( 'This version of Florin does not create refunds yet. Send the money from your wallet and mark the payment as refunded in the dashboard.', 'florin-payments' );
+			} elseif ( $failure->status >= 400 ) {
+				// The server speaks of coins, and the merchant of the order's currency.
+				/* translators: 1: amount and currency, 2: error message */
+				$message = sprintf( __( 'A refund of %1$s was not requested: %2$s', 'florin-payments' ), $rounded . ' ' . $order->get_currency(), $message );
+			}
 			return new WP_Error( 'florin_refund', $message );
 		}
 		if ( isset( $refund['claim_url'] ) && is_string( $refund['claim_url'] ) ) {

@@ -128,20 +128,29 @@ final class Florin_Notes {
 				/* translators: %s: amount and coin */
 				return sprintf( __( 'The customer paid %s for this canceled order. It is on hold and nothing was shipped or completed: complete it yourself, or cancel it and refund the payment in Florin.', 'florin-payments' ), $received );
 			default:
-				$asked = isset( $payment['currency_fiat'] ) ? $payment['amount_fiat'] . ' ' . $payment['currency_fiat'] : $payment['amount_usd'] . ' USD';
 				/* translators: 1: amount and coin, 2: total that was paid, 3: total of the order */
-				return sprintf( __( 'Payment confirmed (%1$s), but it was for another total: %2$s were paid, and this order costs %3$s now. Compare both before you ship.', 'florin-payments' ), $received, $asked, $total );
+				return sprintf( __( 'Payment confirmed (%1$s), but it was for another total: %2$s were paid, and this order costs %3$s now. Compare both before you ship. Complete the order yourself, or return money with Refund in this order.', 'florin-payments' ), $received, self::asked( $payment ), $total );
 		}
 	}
 
 	/**
-	 * Where the merchant finds a payment.
+	 * What a payment asks for, such as "25.50 EUR".
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return string
+	 */
+	public static function asked( array $payment ) {
+		return isset( $payment['currency_fiat'] ) ? $payment['amount_fiat'] . ' ' . $payment['currency_fiat'] : $payment['amount_usd'] . ' USD';
+	}
+
+	/**
+	 * Where the merchant finds a payment, as HTML.
 	 *
 	 * @param string $id   The payment.
 	 * @param string $mode "live" or "test".
 	 * @return string
 	 */
-	private static function link( $id, $mode ) {
+	public static function link( $id, $mode ) {
 		$url = Florin_Connection::url() . '/dashboard/' . rawurlencode( $mode ) . '/payments/' . rawurlencode( $id );
 		return '<a href="' . esc_url( $url ) . '">' . esc_html__( 'Open the payment in Florin', 'florin-payments' ) . '</a>';
 	}

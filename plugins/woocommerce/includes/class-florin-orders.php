@@ -19,6 +19,7 @@ final class Florin_Orders {
 	const ALL      = '_florin_payment_ids';
 	const ENDED    = '_florin_ended_ids';
 	const LEFT     = '_florin_left_ids';
+	const ASKED    = '_florin_asked';
 	const ATTEMPT  = '_florin_attempt';
 	const PAGE     = '_florin_payment_url';
 	const BOOKED   = '_florin_booked';
@@ -211,27 +212,35 @@ final class Florin_Orders {
 		self::under_lock(
 			$order_id,
 			static function ( $order ) use ( $order_id, $payment_id, $seconds ) {
-				if ( ! $order ) {
-					return;
-				}
 				$payment = Florin_Connection::client()->payment( $payment_id, $seconds );
 				$order   = self::fresh( $order_id );
-				if ( $order && ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
-					$named = $payment['metadata'] + array( 'order_id' => '', 'order_key' => '' );
-					if ( ! Florin_Connection::owns( $payment ) || (string) $order->get_id() !== $named['order_id'] || '' === $named['order_key'] || $order->get_order_key() !== $named['order_key'] ) {
-						return;
-					}
+				if ( ! $order || ! self::is_of( $order, $payment ) ) {
+					Florin_Unplaced::look( $payment, isset( $payment['invoice_id'] ) ? (string) $payment['invoice_id'] : (string) $order_id );
+					return;
+				}
+				if ( ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
 					if ( '' === (string) $order->get_meta( self::CURRENT ) ) {
 						self::adopt( $order, $payment );
 					} else {
 						self::add_id( $order, self::ALL, $payment_id );
 					}
 				}
-				if ( $order ) {
-					self::apply( $order, $payment );
-				}
+				self::apply( $order, $payment );
 			}
 		);
+	}
+
+	/**
+	 * Whether a payment was made for an order: it is known to it, or names it with its key, which no other order has.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param array    $payment A payment as the API returns it.
+	 * @return bool
+	 */
+	private static function is_of( $order, array $payment ) {
+		$named = $payment['metadata'] + array( 'order_id' => '', 'order_key' => '' );
+		return in_array( $payment['id'], self::payment_ids( $order ), true )
+			|| ( Florin_Connection::owns( $payment ) && (string) $order->get_id() === $named['order_id'] && '' !== $named['order_key'] && $order->get_order_key() === $named['order_key'] );
 	}
 
 	/**
@@ -290,18 +299,38 @@ final class Florin_Orders {
 	 * @throws Florin_Failure If another request holds the order for too long.
 	 */
 	public static function under_lock( $order_id, $change ) {
+		return self::locked(
+			(string) $order_id,
+			static function () use ( $order_id, $change ) {
+				self::$held[ $order_id ] = true;
+				try {
+					return $change( self::fresh( $order_id ) );
+				} finally {
+					unset( self::$held[ $order_id ] );
+				}
+			}
+		);
+	}
+
+	/**
+	 * Does something while no other request does anything under the same name.
+	 *
+	 * @param string   $name Of this shop.
+	 * @param callable $work What to do.
+	 * @return mixed What $work returns.
+	 * @throws Florin_Failure If another request holds it for too long.
+	 */
+	public static function locked( $name, $work ) {
 		global $wpdb;
 		// Locks are known to the whole database server, which may serve other shops.
-		$lock = 'florin_' . md5( Florin_Connection::site() . ' ' . $order_id );
+		$lock = 'florin_' . md5( Florin_Connection::site() . ' ' . $name );
 		// Databases without such locks answer null.
 		if ( '0' === (string) $wpdb->get_var( $wpdb->prepare( 'SELECT GET_LOCK(%s, 5)', $lock ) ) ) {
 			throw new Florin_Failure( __( 'Another request is updating this order.', 'florin-payments' ) );
 		}
-		self::$held[ $order_id ] = true;
 		try {
-			return $change( self::fresh( $order_id ) );
+			return $work();
 		} finally {
-			unset( self::$held[ $order_id ] );
 			$wpdb->get_var( $wpdb->prepare( 'SELECT RELEASE_LOCK(%s)', $lock ) );
 		}
 	}
@@ -348,6 +377,10 @@ final class Florin_Orders {
 				self::take( $order, $payment, $step );
 			}
 		}
+		if ( 'trash' === $order->get_status() && $payment['id'] !== $order->get_meta( self::BOOKED ) ) {
+			// Nobody reads the notes of an order in the trash.
+			Florin_Unplaced::look( $payment, (string) $order->get_order_number() );
+		}
 		if ( Florin_Decisions::is_final( $payment, time() ) ) {
 			self::add_id( $order, self::ENDED, $payment['id'] );
 		}
@@ -375,6 +408,9 @@ final class Florin_Orders {
 		if ( 'reorged' === $kind || 'restored' === $kind ) {
 			$order->update_meta_data( self::REVERSED, 'reorged' === $kind ? 'yes' : 'no' );
 			$order->save();
+		}
+		if ( 'other_total' === $kind ) {
+			$order->update_meta_data( self::ASKED, Florin_Notes::asked( $payment ) );
 		}
 		if ( 'after_cancel' === $kind || 'other_total' === $kind ) {
 			self::add_id( $order, self::LEFT, $payment['id'] );
@@ -451,13 +487,72 @@ final class Florin_Orders {
 		if ( isset( self::$held[ $order_id ] ) || ! self::has_payments( $order ) || ( self::GATEWAY === $order->get_payment_method() && in_array( $to, Florin_Decisions::OPEN, true ) ) ) {
 			return;
 		}
+		self::end( $order );
+	}
+
+	/**
+	 * Looks at the payments of an order that was moved to the trash.
+	 *
+	 * @param int $order_id The order.
+	 */
+	public static function trashed( $order_id ) {
+		$order = wc_get_order( $order_id );
+		if ( ! isset( self::$held[ $order_id ] ) && self::has_payments( $order ) ) {
+			self::end( $order );
+		}
+	}
+
+	/**
+	 * @param WC_Order $order An order that waits for no payment any more.
+	 */
+	private static function end( $order ) {
 		try {
-			self::settle( $order_id, Florin_Webhook::READ_SECONDS );
+			self::settle( $order->get_id(), Florin_Webhook::READ_SECONDS );
 		} catch ( Florin_Failure $failure ) {
 			/* translators: %s: error message */
 			self::note_once( $order, 'unsettled', sprintf( __( 'We cannot reach the payment of this order in Florin, so it can still be paid: %s', 'florin-payments' ), $failure->getMessage() ) );
 			self::check_later( $order );
 		}
+	}
+
+	/**
+	 * Before an order is deleted: its open payments are canceled, and money that came for it is named in the administration. The order itself is
+	 * not changed any more. Money that comes later is named when Florin tells about it.
+	 *
+	 * @param int $order_id The order.
+	 */
+	public static function deleted( $order_id ) {
+		$order = wc_get_order( $order_id );
+		if ( isset( self::$held[ $order_id ] ) || ! self::has_payments( $order ) ) {
+			return;
+		}
+		$left = array_diff( self::payment_ids( $order ), array( $order->get_meta( self::BOOKED ) ) );
+		try {
+			self::under_lock(
+				$order_id,
+				static function ( $order ) use ( &$left ) {
+					foreach ( $order ? $left : array() as $at => $id ) {
+						try {
+							$payment = Florin_Connection::client()->payment( $id, Florin_Webhook::READ_SECONDS );
+							if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
+								$payment = self::cancel( $order, $payment );
+							}
+							Florin_Unplaced::look( $payment, (string) $order->get_order_number() );
+						} catch ( Florin_Failure $failure ) {
+							if ( 404 !== $failure->status ) {
+								throw $failure;
+							}
+						}
+						unset( $left[ $at ] );
+					}
+				}
+			);
+		} catch ( Florin_Failure $failure ) {
+			foreach ( $left as $id ) {
+				Florin_Unplaced::unknown( $id, (string) $order->get_meta( self::MODE ), (string) $order->get_order_number() );
+			}
+		}
+		as_unschedule_action( self::CHECK_HOOK, array( $order_id ), self::GATEWAY );
 	}
 
 	/**

@@ -12,8 +12,6 @@ final class Florin_Refunds {
 	const UNANSWERED = '_florin_refunds_unanswered';
 	/** What a reason may have, in UTF-16 units. */
 	const REASON_LENGTH = 200;
-	/** What belongs to the emoji before it: the joiner, the sign for pictures, and colors of skin. */
-	const JOINED = array( "\u{200D}", "\u{FE0F}", "\u{1F3FB}", "\u{1F3FC}", "\u{1F3FD}", "\u{1F3FE}", "\u{1F3FF}" );
 	/** States that are worth a note. */
 	const NOTED = array( 'sent', 'confirmed', 'failed', 'canceled' );
 
@@ -73,27 +71,39 @@ final class Florin_Refunds {
 	}
 
 	/**
-	 * A reason that is not too long, and that does not end within a character.
+	 * The payment that a refund returns: the one that paid the order, or else the latest one whose money the merchant was asked about, because it was
+	 * for another total or came for a canceled order.
+	 *
+	 * @param WC_Order $order The order.
+	 * @return string Its ID, or an empty string.
+	 */
+	public static function source( $order ) {
+		$booked = (string) $order->get_meta( Florin_Orders::BOOKED );
+		$left   = $order->get_meta( Florin_Orders::LEFT );
+		return '' === $booked && is_array( $left ) && array() !== $left ? (string) end( $left ) : $booked;
+	}
+
+	/**
+	 * A reason that is not too long, and that does not end within a character: an emoji of several parts, or a letter with its accents, is kept or
+	 * left out as a whole.
 	 *
 	 * @param string $reason As the merchant wrote it.
 	 * @return string
 	 */
 	public static function reason( $reason ) {
-		$points = preg_split( '//u', $reason, -1, PREG_SPLIT_NO_EMPTY );
-		$points = is_array( $points ) ? $points : array();
+		preg_match_all( '/\X/u', $reason, $characters );
+		$kept   = '';
 		$length = 0;
-		foreach ( $points as $end => $point ) {
-			$length += 4 === strlen( $point ) ? 2 : 1;
-			if ( $length <= self::REASON_LENGTH ) {
-				continue;
+		foreach ( $characters[0] as $character ) {
+			foreach ( preg_split( '//u', $character, -1, PREG_SPLIT_NO_EMPTY ) as $point ) {
+				$length += 4 === strlen( $point ) ? 2 : 1;
 			}
-			// An emoji of several parts is kept or left out as a whole.
-			while ( $end > 0 && ( in_array( $points[ $end ], self::JOINED, true ) || self::JOINED[0] === $points[ $end - 1 ] ) ) {
-				--$end;
+			if ( $length > self::REASON_LENGTH ) {
+				break;
 			}
-			return implode( '', array_slice( $points, 0, $end ) );
+			$kept .= $character;
 		}
-		return implode( '', $points );
+		return $kept;
 	}
 
 	/**

@@ -88,11 +88,14 @@ if ( '/notices' === $path ) {
 	do_action( 'admin_notices' );
 	exit;
 }
+if ( '/wp-admin/admin-post.php' === $path ) {
+	do_action( 'admin_post_' . $_GET['action'] );
+}
 $gateway = new $classes[0]();
 if ( '/orders' === $path ) {
 	$id = shop(
 		static function ( &$all ) {
-			$id                   = count( $all['orders'] ) + 101;
+			$id                   = count( $all['orders'] ) + ( isset( $all['deleted'] ) ? count( $all['deleted'] ) : 0 ) + 101;
 			$all['orders'][ $id ] = array_merge(
 				array(
 					'id'       => $id,
@@ -126,6 +129,11 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			if ( 'pending' === $order->get_status() && apply_filters( 'woocommerce_cancel_unpaid_order', true, $order ) ) {
 				$order->update_status( 'cancelled', 'Unpaid order cancelled - time limit reached.' );
 			}
+			reply( array() );
+			break;
+		case 'trash':
+		case 'delete':
+			$order->delete( 'delete' === $parts[2] );
 			reply( array() );
 			break;
 		case 'edit':
@@ -164,6 +172,6 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			reply( array() );
 			break;
 	}
-	reply( shop()['orders'][ $id ] );
+	reply( isset( shop()['orders'][ $id ] ) ? shop()['orders'][ $id ] : array( 'status' => 'deleted' ) );
 }
 http_response_code( 404 );

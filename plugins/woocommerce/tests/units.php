@@ -186,6 +186,9 @@ foreach (
 $family = "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}\u{200D}\u{1F466}";
 check( 'reason', str_repeat( 'x', 195 ), Florin_Refunds::reason( str_repeat( 'x', 195 ) . $family ) );
 check( 'reason that fits', str_repeat( 'x', 189 ) . $family, Florin_Refunds::reason( str_repeat( 'x', 189 ) . $family . 'y' ) );
+$flag = "\u{1F1EB}\u{1F1F7}";
+check( 'reason that ends in a flag', str_repeat( 'x', 197 ), Florin_Refunds::reason( str_repeat( 'x', 197 ) . $flag ) );
+check( 'reason that ends in an accent', str_repeat( 'x', 199 ), Florin_Refunds::reason( str_repeat( 'x', 199 ) . "e\u{0301}" ) );
 check( 'reason in Cyrillic', 150, preg_match_all( '/./us', Florin_Refunds::reason( str_repeat( "\u{0416}", 150 ) ) ) );
 
 foreach ( array( 'sk_live_0123456789abcdef' => true, 'sk_test_0123456789abcdef' => true, 'pk_live_0123456789abcdef' => false, '' => false, "sk_live_0123456789\r\nX: 1" => false ) as $text => $is ) {

@@ -100,6 +100,24 @@ function esc_html__( $text ) {
 function esc_url( $url ) {
 	return htmlspecialchars( $url );
 }
+function wp_kses_post( $html ) {
+	return $html;
+}
+function wp_nonce_url( $url, $action ) {
+	return $url . '&_wpnonce=' . md5( $action );
+}
+function check_admin_referer( $action ) {
+	if ( ! isset( $_GET['_wpnonce'] ) || md5( $action ) !== $_GET['_wpnonce'] ) {
+		http_response_code( 403 );
+		exit;
+	}
+}
+function wp_get_referer() {
+	return false;
+}
+function wp_safe_redirect( $url ) {
+	header( 'location: ' . $url, true, 302 );
+}
 function sanitize_text_field( $text ) {
 	return trim( $text );
 }
@@ -113,7 +131,7 @@ function home_url() {
 	$all = shop();
 	return isset( $all['home'] ) ? $all['home'] : getenv( 'SHOP_URL' );
 }
-function admin_url( $path ) {
+function admin_url( $path = '' ) {
 	return home_url() . '/wp-admin/' . $path;
 }
 function plugin_basename( $file ) {
@@ -307,6 +325,24 @@ final class WC_Order {
 		$this->add_order_note( trim( $note ) );
 		do_action( 'woocommerce_order_status_' . $status, $this->get_id() );
 		do_action( 'woocommerce_order_status_changed', $this->get_id(), $from, $status, $this );
+	}
+	/** As in WooCommerce: into the trash, or for good. */
+	public function delete( $force = false ) {
+		$id = $this->get_id();
+		if ( $force ) {
+			do_action( 'woocommerce_before_delete_order', $id, $this );
+			shop(
+				static function ( &$all ) use ( $id ) {
+					$all['deleted'][ $id ] = $all['orders'][ $id ];
+					unset( $all['orders'][ $id ] );
+				}
+			);
+		} else {
+			$this->data['status'] = 'trash';
+			$this->save();
+			do_action( 'woocommerce_trash_order', $id );
+		}
+		unset( $GLOBALS['memory']['orders'][ $id ], $GLOBALS['memory']['posts'][ $id ] );
 	}
 	/** Data of an order is read with it, from the same memory. */
 	public function read_meta_data( $force ) {
