@@ -1131,6 +1131,7 @@ create table peer_status (
   bytes_out bigint not null,
   started_at timestamp with time zone not null,
   reported_at timestamp with time zone not null default clock_timestamp(),
+  trouble text,
   PRIMARY KEY (coin, network),
   CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );

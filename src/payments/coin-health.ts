@@ -90,11 +90,11 @@ type Standing = {
   from: number | null;
   to: number | null;
   read: number | null;
-} & { [K in 'phase' | 'connected' | 'percent' | 'secondsLeft']: StoredReport[K] | null };
+} & { [K in 'phase' | 'connected' | 'percent' | 'secondsLeft' | 'trouble']: StoredReport[K] | null };
 
 /** Why a chain is not read although a process works on it; null when nothing says so. */
-function whyNotYet({ phase, connected, percent, secondsLeft, from, to, read, waits }: Standing): string | null {
-  const syncing = phase === null ? null : explainReport({ phase, connected: connected!, percent: percent!, secondsLeft });
+function whyNotYet({ phase, connected, percent, secondsLeft, trouble, from, to, read, waits }: Standing): string | null {
+  const syncing = phase === null ? null : explainReport({ phase, connected: connected!, percent: percent!, secondsLeft, trouble });
   if (syncing !== null) return syncing;
   if (waits !== null) return waits;
   return from === null || to === null || read === null ? null : explainCatchUp(catchUpOf({ from, to, read }));
@@ -111,7 +111,7 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
         then f.behind_reason end as doubt, case when t.coin is null and f.behind_code = 'syncing' then f.behind_reason end as waits,
       f.catch_up_from::int as "from", f.catch_up_to::int as "to", t.height::int as read, p.phase, p.connected, p.percent,
-      p.seconds_left as "secondsLeft"
+      p.seconds_left as "secondsLeft", p.trouble
     from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (coin)
       full join followers f using (coin)`;
   const held = await sql<{ coin: string; hold: string }[]>`select coin, hold from token_contracts where hold is not null`;

@@ -19,6 +19,7 @@ export function mergeMine(
     claimedNonce = nonce,
     chainIndex,
     coinbaseIndex = 0,
+    coinbaseLevels = 0,
     parentVersion = 0x20000000,
     parentTimeSeconds = 0,
     inputs = 1,
@@ -33,6 +34,8 @@ export function mergeMine(
     claimedNonce?: number;
     chainIndex?: number;
     coinbaseIndex?: number;
+    /** How many siblings the first coinbase of the parent has, where its index is 0. */
+    coinbaseLevels?: number;
     parentVersion?: number;
     parentTimeSeconds?: number;
     inputs?: number;
@@ -60,11 +63,13 @@ export function mergeMine(
   parent.writeInt32LE(parentVersion);
   // The coinbase alone, or beside another transaction.
   const sibling = Buffer.alloc(32, 5);
-  (coinbaseIndex === 0 ? sha256d(coinbase) : sha256d(Buffer.concat([sibling, sha256d(coinbase)]))).copy(parent, 36);
+  const beside = Array<Buffer>(coinbaseLevels).fill(sibling);
+  const first = beside.reduce((below, one) => sha256d(Buffer.concat([below, one])), sha256d(coinbase));
+  (coinbaseIndex === 0 ? first : sha256d(Buffer.concat([sibling, sha256d(coinbase)]))).copy(parent, 36);
   parent.writeUInt32LE(parentTimeSeconds, 68);
   return Buffer.concat([
     ...[sent, Buffer.alloc(32)],
-    ...(coinbaseIndex === 0 ? [Buffer.from([0]), u32(0)] : [Buffer.from([1]), sibling, u32(coinbaseIndex)]),
+    ...(coinbaseIndex === 0 ? [Buffer.from([coinbaseLevels]), ...beside, u32(0)] : [Buffer.from([1]), sibling, u32(coinbaseIndex)]),
     ...[Buffer.from([levels]), ...siblings, u32(index), parent],
   ]);
 }

@@ -364,6 +364,46 @@ test('when all eight peers are stale, they are exchanged until an honest one is 
   await reaches(again.service, chain);
 });
 
+test('while no block arrives, new peers are tried one by one, and those of long standing stay', async () => {
+  const chain = createServedChain(40);
+  const hosts = Array.from({ length: 14 }, (_, n) => `127.${n + 1}.0.1`);
+  const all = await Promise.all(hosts.map((host) => peerAt({ host, chain })));
+  const { service } = serve(all, { limits: { ...LIMITS, relaying: 3, rotateMs: 50 } });
+  await service.start();
+  await eventually(
+    async () => service.status().connected,
+    (connected) => connected >= 8,
+  );
+  const first = all.filter(({ links }) => links.size > 0).slice(0, 8);
+  const tried = () => all.reduce((sum, peer) => sum + peer.opened(), 0);
+  await eventually(
+    async () => tried(),
+    (count) => count >= 14,
+  );
+  const stayed = first.filter((peer) => peer.opened() === 1 && peer.links.size === 1);
+  assert.ok(stayed.length >= 7, `${stayed.length} of the first peers stayed`);
+  const { relaying, relayedSinceMs } = service.status();
+  assert.ok(relaying >= 2 && relayedSinceMs !== null, 'what is announced was heard without a gap');
+});
+
+test('when every peer sends what cannot be read, the reason is told', async () => {
+  const chain = createServedChain(20);
+  const bad: Script = (message, link) =>
+    message.command === 'getheaders' && link.write(frame(BTC.magic, 'headers', Buffer.from('fd0100', 'hex')));
+  const hosts = Array.from({ length: 5 }, (_, n) => `127.${n + 1}.0.1`);
+  const peers = await Promise.all(hosts.map((host) => peerAt({ host, chain, script: bad })));
+  const { service } = serve(peers);
+  await service.start();
+  const { trouble } = await eventually(
+    async () => service.status(),
+    (status) => /^[3-5] peers were lost for the same reason/.test(status.trouble ?? ''),
+  );
+  assert.match(
+    trouble!,
+    /: a count is not in its shortest form\. If this does not end, check the connection and install the newest release$/,
+  );
+});
+
 test('nothing that identifies a payment leaves, over all bytes that peers got', async () => {
   const chain = createServedChain(30);
   const script = '0014'.padEnd(44, 'c');

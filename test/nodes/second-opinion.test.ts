@@ -138,7 +138,7 @@ test('peers that show blocks without work change nothing: the node completes sma
       },
       (found) => found.others.state !== 'ok',
     );
-    assert.match(others.reason!, /^no peer is connected; the last one was left: block \d+ does not have the work that its bits claim$/);
+    assert.match(others.reason!, /^no peer is connected; the last peer was lost: block \d+ does not have the work that its bits claim$/);
     await look(2);
     assert.deepEqual(await statuses([...forged, ...honest]), ['pending', 'completed', 'processing']);
     const said = await readyz();

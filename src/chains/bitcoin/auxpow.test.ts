@@ -104,6 +104,9 @@ test('a proof made by the rules is accepted, with the marker and without', () =>
   // Chain IDs are not enforced on the test network.
   check({ bytes: HEADER, auxpow: mergeMine(HEADER, { parentVersion: 0x00620004 }) }, LENIENT);
 });
+test('a coinbase as deep in its block as its miner likes is accepted, because Dogecoin limits only the branch of chains', () => {
+  for (const coinbaseLevels of [1, 12, 30, 31, 32, 33, 64, 200]) check({ bytes: HEADER, auxpow: mergeMine(HEADER, { coinbaseLevels }) });
+});
 for (const [name, fault] of FAULTS)
   test(`a proof with ${name} is refused`, () => {
     assert.throws(() => check({ bytes: HEADER, auxpow: mergeMine(HEADER, fault) }), isRefused);

@@ -13,7 +13,8 @@ export const AUXPOW_BIT = 0x100;
 const MARKER = Buffer.from('fabe6d6d', 'hex');
 /** Without the marker, the commitment begins within this many bytes of the script. */
 const UNMARKED_WITHIN = 20;
-const MAX_BRANCH = 30;
+/** Dogecoin limits the branch of chains to this (CAuxPow::check), and that of the coinbase only by the size of a message. */
+export const MAX_CHAIN_BRANCH = 30;
 
 type Branch = { hashes: readonly Buffer[]; index: number };
 export type Auxpow = {
@@ -30,9 +31,9 @@ export type Auxpow = {
 
 export const chainIdOf = (header: Buffer): number => header.readInt32LE(0) >> 16;
 
-function takeBranch(reader: StrictReader): Branch {
+function takeBranch(reader: StrictReader, most = Number.POSITIVE_INFINITY): Branch {
   const count = takeCount(reader, 32);
-  if (count > MAX_BRANCH) throw new RangeError(`a branch has ${count} hashes; ${MAX_BRANCH} are allowed`);
+  if (count > most) throw new RangeError(`a branch has ${count} hashes; ${most} are allowed`);
   return { hashes: Array.from({ length: count }, () => take(reader, 32)), index: takeU32(reader) };
 }
 
@@ -48,7 +49,7 @@ export function takeAuxpow(reader: StrictReader): Auxpow {
   // The hash of the parent, which no client compares with anything.
   skip(reader, 32);
   const coinbaseBranch = takeBranch(reader);
-  const chainBranch = takeBranch(reader);
+  const chainBranch = takeBranch(reader, MAX_CHAIN_BRANCH);
   return { coinbaseId, script, coinbaseBranch, chainBranch, parent: take(reader, 80) };
 }
 

@@ -14,26 +14,14 @@ const COMMAND_BYTES = 12;
 /** Memory for a payload is reserved in steps, so that a length alone costs nothing. */
 const FIRST_BYTES = 16_384;
 
-/** The most items of an `inv`, `getdata` or `notfound` message. */
+/** The most items of an `inv`, `getdata` or `notfound` message (MAX_INV_SZ). */
 export const MAX_ITEMS = 50_000;
-const ITEM_BYTES = 36;
 /**
- * The largest payload of each command; other commands may have `OTHER_BYTES`. Protocols allow more (Litecoin 32 MB), but nothing that we
- * ask for is larger: 2,000 Dogecoin headers with their merge-mining proofs have about 1.7 MB, a block without witness at most 2 MB.
+ * The largest payload of a message: MAX_PROTOCOL_MESSAGE_LENGTH of Bitcoin and Dogecoin. Litecoin allows 32 MB and uses them for nothing that
+ * is asked for here; Dash allows less. A lower limit of our own would let strangers stop a chain: one merge-mined Dogecoin block with a
+ * large proof makes every message of 2,000 headers that contains it larger than usual ones.
  */
-const LIMITS: ReadonlyMap<string, number> = new Map([
-  ['headers', 2_200_000],
-  ['block', 4_000_000],
-  ['inv', 3 + MAX_ITEMS * ITEM_BYTES],
-  ['notfound', 3 + MAX_ITEMS * ITEM_BYTES],
-  ['addr', 60_000],
-  ['addrv2', 60_000],
-  ['tx', 400_000],
-]);
-const OTHER_BYTES = 100_000;
-
-/** The largest payload that a peer may send with this command. */
-export const limitOf = (command: string): number => LIMITS.get(command) ?? OTHER_BYTES;
+export const MAX_PAYLOAD = 4_000_000;
 
 /** A whole message as it is sent. */
 export function frame(magic: Buffer, command: string, payload: Buffer): Buffer {
@@ -83,7 +71,7 @@ export function createFrameReader({ magic, onFrame }: { magic: Buffer; onFrame(c
   const openBody = (): Body => {
     const command = commandOf(head);
     const length = head.readUInt32LE(16);
-    if (length > limitOf(command)) throw new WireError(`a ${command} message of ${length} bytes is larger than ${limitOf(command)}`);
+    if (length > MAX_PAYLOAD) throw new WireError(`a ${command} message of ${length} bytes is larger than ${MAX_PAYLOAD}`);
     const room = Buffer.allocUnsafeSlow(Math.min(length, FIRST_BYTES));
     return { command, length, checksum: head.readUInt32LE(20), room, received: 0 };
   };

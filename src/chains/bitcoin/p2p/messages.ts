@@ -1,5 +1,6 @@
 /** The messages that peers and Florin exchange. What is decoded encodes to the same bytes; anything else is refused with a reason. */
 import type { BitcoinFamily } from '../../../core/coin.ts';
+import { MAX_CHAIN_BRANCH } from '../auxpow.ts';
 import { PARAMS } from '../params.ts';
 import { MAX_ITEMS, WireError } from './message.ts';
 
@@ -52,8 +53,6 @@ const MAX_COUNT = 0x02000000;
 const HEADER_BYTES = 80;
 /** DOGE: version bit of a header with a merge-mining proof. */
 const AUXPOW = 0x100;
-/** A branch of more levels has more leaves than any block or chain list. */
-const MAX_BRANCH = 30;
 
 /** A position in bytes from outside. */
 type Cursor = { bytes: Buffer; at: number };
@@ -127,8 +126,8 @@ function takeAuxpow(cursor: Cursor): Buffer {
   const from = cursor.at;
   skipTransaction(cursor);
   skip(cursor, 32);
-  for (let branch = 0; branch < 2; branch++) {
-    skip(cursor, readCount(cursor, { most: MAX_BRANCH, each: 32, what: 'branch hashes' }) * 32);
+  for (const most of [MAX_COUNT, MAX_CHAIN_BRANCH]) {
+    skip(cursor, readCount(cursor, { most, each: 32, what: 'branch hashes' }) * 32);
     skip(cursor, 4);
   }
   skip(cursor, HEADER_BYTES);

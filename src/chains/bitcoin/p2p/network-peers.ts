@@ -83,10 +83,10 @@ function connect(options: NetworkPeersOptions, headers: Headers, { wake, isReady
 }
 
 function reportOf({ family, network }: NetworkPeersOptions, { service, headers, startedAt }: Live, state: SyncState): PeerReport {
-  const { connected, relaying, syncing, bytesIn, bytesOut, clockAheadSeconds } = service.status();
+  const { connected, relaying, syncing, bytesIn, bytesOut, clockAheadSeconds, trouble } = service.status();
   const { height, hash, parent, timeSeconds } = headers.tip();
   return {
-    ...{ coin: family, network, ...state, connected, relaying, syncing, bytesIn, bytesOut, clockAheadSeconds, startedAt },
+    ...{ coin: family, network, ...state, connected, relaying, syncing, trouble, bytesIn, bytesOut, clockAheadSeconds, startedAt },
     ...{ height, hash, parent, blockTime: new Date(timeSeconds * 1000) },
   };
 }

@@ -7,6 +7,7 @@ import { downloadBlock, NEXT_PEER_MS } from './block-download.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
 import type { Peer, PeerLimits } from './peer.ts';
 import { endpointName, groupOf } from './peer-book.ts';
+import { createLosses, type Losses } from './peer-losses.ts';
 import { LIMITED_BLOCKS, type PeerNetwork, SERVICE } from './peer-networks.ts';
 import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
 import { createRelay, type Relay } from './relay.ts';
@@ -16,8 +17,9 @@ import type { Endpoint, SocksProxy } from './socks5.ts';
 /** A peer that shows no block of the newest chain for this long is left. */
 const MAX_BEHIND_MS = 20 * 60_000;
 const CHECK_MS = 1_000;
-/** A tip older than this many block intervals is stale. */
+/** A tip older than this many block intervals is stale, but none that chance alone lets be so old a few times a day. */
 const STALE_INTERVALS = 3;
+const LEAST_STALE_SECONDS = 600;
 
 export type PeerServiceOptions = {
   network: PeerNetwork;
@@ -50,8 +52,8 @@ export type PeerStatus = {
   bytesOut: number;
   /** The middle of what the peers' clocks are ahead of ours. */
   clockAheadSeconds: number | null;
-  /** Why the last peer was left that broke the rules; null when none did. */
-  lastFault: string | null;
+  /** Why no peer stays, as the end of a sentence; null while one does. */
+  trouble: string | null;
 };
 export type PeerService = {
   view: HeaderView;
@@ -74,7 +76,7 @@ type State = PeerServiceOptions & {
   behindSince: WeakMap<Peer, number>;
   relayedSinceMs: number | null;
   closedBytes: { in: number; out: number };
-  lastFault: string | null;
+  losses: Losses;
   timer: NodeJS.Timeout | null;
 };
 
@@ -106,7 +108,7 @@ function noteRelaying(state: State): void {
 }
 
 const middle = (values: readonly number[]): number | null => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? null;
-function statusOf({ peers, sync, relayedSinceMs, closedBytes, lastFault }: State): PeerStatus {
+function statusOf({ peers, sync, relayedSinceMs, closedBytes, losses }: State): PeerStatus {
   const connected = peers.connected();
   const sum = (of: (peer: Peer) => number): number => connected.reduce((total, peer) => total + of(peer), 0);
   return {
@@ -117,7 +119,8 @@ function statusOf({ peers, sync, relayedSinceMs, closedBytes, lastFault }: State
     bytesIn: closedBytes.in + sum((peer) => peer.stats().bytesIn),
     bytesOut: closedBytes.out + sum((peer) => peer.stats().bytesOut),
     clockAheadSeconds: middle(connected.map((peer) => peer.clockAheadSeconds)),
-    lastFault,
+    // One that has our chain can be read; until then it may be left like those before it.
+    trouble: connected.some((peer) => sync.heightOf(peer) >= 0) ? null : losses.explain(),
   };
 }
 
@@ -152,8 +155,9 @@ function connect(state: State): Peers {
       ...(limits && { limits }),
       ...(peerLimits && { peerLimits }),
     },
-    isStale: () => clock.now().getTime() / 1000 - state.view.tip().timeSeconds > STALE_INTERVALS * state.spacingSeconds,
-    usefulness: (peer) => (sync.wasAsked(peer) ? sync.heightOf(peer) + Math.min(1, state.delivered.get(peer) ?? 0) : null),
+    isStale: () =>
+      clock.now().getTime() / 1000 - state.view.tip().timeSeconds > Math.max(STALE_INTERVALS * state.spacingSeconds, LEAST_STALE_SECONDS),
+    brought: (peer) => (sync.wasAsked(peer) ? (state.delivered.get(peer) ?? 0) > 0 : null),
     handlers: {
       onOpen: (peer) => {
         noteRelaying(state);
@@ -166,6 +170,7 @@ function connect(state: State): Peers {
       },
       onTransaction: relay.onTransaction,
       onTaken: sender.onTaken,
+      onLost: state.losses.add,
       onClose: (peer) => {
         const { bytesIn, bytesOut } = peer.stats();
         state.closedBytes.in += bytesIn;
@@ -183,7 +188,6 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
   const { view, given, clock, log, onHint, nextPeerMs = NEXT_PEER_MS } = options;
   const leave = (peer: Peer, reason: string, how?: { ban?: boolean }): void => {
     log.info({ coin: options.network.family, peer: endpointName(peer.endpoint), reason }, 'A peer was left');
-    if (how?.ban) state.lastFault = reason;
     state.peers.leave(peer, reason, how);
   };
   const witnesses = given.length === 1 ? 1 : 2;
@@ -200,7 +204,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     behindSince: new WeakMap(),
     relayedSinceMs: null,
     closedBytes: { in: 0, out: 0 },
-    lastFault: null,
+    losses: createLosses(clock),
     timer: null,
   };
   state.peers = connect(state);

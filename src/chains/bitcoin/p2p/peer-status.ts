@@ -19,6 +19,8 @@ export type PeerReport = {
   percent: number;
   /** Until the headers are read, at the speed so far; null: not known. */
   secondsLeft: number | null;
+  /** Why no peer stays, as the end of a sentence; null while one does. */
+  trouble: string | null;
   clockAheadSeconds: number | null;
   /** Since `startedAt`. */
   bytesIn: number;
@@ -32,15 +34,15 @@ export const STALE_SECONDS = 30;
 
 export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
   const { coin, network, phase, connected, relaying, height, hash, parent, blockTime, syncing, percent, secondsLeft } = report;
-  const { clockAheadSeconds, bytesIn, bytesOut, startedAt } = report;
+  const { trouble, clockAheadSeconds, bytesIn, bytesOut, startedAt } = report;
   await sql`
     insert into peer_status (coin, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, seconds_left,
-      clock_ahead_seconds, bytes_in, bytes_out, started_at)
+      trouble, clock_ahead_seconds, bytes_in, bytes_out, started_at)
     values (${coin}, ${network}, ${phase}, ${connected}, ${relaying}, ${height}, ${hash}, ${parent}, ${blockTime}, ${syncing}, ${percent},
-      ${secondsLeft}, ${clockAheadSeconds}, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
+      ${secondsLeft}, ${trouble}, ${clockAheadSeconds}, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
     on conflict (coin, network) do update set phase = excluded.phase, connected = excluded.connected, relaying = excluded.relaying,
       height = excluded.height, hash = excluded.hash, parent = excluded.parent, block_time = excluded.block_time,
-      syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left,
+      syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left, trouble = excluded.trouble,
       clock_ahead_seconds = excluded.clock_ahead_seconds, bytes_in = excluded.bytes_in, bytes_out = excluded.bytes_out,
       started_at = excluded.started_at, reported_at = clock_timestamp()`;
 }
@@ -53,7 +55,7 @@ export async function removeReport(sql: Sql, { coin, network }: Pick<PeerReport,
 /** What was last reported about each network, whatever its age. */
 export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
   select coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
-    seconds_left as "secondsLeft", clock_ahead_seconds as "clockAheadSeconds", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
+    seconds_left as "secondsLeft", trouble, clock_ahead_seconds as "clockAheadSeconds", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
     started_at as "startedAt", extract(epoch from clock_timestamp() - reported_at)::float8 as "ageSeconds"
   from peer_status order by coin, network`;
 
@@ -74,9 +76,16 @@ export const explainHeaders = (percent: number, secondsLeft: number | null): str
   `${SYNCING_HEADERS} ${percent}%${secondsLeft === null ? '' : `, ${aboutTime(secondsLeft)} left`}`;
 
 /** What keeps payments from being detected over peers, as the end of a sentence; null when nothing does. */
-export function explainReport(report: Pick<PeerReport, 'phase' | 'connected' | 'percent' | 'secondsLeft'>): string | null {
-  const { phase, connected, percent, secondsLeft } = report;
-  if (phase === 'headers') return explainHeaders(percent, secondsLeft);
-  if (phase === 'connecting') return 'connecting to peers';
-  return connected === 0 ? 'no peer is connected' : null;
+export function explainReport({
+  phase,
+  connected,
+  percent,
+  secondsLeft,
+  trouble,
+}: Pick<PeerReport, 'phase' | 'connected' | 'percent' | 'secondsLeft' | 'trouble'>): string | null {
+  const why = trouble === null ? '' : `; ${trouble}`;
+  if (phase === 'headers') return `${explainHeaders(percent, secondsLeft)}${why}`;
+  if (phase === 'connecting') return `connecting to peers${why}`;
+  if (connected === 0) return `no peer is connected${why}`;
+  return trouble === null ? null : `no peer stays connected${why}`;
 }

@@ -1,4 +1,5 @@
 /** Keeps connections to peers of one network: discovery, one peer for each network group, rotation, and what is remembered on disk. */
+import { randomInt } from 'node:crypto';
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
 import { isPublicAddress } from '../../../outgoing.ts';
@@ -22,7 +23,7 @@ export type PeersLimits = {
   /** How often an address that nobody tried is tried, and how often the seeds may be asked. */
   feelerMs: number;
   seedsMs: number;
-  /** While the tip is stale, a peer is exchanged this often. */
+  /** While the tip is stale, one peer more is tried this often. */
   rotateMs: number;
 };
 export const PEERS_LIMITS: PeersLimits = {
@@ -39,6 +40,11 @@ export const PEERS_LIMITS: PeersLimits = {
 /** Peers that were connected longest: after a restart they are connected to first, so that nobody can wait for a restart. */
 const ANCHORS = 2;
 const STORE_EVERY_MS = 300_000;
+/** Peers that were connected longest, which are never exchanged, and peers that announce transactions: no fewer are left. */
+const PROTECTED = 2;
+const LEAST_RELAYING = 2;
+/** Addresses of the fallback list that are tried beside those of the seeds. */
+const MIXED_IN = 8;
 /** An address in `addr` that nobody saw for this long is not taken. */
 const MAX_ADDRESS_AGE_SECONDS = 10 * 86_400;
 
@@ -54,6 +60,8 @@ export type PeersHandlers = {
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
   onTaken?(txid: string): void;
   onClose(peer: Peer): void;
+  /** A peer cannot be reached, or was left. */
+  onLost?(endpoint: Endpoint, reason: string): void;
 };
 export type Peers = {
   start(): Promise<void>;
@@ -78,8 +86,8 @@ export type PeersOptions = {
   handlers: PeersHandlers;
   /** Whether the best chain has not grown for too long: we may be cut off from honest peers. */
   isStale(): boolean;
-  /** How useful a peer was, for rotation: those with the lowest number are exchanged first; null: it cannot be judged yet. */
-  usefulness(peer: Peer): number | null;
+  /** Whether a peer brought a block or headers; null: it cannot be judged yet. */
+  brought(peer: Peer): boolean | null;
   resolve(name: string): Promise<readonly string[]>;
   /** Whether an address that seeds or peers tell is used: without it, only public ones. */
   isUsable?(host: string): boolean;
@@ -100,12 +108,17 @@ type State = PeersOptions & {
   seedsAskedMs: number | null;
   felt: number;
   rotatedMs: number;
+  /** One connection more than usual, while no block arrives. */
+  extra: 0 | 1;
   storedMs: number;
   /** Whether the stored peers were read. Until then nothing is saved, so that they are not lost. */
   loaded: boolean;
   timer: NodeJS.Timeout | null;
   closed: boolean;
 };
+
+const someOf = <T>(list: readonly T[], count: number): T[] =>
+  list.length === 0 ? [] : Array.from({ length: Math.min(count, list.length) }, () => list[randomInt(list.length)]!);
 
 const slotsOf = (state: State): Slot[] => [...state.slots.values()].filter(({ feeler }) => !feeler);
 const inUse = (state: State): Set<string> => new Set([...state.slots.values()].map(({ endpoint }) => groupOf(endpoint.host)));
@@ -164,7 +177,9 @@ async function open(state: State, endpoint: Endpoint, { relays, feeler }: { rela
           state.slots.delete(name);
           log.debug({ coin: network.family, peer: name, reason }, 'A peer was left');
           noteFailure(state, endpoint);
-          if (!feeler) handlers.onClose(closed);
+          if (feeler) return;
+          handlers.onLost?.(endpoint, reason);
+          handlers.onClose(closed);
         },
       },
     });
@@ -179,15 +194,17 @@ async function open(state: State, endpoint: Endpoint, { relays, feeler }: { rela
     }
   } catch (error) {
     state.slots.delete(name);
-    log.debug({ coin: network.family, peer: name, reason: (error as Error).message }, 'A peer cannot be reached');
+    const reason = (error as Error).message;
+    log.debug({ coin: network.family, peer: name, reason }, 'A peer cannot be reached');
     noteFailure(state, endpoint);
+    if (!state.closed && !feeler) handlers.onLost?.(endpoint, reason);
   }
 }
 
 /** Opens the connections that are missing. */
 function fill(state: State): void {
   const { limits } = state;
-  const wanted = state.given.length > 0 ? state.given.length : limits.connections;
+  const wanted = state.given.length > 0 ? state.given.length : limits.connections + state.extra;
   while (slotsOf(state).length < wanted) {
     if (slotsOf(state).filter(({ peer }) => !peer).length >= limits.opening) return;
     const endpoint = nextEndpoint(state);
@@ -218,22 +235,37 @@ async function discover(state: State): Promise<void> {
       { kind: 'seed', teller: 'seeds' },
     );
   else await Promise.all(network.seeds.map(ask));
-  if (book.size() < limits.connections * 2) book.add(state.fallback, { kind: 'fallback', teller: 'fallback' });
+  // Whoever answers for the seeds may lie, so a few of the list are always among those that are tried.
+  const few = book.size() < limits.connections * 2;
+  book.add(few ? state.fallback : someOf(state.fallback, MIXED_IN), { kind: 'fallback', teller: 'fallback' });
 }
 
-/** While no block arrives, peers are replaced, the least useful first, so that hostile peers cannot isolate this service. */
+/** The peer that is given up for another one: the newest that brought nothing, never one of those that are connected longest. */
+function leastUseful(state: State): Peer | null {
+  const connected = slotsOf(state)
+    .filter(({ peer }) => peer)
+    .toSorted((a, b) => a.sinceMs - b.sinceMs);
+  const enoughRelay = connected.filter(({ relays }) => relays).length > LEAST_RELAYING;
+  const judged = connected
+    .slice(PROTECTED)
+    .flatMap(({ peer, relays }) => (peer && (enoughRelay || !relays) ? [{ peer, brought: state.brought(peer) }] : []));
+  // The newest one may still bring something.
+  if (judged.some(({ brought }) => brought === null)) return null;
+  return (judged.findLast(({ brought }) => !brought) ?? judged.at(-1))?.peer ?? null;
+}
+
+/**
+ * While no block arrives, one more peer is tried, and then the least useful one is left, so that hostile peers cannot isolate this service.
+ * Honest peers of long standing, the best defense against that, stay.
+ */
 function rotate(state: State): void {
-  const nowMs = state.clock.monotonicMs();
-  if (state.given.length > 0 || nowMs - state.rotatedMs < state.limits.rotateMs || !state.isStale()) return;
+  const { limits, given, clock } = state;
+  const nowMs = clock.monotonicMs();
+  if (given.length > 0 || nowMs - state.rotatedMs < limits.rotateMs) return;
+  state.extra = state.isStale() ? 1 : 0;
+  if (slotsOf(state).filter(({ peer }) => peer).length <= limits.connections) return;
   state.rotatedMs = nowMs;
-  const peers = slotsOf(state).flatMap(({ peer }) => peer ?? []);
-  if (peers.length < state.limits.connections) return;
-  const judged = peers.flatMap((peer) => {
-    const useful = state.usefulness(peer);
-    return useful === null ? [] : { peer, useful };
-  });
-  const [least] = judged.toSorted((a, b) => a.useful - b.useful);
-  least?.peer.close('no block arrives, so that another peer is tried');
+  leastUseful(state)?.close('another peer was tried in its place, because no block arrived');
 }
 
 /** Tries an address that nobody tried, so that enough proven ones are known before they are needed. */
@@ -293,7 +325,7 @@ export function createPeers({ limits = PEERS_LIMITS, ...options }: PeersOptions)
     anchors: [],
     again: new Map(),
     seedsAskedMs: null,
-    ...{ felt: nowMs, rotatedMs: nowMs, storedMs: nowMs, loaded: false, timer: null, closed: false },
+    ...{ felt: nowMs, rotatedMs: nowMs, extra: 0, storedMs: nowMs, loaded: false, timer: null, closed: false },
   };
   const peersOf = (is: (slot: Slot) => boolean): Peer[] => slotsOf(state).flatMap((slot) => (slot.peer && is(slot) ? slot.peer : []));
   return {

@@ -126,9 +126,8 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
   };
   const connected = () => {
     const status = service.status();
-    const { lastFault } = status;
-    if (status.connected === 0)
-      throw new ChainError('outage', `no peer is connected${lastFault === null ? '' : `; the last one was left: ${lastFault}`}`);
+    const { trouble } = status;
+    if (status.connected === 0) throw new ChainError('outage', `no peer is connected${trouble === null ? '' : `; ${trouble}`}`);
     return status;
   };
   return {

@@ -1,0 +1,2 @@
+-- Why no peer stays connected.
+alter table peer_status add column trouble text;
