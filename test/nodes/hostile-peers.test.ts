@@ -386,7 +386,7 @@ test('while no block arrives, new peers are tried one by one, and those of long 
   assert.ok(relaying >= 2 && relayedSinceMs !== null, 'what is announced was heard without a gap');
 });
 
-test('when every peer sends what cannot be read, the reason is told', async () => {
+test('when every peer sends what cannot be read, operators learn the reason', async () => {
   const chain = createServedChain(20);
   const bad: Script = (message, link) =>
     message.command === 'getheaders' && link.write(frame(BTC.magic, 'headers', Buffer.from('fd0100', 'hex')));

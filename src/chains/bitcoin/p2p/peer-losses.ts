@@ -1,4 +1,4 @@
-/** Why peers were left or cannot be reached, so that an operator is told why no peer stays. */
+/** Why peers were left or cannot be reached, so that operators learn why no peer stays. */
 import { type Clock, MINUTE_MS } from '../../../core/clock.ts';
 import { endpointName } from './peer-book.ts';
 import type { Endpoint } from './socks5.ts';

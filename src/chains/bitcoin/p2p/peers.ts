@@ -235,7 +235,7 @@ async function discover(state: State): Promise<void> {
       { kind: 'seed', teller: 'seeds' },
     );
   else await Promise.all(network.seeds.map(ask));
-  // Whoever answers for the seeds may lie, so a few of the list are always among those that are tried.
+  // The server that answers for the seeds may lie, so a few of the list are always among those that are tried.
   const few = book.size() < limits.connections * 2;
   book.add(few ? state.fallback : someOf(state.fallback, MIXED_IN), { kind: 'fallback', teller: 'fallback' });
 }
