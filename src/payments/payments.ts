@@ -6,7 +6,7 @@ import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '
 import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
-import { formatUnits, quoteUnits } from '../core/money.ts';
+import { formatUnits } from '../core/money.ts';
 import { type Decision, hasWrongCoin, type Transfer } from '../core/payment.ts';
 import { CONNECT_FIRST, Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
@@ -26,7 +26,7 @@ import { createOne, createTogether, type PaymentDraft, prepareCreate } from './c
 import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
-import { askedOf, priceAt } from './price.ts';
+import { askedOf, askIn, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
 import { mailReceipts } from './receipt-mails.ts';
@@ -164,11 +164,11 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   }
   const { priceE8, sources } = quotable.price;
-  const units = quoteUnits(coin, record.facts.targetUsdCents, priceE8);
+  const { units, rateE8 } = askIn(coin, { targetUsdCents: record.facts.targetUsdCents, fiat: record.request.fiat }, priceE8);
   if (!isCarried(coin, units)) {
     throw amountTooSmall(coin, { usdCents: record.facts.targetUsdCents, units, priceE8 });
   }
-  return { rateE8: priceE8, units, sources };
+  return { rateE8, units, sources };
 }
 
 /**

@@ -1,8 +1,8 @@
 /** Prices in currencies other than US dollars. They are converted to cents once, at the current rate, which is stored with the payment. */
 import type { Context } from '../context.ts';
-import { COIN, type Coin, type Mode, pricedAs } from '../core/coin.ts';
+import { ASSET, COIN, type Coin, type Mode, pricedAs } from '../core/coin.ts';
 import { type Fiat, fiatDecimals, fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
-import { centsToE8, MAX_USD_CENTS, parseDecimal, shownUnit } from '../core/money.ts';
+import { centsToE8, divideCeil, E8, MAX_USD_CENTS, parseDecimal, quoteUnits, shownUnit } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import type { PaymentRequest } from './view.ts';
 
@@ -37,6 +37,38 @@ export function priceAt(
 export function askedOf({ fiat }: Pick<PaymentRequest, 'fiat'>, targetUsdCents: bigint): AskedPrice {
   const minor = fiat && isFiat(fiat.currency) ? parseDecimal(fiat.amount, fiatDecimals(fiat.currency)) : null;
   return fiat && minor !== null ? { currency: fiat.currency as Fiat, minor } : { currency: 'USD', minor: targetUsdCents };
+}
+
+/** What cents are of a price in its own currency: its share of them, to the nearest unit. All of them are exactly the price. */
+export function priceShare({ minor, cents, ofCents }: { minor: bigint; cents: bigint; ofCents: bigint }): bigint {
+  if (ofCents === 0n) return 0n;
+  const [twice, whole] = [2n * minor * cents, 2n * ofCents];
+  return (twice + (cents < 0n ? -ofCents : ofCents)) / whole;
+}
+
+/** How far the market may be from par before a token no longer counts as its currency. */
+const PAR_PERCENT = 1n;
+/** What a customer is asked for in a coin, and the rate at which it is worth the price. */
+export type Ask = { units: bigint; rateE8: bigint };
+/**
+ * A token of the price's own currency is asked for at par, while its market is there too: 20.00 EUR are 20.00 EURC. Any other coin is
+ * asked for at its price in US dollars.
+ */
+export function askIn(
+  coin: Coin,
+  { targetUsdCents, fiat }: { targetUsdCents: bigint } & Pick<PaymentRequest, 'fiat'>,
+  priceE8: bigint,
+): Ask {
+  const { currency, minor } = askedOf({ fiat }, targetUsdCents);
+  if (ASSET[COIN[coin].asset].par === currency && minor > 0n) {
+    const units = minor * 10n ** BigInt(COIN[coin].decimals - fiatDecimals(currency));
+    const parE8 = fiat === null ? E8 : (E8 * E8) / fiat.rateE8;
+    const apart = parE8 > priceE8 ? parE8 - priceE8 : priceE8 - parE8;
+    // The rate is rounded up, so that exactly these units are worth the price.
+    if (apart * 100n <= parE8 * PAR_PERCENT)
+      return { units, rateE8: divideCeil(centsToE8(targetUsdCents) * 10n ** BigInt(COIN[coin].decimals), units) };
+  }
+  return { units: quoteUnits(coin, targetUsdCents, priceE8), rateE8: priceE8 };
 }
 
 /** A unit price or tax of a payment in US cents, at the stored rate, rounded up like the price. */

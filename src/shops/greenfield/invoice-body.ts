@@ -48,12 +48,14 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice
   const money = moneyOf(view);
   // As in BTCPay, what came late was paid too; the state of the invoice says that it is not settled.
   const paidCents = receivedCents(settlement);
+  // The amount due was rounded up to what the coin can carry.
+  const isExact = settlement.receivedUnits === settlement.amountUnits;
   const { redirectUrl, redirectAutomatically, language, coins } = invoice.checkout;
   const body = {
     id: facts.id,
     storeId: storeIdOf({ merchantId: view.merchantId, mode: facts.mode }),
     amount: money.amount,
-    paidAmount: paidCents === 0n ? '0' : money.ofCents(paidCents),
+    paidAmount: paidCents === 0n ? '0' : isExact ? money.amount : money.ofCents(paidCents),
     currency: money.currency,
     type: 'Standard',
     checkoutLink: `${greenfieldUrl(ctx)}/i/${facts.id}`,
