@@ -34,14 +34,14 @@ const FIRST = [
   /@base-ui\/react\/(?:esm\/)?(?:csp-provider|internals\/csp-context)/,
   /(?:vite\/preload-helper|rolldown\/runtime)/,
   /\/dashboard\/(?:screens\.ts|generated\/api\.ts)$/,
-  /\/dashboard\/lib\/(?:amount|api|confirmation|days|density|first-data|hooks|keys|read-anew|store|theme|toasts|trouble)\.ts$/,
+  /\/dashboard\/lib\/(?:amount|api|ask|confirmation|days|density|first-data|hooks|jsx-runtime|keys|news|read-anew|store|theme|toasts|trouble)\.ts$/,
   /\/dashboard\/shell\/(?:shell|bell|stripes|toasts)\.tsx$/,
   /\/dashboard\/ui\/(?:button|icon|link|menu|states|values)\.tsx$/,
 ];
 
 export default defineConfig({
   base: '/dashboard/',
-  plugins: [react(), tailwind(), bundledScalar()],
+  plugins: [react({ jsxImportSource: '#dashboard' }), tailwind(), bundledScalar()],
   build: {
     assetsInlineLimit: 0,
     target: 'es2023',

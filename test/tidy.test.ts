@@ -175,7 +175,8 @@ test('each table is written by one folder', () => {
 });
 
 const WORDS: readonly { word: RegExp; instead: string; except: RegExp }[] = [
-  { word: /\bDate\.now\(/, instead: 'the clock of the context', except: /^$/ },
+  // A page notices by the device's clock that the device slept.
+  { word: /\bDate\.now\(/, instead: 'the clock of the context', except: /^src\/web\/checkout\/browser\.ts$/ },
   { word: /\bnew Date\(\)/, instead: 'the clock of the context', except: /^$/ },
   { word: /process\.env/, instead: 'config.ts', except: /^src\/config\.ts$/ },
   { word: /\bparseFloat\(|\.toFixed\(/, instead: 'core/money.ts', except: /^$/ },
@@ -407,4 +408,19 @@ test('sizes, as information', (t) => {
       .map((s) => `${s.path} ${s.lines}`)
       .join(', ')}`,
   );
+});
+
+/** Requests of a browser without a limit: a connection that died in silence would hold them forever. */
+const unlimited = (text: string): string[] =>
+  [...text.matchAll(/\bfetch\(/g)].flatMap(({ index }) => {
+    const call = text.slice(index, text.indexOf(';', index));
+    return call.includes('signal') ? [] : [call];
+  });
+test('every request of a page has a time limit', () => {
+  const pages = [
+    ...globSync('dashboard/**/*.{ts,tsx}', { cwd: ROOT }).filter((path) => !path.startsWith('dashboard/generated/')),
+    ...['checkout/browser', 'checkout/embed', 'checkout/modal', 'docs/browser'].map((name) => `src/web/${name}.ts`),
+  ];
+  for (const path of pages) assert.deepEqual(unlimited(readFileSync(join(ROOT, path), 'utf8')), [], path);
+  assert.deepEqual(unlimited("await fetch('/a');\nfetch('/b', { signal });"), ["fetch('/a')"]);
 });

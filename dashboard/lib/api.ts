@@ -1,5 +1,6 @@
 /** Calls to the dashboard API, typed by method and path. Every failure is an ApiError. */
 import type { Api, ErrorType } from '../generated/api.ts';
+import { ACT_LIMITS_MS, ask, READ_LIMITS_MS, readBody } from './ask.ts';
 import { tellOffline, tellReached, tellTooMany } from './trouble.ts';
 
 export type { Api } from '../generated/api.ts';
@@ -51,21 +52,30 @@ export async function call<E extends Endpoint>(endpoint: E, options: CallOptions
   }
   const asked = query.toString();
   let reply: Response;
+  let text: string;
   try {
-    reply = await fetch(`/dashboard/api${path}${asked === '' ? '' : `?${asked}`}`, {
-      method,
-      credentials: 'same-origin',
-      headers: { 'x-florin-dashboard': '1', ...(method === 'GET' ? {} : { 'content-type': 'application/json' }) },
-      ...(method === 'GET' ? {} : { body: JSON.stringify(options.body ?? {}) }),
-      ...(signal && { signal }),
-    });
+    ({ reply, text } = await ask(
+      `/dashboard/api${path}${asked === '' ? '' : `?${asked}`}`,
+      {
+        method,
+        credentials: 'same-origin',
+        headers: { 'x-florin-dashboard': '1', ...(method === 'GET' ? {} : { 'content-type': 'application/json' }) },
+        ...(method === 'GET' ? {} : { body: JSON.stringify(options.body ?? {}) }),
+      },
+      method === 'GET' ? READ_LIMITS_MS : ACT_LIMITS_MS,
+      signal,
+    ));
   } catch (error) {
     if (signal?.aborted) throw error;
     tellOffline();
-    throw new ApiError(0, { type: 'offline', code: 'offline', message: 'Can’t reach the server. Check your connection.' }, null);
+    const isLate = error instanceof DOMException && error.name === 'AbortError';
+    const message = isLate
+      ? `The server didn’t answer in time.${method === 'GET' ? '' : ' Check whether this worked before you try again.'}`
+      : 'Can’t reach the server. Check your connection.';
+    throw new ApiError(0, { type: 'offline', code: 'offline', message }, null);
   }
   tellReached();
-  const body = (await reply.json().catch(() => null)) as { error?: ConstructorParameters<typeof ApiError>[1] } | null;
+  const body = readBody(text);
   if (reply.ok && body !== null) return body as Reply<E>;
   const retryAfter = Number(reply.headers.get('retry-after')) || null;
   // A lock on codes affects one person and lasts longer than a banner should announce.

@@ -5,10 +5,8 @@ import { useEffect, useState } from 'react';
 import { type Action, EVENT_TYPES, type Mode } from '../generated/api.ts';
 import { ApiError, type CallOptions, call, type Endpoint, type Reply } from './api.ts';
 import { askConfirmation } from './confirmation.ts';
-import { takeNewsMark } from './first-data.ts';
 import { readAnew, whenIdle } from './read-anew.ts';
 import { say } from './toasts.ts';
-import { tellReached } from './trouble.ts';
 
 /** The mode is part of the URL: /dashboard/test/… */
 export function useMode(): Mode {
@@ -158,33 +156,4 @@ export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${mode === 'test' ? 'TEST · ' : ''}${title} · Florin`;
   }, [title, mode]);
-}
-
-let stream: EventSource | null = null;
-/** Stops all requests of a session that is ending. */
-export function stopReading(client: QueryClient): Promise<void> {
-  stream?.close();
-  return client.cancelQueries();
-}
-
-/** One event stream per tab. Its events name the query keys whose data changed. */
-export function useNews(mode: Mode, wanted: boolean): void {
-  const client: QueryClient = useQueryClient();
-  useEffect(() => {
-    if (!wanted) return;
-    const mark = takeNewsMark(mode);
-    const opened = new EventSource(`/dashboard/api/${mode}/stream${mark === null ? '' : `?since=${mark}`}`);
-    // The server names what changed since the page was made. All other data may be older than that, or than the break in the stream.
-    let isCurrent = mark !== null;
-    stream = opened;
-    opened.addEventListener('refresh', (event) => {
-      for (const key of JSON.parse((event as MessageEvent<string>).data) as string[]) void readAnew(client, [mode, key]);
-    });
-    opened.addEventListener('open', () => {
-      tellReached();
-      if (!isCurrent) void readAnew(client);
-      isCurrent = false;
-    });
-    return () => opened.close();
-  }, [client, mode, wanted]);
 }

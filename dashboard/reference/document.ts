@@ -1,4 +1,5 @@
 /** The document of the API as the page shows it. */
+import { ask, READ_LIMITS_MS } from '../lib/ask.ts';
 
 type Parameter = { required?: boolean; example?: unknown; examples?: Record<string, { value: unknown; 'x-disabled'?: boolean }> };
 type Operation = { parameters?: (Parameter | { $ref: string })[] };
@@ -12,7 +13,7 @@ function unticked({ example, ...parameter }: Parameter): Parameter {
 }
 
 export async function loadDocument(): Promise<object> {
-  const document = (await (await fetch('/openapi.json')).json()) as Document;
+  const document = JSON.parse((await ask('/openapi.json', {}, READ_LIMITS_MS)).text) as Document;
   const shared = document.components.parameters;
   for (const operation of Object.values(document.paths).flatMap((methods) => Object.values(methods))) {
     operation.parameters &&= operation.parameters.map((given) =>

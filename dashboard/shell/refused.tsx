@@ -36,5 +36,5 @@ export const Refused = ({ role, merchant, action, operator }: { role: string; me
 
 function Needed({ action }: { action: Action }) {
   const { data } = useApi('GET /:mode/access', ['access', action], { query: { action } });
-  return data && `Required role: ${data.needed}. `;
+  return data && <span>{`Required role: ${data.needed}. `}</span>;
 }

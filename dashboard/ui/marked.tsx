@@ -17,7 +17,8 @@ export function Marked({ text, around = Number.POSITIVE_INFINITY }: { text: stri
   const lower = text.toLowerCase();
   const part = partsOf(query).find((one) => lower.includes(one));
   // Letters that change their length with their case cannot be placed: the text is shown as it is.
-  if (part === undefined || lower.length !== text.length) return text.length > 2 * around ? `${text.slice(0, 2 * around)}…` : text;
+  if (part === undefined || lower.length !== text.length)
+    return <span>{text.length > 2 * around ? `${text.slice(0, 2 * around)}…` : text}</span>;
   const from = lower.indexOf(part);
   const to = from + part.length;
   const [start, end] = [Math.max(0, from - around), Math.min(text.length, to + around)];

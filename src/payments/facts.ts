@@ -106,6 +106,10 @@ type Row = Marks & {
   hasRefund: boolean;
   realNow: Date;
 };
+/** By how many seconds the clock of the payment `p` was advanced; null in live mode. */
+export const testOffset = (sql: Sql | Tx): Fragment => sql`
+  case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
+    + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0) end`;
 /** Stored rules by id; they never change, so they are read once per process. */
 const ruleCacheOf = perContext(() => new Map<bigint, Rules>());
 async function readRules(ctx: Context, sql: Sql | Tx, ids: readonly bigint[]): Promise<Map<bigint, Rules>> {
@@ -196,9 +200,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         select json_agg(${transferJson(sql)} order by ${orderOfSight(sql)}) from transfers t where t.payment_id = p.id) end as transfers,
       (select jsonb_build_array(jsonb_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at))
         || s.more from simulations s where s.payment_id = p.id) as simulation,
-      case when p.mode = 'test' then coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
-        + coalesce((select sum(a.seconds)::bigint from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)
-      end as "offsetSeconds",
+      ${testOffset(sql)} as "offsetSeconds",
       exists (select 1 from refunds r where r.payment_id = p.id and r.state not in ('requested', 'canceled')) as "hasRefund",
       clock_timestamp() as "realNow"
     from ${from} cross join lateral (

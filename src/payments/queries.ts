@@ -5,7 +5,6 @@ import { PAYER, testIdentifier } from '../chains/simulated.ts';
 import { type Context, perContext } from '../context.ts';
 import { CHAIN, CHAINS, COIN, COINS, type Coin, type Mode } from '../core/coin.ts';
 import { standingOf } from '../core/confirmation.ts';
-import { quoteUnits } from '../core/money.ts';
 import type { Exception, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { rolesOf } from '../core/settle.ts';
@@ -13,8 +12,9 @@ import { createBatcher } from '../db/batch.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { getMerchant, isOffered, type Merchant } from '../merchants/merchants.ts';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
-import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, tipsOf, toView } from './facts.ts';
+import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, testOffset, tipsOf, toView } from './facts.ts';
 import { costsOf, type LiveFees, readLiveFees } from './network-costs.ts';
+import { askIn } from './price.ts';
 import { isCarried } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
 import type { Costs, CustomerView, PaymentView, ShopTerms, Unavailable } from './view.ts';
@@ -129,7 +129,7 @@ export async function getPaymentForCustomer(ctx: Context, { paymentId }: { payme
   const known = kept.get(paymentId);
   if (known && ctx.clock.monotonicMs() - known.atMs < HEAVY_MS) {
     const view = await known.view;
-    if (view.version === (await getVersion(ctx, { paymentId }))) return view;
+    if (view.version === (await getMoment(ctx, { paymentId })).version) return view;
   }
   const entry: KeptView = { atMs: ctx.clock.monotonicMs(), view: readForCustomer(ctx, paymentId) };
   if (kept.size < MOST_KEPT) kept.set(paymentId, entry);
@@ -175,11 +175,23 @@ const customerMerchant = ({ name, logo, settings }: Merchant, shop: ShopTerms | 
   };
 };
 
-/** Only the version, for waiting pages. Errors: payment_not_found. */
-export async function getVersion(ctx: Context, { paymentId }: { paymentId: string }): Promise<bigint> {
-  const [row] = await ctx.db.sql<{ version: bigint }[]>`select version from payments where id = ${paymentId}`;
+/** What a waiting page needs to stay true: whether something changed, and the payment's own time, which its countdown follows. */
+export type Moment = { version: bigint; nowMs: bigint };
+const moments = (sql: Sql | Tx): Fragment => sql`
+  p.version, floor(extract(epoch from clock_timestamp()) * 1000)::bigint + coalesce(${testOffset(sql)}, 0)::bigint * 1000 as "nowMs"`;
+/** Errors: payment_not_found. */
+export async function getMoment(ctx: Context, { paymentId }: { paymentId: string }): Promise<Moment> {
+  const { sql } = ctx.db;
+  const [row] = await sql<Moment[]>`select ${moments(sql)} from payments p where p.id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
-  return row.version;
+  return row;
+}
+/** The time of each payment that exists, by its clock, in one statement. */
+export async function getTimes(ctx: Context, { paymentIds }: { paymentIds: readonly string[] }): Promise<Map<string, bigint>> {
+  const { sql } = ctx.db;
+  const rows = await sql<(Moment & { id: string })[]>`
+    select p.id, ${moments(sql)} from payments p where p.id = any(${paymentIds as string[]}::text[])`;
+  return new Map(rows.map((row) => [row.id, row.nowMs]));
 }
 
 /** The payments whose version is no longer the known one, in one statement. */
@@ -336,7 +348,7 @@ function coinState(
   // A coin that already has its address can be paid, and gets a new rate.
   if (view.facts.mode === 'live' && (isWrong || unreachable.has(coin)) && !view.facts.quotes.some((q) => q.coin === coin))
     return refused('network');
-  const units = quoteUnits(coin, view.facts.targetUsdCents, quotable.price.priceE8);
+  const { units } = askIn(coin, { targetUsdCents: view.facts.targetUsdCents, fiat: view.request.fiat }, quotable.price.priceE8);
   if (!isCarried(coin, units)) return refused('small');
   return { coin, unavailable: null, estimateUnits: units, sample: quotable.price.sample, costs };
 }

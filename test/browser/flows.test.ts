@@ -498,6 +498,12 @@ test('returning to the shop: automatic only if the merchant wants it, with a way
     await tab.page.getByText('Returning to shop.example in 5 s').waitFor();
     await tab.page.clock.runFor(5_000);
     await tab.page.waitForURL(/^https:\/\/shop\.example\/thanks\?transaction_id=pay_\w+&status=completed$/);
+    // Who goes back wants to see the page, and is not sent away again.
+    await tab.page.goBack();
+    await tab.page.getByRole('heading', { name: 'Paid' }).waitFor();
+    await tab.page.clock.runFor(60_000);
+    assert.equal(tab.page.url(), url);
+    assert.equal(await tab.page.locator('#auto').isVisible(), false);
     await tab.close();
   } finally {
     await setBranding(app.app.ctx, { merchantId, branding: { autoReturn: false } });
@@ -510,5 +516,6 @@ test('the status for polling: version, state and status, and an empty response w
   assert.deepEqual(await first.json(), { version: '1', state: 'choose', status: 'pending' });
   const again = await fetch(new URL(`/pay/status?id=${id}`, url), { headers: { 'if-none-match': first.headers.get('etag')! } });
   assert.equal(again.status, 304);
+  assert.match(again.headers.get('x-payment-time')!, /^\d{13}$/);
   assert.equal((await fetch(new URL(`/pay/status?id=pay_${'0'.repeat(24)}`, url))).status, 404);
 });

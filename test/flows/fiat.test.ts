@@ -52,7 +52,7 @@ test('a price in euros is converted to dollars at the current rate, which is sto
     for (const field of ['amount_fiat', 'currency_fiat', 'fiat_rate', 'fiat_rate_source', 'fiat_rate_at', 'amount_usd'])
       assert.equal(shown[field], reply[field], field);
   const page = await pageOf(reply.id);
-  assert.match(page, /<bdi>€20\.00<\/bdi><\/p>/);
+  assert.match(page, /<bdi translate="no">€20\.00<\/bdi><\/p>/);
   assert.match(page, /= \$21\.71 · 1 USD = 0\.92165 EUR<\/bdi> · static · <time datetime="20\d\d-\d\d-\d\dT/);
   assert.match(page, /<title>TEST .* – €20\.00<\/title>/);
 });
@@ -69,7 +69,7 @@ test('simple and advanced payments accept other currencies too, and the customer
       [detail.amount_fiat, detail.currency_fiat, detail.fiat_rate, detail.currency, detail.amount],
       ['20.00', 'EUR', '0.92165000', null, null],
     );
-    assert.match(await pageOf(simple.id), /<bdi>€20\.00<\/bdi><\/p>/);
+    assert.match(await pageOf(simple.id), /<bdi translate="no">€20\.00<\/bdi><\/p>/);
   }
   const plain = ok(await create('simple', { amount: 20.5, currency_fiat: 'USD' }));
   assert.deepEqual([plain.amount_usd, (await app.test.get(`/api/payment/${plain.id}`)).json.amount_fiat], ['20.50', undefined]);
@@ -133,7 +133,7 @@ test('a price in dollars has no rate', async () => {
   );
   const detail = (await app.test.get(`/api/payment/${reply.id}`)).json;
   assert.equal('currency_fiat' in detail, false);
-  assert.match(await pageOf(reply.id), /<bdi>\$25\.00<\/bdi><\/p>/);
+  assert.match(await pageOf(reply.id), /<bdi translate="no">\$25\.00<\/bdi><\/p>/);
 });
 
 test('an unknown currency is refused with a list of the known ones', async () => {

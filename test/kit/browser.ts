@@ -155,6 +155,42 @@ export const findClipped = (page: Page): Promise<string[]> =>
     return bad;
   })()`) as Promise<string[]>;
 
+/**
+ * Texts that would not change any more once a browser's translator replaced them: React keeps each as a node of its own, because it
+ * has others beside it. Empty when every text is the whole content of an element.
+ */
+export const findTextsThatGoStale = (page: Page): Promise<string[]> =>
+  page.evaluate(`(() => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (texts.nextNode()) {
+      const { currentNode: text } = texts;
+      if (Object.keys(text).some((key) => key.startsWith('__reactFiber'))) found.push(text.data + ' in ' + text.parentElement.outerHTML.slice(0, 200));
+    }
+    return found;
+  })()`) as Promise<string[]>;
+
+/** What Chrome's translator does to the page now and after each change: other nodes take the place of texts that may be translated. */
+export const translatePage = (page: Page): Promise<void> =>
+  page.evaluate(() => {
+    const translate = (root: Node) => {
+      const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+      const found: Text[] = [];
+      while (texts.nextNode()) found.push(texts.currentNode as Text);
+      for (const text of found) {
+        const place = text.parentElement;
+        if (!place || text.data.trim() === '' || place.closest('font, script, style, textarea, option, svg, [translate=no]')) continue;
+        const outer = document.createElement('font');
+        outer.appendChild(document.createElement('font')).textContent = text.data;
+        text.replaceWith(outer);
+      }
+    };
+    translate(document.body);
+    new MutationObserver((changes) => {
+      for (const { target } of changes) if (target.isConnected) translate(target.parentNode ?? target);
+    }).observe(document.body, { childList: true, characterData: true, subtree: true });
+  });
+
 /** WCAG 2.2 A and AA, and best practices. The levels are named, because otherwise target sizes are not checked. */
 const LEVELS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 /** The rules about colors: the only difference between a screen's two themes. */

@@ -5,7 +5,7 @@ import type { Browser, CDPSession, Page } from 'playwright-core';
 import type { Role } from '../../src/app.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { startTestApp, type TestApp } from './app.ts';
-import { auditAccessibility, findClipped, openTab, startBrowser, type Tab } from './browser.ts';
+import { auditAccessibility, findClipped, findTextsThatGoStale, openTab, startBrowser, type Tab } from './browser.ts';
 import { freePort } from './nodes.ts';
 import { freshTotp, Person } from './person.ts';
 
@@ -149,6 +149,7 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
       return person;
     },
     audit: async (name, { on = page, narrow = true } = {}) => {
+      assert.deepEqual(await findTextsThatGoStale(on), [], `${name}: each text needs an element of its own`);
       for (const colorScheme of ['dark', 'light'] as const) {
         const colors = colorScheme === 'light' && !process.env.FLORIN_LONG;
         await on.emulateMedia({ colorScheme, reducedMotion: 'reduce' });

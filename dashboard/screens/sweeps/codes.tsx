@@ -1,6 +1,7 @@
 /** Signing by camera: a signing file or its PSBT as animated QR codes (BBQr or UR), and the signed transaction read back. */
 import { useEffect, useRef, useState } from 'react';
 import { createUrReader, splitUr } from '../../lib/animated-ur.ts';
+import { ask, READ_LIMITS_MS } from '../../lib/ask.ts';
 import { base64Of } from '../../lib/base64.ts';
 import { type BbqrFile, createBbqrReader, splitBbqr } from '../../lib/bbqr.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
@@ -66,9 +67,8 @@ function useFile(id: string): { file: string | null; fault: string | null } {
     let gone = false;
     const load = async () => {
       await confirm({ body: {} });
-      const reply = await fetch(`/dashboard/api/${mode}/sweeps/${id}/file`, { credentials: 'same-origin' });
+      const { reply, text } = await ask(`/dashboard/api/${mode}/sweeps/${id}/file`, { credentials: 'same-origin' }, READ_LIMITS_MS);
       if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
-      const text = await reply.text();
       if (!gone) setFile(text);
     };
     load().catch(() => !gone && setFault(UNREAD));

@@ -9,7 +9,7 @@ import type { Limits } from '../../http/limits.ts';
 import { excessOfPairs } from '../../http/request-bounds.ts';
 import { readLogo } from '../../merchants/branding.ts';
 import { visitPayment } from '../../payments/payments.ts';
-import { getPaymentForCustomer, getVersion } from '../../payments/queries.ts';
+import { getMoment, getPaymentForCustomer } from '../../payments/queries.ts';
 import { reportUnpayable } from '../../payments/readiness.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { isTooSmall } from './choice.ts';
@@ -18,7 +18,7 @@ import { type Counting, countRequests } from './counting.ts';
 import { registerEmbed } from './embedding.ts';
 import { PAYMENT_ID, registerForms } from './forms.ts';
 import { registerLinks } from './link-page.ts';
-import { registerLive } from './live.ts';
+import { NOW_HEADER, registerLive } from './live.ts';
 import { pageState } from './page.ts';
 import { paperOf, receiptPdf } from './receipt-pdf.ts';
 import { registerRefunds } from './refund-page.ts';
@@ -121,8 +121,9 @@ function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { cou
   pages.get('/pay/status', async (request, reply) => {
     const id = idOf(request);
     await counting.news(request);
-    const version = await getVersion(ctx, { paymentId: id });
-    reply.headers({ 'cache-control': 'no-store', etag: `"${version}"` });
+    const { version, nowMs } = await getMoment(ctx, { paymentId: id });
+    // Also when nothing changed: a device that slept does not know how late it is.
+    reply.headers({ 'cache-control': 'no-store', etag: `"${version}"`, [NOW_HEADER]: String(nowMs) });
     if (request.headers['if-none-match'] === `"${version}"`) return reply.code(304).send();
     const view = await getPaymentForCustomer(ctx, { paymentId: id });
     await counting.looked(request, view);

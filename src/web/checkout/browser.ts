@@ -12,7 +12,19 @@ const query = (): string => {
   const lang = new URL(location.href).searchParams.get('lang') ?? document.querySelector<HTMLInputElement>('main input[name=lang]')?.value;
   return `id=${encodeURIComponent(id)}${lang ? `&lang=${encodeURIComponent(lang)}` : ''}`;
 };
-let loadedAt = performance.now();
+/** The payment's time in milliseconds, as far as answers told: each may be late, none is early. */
+let known = 0;
+let knownAt = 0;
+const now = (): number => known + performance.now() - knownAt;
+const setNow = (ms: number): void => {
+  if (!(ms > 0)) return;
+  known = ms;
+  knownAt = performance.now();
+};
+/** After deep sleep the time of the page stands where it was. */
+const correctNow = (ms: number): void => {
+  if (ms > now()) setNow(ms);
+};
 let delay = 4000;
 let parentOrigin = '';
 
@@ -63,7 +75,7 @@ if (framed) {
 const tick = (): void => {
   const clock = byId('clock');
   if (!clock) return;
-  const left = Math.max(0, Number(clock.dataset.ms) - (performance.now() - loadedAt));
+  const left = Math.max(0, Number(clock.dataset.until) - now());
   const seconds = Math.ceil(left / 1000);
   const text = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
   if (clock.textContent !== text) {
@@ -225,13 +237,16 @@ let leaving = 0;
 const leave = (): void => {
   clearInterval(leaving);
   const text = byId('auto')?.querySelector('span');
-  if (!text || framed || location.pathname !== '/pay') return;
+  // Who comes back to this page wants to see it.
+  if (!text || framed || location.pathname !== '/pay' || history.state === 'left') return;
   let seconds = 5;
   byId('auto')!.hidden = false;
   const count = (): void => {
     text.textContent = text.dataset.text!.replace('{seconds}', String(seconds));
     if (seconds-- === 0) {
       clearInterval(leaving);
+      history.replaceState('left', '');
+      byId('auto')!.hidden = true;
       location.assign((byId('return') as HTMLAnchorElement).href);
     }
   };
@@ -254,7 +269,7 @@ const show = (text: string): void => {
   const folded = [...document.querySelectorAll('main details')].map((part) => (part as HTMLDetailsElement).open);
   main().replaceWith(next);
   document.title = page.title;
-  loadedAt = performance.now();
+  setNow(Number(next.dataset.now));
   if (next.dataset.state === before) {
     for (const name of open) {
       const input = name ? (byId(name) as HTMLInputElement | null) : null;
@@ -282,10 +297,33 @@ const state = (name: '' | 'offline' | 'broken'): void => {
   body.classList.toggle('offline', name === 'offline');
   body.classList.toggle('broken', name === 'broken');
 };
+/**
+ * A request with a time limit, and its whole answer. A connection that a router or VPN forgot swallows what is sent on it without an
+ * error; the browser gives the next try another one.
+ */
+const ask = async (url: string, options: RequestInit, limits: readonly number[]): Promise<{ reply: Response; text: string }> => {
+  const [ms, ...rest] = limits;
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(), ms);
+  try {
+    const reply = await fetch(url, { ...options, signal: stop.signal });
+    const text = await reply.text();
+    correctNow(Number(reply.headers.get('x-payment-time')));
+    return { reply, text };
+  } catch (error) {
+    if (rest.length === 0 || !stop.signal.aborted) throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return ask(url, options, rest);
+};
+const LOOK_LIMITS = [8_000, 20_000];
+const FORM_LIMITS = [30_000];
+const FRAGMENT = { 'x-fragment': '1' };
 const refresh = async (): Promise<void> => {
   try {
-    const reply = await fetch(`/pay?${query()}`, { headers: { 'x-fragment': '1' } });
-    if (reply.ok) show(await reply.text());
+    const { reply, text } = await ask(`/pay?${query()}`, { headers: FRAGMENT }, LOOK_LIMITS);
+    if (reply.ok) show(text);
     state(reply.status >= 500 ? 'broken' : '');
   } catch {
     state('offline');
@@ -357,9 +395,8 @@ document.addEventListener('submit', (event) => {
     // As above: only a hint.
   }
   const skeleton = setTimeout(() => form.classList.add('wait4'), 400);
-  fetch(form.action, { method: 'POST', headers: { 'x-fragment': '1' }, body: fields })
-    .then(async (reply) => {
-      const text = await reply.text();
+  ask(form.action, { method: 'POST', headers: FRAGMENT, body: fields }, FORM_LIMITS)
+    .then(({ reply, text }) => {
       // A server error does not include the payment, so the page stays.
       if (text.includes('data-version')) show(text);
       state(reply.status >= 500 && !text.includes('data-version') ? 'broken' : '');
@@ -374,7 +411,8 @@ document.addEventListener('submit', (event) => {
 
 const poll = async (): Promise<void> => {
   try {
-    const reply = await fetch(`/pay/status?id=${encodeURIComponent(id)}`, { headers: { 'if-none-match': `"${main().dataset.version}"` } });
+    const headers = { 'if-none-match': `"${main().dataset.version}"` };
+    const { reply } = await ask(`/pay/status?id=${encodeURIComponent(id)}`, { headers }, LOOK_LIMITS);
     if (reply.status === 200) await refresh();
     else state(reply.status >= 500 ? 'broken' : '');
     delay = 4000;
@@ -387,12 +425,48 @@ const poll = async (): Promise<void> => {
 /** No event announces that a coin became payable, so the page polls. */
 const look = (): Promise<void> => (main().dataset.state === 'unavailable' ? refresh() : poll());
 
+/** The server sends a keep-alive every 15 seconds. A stream that brings none is dead, whatever the browser believes. */
+const SILENCE_MS = 45_000;
+/** A new stream speaks at once. */
+const OPENING_MS = 10_000;
 let source: EventSource | null = null;
+let heardAt = 0;
+let patience = OPENING_MS;
+const hear = (): void => {
+  heardAt = performance.now();
+  patience = SILENCE_MS;
+};
+const silence = (): number => performance.now() - heardAt;
 const listen = (): void => {
+  source?.close();
+  heardAt = performance.now();
+  patience = OPENING_MS;
   source = new EventSource(`/pay/events?id=${encodeURIComponent(id)}`);
-  source.addEventListener('v', (event) => {
-    if ((event as MessageEvent).data !== main().dataset.version) void refresh();
+  source.addEventListener('v', ({ data }: MessageEvent) => {
+    hear();
+    if (data !== main().dataset.version) void refresh();
   });
+  source.addEventListener('k', ({ data }: MessageEvent) => {
+    hear();
+    correctNow(Number(data));
+  });
+};
+/** Whatever may have cost the page its connection: it looks at once, and does not trust a stream that missed a keep-alive. */
+const wake = (): void => {
+  if (document.hidden) return;
+  if (silence() > SILENCE_MS / 2) listen();
+  void look();
+  void stayAwake();
+};
+/** By how much the device's clock is ahead of the page's, which stands still while the device sleeps. */
+const lead = (): number => Date.now() - performance.now();
+let leadBefore = lead();
+const watch = (): void => {
+  const slept = Math.abs(lead() - leadBefore) > 5_000;
+  leadBefore = lead();
+  if (!slept && silence() < patience) return;
+  listen();
+  void look();
 };
 const loop = (): void => {
   setTimeout(async () => {
@@ -408,7 +482,7 @@ const loop = (): void => {
 const recheck = (): void => {
   setTimeout(async () => {
     try {
-      if (!document.hidden && (await fetch(location.href)).ok) return location.reload();
+      if (!document.hidden && (await ask(location.href, {}, LOOK_LIMITS)).reply.ok) return location.reload();
     } catch {
       // Offline: the next check may succeed.
     }
@@ -418,15 +492,17 @@ const recheck = (): void => {
 };
 
 if ('live' in body.dataset && !id) recheck();
+setNow(Number(main().dataset.now));
 if (id && 'live' in body.dataset) {
-  setTimeout(listen);
-  loop();
-  document.addEventListener('visibilitychange', () => {
-    if (document.hidden) return;
-    void look();
-    void stayAwake();
+  setTimeout(() => {
+    listen();
+    setInterval(watch, 1000);
   });
-  addEventListener('online', () => void poll());
+  loop();
+  document.addEventListener('visibilitychange', wake);
+  document.addEventListener('resume', wake);
+  addEventListener('online', wake);
+  addEventListener('pageshow', ({ persisted }) => persisted && wake());
 }
 setInterval(tick, 250);
 if (isModal) window.parent.postMessage('loaded', '*');

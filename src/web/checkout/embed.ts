@@ -73,7 +73,7 @@ function connect(
     if (frame.hidden) waiting = window.setTimeout(fail, ANSWER_MS);
   });
   // If this page's security policy blocks the request, only the frame shows whether it is refused.
-  void fetch(`${PAGE}/pay/framing${url.search}`)
+  void fetch(`${PAGE}/pay/framing${url.search}`, { signal: AbortSignal.timeout(ANSWER_MS) })
     .then((reply) => reply.json())
     .catch(() => ({}))
     .then(({ allowed }) => {
@@ -187,6 +187,7 @@ class FlorinButton extends HTMLElement {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: JSON.stringify(fields),
+      signal: AbortSignal.timeout(30_000),
     });
     const answer = (await reply.json()) as { transaction_id: string; payment_url: string; error?: { message: string } };
     if (!reply.ok) throw new Error(answer.error?.message ?? `creating the payment answered ${reply.status}`);

@@ -3,14 +3,19 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { markOpened } from '../../payments/days.ts';
-import { getNewVersions, getVersion } from '../../payments/queries.ts';
+import { getMoment, getNewVersions, getTimes } from '../../payments/queries.ts';
 import type { Counting } from './counting.ts';
 
 /** A change shows within this time; with many pages the query runs less often. */
 const LOOK_MS = 100;
 const LOOK_MAX_MS = 1_000;
 const PAGES_PER_MS = 20;
-const KEEPALIVE_MS = 20_000;
+/** Pages notice when three of these stay away. */
+const KEEPALIVE_MS = 15_000;
+/** The payment's own time in milliseconds, in what a page asks again and again: its countdown follows it. */
+export const NOW_HEADER = 'x-payment-time';
+/** An event and not a comment, which scripts cannot see. */
+const beat = (nowMs: bigint): string => `event: k\ndata: ${nowMs}\n\n`;
 
 /** Only what is needed is kept per page: the version of its payment and the raw response. */
 type Watched = { version: bigint; pages: ServerResponse[] };
@@ -41,7 +46,8 @@ export function registerLive(
       const at = ctx.clock.monotonicMs();
       if (at - beatAt >= KEEPALIVE_MS) {
         beatAt = at;
-        for (const entry of watched.values()) for (const page of entry.pages) page.write(':\n\n');
+        const times = await getTimes(ctx, { paymentIds: [...watched.keys()] });
+        for (const [id, { pages: open }] of watched) for (const page of open) page.write(beat(times.get(id) ?? 0n));
       }
     } catch (error) {
       ctx.log.warn({ err: error }, 'Could not update open payment pages');
@@ -61,7 +67,7 @@ export function registerLive(
   pages.get('/pay/events', { exposeHeadRoute: false }, async (request, reply) => {
     const id = idOf(request);
     await counting.news(request);
-    const version = await getVersion(ctx, { paymentId: id });
+    const { version, nowMs } = await getMoment(ctx, { paymentId: id });
     // Only the page's script requests updates, so someone is viewing it.
     await markOpened(ctx, { paymentId: id });
     const page = reply.raw;
@@ -73,7 +79,7 @@ export function registerLive(
       'x-accel-buffering': 'no',
       'x-content-type-options': 'nosniff',
     });
-    page.write(`retry: 2000\nevent: v\ndata: ${version}\n\n`);
+    page.write(`retry: 2000\nevent: v\ndata: ${version}\n\n${beat(nowMs)}`);
     const entry = watched.get(id);
     if (entry) entry.pages.push(page);
     else watched.set(id, { version, pages: [page] });

@@ -386,3 +386,20 @@ test('logos: PNG and plain SVG are accepted, everything that could run code is r
   ])
     assert.throws(() => logoType(bad), /logo/, bad.toString().slice(0, 80));
 });
+
+test('the page of a refunded payment says so, and no longer thanks for it', () => {
+  const fixture = FIXTURES.find(({ name }) => name === 'completed, refunded')!;
+  const shown = (view: CustomerView) => {
+    const { title, main } = renderPage(view, fixtureOptions(fixture, 'en'));
+    return { title, text: main.text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ') };
+  };
+  const { settlement } = fixture.view;
+  const whole = shown(fixture.view);
+  assert.match(whole.title, /^Refund sent/);
+  assert.match(whole.text, /Refund of [\d.]+ BTC from Corner Coffee/);
+  assert.doesNotMatch(whole.text, /Paid|Thank you/);
+  const part = shown({ ...fixture.view, refundedUnits: settlement.receivedUnits / 2n });
+  assert.match(part.title, /^✓ Paid/);
+  assert.match(part.text, /Refund of [\d.]+ BTC from Corner Coffee .*Thank you/);
+  assert.doesNotMatch(shown({ ...fixture.view, refundedUnits: 0n }).text, /Refund/);
+});

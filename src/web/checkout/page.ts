@@ -80,6 +80,10 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
   }
 }
 
+/** Whether everything that arrived was refunded. */
+const isReturned = ({ refundedUnits, settlement }: CustomerView): boolean =>
+  refundedUnits > 0n && refundedUnits >= settlement.receivedUnits;
+
 const wrongCoin = (exceptions: readonly Exception[]): (typeof WRONG_COIN)[number] | null =>
   WRONG_COIN.find((name) => exceptions.includes(name)) ?? null;
 
@@ -128,18 +132,21 @@ export function renderPage(view: CustomerView, options: PageOptions): Page {
     cancelled: words.cancelled,
     failed: words.failed,
   };
-  const look = LOOKS[state];
+  const returned = isReturned(view);
+  if (returned) heading.completed = heading.overpaid = words.refundSent;
+  const look: Look = returned && LOOKS[state].kind === 'result' ? { kind: 'result', mark: 'over' } : LOOKS[state];
   const test = view.facts.mode === 'test';
   const wide = state === 'awaiting' || state === 'underpaid';
   const main = html`<main id="main" class="${wide ? 'wide' : look.kind}" data-state="${state}" data-status="${view.settlement.status}"
- data-version="${String(view.version)}" data-say="${news(state, heading[state], view, words)}"${wide && view.merchant.kiosk && new Html(' data-awake')}>
+ data-version="${String(view.version)}" data-now="${String(view.now.getTime())}"
+ data-say="${news(state, heading[state], view, words)}"${wide && view.merchant.kiosk && new Html(' data-awake')}>
 ${test && html`<p class="stripe">${words.testStripe} <a class="noprint" href="#sim">${words.simulate}</a></p>`}
 ${look.kind === 'open' ? openHeader(heading[state], view, options) : resultHeader(look.mark, heading[state], view, options)}
 ${notices(state, view, options)}
 ${body(state, view, options)}
 ${footer(state, view, options)}
 ${test && drawer(view, words, hidden(view, options))}</main>`;
-  const good = state === 'completed' || state === 'overpaid';
+  const good = (state === 'completed' || state === 'overpaid') && !returned;
   return {
     state,
     title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${priceOf(view, options.language)}`,
@@ -150,15 +157,20 @@ ${test && drawer(view, words, hidden(view, options))}</main>`;
 
 const openHeader = (heading: string, view: CustomerView, { language }: PageOptions): Html =>
   html`<header class="top"><div class="who">${logo(view)}<h1 id="h" tabindex="-1">${heading}</h1></div>
-<p class="usd"><bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
+<p class="usd"><bdi translate="no">${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 const resultHeader = (kind: Mark, heading: string, view: CustomerView, { language }: PageOptions): Html =>
   html`<header class="hero ${kind}">${mark(kind)}<h1 id="h" tabindex="-1">${heading}</h1>
-<p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi>${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
+<p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi translate="no">${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 
 function notices(state: PageState, view: CustomerView, { language: { words }, fault }: PageOptions): Html {
   const { exceptions } = view.settlement;
   const renewal = state === 'awaiting' ? renewed(view, words) : null;
-  return html`${fault?.field === null && html`<p class="note" role="alert">${SIGNS.info}<span>${fault.text}</span></p>`}
+  const { coin } = view.settlement;
+  const refunded =
+    coin !== null &&
+    view.refundedUnits > 0n &&
+    note(fill(words.refundAmount, { amount: amountOf(coin, view.refundedUnits), merchant: view.merchant.name }));
+  return html`${refunded}${fault?.field === null && html`<p class="note" role="alert">${SIGNS.info}<span>${fault.text}</span></p>`}
 ${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}
 ${exceptions.includes('reorged') && state !== 'reversed' && note(words.reorgedNote)}${renewal !== null && note(renewal)}`;
 }
@@ -197,8 +209,9 @@ ${arrived(view, options)}${payTo(view, options)}`;
     case 'processing':
       return html`${lead(words.processingText)}${progress(view, options)}${transactions(view, options)}`;
     case 'completed':
-      return html`${lead(words.completedText)}${transactions(view, options)}`;
+      return html`${!isReturned(view) && lead(words.completedText)}${transactions(view, options)}`;
     case 'overpaid':
+      if (isReturned(view)) return transactions(view, options);
       return html`${lead(words.completedText)}
 ${note(html`${fill(words.overpaidText, { amount: amountOf(coin!, overpaidUnits) })}${!view.refundAddress && after(words.overpaidText, words.overpaidLeave)}`)}
 ${transactions(view, options)}${refund(view, options)}`;
@@ -232,14 +245,14 @@ function payAnyway(view: CustomerView, options: PageOptions): Html | null {
 function itemList(view: CustomerView, { language }: PageOptions): Html | null {
   const { words, count } = language;
   if (!view.request.items) return view.request.description ? html`<p class="lead">${view.request.description}</p>` : null;
-  const cents = (value: bigint) => html`<td class="num"><bdi>${itemPrice(view, value, language)}</bdi></td>`;
+  const cents = (value: bigint) => html`<td class="num"><bdi translate="no">${itemPrice(view, value, language)}</bdi></td>`;
   const rows = view.request.items.map(
     ({ name, quantity, unitPriceMinor }) =>
       html`<tr><td>${count(Number(quantity))} × <bdi>${name}</bdi></td>${cents(quantity * unitPriceMinor)}</tr>`,
   );
   return html`<details><summary>${words.order}</summary><table><tbody>${rows}
 <tr><td>${words.tax}</td>${cents(view.request.taxMinor ?? 0n)}</tr>
-<tr class="sum"><td>${words.total}</td><td class="num"><bdi>${priceOf(view, language)}</bdi></td></tr></tbody></table></details>`;
+<tr class="sum"><td>${words.total}</td><td class="num"><bdi translate="no">${priceOf(view, language)}</bdi></td></tr></tbody></table></details>`;
 }
 
 function rateForm(view: CustomerView, options: PageOptions): Html {
@@ -264,7 +277,7 @@ const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: {
     : html`<dl class="sums"><div><dt>${words.crumbs}</dt><dd>${amountOf(coin, dustUnits)}</dd></div></dl>`;
 function held(view: CustomerView, { language: { words, count } }: PageOptions): Html {
   const sum = (value: Html) => html`<div><dt>${words.arrived}</dt><dd>${value}</dd></div>`;
-  return html`<dl class="sums">${listed(view).map((t) => sum(html`<bdi>${formatUnits(t.coin, t.units)} ${coinText(t.coin)}</bdi>`))}
+  return html`<dl class="sums">${listed(view).map((t) => sum(html`<bdi translate="no">${formatUnits(t.coin, t.units)} ${coinText(t.coin)}</bdi>`))}
 ${unlisted(view) > 0 && sum(html`+ ${count(unlisted(view))}`)}</dl>`;
 }
 

@@ -49,7 +49,7 @@ export const after = (text: string, next: string): string => `${text.endsWith('ã
 /** For a page that continues as soon as something can be paid. */
 export const unavailableText = ({ words }: Language): string => `${words.nothingCharged}${after(words.nothingCharged, words.checksAgain)}`;
 export const amountText = (coin: Coin, units: bigint): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
-export const amountOf = (coin: Coin, units: bigint): Html => html`<bdi>${amountText(coin, units)}</bdi>`;
+export const amountOf = (coin: Coin, units: bigint): Html => html`<bdi translate="no">${amountText(coin, units)}</bdi>`;
 
 export const hidden = (view: CustomerView, { formToken, chosen }: PageOptions): Html =>
   html`${field('id', view.facts.id)}${field('token', formToken)}${chosen && field('lang', chosen)}`;

@@ -89,8 +89,7 @@ function clock(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const { quoteExpiresAt, expiresAt } = view.settlement;
   const until = quoteExpiresAt ?? expiresAt;
-  const ms = String(Math.max(0, until.getTime() - view.now.getTime()));
-  const left = html`<b id="clock" role="timer" aria-live="off" data-ms="${ms}">${minutesLeft(until, view.now)}</b>`;
+  const left = html`<b id="clock" role="timer" aria-live="off" translate="no" data-until="${String(until.getTime())}">${minutesLeft(until, view.now)}</b>`;
   const end = until < expiresAt && html` <span>${fill(words.payUntil, { time: timeOf(expiresAt, view, options) })}</span>`;
   return html`<p class="clock">${SIGNS.clock}<span><span>${words.rateHolds} ${left}</span>
 <small><span>${fill(words.until, { time: timeOf(until, view, options) })}</span>${end}</small></span></p>`;

@@ -67,6 +67,8 @@ type Story = {
   rateLockUntil?: Date;
   windowSeconds?: number;
   fault?: Fault;
+  /** Whether the merchant sent everything back. */
+  refunded?: boolean;
   /** Of a test payment: what can be simulated next. */
   next?: readonly Scenario[];
 };
@@ -208,7 +210,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     request: { ...REQUEST, ...story.request },
     invoiceId: null,
     metadata: {},
-    refundedUnits: 0n,
+    refundedUnits: story.refunded ? settlement.receivedUnits : 0n,
     createdWith: 'secret',
     derivationPath: null,
     scenario: null,
@@ -329,6 +331,13 @@ const STORIES = {
     paid: [{ share: all, minutesAgo: 95, more: { unminedSince: before(70) } }],
   }),
   completed: { state: 'completed', coin: 'BTC', status: 'completed', paid: [{ share: all, minutesAgo: 4, confirmations: 2 }] },
+  'completed, refunded': {
+    state: 'completed',
+    coin: 'BTC',
+    status: 'completed',
+    refunded: true,
+    paid: [{ share: all, minutesAgo: 4, confirmations: 2 }],
+  },
   overpaid: { state: 'overpaid', coin: 'BTC', status: 'completed', paid: [{ share: [3n, 2n], minutesAgo: 4, confirmations: 2 }] },
   'overpaid, wrong address': {
     state: 'overpaid',

@@ -12,7 +12,10 @@ import { readChainPulse, readPulse } from '../../payments/search.ts';
 import { readWebhookPulse } from '../../webhooks/health.ts';
 
 const LOOK_MS = 500;
-const KEEPALIVE_MS = 20_000;
+/** The app notices when three of these stay away. */
+const KEEPALIVE_MS = 15_000;
+/** An event and not a comment, which scripts cannot see. */
+const ALIVE = 'event: alive\ndata: 1\n\n';
 /** Streams end regularly and browsers reopen them, so a signed-out user loses access. */
 const LIFE_MS = 5 * 60_000;
 
@@ -85,7 +88,7 @@ export function registerStream(
         const keys = keysOf((n) => now[i]![n] !== entry.pulses[n]);
         entry.pulses = now[i]!;
         for (const [tab, role] of entry.tabs) {
-          const line = refreshLine(keys, role) ?? (beat ? ':\n\n' : null);
+          const line = refreshLine(keys, role) ?? (beat ? ALIVE : null);
           if (line !== null) tab.write(line);
         }
       });
@@ -104,7 +107,7 @@ export function registerStream(
       reply.hijack();
       if (tab.destroyed) return;
       tab.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
-      tab.write('retry: 2000\n\n');
+      tab.write(`retry: 2000\n${ALIVE}`);
       const { since } = request.query;
       if (typeof since === 'string') {
         const [then, now] = [since.split('.', PULSES.length), marksOf(pulses!)];

@@ -92,7 +92,7 @@ function searchWhileTyping(): void {
     if (question.length < 2) return hide();
     await new Promise((done) => setTimeout(done, 120));
     if (mine !== asked) return;
-    const reply = await fetch(`/docs/search?q=${encodeURIComponent(question)}`).catch(() => null);
+    const reply = await fetch(`/docs/search?q=${encodeURIComponent(question)}`, { signal: AbortSignal.timeout(10_000) }).catch(() => null);
     if (mine !== asked || !reply?.ok) return;
     const found = new DOMParser().parseFromString(await reply.text(), 'text/html').querySelector<HTMLElement>('main .results');
     hide();
