@@ -60,7 +60,7 @@ import { createOutages } from './prices/feed.ts';
 import { createFiatRates } from './prices/fiat.ts';
 import { createPrices } from './prices/prices.ts';
 import { startShops } from './shops/shop-worker.ts';
-import { type Jump, jumpRestored } from './wallets/wallets.ts';
+import { type Jump, jumpRestored, startAddressFence } from './wallets/wallets.ts';
 import { startDeliveries } from './webhooks/deliver.ts';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time, so many ids cost one system call. Each byte is used once. */
@@ -376,7 +376,12 @@ export async function startApp(
     await core.close();
   };
   try {
-    closers.push(await claimServe(ctx.db, { alone: config.databaseUrl === null }));
+    const watch = ctx.db.watch();
+    closers.push(() => watch.stop());
+    const alone = config.databaseUrl === null;
+    closers.push(await claimServe(ctx.db, { alone }));
+    const fence = startAddressFence(ctx, { alone });
+    closers.push(() => fence.stop());
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
     await ctx.fiat.start();

@@ -71,8 +71,9 @@ export const CONFIG: readonly ConfigKey[] = [
     name: 'DATABASE_URL',
     type: 'url',
     default: '',
-    description: 'Your own PostgreSQL 15 or newer, instead of the embedded one.',
-    danger: 'fsync, full_page_writes and synchronous_commit must be on, and connections must not go through a transaction pooler.',
+    description:
+      'Your own PostgreSQL 15 or newer, instead of the embedded one. List all servers of a failover pair: postgres://user@host1:5432,host2:5432/database.',
+    danger: 'fsync, full_page_writes and synchronous_commit must be on, and a pooler must use session pooling.',
   },
   {
     name: 'SECRET_KEY',

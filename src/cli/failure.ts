@@ -24,6 +24,17 @@ const BY_CODE: Readonly<Record<string, (error: Coded) => Failure>> = {
   ECONNREFUSED: (error) => ({ message: `No database server answers at ${placeOf(error)}.`, hint: DATABASE }),
   ENOTFOUND: (error) => ({ message: `The host of the database, ${placeOf(error)}, is unknown.`, hint: DATABASE }),
   CONNECT_TIMEOUT: (error) => ({ message: `The database at ${placeOf(error)} does not answer.`, hint: DATABASE }),
+  CONNECTION_NOT_PRIMARY: ({ message }) => ({
+    message: `${message}.`,
+    hint: 'With several servers: DATABASE_URL=postgres://user@host1:5432,host2:5432/florin. docs/guides/self-hosting.md explains failover.',
+  }),
+  CONNECTION_CLOSED: () => ({ message: 'The database server, or a proxy in front of it, closed the connection.', hint: DATABASE }),
+  '08P01': ({ message }) => ({
+    message: `The database, or a pooler in front of it, refused the connection: ${message}.`,
+    hint: /unsupported startup parameter/.test(message)
+      ? 'Remove the parameter from DATABASE_URL, or add it to ignore_startup_parameters in the configuration of PgBouncer.'
+      : DATABASE,
+  }),
   '28P01': () => ({ message: 'The database rejected the user or the password.', hint: DATABASE }),
   '28000': () => ({ message: 'The database does not let this user connect.', hint: DATABASE }),
   '3D000': ({ message }) => ({ message: `The database server answers, but ${message}.`, hint: `Create it. ${DATABASE}` }),

@@ -17,11 +17,18 @@ export type Db = {
   begin<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /**
    * One connection outside the pool, for session state such as locks and settings. When it is lost (a server that crashes and
-   * recovers drops all sessions), `regain` runs on the next one until it succeeds.
+   * recovers drops all sessions), `lost` is called, and `regain` runs on the next one until it succeeds.
    */
-  session(options?: { regain?: (sql: Sql) => Promise<unknown> }): Session;
+  session(options?: { regain?: (sql: Sql) => Promise<unknown>; lost?: () => void }): Session;
   /** A connection that pipelines its statements: each is its own transaction, in order. */
   lane: Sql;
+  /**
+   * From now on, a server that stops answering is left within seconds: all connections end, statements that wait fail, and new ones fail
+   * immediately until a server answers again. A service does this; a command waits for its statements.
+   */
+  watch(): { stop(): Promise<void> };
+  /** Whether the disk of the database is full: a write failed for that reason, and a new one still fails. */
+  isFull(): Promise<boolean>;
   close(): Promise<void>;
 };
 
@@ -72,64 +79,60 @@ const ARRAYS = {
 
 const LOST_TO_ANOTHER = new Set(['40001', '40P01']);
 const TRIES = 3;
+const DISK_FULL = '53100';
+
+const LOCK_TIMEOUT_MS = 10_000;
+const STATEMENT_TIMEOUT_MS = 60_000;
+/** A server ends a statement at its timeout. One that is silent for longer has not received the statement, or will never answer. */
+const SILENCE_MS = STATEMENT_TIMEOUT_MS + 5_000;
+/** How long a statement waits for a connection while no server accepts one. */
+const PATIENCE_MS = 4_000;
+/** A server that leaves this many questions in a row unanswered is away: callers get their 503 within five seconds. */
+const MISSED_PULSES = 9;
+const PULSE_MS = 500;
 
 /** The location of a database: a URL, or the parts of an embedded server. */
 export type Connection = { url: string } | { host: string; port: number; database: string; user: string };
 
 /**
  * Opens a connection pool and rejects a database that could lose acknowledged payments: fsync, full_page_writes or synchronous_commit
- * off, a version before 15, or a pooler that assigns each transaction to another session.
+ * off, a version before 15, a standby, or a pooler that assigns each transaction to another session.
  */
 export async function openDb(options: Connection & { max?: number; log: Log }): Promise<Db> {
+  const { log } = options;
+  const state = { away: false, silenceMs: 0, full: false };
+  const hangUps: (() => void)[] = [];
+  /** What all connections have in common. Those of pools also refuse statements while the database is away. */
+  const joint = {
+    ...{ hangUps, patienceMs: PATIENCE_MS, silenceMs: () => state.silenceMs },
+    onopen: `set lock_timeout = ${LOCK_TIMEOUT_MS}; set statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
+    failed: (code: string) => {
+      if (code === DISK_FULL) state.full = true;
+    },
+  };
   const settings = {
     idle_timeout: 0,
-    connect_timeout: 10,
-    connection: { application_name: 'florin', TimeZone: 'UTC', lock_timeout: 10_000, statement_timeout: 60_000 },
+    keep_alive: 10,
+    backoff: () => 0.2 + Math.random() * 0.2,
+    connection: { application_name: 'florin', TimeZone: 'UTC' },
     types: { bigint: bigintType(20), numeric: bigintType(1700), ...ARRAYS },
     // A query of the driver itself: its failure could not be caught, and a connection that breaks then would end the process.
     fetch_types: false,
     onnotice: () => {},
   };
-  const connect = (more: object): Sql =>
-    'url' in options
-      ? connectTo(options.url, { ...settings, ...more })
-      : connectPostgres({
-          ...settings,
-          ...more,
-          host: options.host,
-          port: options.port,
-          database: options.database,
-          username: options.user,
-        });
-  const session: Db['session'] = ({ regain } = {}) => {
-    const closing = new AbortController();
-    let regaining = false;
-    const onclose = async () => {
-      if (!regain || regaining) return;
-      regaining = true;
-      while (!closing.signal.aborted) {
-        try {
-          await regain(sql);
-          break;
-        } catch {
-          await sleep(500, undefined, { signal: closing.signal, ref: false }).catch(() => {});
-        }
-      }
-      regaining = false;
-    };
-    // Without a maximum lifetime: the driver would close a connection, and release its locks, within the hour.
-    const sql = connect({ max: 1, max_lifetime: null, onclose });
-    return {
-      sql,
-      close: () => {
-        closing.abort();
-        return sql.end({ timeout: 0 });
-      },
-    };
+  const connect = (more: object): Sql => connectTo(options, { ...settings, ...more });
+  const openSession: Db['session'] = (actions) => createSession((more) => connect({ ...more, joint }), actions);
+  const sql = connect({ max: options.max ?? 10, joint: { ...joint, isAway: () => state.away } });
+  const lane = connect({ max: 1, joint: { ...joint, isAway: () => state.away } });
+  const close = async () => {
+    await Promise.all([sql.end({ timeout: 5 }), lane.end({ timeout: 5 })]);
   };
-  await refuseUnsafe(session());
-  const sql = connect({ max: options.max ?? 10 });
-  const lane = connect({ max: 1 });
+  try {
+    await refuseUnsafe(openSession);
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     sql,
     begin: async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
@@ -138,23 +141,135 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
           return (await sql.begin(work)) as T;
         } catch (error) {
           if (tries >= TRIES || !LOST_TO_ANOTHER.has((error as { code?: string }).code ?? '')) throw error;
-          options.log.warn({ code: (error as { code?: string }).code, tries }, 'Retrying a database transaction after a conflict');
+          log.warn({ code: (error as { code?: string }).code, tries }, 'Retrying a database transaction after a conflict');
         }
       }
     },
-    session,
+    session: openSession,
     lane,
-    close: async () => {
-      await Promise.all([sql.end({ timeout: 5 }), lane.end({ timeout: 5 })]);
+    watch: () => {
+      state.silenceMs = SILENCE_MS;
+      const pulse = startPulse(openSession(), {
+        away: () => {
+          log.error({}, 'The database does not answer; leaving its connections');
+          state.away = true;
+          for (const hangUp of [...hangUps]) hangUp();
+        },
+        back: () => {
+          log.info({}, 'The database answers again');
+          state.away = false;
+        },
+      });
+      return {
+        stop: () => {
+          state.silenceMs = 0;
+          return pulse.stop();
+        },
+      };
+    },
+    isFull: async () => {
+      if (state.full) state.full = !(await hasRoom(sql));
+      return state.full;
+    },
+    close,
+  };
+}
+
+function createSession(connect: (more: object) => Sql, { regain, lost }: NonNullable<Parameters<Db['session']>[0]> = {}): Session {
+  const closing = new AbortController();
+  let regaining = false;
+  const onclose = async () => {
+    lost?.();
+    if (!regain || regaining) return;
+    regaining = true;
+    while (!closing.signal.aborted) {
+      try {
+        await regain(sql);
+        break;
+      } catch {
+        await sleep(500, undefined, { signal: closing.signal, ref: false }).catch(() => {});
+      }
+    }
+    regaining = false;
+  };
+  // Without a maximum lifetime: the driver would close a connection, and release its locks, within the hour.
+  const sql = connect({ max: 1, max_lifetime: null, onclose });
+  return {
+    sql,
+    close: () => {
+      closing.abort();
+      return sql.end({ timeout: 0 });
     },
   };
 }
 
-/** A socket folder may be given like in libpq: `postgres://user@localhost/database?host=/run/postgresql`. */
-function connectTo(url: string, settings: object): Sql {
-  const host = /[?&]host=([^&]+)/.exec(url)?.[1];
-  if (host === undefined) return connectPostgres(url, settings) as unknown as Sql;
-  const { username, password, pathname, port } = new URL(url);
+/**
+ * Asks the server something easy twice a second. Questions are counted, not seconds: while this process is busy or asleep, it asks
+ * nothing, and a reply that waits in the socket is read before the next question.
+ */
+function startPulse({ sql, close }: Session, { away, back }: { away(): void; back(): void }): { stop(): Promise<void> } {
+  let missed = 0;
+  let asking = false;
+  const ask = async () => {
+    asking = true;
+    try {
+      await sql.unsafe('select 1');
+      if (missed > MISSED_PULSES) back();
+      missed = 0;
+    } catch {
+      // It is asked again.
+    }
+    asking = false;
+  };
+  const timer = setInterval(() => {
+    if (!asking) void ask();
+    missed++;
+    if (missed === MISSED_PULSES + 1) away();
+  }, PULSE_MS);
+  timer.unref();
+  return {
+    stop: () => {
+      clearInterval(timer);
+      return close();
+    },
+  };
+}
+
+/** Whether a new table finds room. Unlogged, because the server itself gives up when its log finds none. */
+async function hasRoom(sql: Sql): Promise<boolean> {
+  const enough = new Error('There is room.');
+  try {
+    await sql.begin(async (tx) => {
+      await tx`create unlogged table florin_room as select repeat('x', 1000) as filler from generate_series(1, 1000)`;
+      throw enough;
+    });
+  } catch (error) {
+    if (error !== enough && (error as { code?: string }).code !== DISK_FULL) throw error;
+    return error === enough;
+  }
+  return false;
+}
+
+/**
+ * Several hosts in a URL are tried in turn, and standbys are left out. A socket folder may be given like in libpq:
+ * `postgres://user@localhost/database?host=/run/postgresql`.
+ */
+function connectTo(options: Connection, more: object): Sql {
+  const given = 'url' in options ? options.url : '';
+  const hosts = /\/\/(?:[^@/?]*@)?([^/?]*)/.exec(given)?.[1]?.split(',').length ?? 1;
+  const settings = {
+    ...more,
+    // All hosts have been tried when a caller gets its 503.
+    connect_timeout: hosts === 1 ? 5 : Math.max(2, 4.5 / hosts),
+    target_session_attrs: /[?&]target_session_attrs=read-write\b/.test(given) ? 'read-write' : 'primary',
+  };
+  if (!('url' in options)) {
+    const { host, port, database, user } = options;
+    return connectPostgres({ ...settings, host, port, database, username: user } as object) as unknown as Sql;
+  }
+  const host = /[?&]host=([^&]+)/.exec(given)?.[1];
+  if (host === undefined) return connectPostgres(given, settings as object) as unknown as Sql;
+  const { username, password, pathname, port } = new URL(given);
   return connectPostgres({
     ...settings,
     host: decodeURIComponent(host),
@@ -162,25 +277,52 @@ function connectTo(url: string, settings: object): Sql {
     database: decodeURIComponent(pathname.slice(1)),
     ...(password && { password: decodeURIComponent(password) }),
     ...(port && { port: Number(port) }),
-  }) as unknown as Sql;
+  } as object) as unknown as Sql;
 }
 
-async function refuseUnsafe({ sql, close }: Session): Promise<void> {
+const BEHIND_POOLER = 'The database is behind a pooler that shares sessions. Connect to it directly, or use session pooling.';
+/** The errors of statements that a pooler sent to another session, and of a pooler that allows no transactions. */
+const OF_POOLER = /^26000|transaction blocks not allowed/;
+
+async function refuseUnsafe(openSession: Db['session']): Promise<void> {
+  const [one, other] = [openSession(), openSession()];
   try {
-    const [row] = await sql<{ version: string; fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
-      select current_setting('server_version_num') as version, current_setting('fsync') as fsync,
-        current_setting('full_page_writes') as full_page_writes, current_setting('synchronous_commit') as synchronous_commit`;
-    if (Number(row!.version) < 150_000) throw new Error(`PostgreSQL 15 or newer is needed; this is ${row!.version}.`);
-    for (const name of ['fsync', 'full_page_writes', 'synchronous_commit'] as const) {
-      if (row![name] === 'off') throw new Error(`The database has ${name} = off and could lose acknowledged payments. Turn it on.`);
-    }
-    // Session state must survive from one transaction to the next, or advisory locks and prepared statements do not hold.
-    await sql`select set_config('florin.session', 'kept', false)`;
-    const [kept] = await sql<{ value: string | null }[]>`select current_setting('florin.session', true) as value`;
-    if (kept!.value !== 'kept')
-      throw new Error('The database is behind a transaction pooler. Connect to it directly, or use session pooling.');
+    await refuseSettings(one.sql);
+    await refusePooler(one.sql, other.sql);
+  } catch (error) {
+    const { code = '', message } = error as { code?: string; message: string };
+    throw OF_POOLER.test(code) || OF_POOLER.test(message) ? new Error(BEHIND_POOLER, { cause: error }) : error;
   } finally {
-    await close();
+    await Promise.all([one.close(), other.close()]);
+  }
+}
+
+async function refuseSettings(sql: Sql): Promise<void> {
+  const [row] = await sql.unsafe<{ version: string; fsync: string; full_page_writes: string; synchronous_commit: string }[]>(`
+    select current_setting('server_version_num') as version, current_setting('fsync') as fsync,
+      current_setting('full_page_writes') as full_page_writes, current_setting('synchronous_commit') as synchronous_commit`);
+  if (Number(row!.version) < 150_000) throw new Error(`PostgreSQL 15 or newer is needed; this is ${row!.version}.`);
+  for (const name of ['fsync', 'full_page_writes', 'synchronous_commit'] as const) {
+    if (row![name] === 'off') throw new Error(`The database has ${name} = off and could lose acknowledged payments. Turn it on.`);
+  }
+}
+
+/**
+ * Session state must survive from one transaction to the next, or advisory locks, prepared statements and timeouts do not hold. A pooler
+ * gives the free session again, so another transaction holds one meanwhile.
+ */
+async function refusePooler(one: Sql, other: Sql): Promise<void> {
+  await one.unsafe(`select set_config('florin.session', 'kept', false)`);
+  for (let tries = 0; tries < 3; tries++) {
+    await other.begin(async (tx) => {
+      await tx.unsafe('select 1');
+      const [kept] = await one.unsafe<{ mark: string | null; locks: number; statements: number }[]>(`
+        select current_setting('florin.session', true) as mark,
+          (extract(epoch from current_setting('lock_timeout')::interval) * 1000)::int as locks,
+          (extract(epoch from current_setting('statement_timeout')::interval) * 1000)::int as statements`);
+      const { mark, locks, statements } = kept!;
+      if (mark !== 'kept' || locks !== LOCK_TIMEOUT_MS || statements !== STATEMENT_TIMEOUT_MS) throw new Error(BEHIND_POOLER);
+    });
   }
 }
 

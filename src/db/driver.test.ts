@@ -122,6 +122,23 @@ for (const [how, end] of Object.entries(ENDS)) {
   });
 }
 
+test('a server that owes a reply for too long is left, one whose rows are still being used is not', async () => {
+  const { host, port, user: username, database: name } = database.connection;
+  const quick = connectPostgres({
+    ...{ host, port, username, database: name, max: 1, fetch_types: false },
+    joint: { silenceMs: () => 300 },
+  } as object);
+  await assert.rejects(async () => quick`select pg_sleep(60)`, { code: 'CONNECTION_CLOSED' });
+  assert.equal((await quick`select 1 as i`)[0]!.i, 1);
+  let rows = 0;
+  for await (const [row] of quick`select generate_series(1, 2) as i`.cursor(1)) {
+    rows += row!.i;
+    await sleep(2_000);
+  }
+  assert.equal(rows, 3);
+  await quick.end();
+});
+
 test('a transaction that begins behind a hundred waiting statements has its connection for itself', async () => {
   const two = await openDb({ ...database.connection, max: 2, log: createLog('silent') });
   await database.db.sql`delete from kept`;

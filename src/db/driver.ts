@@ -1,9 +1,10 @@
 /**
  * postgres.js, patched while it is loaded. In the published version (3.4.9), a connection that ends inside a transaction throws an
  * uncatchable error, and later statements of the transaction run on the next connection, outside of any transaction or inside
- * another one (porsager/postgres issues 1208, 1133 and 1216). Under load, a transaction may share its connection with others. Each of
- * these is tested by driver.test.ts. The version is pinned, and a release with different source text is refused at startup instead of
- * running unpatched. See docs/decisions/driver.md.
+ * another one (porsager/postgres issues 1208, 1133 and 1216). Under load, a transaction may share its connection with others. A server
+ * that stops answering is waited for without end, and so are several hosts of which none is a primary. Each of these is tested by
+ * driver.test.ts. The version is pinned, and a release with different source text is refused at startup instead of running unpatched.
+ * See docs/decisions/driver.md.
  */
 import { registerHooks } from 'node:module';
 
@@ -63,6 +64,140 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
         return
 `,
     ],
+    // All connections can be ended at once, and one whose server owes a reply and stays silent for too long ends by itself.
+    [
+      '  queues.closed && queues.closed.push(connection)\n',
+      `  const quiet = { timer: null, heard: 0, paused: false }
+  queues.closed && queues.closed.push(connection)
+  queues.closed && options.shared.hangUps && options.shared.hangUps.push(hangUp)
+`,
+    ],
+    [
+      '  async function createSocket() {\n',
+      `  function hangUp() {
+    const e = Errors.connection('CONNECTION_CLOSED', options)
+    initial && fail(e)
+    socket && socket.destroy()
+    if (!socket && reconnecting) {
+      clearTimeout(reconnecting)
+      reconnecting = null
+      onclose(connection, e)
+    }
+  }
+
+  function fail(err) {
+    const q = initial
+    initial = null
+    queryError(q, err)
+  }
+
+  // A reply may wait in the socket while this process was busy, so it gets one more second.
+  function expect() {
+    const { silenceMs } = options.shared
+    if (!silenceMs || !silenceMs())
+      return
+    quiet.timer ? quiet.timer.refresh() : (quiet.timer = setTimeout(() => {
+      const { heard } = quiet
+      setTimeout(() => quiet.heard === heard && !quiet.paused && (query || sent.length) && socket && socket.destroy(), 1000).unref()
+    }, silenceMs()).unref())
+  }
+
+  async function createSocket() {
+`,
+    ],
+    ['      build(q)\n', '      build(q)\n      expect()\n'],
+    ['  function data(x) {\n', '  function data(x) {\n    quiet.heard++\n    expect()\n'],
+    // A cursor whose rows are still being used owes nothing.
+    [
+      '      const x = await Promise.resolve(query.cursorFn(result))\n',
+      `      quiet.paused = true
+      const x = await Promise.resolve(query.cursorFn(result)).finally(() => (quiet.paused = false))
+`,
+    ],
+    // Each host is tried, for a limited time. Then the query fails with the reason, instead of waiting for a primary without end.
+    [
+      '      initial = query\n      reconnect()\n',
+      '      initial = query\n      tried = 0\n      began = performance.now()\n      reconnect()\n',
+    ],
+    [
+      '    , retries = 0\n',
+      '    , retries = 0\n    , tried = 0\n    , began = 0\n    , refusal = null\n    , reconnecting = null\n    , isSetUp = false\n',
+    ],
+    [
+      '    if (connection.queue === queues.connecting && options.host[retries + 1])\n      return\n',
+      `    if (options.host.length > 1 && initial && mayTryAgain()) {
+      refusal = err
+      return
+    }
+`,
+    ],
+    [
+      "    errored(Errors.connection('CONNECT_TIMEOUT', options, socket))\n",
+      "    error(Errors.connection('CONNECT_TIMEOUT', options, socket))\n",
+    ],
+    [
+      '  function reconnect() {\n    setTimeout(connect, closedTime ? Math.max(0, closedTime + delay - performance.now()) : 0)\n',
+      `  function mayTryAgain() {
+    return !ending && (tried < options.host.length || performance.now() - began < (options.shared.patienceMs || 0))
+  }
+
+  function reconnect() {
+    const pause = closedTime ? Math.max(0, closedTime + delay - performance.now()) : 0
+    reconnecting = setTimeout(() => (reconnecting = null, connect()), tried === 0 ? pause : tried < options.host.length ? 0 : 100)
+    tried++
+`,
+    ],
+    [
+      '    if (initial)\n      return reconnect()\n',
+      `    isSetUp = false
+    if (initial) {
+      if (mayTryAgain())
+        return reconnect()
+      fail(refusal || Errors.connection('CONNECTION_CLOSED', options))
+    }
+`,
+    ],
+    [
+      '          return terminate()\n      }\n',
+      `{
+          const no = Object.assign(new Error(NOT_PRIMARY), { code: 'CONNECTION_NOT_PRIMARY' })
+          options.host.length > 1 && mayTryAgain() || fail(no)
+          terminate()
+          refusal = no
+          return
+        }
+      }
+
+      if (options.shared.onopen && !isSetUp)
+        return setUp()
+`,
+    ],
+    [
+      'export default Connection\n',
+      `export default Connection
+
+const NOT_PRIMARY = 'The database server is a standby, and accepts no writes. Connect to the primary, or list all servers in DATABASE_URL'
+`,
+    ],
+    // Settings are made after connecting, because poolers refuse them as startup parameters.
+    [
+      '  function fetchState() {\n',
+      `  function setUp() {
+    isSetUp = true
+    new Query([options.shared.onopen], [], execute, null, { simple: true }).catch(noop)
+  }
+
+  function fetchState() {
+`,
+    ],
+    // The question whether a server is a primary may remain unanswered like any other.
+    ['    query.execute()\n  }\n', '    query.catch(noop)\n  }\n'],
+    [
+      '      errorResponse = Errors.postgres(parseError(x))\n',
+      `      errorResponse = Errors.postgres(parseError(x))
+      options.shared.failed && options.shared.failed(errorResponse.code)
+`,
+    ],
     // A closed connection leaves nothing behind for the next one: no half-written bytes, no timer, no query, no error.
     [
       "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",
@@ -74,6 +209,36 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
     ],
   ],
   '/postgres/src/index.js': [
+    // What the connections of several pools have in common is passed as `joint`, because `shared` marks options that were read before.
+    ['    shared          : { retries: 0, typeArrayMap: {} },\n', '    shared          : { retries: 0, typeArrayMap: {}, ...o.joint },\n'],
+    // While the database is away, a query fails instead of waiting for a connection.
+    [
+      "      return query.reject(Errors.connection('CONNECTION_ENDED', options, options))\n\n    if (open.length)\n",
+      `      return query.reject(Errors.connection('CONNECTION_ENDED', options, options))
+
+    if (options.shared.isAway && options.shared.isAway())
+      return query.reject(Errors.connection('CONNECTION_AWAY', options))
+
+    if (open.length)
+`,
+    ],
+    [
+      '  const sql = Sql(handler)\n\n  Object.assign(sql, {\n    get parameters',
+      `  options.shared.hangUps && options.shared.hangUps.unshift(() => {
+    while (queries.length)
+      queries.shift().reject(Errors.connection('CONNECTION_CLOSED', options))
+  })
+
+  const sql = Sql(handler)
+
+  Object.assign(sql, {
+    get parameters`,
+    ],
+    // A listener waits for the next server, also while the database is away.
+    [
+      '      fetch_types: false,\n      onclose() {\n',
+      '      fetch_types: false,\n      shared: { ...options.shared, isAway: null },\n      onclose() {\n',
+    ],
     // A transaction does nothing more after its connection closed.
     ['    let savepoints = 0\n', '    let gone = null\n    let savepoints = 0\n'],
     ['connection.onclose = reject)', 'connection.onclose = e => (gone = e, reject(e)))'],

@@ -153,7 +153,16 @@ test('a full disk answers 503 and leaves nothing half-written; once there is spa
     }
     assert.ok(refused.size >= before + 40, `${refused.size - before} creates were refused on a full disk`);
     assert.equal((await fetch(`${url}/healthz`)).status, 200);
+    const readiness = async () => {
+      const reply = await fetch(`${url}/readyz`);
+      const { reasons } = (await reply.json()) as { reasons: string[] };
+      return { status: reply.status, reasons };
+    };
+    const full = await readiness();
+    assert.equal(full.status, 503);
+    assert.match(full.reasons.join(), /the disk of the database is full|the database does not answer/);
     rmSync(filler);
+    await eventually(readiness, ({ status }) => status === 200, 60_000);
     // Every refused create is retried with its key until it succeeds.
     await eventually(
       async () => {

@@ -9,6 +9,7 @@ import type { Context } from '../context.ts';
 import { doubtOf } from '../core/certainty.ts';
 import { COIN, type Coin, chainCode, chainOf, coinText } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
+import { createLead, type Term } from '../db/lead.ts';
 import { startLoop } from '../db/loop.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
@@ -472,19 +473,18 @@ export function startRangeFollower(
   chain: Chain,
   { pollMs = chain.network === 'regtest' ? REGTEST_POLL_MS : chainOf(chain.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
-  const session = ctx.db.session();
-  const follower = createRangeFollower(ctx, chain);
+  const lead = createLead(ctx.db, { lock: FOLLOW_LOCK, name: chainCode(chain.coin) });
+  // Nothing is remembered from an earlier term: a database that failed over may have forgotten what was read.
+  let leading: { term: Term; follower: ReturnType<typeof createRangeFollower> } | null = null;
   const pace = createPace(ctx, { perDay: ctx.settings.dailyRequests[chain.coin] ?? null, idleMs: Math.max(pollMs, IDLE_SECONDS * 1_000) });
-  let leading = false;
   const loop = startLoop({
     pollMs,
     round: async (stopping) => {
-      leading ||= (
-        await session.sql<
-          { taken: boolean }[]
-        >`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${chainCode(chain.coin)})) as taken`
-      )[0]!.taken;
-      if (!leading || !pace.isDue(chain.network === 'regtest' || (await follower.isOpen()))) return false;
+      const term = await lead.take();
+      if (!term) return false;
+      if (leading?.term !== term) leading = { term, follower: createRangeFollower(ctx, chain) };
+      const { follower } = leading;
+      if (!pace.isDue(chain.network === 'regtest' || (await follower.isOpen()))) return false;
       const sent = follower.requests();
       try {
         return await follower.step(stopping);
@@ -503,7 +503,7 @@ export function startRangeFollower(
   return {
     stop: async () => {
       await loop.stop();
-      await session.close();
+      await lead.close();
     },
   };
 }

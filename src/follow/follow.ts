@@ -5,6 +5,7 @@ import type { Context } from '../context.ts';
 import { type Coin, chainCode, chainOf } from '../core/coin.ts';
 import { isBinding } from '../core/guard.ts';
 import { invariant } from '../core/invariant.ts';
+import { createLead, type Term } from '../db/lead.ts';
 import { startLoop } from '../db/loop.ts';
 import { type CatchUp, catchUp } from './catch-up.ts';
 import { createGuard, type Judged } from './chain-guard.ts';
@@ -35,12 +36,8 @@ export function startFollower(
   source: Chain,
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : chainOf(source.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
-  const session = ctx.db.session();
-  const watchContracts = createContractWatch(ctx, source);
-  const watchFees = createFeeWatch(ctx, source);
-  const follower = createFollower(ctx, source, { watchContracts });
-  const guard = createGuard(ctx, source);
-  let leading = false;
+  const lead = createLead(ctx.db, { lock: FOLLOW_LOCK, name: chainCode(source.coin) });
+  let leading: Leading | null = null;
   let hinted = false;
   const loop = startLoop({
     pollMs,
@@ -52,13 +49,11 @@ export function startFollower(
         if (stopping.aborted) return false;
       }
       try {
-        leading ||= (
-          await session.sql<
-            { taken: boolean }[]
-          >`select pg_try_advisory_lock(${FOLLOW_LOCK}::int, hashtext(${chainCode(source.coin)})) as taken`
-        )[0]!.taken;
+        const term = await lead.take();
+        if (!term) return false;
+        if (leading?.term !== term) leading = startTerm(ctx, source, term);
+        const { guard, watchContracts, watchFees, follower } = leading;
         // The guard runs first, so that what is read then completes only as far as the sources agree.
-        if (!leading) return false;
         const judged = await guard.check();
         await watchContracts();
         await watchFees();
@@ -84,10 +79,26 @@ export function startFollower(
     stop: async () => {
       endHints();
       await loop.stop();
-      await session.close();
+      await lead.close();
     },
   };
 }
+
+/**
+ * What works during one term. Nothing is remembered from an earlier one: another process may have followed meanwhile, and a database that
+ * failed over may have forgotten what was read, and counts transactions from further back.
+ */
+function startTerm(ctx: Context, source: Chain, term: Term) {
+  const watchContracts = createContractWatch(ctx, source);
+  return {
+    term,
+    watchContracts,
+    watchFees: createFeeWatch(ctx, source),
+    follower: createFollower(ctx, source, { watchContracts }),
+    guard: createGuard(ctx, source),
+  };
+}
+type Leading = ReturnType<typeof startTerm>;
 
 /** What one follower remembers. Everything else is in tables. */
 type Follower = {

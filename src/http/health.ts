@@ -29,6 +29,7 @@ export async function readReadiness(ctx: Context): Promise<{
   const followers: Record<string, object> = {};
   const peers: Record<string, object> = {};
   try {
+    if (await ctx.db.isFull()) reasons.push('the disk of the database is full, so nothing can be recorded');
     const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]>`
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;

@@ -22,6 +22,7 @@ import { formatUnits } from '../core/money.ts';
 import { explainUnwatched, readUnwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
 import { type Missing, readReadinessOfAll } from '../payments/readiness.ts';
+import { readWalletIndexes } from '../wallets/wallet-indexes.ts';
 import { listNotices } from '../webhooks/endpoints.ts';
 import { readSecondsSinceAttempt } from '../webhooks/health.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
@@ -45,6 +46,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
   const wallets = await readWallets(ctx);
   const findings = [
     ...(await checkDatabase(ctx)),
+    ...(await checkSkipped(ctx)),
     ...(await checkDisk(ctx.settings.dataFolder)),
     ...checkAddress(ctx),
     ...(await checkProxies(ctx)),
@@ -63,17 +65,40 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
 async function checkDatabase(ctx: Context): Promise<Finding[]> {
   // An unsafe server is refused at startup, but a managed one may change while Florin runs.
   const [db] = await ctx.db.sql<
-    { version: string; migration: string | null; off: string[]; autovacuum: string; free: number; ahead: number }[]
+    {
+      version: string;
+      migration: string | null;
+      off: string[];
+      autovacuum: string;
+      free: number;
+      ahead: number;
+      standbys: number;
+      isSync: boolean;
+    }[]
   >`
     select current_setting('server_version') as version, current_setting('autovacuum') as autovacuum,
       (select name from migrations order by number desc limit 1) as migration,
       array(select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off') as off,
       current_setting('max_connections')::int - (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as free,
-      extract(epoch from clock_timestamp())::float8 - ${(performance.timeOrigin + performance.now()) / 1000}::float8 as ahead`;
-  const { version, migration, off, autovacuum, free, ahead } = db!;
+      extract(epoch from clock_timestamp())::float8 - ${(performance.timeOrigin + performance.now()) / 1000}::float8 as ahead,
+      (select count(*)::int from pg_stat_replication r
+        where not exists (select 1 from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical')) as standbys,
+      current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'local' as "isSync"`;
+  const { version, migration, off, autovacuum, free, ahead, standbys, isSync } = db!;
   const findings: Finding[] = [];
   if (off.length > 0) findings.push(bad('database', `${off.join(', ')} is off, so acknowledged payments could be lost`, 'turn it on'));
-  else findings.push(good('database', `PostgreSQL ${version}, schema ${migration}, every commit is on disk`));
+  else if (standbys > 0 && !isSync)
+    findings.push(
+      bad(
+        'database',
+        `PostgreSQL ${version}, schema ${migration}: its standby receives commits later, so a failover to it loses the last payments`,
+        'set synchronous_standby_names, and leave synchronous_commit = on',
+      ),
+    );
+  else
+    findings.push(
+      good('database', `PostgreSQL ${version}, schema ${migration}, every commit is on disk${standbys > 0 ? ' and on a standby' : ''}`),
+    );
   if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off, so tables grow and become slow', 'set autovacuum = on'));
   if (free < 10)
     findings.push(bad('database', `only ${free} connections are left`, 'raise max_connections: each process uses about fifteen'));
@@ -81,6 +106,35 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
     findings.push(bad('database', `its clock is ${inWords(ahead)} this machine's`, 'sync both clocks with NTP'));
   return findings;
 }
+
+/** Addresses that were skipped because the database did not know them, and wallets that it does not know at all. */
+async function checkSkipped(ctx: Context): Promise<Finding[]> {
+  const skipped = await ctx.db.sql<{ walletId: string; coin: Coin; from: bigint; end: bigint; at: Date }[]>`
+    select s.wallet_id as "walletId", w.coin, s.first_index as from, s.end_index as end, s.at
+    from skipped_indexes s join wallets w on w.id = s.wallet_id
+    where s.reason = 'database' and s.at > clock_timestamp() - interval '30 days' order by s.id desc limit ${MOST_NAMED}`;
+  const findings = skipped.map(({ walletId, coin, from, end, at }) =>
+    good(
+      `${coin} addresses`,
+      `${walletId} skipped the indexes ${from} to ${end - 1n} on ${at.toISOString()}: the database did not know which of them were issued last`,
+      'payments of that time may be lost; deposits to these addresses are reported here. Make sure that your wallet program looks this far',
+    ),
+  );
+  const stored = await readWalletIndexes(ctx.settings.dataFolder).catch((error: Error) => error);
+  if (stored instanceof Error) return [...findings, bad('wallets', stored.message, 'no address is given until then')];
+  const known = new Set((await ctx.db.sql<{ id: string }[]>`select id from wallets`).map(({ id }) => id));
+  const unknown = [...stored].filter(([name]) => /^wal_\w+$/.test(name) && !known.has(name)).slice(0, MOST_NAMED);
+  for (const [walletId, end] of unknown)
+    findings.push(
+      good(
+        'wallets',
+        `wallet-indexes.json lists ${walletId} up to index ${end}, but the database does not have it`,
+        `if the database was restored, set its account key again with --first-index ${end}`,
+      ),
+    );
+  return findings;
+}
+
 const inWords = (aheadSeconds: number): string => `${Math.abs(Math.round(aheadSeconds))} s ${aheadSeconds < 0 ? 'behind' : 'ahead of'}`;
 
 /** Forwarded headers of unlisted proxies are ignored: all callers then share the proxy's rate limit, and none counts as HTTPS. */

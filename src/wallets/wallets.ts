@@ -1,15 +1,26 @@
 /** Watch-only wallets: a merchant's account key per family of coins, and the counter its deposit addresses come from. */
-
+import { hash } from 'node:crypto';
 import { type AccountKey, parseAccountKey } from '../chains/account-key.ts';
 import { deriveAddress, type Script } from '../chains/address.ts';
 import { isBitcoinLike, PARAMS } from '../chains/bitcoin/params.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, type Family, type Network } from '../core/coin.ts';
-import { newId } from '../core/id.ts';
+import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import type { Tx } from '../db/db.ts';
+import { startLoop } from '../db/loop.ts';
 import { notifyMembers } from '../notices/notices.ts';
-import { RESERVED_AHEAD, readWalletIndexes, reserveIndex } from './wallet-indexes.ts';
+import {
+  compareIndexes,
+  markName,
+  markOf,
+  RESERVED_AHEAD,
+  readServer,
+  readWalletIndexes,
+  releaseIndexes,
+  reserveIndex,
+  serverRun,
+} from './wallet-indexes.ts';
 
 export type DepositAddress = { family: Family; address: string; key: string; walletId: string; index: bigint };
 
@@ -59,6 +70,15 @@ export async function setWallet(
   return { ...set, firstAddresses: firstAddresses(readAccountKey(ctx, wanted), wanted.coin) };
 }
 
+/**
+ * The ID of a wallet derives from its account, so that the file next to the database still knows its indexes when the database went back
+ * to a time before the wallet was set, and the merchant sets it again.
+ */
+function walletIdOf({ coin, chainKey, script }: { coin: Coin; chainKey: string; script: Script }): string {
+  let block = 0;
+  return `wal_${base62(24, () => hash('sha256', JSON.stringify([coin, chainKey, script, block++]), 'buffer'))}`;
+}
+
 /** The same in a transaction. It replaces a waiting key of the coin. */
 export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Promise<{ walletId: string; nextIndex: bigint }> {
   const { merchantId, coin, firstIndex = 0n } = wanted;
@@ -69,11 +89,15 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
   await tx`
     update wallets set active = false, paused_at = null
     where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+  const walletId = walletIdOf({ coin: COIN[coin].family, chainKey, script });
+  // Of two merchants who set the same key at the same time, one gets its error.
+  await tx`select pg_advisory_xact_lock(hashtextextended(${walletId}, 0))`;
   // The same key may come again with its origin, by which hardware wallets find it.
   const named = tx`wallets.merchant_id = excluded.merchant_id and excluded.path like 'm/%'`;
   const [stored] = await tx<{ id: string; merchantId: string; nextIndex: bigint }[]>`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index)
-    values (${newId('wal', ctx.random)}, ${merchantId}, ${coin}, ${network}, ${chainKey}, ${accountKey}, ${script}, ${path}, ${firstIndex})
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index, issued_on)
+    values (${walletId}, ${merchantId}, ${coin}, ${network}, ${chainKey}, ${accountKey}, ${script}, ${path}, ${firstIndex},
+      ${await readServer(tx)})
     on conflict (coin, chain_key, script) do update
       set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
         account_key = case when ${named} then excluded.account_key else wallets.account_key end,
@@ -105,7 +129,16 @@ export async function nextAddress(
   { merchantId, coin, createdWith }: { merchantId: string; coin: Coin; createdWith: 'secret' | 'public' },
 ): Promise<DepositAddress> {
   const [wallet] = await tx<
-    { id: string; chainKey: string; script: Script; index: bigint; publicAddresses: number; secondsLeft: number }[]
+    {
+      id: string;
+      chainKey: string;
+      script: Script;
+      counter: bigint;
+      issuedOn: string | null;
+      run: string;
+      publicAddresses: number;
+      secondsLeft: number;
+    }[]
   >`
     update wallets set next_index = next_index + 1, xid = pg_current_xact_id()
       ${
@@ -115,22 +148,28 @@ export async function nextAddress(
           : tx``
       }
     where merchant_id = ${merchantId} and coin = ${COIN[coin].family} and active
-    returning id, chain_key as "chainKey", script, next_index - 1 as index, public_addresses as "publicAddresses",
+    returning id, chain_key as "chainKey", script, next_index - 1 as counter, issued_on as "issuedOn", ${serverRun(tx)} as run,
+      public_addresses as "publicAddresses",
       ceil(extract(epoch from date_trunc('hour', clock_timestamp()) + interval '1 hour' - clock_timestamp()))::int as "secondsLeft"`;
   if (!wallet) throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   if (createdWith === 'public' && wallet.publicAddresses > PUBLIC_ADDRESSES_PER_HOUR) {
     const seconds = Math.max(1, wallet.secondsLeft);
     throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
   }
-  await reserveIndex(ctx, tx, { walletId: wallet.id, index: wallet.index });
+  const { id: walletId, counter, issuedOn, run } = wallet;
+  const index = await reserveIndex(ctx, tx, { counter: { walletId, index: counter, issuedOn }, run });
+  if (index > counter) {
+    await skip(ctx, tx, { walletId, from: counter, to: index });
+    await tx`update wallets set next_index = ${(index + 1n).toString()} where id = ${walletId}`;
+  }
   const { address, key } = deriveAddress({
     chainKey: wallet.chainKey,
     script: wallet.script,
     coin,
     network: ctx.settings.networks[COIN[coin].chain],
-    index: wallet.index,
+    index,
   });
-  return { family: COIN[coin].family, address, key, walletId: wallet.id, index: wallet.index };
+  return { family: COIN[coin].family, address, key, walletId, index };
 }
 
 /**
@@ -150,6 +189,7 @@ export type Jump = { walletId: string; coin: Coin; from: bigint; to: bigint };
  */
 export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string }): Promise<Jump[]> {
   const noted = await readWalletIndexes(dataFolder);
+  const server = await readServer(tx);
   const wallets = await tx<
     { id: string; coin: Coin; next: bigint }[]
   >`select id, coin, next_index as next from wallets order by id for update`;
@@ -160,15 +200,90 @@ export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string 
     await jump(tx, { walletId, from, to, reason: 'restore' });
     jumps.push({ walletId, coin, from, to });
   }
+  await tx`update wallets set issued_on = ${server}`;
   return jumps;
 }
 
 async function jump(
   tx: Tx,
-  { walletId, from, to, reason }: { walletId: string; from: bigint; to: bigint; reason: 'restore' | 'deposit' },
+  { walletId, from, to, reason }: { walletId: string; from: bigint; to: bigint; reason: 'restore' | 'deposit' | 'database' },
 ): Promise<void> {
   await tx`
     insert into skipped_indexes (wallet_id, first_index, end_index, reason)
     values (${walletId}, ${from.toString()}, ${to.toString()}, ${reason})`;
   await tx`update wallets set next_index = ${to.toString()}, xid = pg_current_xact_id() where id = ${walletId}`;
+}
+
+async function skip(ctx: Context, tx: Tx, range: { walletId: string; from: bigint; to: bigint }): Promise<void> {
+  await jump(tx, { ...range, reason: 'database' });
+  ctx.log.warn(
+    { wallet: range.walletId, from: Number(range.from), to: Number(range.to) },
+    'The database does not know the addresses that may have been issued last, so this wallet skips them; run: ./florin doctor',
+  );
+}
+
+/** How often the file learns what other processes issued. */
+const FENCE_MS = 2_000;
+/** Wallets that are compared in one transaction. */
+const AT_ONCE = 100;
+
+type Seen = { id: string; next: bigint; issuedOn: string | null };
+
+/**
+ * Keeps the file of address indexes ahead of the counters, no matter which process issues, and after a failover or a restore moves the
+ * counters past what may have been issued. `alone`: no other process serves this database.
+ */
+export function startAddressFence(ctx: Context, { alone }: { alone: boolean }): { stop(): Promise<void> } {
+  let readFrom = '0';
+  let lastRun = '';
+  const loop = startLoop({
+    pollMs: FENCE_MS,
+    failed: (error, failures) =>
+      ctx.log.error({ err: error, failures }, 'Could not compare the address indexes with those in the data folder; retrying'),
+    round: async () => {
+      const { sql } = ctx.db;
+      const [now] = await sql<{ run: string; from: string }[]>`
+        select ${serverRun(sql)} as run, pg_snapshot_xmin(pg_current_snapshot())::text as from`;
+      const { run, from } = now!;
+      // Another server may count transactions from further back.
+      const since = run === lastRun ? readFrom : '0';
+      const changed = await sql<Seen[]>`
+        select id, next_index as next, issued_on as "issuedOn" from wallets where xid >= ${since}::xid8 order by id`;
+      if (changed.length > 0) await compare(ctx, changed, run);
+      readFrom = from;
+      lastRun = run;
+      return false;
+    },
+  });
+  return {
+    stop: async () => {
+      await loop.stop();
+      if (alone) await releaseIndexes(ctx).catch((error) => ctx.log.warn({ err: error }, 'Could not give back reserved address indexes'));
+    },
+  };
+}
+
+async function compare(ctx: Context, changed: readonly Seen[], run: string): Promise<void> {
+  const stored = await readWalletIndexes(ctx.settings.dataFolder);
+  const server = await ctx.db.begin(readServer);
+  const due = changed.filter(({ id, next, issuedOn }) => {
+    const end = stored.get(id) ?? 0n;
+    return (issuedOn !== null && issuedOn !== server) || next > end || (next < end && stored.get(markName(id)) !== markOf(run));
+  });
+  for (let at = 0; at < due.length; at += AT_ONCE) {
+    const ids = due.slice(at, at + AT_ONCE).map(({ id }) => id);
+    await ctx.db.begin(async (tx) => {
+      const rows = await tx<(Seen & { run: string })[]>`
+        select id, next_index as next, issued_on as "issuedOn", ${serverRun(tx)} as run from wallets where id = any(${ids}::text[])
+        order by id for update`;
+      // The database failed over meanwhile: the next round compares all.
+      if (rows.some((row) => row.run !== run)) return;
+      const counters = rows.map(({ id, next, issuedOn }) => ({ walletId: id, index: next, issuedOn }));
+      const reserved = await compareIndexes(ctx, tx, { counters, run, issues: false });
+      for (const { id, next } of rows) {
+        const to = reserved.get(id)!;
+        if (to > next) await skip(ctx, tx, { walletId: id, from: next, to });
+      }
+    });
+  }
 }

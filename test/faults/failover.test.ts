@@ -1,0 +1,93 @@
+/** Databases that restart, hang and fail over: what was acknowledged stays, no address is issued twice, and one process follows each chain. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { openDb } from '../../src/db/db.ts';
+import { createLog } from '../../src/log.ts';
+import { diagnose } from '../../src/operate/doctor.ts';
+import { eventually } from '../kit/app.ts';
+import { missingServer, type Template } from '../kit/database-pair.ts';
+import { countLost, createShopTemplate, type Drill, startDrill } from '../kit/failover.ts';
+
+const skip = missingServer;
+let template: Template;
+before(async () => {
+  if (!skip) template = await createShopTemplate();
+});
+after(() => template?.remove());
+
+const database = async ({ api }: Drill) => (await diagnose(api.ctx)).findings.find(({ check }) => check === 'database')!;
+const ready = async ({ api }: Drill) => fetch(`${api.url}/readyz`);
+
+test('a primary that restarts, and one that hangs, is left for its synchronous standby: nothing acknowledged is lost, one process follows', {
+  skip,
+}, async (t) => {
+  const drill = await startDrill(await template.pair({ synchronous: true }));
+  t.after(drill.stop);
+  const { primary, standby } = drill.pair;
+  await drill.oneFollows(primary);
+  assert.match((await database(drill)).detail, /every commit is on disk and on a standby/);
+  await primary.kill();
+  await primary.start();
+  await drill.works();
+  await drill.oneFollows(primary);
+  primary.hang();
+  await eventually(
+    () => ready(drill),
+    ({ status }) => status === 503,
+  );
+  assert.deepEqual(await (await ready(drill)).json().then((body: any) => body.reasons), ['the database does not answer']);
+  const { status, json, headers } = await drill.test.get('/api/payment/list');
+  assert.deepEqual([status, json.error.code, headers.get('retry-after')], [503, 'database_unavailable', '2']);
+  await standby.promote();
+  await standby.ask(`alter system set synchronous_standby_names = ''`);
+  await standby.ask('select pg_reload_conf()');
+  await drill.works();
+  await drill.oneFollows(standby);
+  assert.equal(await countLost(drill), 0);
+  assert.equal(new Set(drill.shown.values()).size, drill.shown.size);
+});
+
+test('after a failover to a standby that was behind, no address is issued again, not even by a process with another data folder', {
+  skip,
+}, async (t) => {
+  const drill = await startDrill(await template.pair({ synchronous: false }));
+  t.after(drill.stop);
+  const { primary, standby } = drill.pair;
+  await drill.oneFollows(primary);
+  const { ok, detail } = await database(drill);
+  assert.deepEqual([ok, /a failover to it loses the last payments/.test(detail)], [false, true]);
+  const alone = `postgres://florin@127.0.0.1:${standby.port}/florin`;
+  await assert.rejects(openDb({ url: alone, log: createLog('silent') }), { code: 'CONNECTION_NOT_PRIMARY', message: /is a standby/ });
+  // A server that accepts no writes for a while: orders get a 503, not a 500.
+  const refused = drill.refused();
+  await primary.ask('alter system set default_transaction_read_only = on');
+  await primary.ask('select pg_reload_conf()');
+  await eventually(
+    async () => drill.refused(),
+    (now) => now > refused,
+  );
+  await primary.ask('alter system reset default_transaction_read_only');
+  await primary.ask('select pg_reload_conf()');
+  await drill.works();
+  for (let i = 0; i < 3; i++) await drill.order();
+  await drill.order(drill.api);
+  const [there] = await primary.ask('select pg_current_wal_lsn() as lsn');
+  await eventually(
+    () => standby.ask(`select pg_last_wal_replay_lsn() >= '${there!.lsn}' as same`),
+    ([row]) => row!.same,
+  );
+  await standby.ask(`alter system set primary_conninfo = ''`);
+  await standby.ask('select pg_reload_conf()');
+  await eventually(
+    () => primary.ask('select 1 from pg_stat_replication'),
+    (rows) => rows.length === 0,
+  );
+  for (let i = 0; i < 8; i++) assert.ok(await drill.order());
+  for (let i = 0; i < 4; i++) assert.ok(await drill.order(drill.api));
+  await primary.kill();
+  await standby.promote();
+  await drill.works();
+  for (let i = 0; i < 10; i++) assert.ok(await drill.order(i % 2 === 0 ? undefined : drill.api));
+  await drill.oneFollows(standby);
+  assert.equal(new Set(drill.shown.values()).size, drill.shown.size);
+});
