@@ -78,6 +78,7 @@ create table wallets (
   public_hour timestamp with time zone,
   public_addresses integer not null default 0,
   paused_at timestamp with time zone,
+  issued_on text,
   PRIMARY KEY (id),
   UNIQUE (coin, chain_key, script),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -486,7 +487,7 @@ create table skipped_indexes (
   PRIMARY KEY (id),
   FOREIGN KEY (wallet_id) REFERENCES wallets(id),
   CHECK ((first_index < end_index)),
-  CHECK ((reason = ANY (ARRAY['restore'::text, 'deposit'::text])))
+  CHECK ((reason = ANY (ARRAY['restore'::text, 'deposit'::text, 'database'::text])))
 );
 CREATE INDEX skipped_indexes_of ON skipped_indexes USING btree (wallet_id);
 

@@ -9,6 +9,7 @@ import { openCore } from '../app.ts';
 import { ChainError, type ChainSource } from '../chains/chain.ts';
 import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
+import { verifyAddresses } from '../operate/doctor.ts';
 import { releaseChain } from './chain-acts.ts';
 import { createFollower } from './follow.ts';
 import { heightOf } from './read-back.ts';
@@ -83,6 +84,8 @@ test('killed followers and unavailable blocks: reading resumes where it stopped,
   await follower().step();
   const { from } = await standing();
   assert.ok(from > 78 && from < 162, 'some of them are read in one turn');
+  const { ok, unwatched } = await verifyAddresses(ctx);
+  assert.deepEqual([ok, unwatched.length], [true, 1], 'blocks that are being read are named, and nobody has to act');
   failAt((call) => {
     if (call === 'fetchBlock') throw new ChainError('pruned', 'the BTC node has pruned that block');
   });
@@ -93,6 +96,7 @@ test('killed followers and unavailable blocks: reading resumes where it stopped,
     explainUnwatched((await readUnwatched(ctx))[0]!).detail,
     /1 address given .*blocks 78 to \d+ are still to be read: .* pruned that block/,
   );
+  assert.equal((await verifyAddresses(ctx)).ok, false);
   failAt(() => {});
   chain.mine();
   await all(follower());
