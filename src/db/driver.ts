@@ -64,7 +64,7 @@ const MENDS: Readonly<Record<string, readonly (readonly [from: string, to: strin
         return
 `,
     ],
-    // All connections can be ended at once, and one whose server owes a reply and stays silent for too long ends by itself.
+    // All connections can be ended at once, and one whose server owes a reply and stays silent for too long ends.
     [
       '  queues.closed && queues.closed.push(connection)\n',
       `  const quiet = { timer: null, heard: 0, paused: false }

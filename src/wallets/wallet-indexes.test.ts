@@ -80,7 +80,7 @@ test('a process that is replaced on the same server continues at the next index'
   for (const one of [before, after]) await stop(one);
 });
 
-test('a service on an older copy of its database skips what was issued since, says so, and goes on without another gap', async () => {
+test('a service on an older copy of its database skips what was issued since, says so, and leaves no other gap', async () => {
   const given = new Set<string>();
   const issued = async (app: App, count: number) => {
     for (const address of await issue(app, count)) {

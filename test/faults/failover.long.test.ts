@@ -20,7 +20,7 @@ const WAYS: Readonly<Record<string, (drill: Drill) => Promise<void>>> = {
     await pair.primary.kill();
     await pair.standby.promote();
   },
-  'it hangs, and goes on when the standby was promoted': async ({ pair }) => {
+  'it hangs, and continues when the standby was promoted': async ({ pair }) => {
     pair.primary.hang();
     await pair.standby.promote();
     await pair.standby.ask(`alter system set synchronous_standby_names = ''`);

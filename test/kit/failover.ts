@@ -1,4 +1,4 @@
-/** A service whose database fails over, and a shop that goes on ordering meanwhile: what was acknowledged, and which addresses were shown. */
+/** A service whose database fails over, and a shop that continues ordering meanwhile: what was acknowledged, and which addresses were shown. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { type App, type Role, startApp } from '../../src/app.ts';
