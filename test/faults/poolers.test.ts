@@ -1,8 +1,8 @@
 /** Poolers between the service and its database: those that share sessions are refused at the start, session pooling works. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -22,6 +22,7 @@ before(async () => {
   if (skip) return;
   database = await testDatabase();
   folder = mkdtempSync('/dev/shm/florin-pooler-');
+  chmodSync(folder, 0o755);
   writeFileSync(join(folder, 'users'), '"florin" ""\n');
 });
 after(async () => {
@@ -53,8 +54,9 @@ async function pool(mode: string): Promise<string> {
   const file = join(folder, `${mode}.ini`);
   const settings = Object.entries(lines).map(([key, value]) => `${key} = ${value}\n`);
   writeFileSync(file, `[databases]\n${name} = host=${host} port=5432\n[pgbouncer]\n${settings.join('')}`);
-  // It refuses to run as root.
-  const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
+  // It refuses to run as root, and only the user of the server may enter the folder of its socket.
+  const owner = spawnSync('stat', ['-c', '%U', host], { encoding: 'utf8' }).stdout.trim();
+  const user = process.getuid?.() === 0 ? ['-u', owner] : [];
   const pooler = spawn(PGBOUNCER, [...user, file], { stdio: ['ignore', 'ignore', 'pipe'] });
   poolers.push(pooler);
   let said = '';
