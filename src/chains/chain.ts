@@ -100,10 +100,11 @@ export type NodeInspection = {
 
 /**
  * `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. `behind`, `unproven`: what it
- * shows is not on the chain with the most work. `refused`: it did not accept a transaction.
+ * shows is not on the chain with the most work. `refused`: it did not accept a transaction. `unseen`: it was sent a transaction, and nothing
+ * shows that it was accepted.
  */
 export class ChainError extends Error {
-  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network' | 'behind' | 'unproven' | 'refused';
+  readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network' | 'behind' | 'unproven' | 'refused' | 'unseen';
   constructor(kind: ChainError['kind'], message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = 'ChainError';

@@ -171,6 +171,7 @@ function createFollowing({ coin, followers, standings, log }: Following & { log:
 /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
 const TELLING: readonly ChainError['kind'][] = [
   'refused',
+  'unseen',
   'not_found',
   'outage',
   'wrong_network',
@@ -210,7 +211,7 @@ async function sendFrom(sources: readonly NamedSource[], { standings, send }: { 
     try {
       return await lookUp(send, { sources: some, standings });
     } catch (error) {
-      if (!(error instanceof ChainError) || error.kind === 'refused') throw error;
+      if (!(error instanceof ChainError) || error.kind === 'refused' || error.kind === 'unseen') throw error;
       // That one cannot send is less telling than that another one is away.
       if (failure === null || error.kind !== 'unsupported') failure = error;
     }

@@ -34,6 +34,7 @@ async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source:
       case 'unproven':
       case 'wrong_network':
       case 'refused':
+      case 'unseen':
         throw new Problem('chain_unavailable', { coin, reason: error.message }, { retryAfterSeconds: 30, cause: error });
     }
   }

@@ -23,6 +23,8 @@ type Waiting = Refused & {
   txid: string;
   newest: boolean;
   stale: boolean;
+  /** It was sent, and something showed that it was accepted. */
+  isOut: boolean;
   refusal: string | null;
   failed: boolean;
   blockHeight: number | null;
@@ -79,6 +81,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       t.block_hash as "blockHash",
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
+      t.sent_at is not null and t.refusal is null as "isOut",
       -- Another round of it may be mined already. What paid for its gas may be an earlier round, which is enough for the same round only.
       t.round = (select max(o.round) from sweep_transactions o where o.sweep_id = t.sweep_id and o.number = t.number
         and (o.after_number is null or exists (select 1 from sweep_transactions f
@@ -133,6 +136,11 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
         where ${where}`;
     return;
   }
+  // It was announced, and now another mempool shows that it is out.
+  if (state.state === 'mempool' && one.newest && one.refusal !== null && one.conflictHash === null && !one.isRobbed) {
+    await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = null where ${where}`;
+    return;
+  }
   // Nodes refuse what was replaced.
   if (!one.newest) return;
   if (one.stale) {
@@ -149,7 +157,7 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
 }
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
-async function send(chain: Chain, { coin, raw }: Waiting): Promise<string | null> {
+async function send(chain: Chain, { coin, raw, isOut }: Waiting): Promise<string | null> {
   if (kindOf(coin) === 'ethereum') {
     const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
     const refusal = reply?.error?.message ?? null;
@@ -159,8 +167,9 @@ async function send(chain: Chain, { coin, raw }: Waiting): Promise<string | null
     await chain.outlet.send(raw);
     return null;
   } catch (error) {
-    if (error instanceof ChainError && error.kind === 'refused') return error.message;
-    throw error;
+    if (!(error instanceof ChainError) || (error.kind !== 'refused' && error.kind !== 'unseen')) throw error;
+    // Peers that have it do not announce it again.
+    return error.kind === 'unseen' && isOut ? null : error.message;
   }
 }
 

@@ -82,6 +82,8 @@ type Company = {
   empty?: boolean;
   /** Its clock is stopped at this second. */
   clock?: number;
+  /** The lowest fee that it takes, in coins for 1,000 virtual bytes. */
+  lowestFee?: string;
 };
 
 /** Litecoin Core from Debian; `/usr/bin/litecoind` is a wrapper that writes to the home folder. */
@@ -174,6 +176,7 @@ async function startNode({
   atOnce = false,
   empty = false,
   clock,
+  lowestFee,
 }: {
   command: string[];
   flags: string[];
@@ -187,6 +190,7 @@ async function startNode({
   const network =
     p2p === null ? ['-listen=0'] : ['-listen=1', `-bind=${p2p}`, '-listenonion=0', ...(atOnce ? ['-whitelist=noban@127.0.0.1'] : [])];
   const time = clock === undefined ? [] : [`-mocktime=${clock}`];
+  const fee = lowestFee === undefined ? [] : [`-minrelaytxfee=${lowestFee}`];
   let child: ChildProcess | null = null;
   const rpc = rpcClient(port);
   const start = async (more: readonly string[] = []) => {
@@ -209,6 +213,7 @@ async function startNode({
         '-printtoconsole=0',
         ...flags,
         ...time,
+        ...fee,
         ...more,
       ],
       { stdio: 'ignore' },

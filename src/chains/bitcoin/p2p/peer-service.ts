@@ -3,9 +3,10 @@
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
 import type { KnownHeader } from '../header-chain.ts';
+import { PARAMS } from '../params.ts';
 import { downloadBlock, NEXT_PEER_MS } from './block-download.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
-import type { Peer, PeerLimits } from './peer.ts';
+import { connectPeer, type Peer, type PeerLimits } from './peer.ts';
 import { endpointName, groupOf } from './peer-book.ts';
 import { createLosses, type Losses } from './peer-losses.ts';
 import { LIMITED_BLOCKS, type PeerNetwork, SERVICE } from './peer-networks.ts';
@@ -37,6 +38,8 @@ export type PeerServiceOptions = {
   /** A block, or a transaction that enough peers announced, is new. */
   onHint(): void;
   nextPeerMs?: number;
+  /** How long the first offer of a transaction of ours waits until it is seen at another peer. */
+  seenMs?: number;
   /** How often slow peers are looked for. */
   checkMs?: number;
   limits?: PeersLimits;
@@ -77,6 +80,8 @@ type State = PeerServiceOptions & {
   relayedSinceMs: number | null;
   closedBytes: { in: number; out: number };
   losses: Losses;
+  /** A second connection to the only peer, which hears whether it took what it was offered on the first. */
+  listener: Peer | null;
   timer: NodeJS.Timeout | null;
 };
 
@@ -166,10 +171,10 @@ function connect(state: State): Peers {
       onHeaders: sync.onHeaders,
       onItems: (peer, items) => {
         sync.onItems(peer, items);
+        sender.onItems(peer, items);
         relay.onItems(peer, items);
       },
       onTransaction: relay.onTransaction,
-      onTaken: sender.onTaken,
       onLost: state.losses.add,
       onClose: (peer) => {
         const { bytesIn, bytesOut } = peer.stats();
@@ -181,6 +186,24 @@ function connect(state: State): Peers {
       },
     },
   });
+}
+
+const unheard = (): void => {};
+/** Opens the second connection to a peer, and keeps it while it is of use. Without it, only a block shows that a transaction is out. */
+async function listen(state: State, { endpoint }: Peer): Promise<void> {
+  const { network, clock, proxy = null, sender, peerLimits, log } = state;
+  if (state.listener?.closed() === null) return;
+  try {
+    state.listener = await connectPeer({
+      ...{ endpoint, network, clock, proxy, wantsTransactions: true, ...(peerLimits && { limits: peerLimits }) },
+      handlers: {
+        ...{ onHeaders: unheard, onTransaction: unheard, onAddresses: unheard, onClose: unheard },
+        onItems: (_, items) => sender.onItems(null, items),
+      },
+    });
+  } catch (error) {
+    log.debug({ coin: network.family, reason: (error as Error).message }, 'A second connection to the only peer cannot be opened');
+  }
 }
 
 /** Creates the reader of one network. It connects after `start`. */
@@ -199,7 +222,14 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     peers: null as never,
     sync: createHeaderSync({ view, leave, onGrown: onHint, clock, log }),
     relay: createRelay({ clock, witnesses, witnessOf, onSeen: onHint, leave }),
-    sender: createSender({ peers: () => state.peers, isSeen: (txid) => state.relay.has(txid) }),
+    sender: createSender({
+      peers: () => state.peers,
+      isSeen: (txid) => state.relay.has(txid),
+      listen: (peer) => listen(state, peer),
+      lowest: PARAMS[options.network.family].floorPerKilobyte,
+      ...(options.seenMs !== undefined && { seenMs: options.seenMs }),
+    }),
+    listener: null,
     delivered: new WeakMap(),
     behindSince: new WeakMap(),
     relayedSinceMs: null,
@@ -229,6 +259,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     status: () => statusOf(state),
     close: async () => {
       if (state.timer) clearInterval(state.timer);
+      state.listener?.close('Florin is stopping');
       await state.peers.close();
     },
   };

@@ -74,8 +74,6 @@ export type PeerHandlers = {
   /** A transaction that was asked for with `askTransactions`; its bytes have this id. */
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
   onAddresses(peer: Peer, addresses: readonly (WireAddress & { timeSeconds: number })[]): void;
-  /** It asked for a transaction that was offered, and it was sent. */
-  onTaken?(txid: string): void;
   onClose(peer: Peer, reason: string): void;
 };
 export type PeerStats = { bytesIn: number; bytesOut: number; sinceMs: number; pingMs: number | null };
@@ -93,6 +91,8 @@ export type Peer = {
   askAddresses(): void;
   /** Announces a transaction, and sends it once if the peer asks for it. */
   offer(transaction: { txid: string; bytes: Uint8Array }): void;
+  /** The lowest fee per 1,000 virtual bytes of transactions that it wants to hear of (BIP-133); null while it did not say. */
+  feeFloor(): bigint | null;
   stats(): PeerStats;
   /** Why it is closed; null while it is open. */
   closed(): string | null;
@@ -123,6 +123,7 @@ type State = {
   ping: { nonce: Buffer; sentMs: number } | null;
   pingedMs: number;
   unasked: { sinceMs: number; bytes: number; messages: number };
+  feeFloor: bigint | null;
   stats: PeerStats;
 };
 
@@ -271,6 +272,9 @@ function handleUnasked(state: State, message: Message): void {
     case 'notfound':
       for (const { hash } of message.items) state.asked.delete(hash);
       break;
+    case 'feefilter':
+      state.feeFloor = message.rate;
+      break;
     case 'addr':
       handlers.onAddresses(peer, message.addresses);
       break;
@@ -286,7 +290,6 @@ function sendOffers(state: State, items: readonly Item[]): void {
     if (!bytes) continue;
     state.offers.delete(item.hash);
     send(state, { command: 'tx', bytes });
-    state.handlers.onTaken?.(item.hash);
   }
 }
 
@@ -395,6 +398,7 @@ export async function connectPeer({
         for (const oldest of state.offers.keys()) if (state.offers.size > MAX_OFFERS) state.offers.delete(oldest);
         send(state, { command: 'inv', items: [{ type: ITEM.transaction, hash: txid }] });
       },
+      feeFloor: () => state.feeFloor,
       stats: () => ({ ...state.stats }),
       closed: () => state.reason,
       close: (reason) => close(state, reason),
@@ -411,6 +415,7 @@ export async function connectPeer({
     ping: null,
     pingedMs: nowMs,
     unasked: { sinceMs: nowMs, bytes: 0, messages: 0 },
+    feeFloor: null,
     stats: { bytesIn: 0, bytesOut: 0, sinceMs: nowMs, pingMs: null },
   };
   listen(state);

@@ -58,7 +58,6 @@ export type PeersHandlers = {
   onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
   onItems(peer: Peer, items: readonly Item[]): void;
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
-  onTaken?(txid: string): void;
   onClose(peer: Peer): void;
   /** A peer cannot be reached, or was left. */
   onLost?(endpoint: Endpoint, reason: string): void;

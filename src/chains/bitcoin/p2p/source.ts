@@ -96,14 +96,19 @@ async function readTransactions(options: PeerSourceOptions, wanted: readonly { t
   });
 }
 
-/** Peers do not say what others pay, so these are the lowest fees that are ever suggested. */
-export const feesOf = (family: BitcoinFamily): FeeTier[] =>
+/** No network in normal use asks for this many times its lowest fee, whatever peers say. */
+const MOST_TIMES = 500n;
+/** Peers do not say what others pay, only the lowest fee that they take: that, or the lowest that is ever suggested. */
+export const feesOf = (family: BitcoinFamily, told = 0n): FeeTier[] =>
   SPEEDS.map((speed) => ({
-    ...tierOf(family, PARAMS[family].floorPerKilobyte),
+    ...tierOf(family, feeWithin(PARAMS[family].floorPerKilobyte, told)),
     speed,
     minutes: PARAMS[family].minutes[speed],
     source: 'fallback',
   }));
+
+const feeWithin = (lowest: bigint, told: bigint): bigint =>
+  told < lowest ? lowest : told > lowest * MOST_TIMES ? lowest * MOST_TIMES : told;
 
 /** Any address is a question that peers do not answer, and ours are never told to them. */
 export const noLookUps = async (family: BitcoinFamily): Promise<never> => {
@@ -171,11 +176,14 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       return { ref, verifiedBy: 'proof_of_work', scan };
     },
     fetchMempool: createPeerMempool({ relay: service.relay, family, clock, heardSinceMs, settledMs }),
-    txState: async (txid) => ({ state: service.relay.has(txid) ? 'mempool' : 'unknown', blockHash: null, lock: null }),
+    txState: async (txid) => {
+      const isOut = service.relay.has(txid) || service.sender.isOut(txid);
+      return { state: isOut ? 'mempool' : 'unknown', blockHash: null, lock: null };
+    },
     finality: async () => NO_FINALITY,
     transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : noLookUps(family)),
     addressSummary: () => noLookUps(family),
-    fees: async () => feesOf(family),
+    fees: async () => feesOf(family, service.sender.floor()),
     outlet: {
       readTransactions: (wanted) => readTransactions(options, wanted),
       send: (raw) => service.sender.send({ txid: txidOf(parseTransaction(Buffer.from(raw), family)), bytes: raw }),
