@@ -61,6 +61,11 @@ export type MempoolScan = {
   conflicts: readonly Conflict[];
   /** Which txids are now in the mempool. */
   present: Pick<ReadonlySet<string>, 'has'>;
+  /**
+   * For sources that only hear what is announced, and never that it was dropped: how long a transaction counts as present without being
+   * mined. Absent: for as long as the source shows it.
+   */
+  believedMs?: number;
   /** False when not everything new was read; nothing may expire because of such a poll. */
   complete?: boolean;
   /** Why not, when it lasts and is expected. */

@@ -1,15 +1,18 @@
 /** What a poll at the tip says about known transactions, connections and addresses, without a database. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createPeerMempool } from '../chains/bitcoin/p2p/peer-mempool.ts';
+import { createRelay } from '../chains/bitcoin/p2p/relay.ts';
 import type { Sighting } from '../chains/chain.ts';
 import type { Coin } from '../core/coin.ts';
-import { type Absences, freshLosers, judgePresence } from './poll-mempool.ts';
+import { type Absences, freshLosers, judgePresence, stillPresent } from './poll-mempool.ts';
 import { connectionAt } from './poll-tip.ts';
 import type { Owner, Waiting } from './sightings.ts';
 import { assignOwners } from './watching.ts';
 
 const waiting = (txid: string, { absent = false, contested = false } = {}): Waiting => ({
   txid,
+  firstSeenAt: new Date(0),
   absent,
   contested,
   doubted: absent || contested,
@@ -28,6 +31,25 @@ test('a transaction is gone after two polls in a row without it, once; it is bac
   assert.deepEqual([fourth.gone, fourth.back], [[], ['a']]);
   const fifth = poll(fourth.absences, [waiting('a')]);
   assert.deepEqual([fifth.gone, fifth.absences.get('a')], [[], 1], 'the count starts again');
+});
+
+test('what peers only announced, and no block brought for three days, is gone, though nobody can say that it was dropped', async () => {
+  const clock = { now: () => new Date(0), monotonicMs: () => 0 };
+  const relay = createRelay({ clock, witnesses: 2, witnessOf: () => 'a', onSeen: () => {}, leave: () => {} });
+  const fetchMempool = createPeerMempool({ relay, family: 'BTC', clock, heardSinceMs: () => 0, settledMs: 0 });
+  const found = await (await fetchMempool(null)).scan({
+    has: () => false,
+    watchesSpends: false,
+    spends: () => false,
+    recent: () => [],
+    waiting: [],
+  });
+  const rows = [waiting('a')];
+  const shown = (days: number) => stillPresent(found, rows, new Date(days * 86_400_000)).has('a');
+  assert.deepEqual([shown(0), shown(2.9), shown(3.1), shown(365)], [true, true, false, false]);
+  const polled = judgePresence(new Map([['a', 1]]), rows, stillPresent(found, rows, new Date(4 * 86_400_000)));
+  assert.deepEqual(polled.gone, ['a']);
+  assert.equal(stillPresent({ present: new Set(['a']) }, rows, new Date(365 * 86_400_000)).has('a'), true, 'a node knows its mempool');
 });
 
 test('a replaced transaction that the mempool shows again is back; known double-spends are not written again', () => {

@@ -39,6 +39,17 @@ export function judgePresence(
   };
 }
 
+/** What a source shows, without what it only heard of for longer than that is believed. */
+export function stillPresent(
+  { present, believedMs }: { present: Present; believedMs?: number },
+  waiting: readonly Waiting[],
+  now: Date,
+): Present {
+  if (believedMs === undefined) return present;
+  const old = new Set(waiting.filter(({ firstSeenAt }) => now.getTime() - firstSeenAt.getTime() > believedMs).map(({ txid }) => txid));
+  return { has: (txid) => present.has(txid) && !old.has(txid) };
+}
+
 /** Double-spends that are not recorded yet. */
 export function freshLosers(losers: readonly Loser[], waiting: readonly Waiting[]): Loser[] {
   const contested = new Set(waiting.filter((row) => row.contested).map((row) => row.txid));
@@ -57,7 +68,8 @@ export async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: Cha
   await refreshWatching(watching);
   const waiting = await readWaiting(ctx.db.sql, coin);
   const found = await fetched.scan(matcherOf(watching, waiting));
-  const { conflicts, present, complete = true, incomplete = null, provenThrough = null, ...scanned } = found;
+  const { conflicts, complete = true, incomplete = null, provenThrough = null, ...scanned } = found;
+  const present = stillPresent(found, waiting, seenAt);
   const { sightings, strays } = await sortSightings(watching, scanned.sightings);
   const losers = await spent.findLosers(conflicts.filter((c) => present.has(c.txid)));
   const fresh = freshLosers(losers, waiting);

@@ -24,6 +24,7 @@ export type Merged = Owned & { outputs: readonly Output[] };
 /** One of our transactions that is not in a block. */
 export type Waiting = {
   txid: string;
+  firstSeenAt: Date;
   /** Whether all its transfers are recorded as absent, all as replaced, and any as either. */
   absent: boolean;
   contested: boolean;
@@ -37,7 +38,7 @@ type Pegout = { paymentId: string; ref: string; txid: string; units: string; min
 export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   const found: Waiting[] = [];
   const rows = sql<Waiting[]>`
-    select t.txid, bool_and(t.absent_since is not null) as absent, bool_and(t.conflict_txid is not null) as contested,
+    select t.txid, min(t.first_seen_at) as "firstSeenAt", bool_and(t.absent_since is not null) as absent, bool_and(t.conflict_txid is not null) as contested,
       bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
     from transfers t left join tips on tips.coin = ${chainCode(coin)}
     where t.coin = any(${coinsBeside(coin)}::text[]) and t.block_height is null and t.txid is not null

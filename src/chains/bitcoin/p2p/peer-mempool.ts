@@ -1,13 +1,15 @@
 /**
  * What the follower sees of unconfirmed transactions when peers are the only source. Nobody can list the mempool of a peer, so a transaction
- * counts as waiting until another one that spends the same output is announced.
+ * counts as waiting until another one that spends the same output is announced, or for three days.
  */
-import { type Clock, MINUTE_MS } from '../../../core/clock.ts';
+import { type Clock, DAY_MS, MINUTE_MS } from '../../../core/clock.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
 import type { ChainSource, MempoolScan } from '../../chain.ts';
 import { matchInTurns, parseTransaction, type RawTransaction } from '../raw-block.ts';
 import type { Relay, RelayedTransaction } from './relay.ts';
 
+/** Nodes drop what is not mined for days, or replace it, and peers could announce what was never valid. Neither is announced. */
+const BELIEVED_MS = 3 * DAY_MS;
 /** Outputs that transactions of ours spend, and transactions that were replaced. */
 const MAX_REMEMBERED = 20_000;
 
@@ -78,7 +80,13 @@ export function createPeerMempool({
       scan: async (matcher) => {
         const found = await matchInTurns(parse(fresh, family), matcher, () => 'output');
         note(found);
-        return { ...found, present: { has: (txid) => !replaced.has(txid) }, complete: incomplete === null, incomplete };
+        return {
+          ...found,
+          present: { has: (txid) => !replaced.has(txid) },
+          believedMs: BELIEVED_MS,
+          complete: incomplete === null,
+          incomplete,
+        };
       },
       done: () => relay.done(fresh),
     };
