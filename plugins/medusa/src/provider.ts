@@ -32,13 +32,16 @@ import { verify } from '../../../sdk/src/webhooks.ts';
 import { readAmount, readCurrency } from './amount.ts';
 import { failureOf, refuse, requireMore, requireSession } from './failure.ts';
 import { checkOptions } from './options.ts';
-import { actionOf, isReversed, sessionStatusOf } from './status.ts';
+import { actionOf, hasMoney, isReturned, isReversed, sessionStatusOf } from './status.ts';
 import type { FlorinOptions } from './types.ts';
 
 type Data = Record<string, unknown>;
 /** What a payment session keeps. Storefronts see it, and may have sent other fields. */
 type Kept = { session_id: string; payment_id: string };
-type Wanted = { amount: unknown; currency: string; sessionId: string; key: string };
+type Wanted = { amount: unknown; currency: string; sessionId: string; collection: string | null; key: string };
+/** Sessions as the payment module of Medusa shares them with its providers. */
+type Session = { id: string; provider_id: string; payment_collection_id: string };
+type Sessions = { list(filters: object, config: object): Promise<Session[]> };
 
 /** States in which a payment has or may get money: its session is not given up. */
 const PAID: readonly Payment['status'][] = ['processing', 'completed'];
@@ -84,18 +87,58 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     checkOptions(options);
   }
 
+  /** What is done for a collection, one after the other: Medusa starts a session and deletes the one before at the same time. */
+  protected readonly turns = new Map<string, Promise<unknown>>();
+  /** Names this shop in its payments: a copy of its database at another address leaves them alone. */
+  protected readonly shop: string;
+
   constructor(container: Record<string, unknown>, options: FlorinOptions) {
     super(container, options);
     this.options = options;
+    this.shop = /^https?:\/\/[^/?#]+/.exec(options.returnUrl)![0];
     this.logger = container.logger as Logger | undefined;
     this.florin = createClient({ url: options.url, key: options.apiKey, timeoutMs: 15_000 });
   }
 
+  /**
+   * Starts a session. The open payment of the cart is used again while it costs the same, also if the answer to its creation was lost. A
+   * customer whose money is here is not asked for more. Errors: a MedusaError.
+   */
   async initiatePayment({ amount, currency_code, data, context }: InitiatePaymentInput): Promise<InitiatePaymentOutput> {
     const sessionId = String(data?.session_id ?? context?.idempotency_key ?? '');
     if (sessionId === '') throw refuse('Medusa gave no payment session.');
-    const payment = await this.create({ amount, currency: currency_code, sessionId, key: sessionId });
-    return { id: payment.id, status: 'pending', data: shown(payment, sessionId) };
+    const collection = (await this.findSession(sessionId))?.payment_collection_id ?? null;
+    return this.inTurn(collection ?? sessionId, async () => {
+      const before = collection === null ? [] : await this.paymentsOf(collection);
+      const adopted = await this.adopt(before, { amount, currency: currency_code, sessionId });
+      if (adopted) return { id: adopted.id, status: 'pending', data: shown(adopted, sessionId) };
+      const paid = before.find((one) => (one.status === 'pending' || PAID.includes(one.status)) && hasMoney(one) && !isReturned(one));
+      if (paid)
+        throw refuse(
+          `The customer has already sent money for this cart at another total (payment ${paid.id}). Change the cart back, or ask the shop to refund the payment in Florin.`,
+        );
+      const payment = await this.create({ amount, currency: currency_code, sessionId, collection, key: sessionId });
+      for (const one of before) await this.closeUnpaid(one);
+      return { id: payment.id, status: 'pending', data: shown(payment, sessionId) };
+    });
+  }
+
+  /** The payment of these that is for this price and can be, or is, paid. From now on it belongs to the session. */
+  protected async adopt(
+    payments: readonly Payment[],
+    { amount, currency: code, sessionId }: { amount: unknown; currency: string; sessionId: string },
+  ): Promise<Payment | null> {
+    const currency = readCurrency(code);
+    const wanted = readAmount(amount, currency);
+    for (const { id } of payments) {
+      const isUsable = (one: Payment) =>
+        (one.status === 'pending' || PAID.includes(one.status)) && !isReversed(one) && !isReturned(one) && priceOf(one).amount === wanted;
+      const payment = await this.read(id);
+      if (!isUsable(payment) || priceOf(payment).currency !== currency) continue;
+      const adopted = await this.call(() => this.florin.payments.updateMetadata(id, { session_id: sessionId }));
+      if (isUsable(adopted)) return adopted;
+    }
+    return null;
   }
 
   /** A payment of Florin never changes its amount: another one takes its place. */
@@ -109,8 +152,8 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       return { status: sessionStatusOf(before), data: shown(before, session_id) };
     await this.giveUp(before);
     const key = `${session_id}:${payment_id}`;
-    const payment = await this.create({ amount, currency: currency_code, sessionId: session_id, key });
-    return { status: 'pending', data: shown(payment, session_id) };
+    const wanted = { amount, currency: currency_code, sessionId: session_id, collection: before.invoice_id, key };
+    return { status: 'pending', data: shown(await this.create(wanted), session_id) };
   }
 
   /**
@@ -153,18 +196,38 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     return { data: shown(await this.giveUp(await this.read(payment_id)), session_id) };
   }
 
+  /**
+   * Called when a cart changes, another way to pay is chosen, or another session starts. It never fails because of money: Medusa would answer
+   * the customer with a 500. A payment that has money stays as it is; one that a newer session of the same cart may use, too.
+   */
   async deletePayment({ data }: DeletePaymentInput): Promise<DeletePaymentOutput> {
-    return this.cancelPayment({ data: data ?? {} });
+    const kept = data ?? {};
+    if (kept.payment_id === undefined) return { data: kept };
+    const { payment_id, session_id } = keptOf(kept);
+    try {
+      const { invoice_id: collection } = await this.read(payment_id);
+      await this.inTurn(collection ?? session_id, async () => {
+        const payment = await this.read(payment_id);
+        if (payment.metadata.session_id !== session_id || (await this.isFollowed(session_id, collection))) return;
+        await this.closeUnpaid(payment);
+      });
+    } catch (error) {
+      this.logger?.error(`Florin: the payment ${payment_id} could not be canceled, so it can still be paid. ${(error as Error).message}`);
+    }
+    return { data: kept };
   }
 
   /** Requests a refund: the customer enters an address on a claim page, and you approve and sign it in Florin. */
   async refundPayment({ amount, data, context }: RefundPaymentInput): Promise<RefundPaymentOutput> {
     const { payment_id } = keptOf(data);
-    const { currency } = priceOf(await this.read(payment_id));
+    const payment = await this.read(payment_id);
+    if (!this.owns(payment)) throw refuse(`The payment ${payment_id} was made by another shop. Refund it in the Florin dashboard.`);
+    const { currency } = priceOf(payment);
     const body = { payment_id, amount: readAmount(amount, currency), currency_fiat: currency };
     const refund = await this.requestRefund(body, context?.idempotency_key);
     const before = Array.isArray(data?.refunds) ? data.refunds : [];
-    return { data: { ...data, refunds: [...before, { id: refund.id ?? null, claim_url: refund.claim_url ?? null, amount: body.amount }] } };
+    // Not the claim link: whoever may read the payment in Medusa could claim the money.
+    return { data: { ...data, refunds: [...before, { id: refund.id ?? null, amount: body.amount }] } };
   }
 
   async getWebhookActionAndData({ rawData, headers }: ProviderWebhookPayload['payload']): Promise<WebhookActionResult> {
@@ -185,9 +248,22 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     // Anyone can create payments with a public key, and write any metadata.
     if (!event.type.startsWith('payment.') || typeof sessionId !== 'string' || data.created_with !== 'secret')
       return { action: 'not_supported' };
-    if (isReversed(data))
-      this.logger?.error(`Florin: the network reversed the payment ${data.id} of the payment session ${sessionId}. Do not ship its order.`);
-    return { action: actionOf(data), data: { session_id: sessionId, amount: priceOf(data).amount } };
+    // The event only says which payment changed: it may be old, and a newer session may have taken the payment over.
+    const payment = await this.read(data.id);
+    const current = payment.metadata.session_id ?? sessionId;
+    if (!this.owns(payment)) return { action: 'not_supported' };
+    if (this.sessions && !(await this.findSession(current))) {
+      if (hasMoney(payment) && !isReturned(payment))
+        this.logger?.error(
+          `Florin: money arrived for the payment ${payment.id}, but its cart has another payment session or none, so no order is paid by it. Refund it in Florin.`,
+        );
+      return { action: 'not_supported' };
+    }
+    if (isReversed(payment))
+      this.logger?.error(
+        `Florin: the network reversed the payment ${payment.id} of the payment session ${current}. Do not ship its order.`,
+      );
+    return { action: actionOf(payment), data: { session_id: current, amount: priceOf(payment).amount } };
   }
 
   /** Medusa books a refund when it is requested, and providers cannot report what became of it. The log can. */
@@ -200,13 +276,15 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   }
 
   /** Errors: a MedusaError. */
-  protected async create({ amount, currency: code, sessionId, key }: Wanted): Promise<Payment> {
+  protected async create({ amount, currency: code, sessionId, collection, key }: Wanted): Promise<Payment> {
     const currency = readCurrency(code);
     const params = {
       amount: readAmount(amount, currency),
       currency_fiat: currency,
       return_url: this.options.returnUrl.replaceAll('{session_id}', encodeURIComponent(sessionId)),
-      metadata: { session_id: sessionId, source: 'medusa' },
+      // What the cart keeps while its sessions come and go.
+      ...(collection !== null && { invoice_id: collection }),
+      metadata: { session_id: sessionId, source: 'medusa', shop: this.shop },
     };
     return this.call(async () => {
       const { transaction_id } = await this.florin.payments.createSimple(params, { idempotencyKey: `medusa:${key}` });
@@ -218,12 +296,63 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     return this.call(() => this.florin.payments.retrieve(id));
   }
 
+  /** Whether a payment was made by this shop. Earlier versions did not name theirs. */
+  protected owns({ metadata }: Payment): boolean {
+    return metadata.shop === undefined || metadata.shop === this.shop;
+  }
+
   /** Cancels a payment that has no money, so that nobody pays it any more. Errors: a MedusaError when it has some. */
   protected async giveUp(payment: Payment): Promise<Payment> {
-    if (PAID.includes(payment.status))
+    if (hasMoney(payment))
       throw refuse(`The customer has already sent money for the payment ${payment.id}. Refund it after it is completed.`);
-    if (payment.status !== 'pending') return payment;
+    if (payment.status !== 'pending' || !this.owns(payment)) return payment;
     return this.call(() => this.florin.payments.cancel(payment.id));
+  }
+
+  /** The same, without an error: what has money stays as it is, and the log says so. */
+  protected async closeUnpaid(payment: Payment): Promise<void> {
+    if (!hasMoney(payment)) await this.giveUp(payment);
+    else if (!isReturned(payment))
+      this.logger?.warn(
+        `Florin: the payment ${payment.id} has money, but its cart has changed. If no order is paid by it, refund it in Florin.`,
+      );
+  }
+
+  /** Null outside of Medusa, and in versions that do not share them. */
+  protected get sessions(): Sessions | null {
+    try {
+      return (this.container.paymentSessionService as Sessions | undefined) ?? null;
+    } catch {
+      // Medusa's container throws for names that it does not know.
+      return null;
+    }
+  }
+
+  protected async findSession(id: string): Promise<Session | null> {
+    const found = await this.sessions?.list({ id }, { select: ['id', 'provider_id', 'payment_collection_id'] });
+    return found?.[0] ?? null;
+  }
+
+  /** Whether the cart of a session has another session with Florin, which uses or replaces its payment. */
+  protected async isFollowed(sessionId: string, collection: string | null): Promise<boolean> {
+    if (collection === null) return false;
+    const all = (await this.sessions?.list({ payment_collection_id: collection }, { select: ['id', 'provider_id'] })) ?? [];
+    return all.some(({ id, provider_id }) => id !== sessionId && provider_id.startsWith('pp_florin'));
+  }
+
+  /** All payments that were made for a cart by this shop, the newest first. */
+  protected async paymentsOf(collection: string): Promise<Payment[]> {
+    const { data } = await this.call(() => this.florin.payments.list({ invoice_id: collection, limit: 100 }));
+    const payments = await Promise.all(data.map(({ id }) => this.read(id)));
+    return payments.filter((one) => one.created_with === 'secret' && one.metadata.source === 'medusa' && this.owns(one));
+  }
+
+  protected inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const turn = (this.turns.get(key) ?? Promise.resolve()).then(work, work);
+    this.turns.set(key, turn);
+    const end = () => this.turns.get(key) === turn && this.turns.delete(key);
+    turn.then(end, end);
+    return turn;
   }
 
   protected async requestRefund(body: object, key: string | undefined): Promise<{ id?: unknown; claim_url?: unknown }> {
