@@ -50,6 +50,47 @@ ${entries.join('\n\n')}
 `;
 }
 
+/** Translations in a gettext file: an entry takes one line for its text and one for the translation. */
+export function readTranslations(po: string): Map<string, string> {
+  const pairs = [...po.matchAll(/^msgid ("(?:[^"\\]|\\.)+")\nmsgstr ("(?:[^"\\]|\\.)*")$/gm)];
+  return new Map(pairs.map(([, text, translation]) => [JSON.parse(text!) as string, JSON.parse(translation!) as string]));
+}
+
+/** The form that WordPress reads (GNU gettext, "The Format of GNU MO Files"): sorted texts, each with its length and place. */
+function compileTranslations(translations: ReadonlyMap<string, string>): Buffer {
+  const header = 'MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n';
+  const rows = [['', header] as const, ...translations].map((row) => row.map((text) => Buffer.from(text)));
+  rows.sort(([a], [b]) => Buffer.compare(a!, b!));
+  const head = Buffer.alloc(28 + 16 * rows.length);
+  for (const [at, value] of [0x950412de, 0, rows.length, 28, 28 + 8 * rows.length, 0, head.length].entries())
+    head.writeUInt32LE(value, 4 * at);
+  const texts: Buffer[] = [];
+  let offset = head.length;
+  for (const column of [0, 1])
+    for (const [at, row] of rows.entries()) {
+      const text = row[column]!;
+      head.writeUInt32LE(text.length, 28 + 8 * (column * rows.length + at));
+      head.writeUInt32LE(offset, 32 + 8 * (column * rows.length + at));
+      texts.push(text, Buffer.from([0]));
+      offset += text.length + 1;
+    }
+  return Buffer.concat([head, ...texts]);
+}
+
+/** What WordPress reads of each translation: one file for PHP, and one for the script of the checkout block. */
+function compiledTranslations(): { path: string; bytes: Buffer }[] {
+  return filesOf('languages/*.po').flatMap((path) => {
+    const translations = readTranslations(read(path));
+    const ofScript = [...translations].filter(([text]) => read('assets/blocks.js').includes(`'${text}'`));
+    const messages = { '': { domain: NAME }, ...Object.fromEntries(ofScript.map(([text, translation]) => [text, [translation]])) };
+    const base = path.slice(0, -'.po'.length);
+    return [
+      { path: `${base}.mo`, bytes: compileTranslations(translations) },
+      { path: `${base}-florin-blocks.json`, bytes: Buffer.from(JSON.stringify({ domain: NAME, locale_data: { [NAME]: messages } })) },
+    ];
+  });
+}
+
 /** One zip of files (PKWARE APPNOTE 6.3.10, without its 64-bit forms). */
 export function zip(files: readonly { path: string; bytes: Buffer }[]): Buffer {
   const parts: Buffer[] = [];
@@ -90,7 +131,8 @@ export function packPlugin(folder: string): string {
   const files = filesOf('*.php', 'readme.txt', 'includes/*.php', 'assets/*.js', 'languages/*');
   const out = join(folder, `${NAME}-${version}.zip`);
   mkdirSync(dirname(out), { recursive: true });
-  writeFileSync(out, zip(files.map((path) => ({ path: `${NAME}/${path}`, bytes: readFileSync(join(PLUGIN, path)) }))));
+  const packed = [...files.map((path) => ({ path, bytes: readFileSync(join(PLUGIN, path)) })), ...compiledTranslations()];
+  writeFileSync(out, zip(packed.map(({ path, bytes }) => ({ path: `${NAME}/${path}`, bytes }))));
   return out;
 }
 

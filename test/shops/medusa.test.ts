@@ -384,7 +384,7 @@ test('a refund is a claim; without refunds in Florin, Medusa shows what to do', 
   await refused(refund(), /does not create refunds yet. Send the money from your wallet/);
   isThere = true;
   const { data: after } = await refund();
-  // Whoever reads the payment in Medusa must not be able to claim the money.
+  // The claim link is not for everyone who can read the payment in Medusa.
   assert.deepEqual(after!.refunds, [{ id: 'ref_1', amount: '10.01' }]);
   assert.equal(after!.payment_id, payment);
   const sent = { path: '/v1/refunds', key: 'medusa:ref_medusa', body: { payment_id: payment, amount: '10.01', currency_fiat: 'EUR' } };

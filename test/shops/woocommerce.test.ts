@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createHash, createHmac } from 'node:crypto';
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { packPlugin } from '../../scripts/woocommerce.ts';
+import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocommerce.ts';
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -117,7 +117,7 @@ test('the files are PHP, and the parts without a server do what they say', { ski
   assert.equal(units.status, 0, units.stderr);
 });
 
-test('the zip holds the plugin, and nothing of its tests', { skip }, () => {
+test('the zip holds the plugin with its compiled translations, and nothing of its tests', { skip }, () => {
   const zip = packPlugin(shop.folder);
   const list =
     'foreach (new RecursiveIteratorIterator(new PharData($argv[1])) as $f) echo substr($f, strlen("phar://$argv[1]/")), " ", md5_file($f), "\\n";';
@@ -128,7 +128,144 @@ test('the zip holds the plugin, and nothing of its tests', { skip }, () => {
     createHash('md5')
       .update(readFileSync(join(WOOCOMMERCE, file)))
       .digest('hex');
-  assert.deepEqual(packed, files.map((file) => `florin-payments/${file} ${md5(file)}`).sort(), stderr);
+  const sources = files.map((file) => `florin-payments/${file} ${md5(file)}`);
+  assert.deepEqual(
+    packed.filter((line) => !/\.(mo|json) /.test(line)),
+    sources.sort(),
+    stderr,
+  );
+  const compiled = packed.filter((line) => /\.(mo|json) /.test(line)).map((line) => line.split(' ')[0]!.split('/').at(-1)!);
+  const expected = LANGUAGES.flatMap((name) => [`florin-payments-${name}-florin-blocks.json`, `florin-payments-${name}.mo`]);
+  assert.deepEqual(compiled, expected.sort());
+  // As gettext reads the compiled form.
+  const readMo = `$d = file_get_contents("phar://$argv[1]/florin-payments/languages/florin-payments-de_DE.mo"); $h = unpack("V7", $d);
+    for ($i = 0; $i < $h[3]; $i++) { foreach (array(4, 5) as $c) { list(, $l, $o) = unpack("V2", substr($d, $h[$c] + 8 * $i, 8)); $r[$i][] = substr($d, $o, $l); } }
+    echo json_encode(array_column($r, 1, 0));`;
+  const german = JSON.parse(spawnSync('php', ['-r', readMo, zip], { encoding: 'utf8' }).stdout);
+  assert.equal(german.Settings, 'Einstellungen');
+  assert.deepEqual(Object.keys(german), Object.keys(german).sort());
+  assert.match(german[''], /charset=UTF-8/);
+  assert.equal(Object.keys(german).length, textsOf(pluginTexts()).length + 1);
+});
+
+const LANGUAGES = ['de_DE', 'es_ES', 'fr_FR', 'pt_BR', 'pt_PT'];
+const textsOf = (po: string): string[] => [...readTranslations(po).keys()];
+const placeholders = (text: string): string[] => (text.match(/%(\d\$)?[sd]/g) ?? []).sort();
+
+test('each language translates every text, with the same placeholders', () => {
+  const texts = textsOf(pluginTexts());
+  for (const name of LANGUAGES) {
+    const translations = readTranslations(readFileSync(join(WOOCOMMERCE, `languages/florin-payments-${name}.po`), 'utf8'));
+    assert.deepEqual([...translations.keys()].sort(), texts.toSorted(), name);
+    for (const [text, translation] of translations) {
+      assert.notEqual(translation.trim(), '', `${name}: ${text}`);
+      assert.deepEqual(placeholders(translation), placeholders(text), `${name}: ${text}`);
+    }
+    const same = [...translations].filter(([text, translation]) => text === translation && text.includes(' '));
+    assert.deepEqual(same, [], name);
+  }
+  assert.deepEqual(globSync('languages/*.po', { cwd: WOOCOMMERCE }).length, LANGUAGES.length);
+});
+
+/** What wordpress.org's Plugin Check refuses, as far as it can be read from the sources. */
+function faultsOf(path: string, text: string): string[] {
+  const code = text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+  const faults: string[] = [];
+  if (!/^defined\( '(ABSPATH|WP_UNINSTALL_PLUGIN)' \) \|\| exit;$/m.test(code)) faults.push('runs when it is opened directly');
+  for (const [, parts] of code.matchAll(/\becho ([\s\S]*?);\n/g))
+    for (const part of parts!.split(/ \. (?=['a-z$])/))
+      if (!/^('(?:[^'\\]|\\.)*'|(esc_html|esc_attr|esc_url|esc_html__|esc_attr__|wp_kses_post)\([\s\S]*\))$/.test(part.trim()))
+        faults.push(`prints without escaping: ${part}`);
+  for (const [line] of code.matchAll(/^.*\$_(GET|POST|REQUEST|COOKIE|SERVER).*$/gm))
+    if (!/sanitize_text_field\( wp_unslash\( \$_/.test(line) && !/^\s*if \( isset\( \$_\w+\[ [^\]]+ \] \) \) \{$/.test(line))
+      faults.push(`reads without cleaning: ${line}`);
+  if (/\$_(GET|POST|REQUEST)\b/.test(code) && !/check_admin_referer\(|wp_verify_nonce\(/.test(code)) faults.push('acts without a nonce');
+  for (const [call, domain] of code.matchAll(/\b(?:__|_e|_x|_n|esc_html__|esc_attr__|esc_html_e)\(\s*'(?:[^'\\]|\\.)*'(?:,\s*'([^']*)')?/g))
+    if (domain !== 'florin-payments') faults.push(`has another text domain: ${call}`);
+  for (const [call] of text.matchAll(/(?:esc_html__|__)\(\s*'(?:[^'\\]|\\.)*%(?:\d\$)?[sd](?:[^'\\]|\\.)*'/g)) {
+    const before = text.slice(0, text.indexOf(call)).split('\n').slice(-2).join('\n');
+    if (!before.includes('translators:')) faults.push(`does not explain its placeholders: ${call}`);
+  }
+  for (const [name] of code.matchAll(
+    /\b(eval|exec|system|passthru|shell_exec|proc_open|popen|create_function|unserialize|extract|curl_\w+|fopen|fwrite|file_put_contents|error_log|var_dump|print_r|phpinfo|ini_set|set_time_limit|move_uploaded_file|wp_redirect|query_posts|mt_rand|rand|date|parse_url|strip_tags|json_encode)\(|<\?=|<\?\s|`[^`]*`/g,
+  ))
+    faults.push(`uses ${name}`);
+  for (const [call] of code.matchAll(/file_get_contents\((?! 'php:\/\/input')[^)]*/g)) faults.push(`reads ${call}`);
+  for (const [call] of code.matchAll(/\$wpdb->(query|get_\w+)\((?! \$wpdb->prepare\()[^)]*/g)) faults.push(`does not prepare ${call}`);
+  return faults.map((fault) => `${path} ${fault}`);
+}
+
+test('the plugin keeps the rules of wordpress.org that can be read from its sources', () => {
+  for (const path of globSync(['*.php', 'includes/*.php'], { cwd: WOOCOMMERCE }))
+    assert.deepEqual(faultsOf(path, readFileSync(join(WOOCOMMERCE, path), 'utf8')), []);
+  // The rules themselves.
+  const bad = "<?php\necho $text;\n$a = $_POST['a'];\n__( 'Hi %s', 'other' );\neval( $a );\n$wpdb->query( 'x' );\n";
+  assert.equal(faultsOf('bad.php', bad).length, 8, faultsOf('bad.php', bad).join('\n'));
+
+  const readme = readFileSync(join(WOOCOMMERCE, 'readme.txt'), 'utf8');
+  const main = readFileSync(join(WOOCOMMERCE, 'florin-payments.php'), 'utf8');
+  const field = (name: string) => new RegExp(`^${name}: (.+)$`, 'm').exec(readme)?.[1];
+  const header = (name: string) => new RegExp(`^ \\* ${name}: (.+)$`, 'm').exec(main)?.[1];
+  assert.equal(/^=== (.+) ===\n/.exec(readme)![1], header('Plugin Name'));
+  assert.deepEqual(
+    [field('Stable tag'), field('Requires at least'), field('Requires PHP')],
+    ['Version', 'Requires at least', 'Requires PHP'].map(header),
+  );
+  assert.deepEqual(
+    [field('License'), field('License URI'), header('Text Domain')],
+    [header('License'), header('License URI'), 'florin-payments'],
+  );
+  assert.match(main, new RegExp(`FLORIN_PAYMENTS_VERSION', '${header('Version')}'`));
+  assert.ok(field('Tags')!.split(',').length <= 5 && /^\d+\.\d+$/.test(field('Tested up to')!));
+  const [, short] = /\n\n(.+)\n\n== Description ==/.exec(readme)!;
+  assert.ok(short!.length <= 150 && !/[*_`<[]/.test(short!), short);
+  for (const section of ['Description', 'Installation', 'Frequently Asked Questions', 'External services', 'Changelog'])
+    assert.match(readme, new RegExp(`^== ${section} ==$`, 'm'));
+  assert.ok(readme.length < 10_000 && readme.includes(`= ${field('Stable tag')} =`));
+});
+
+test('the plugin is written in PHP 7.4, and uses nothing that later versions took away', { skip }, () => {
+  // The tokens of a newer PHP name what PHP 7.4 does not know; functions and types are words.
+  const scan = `foreach (token_get_all(file_get_contents($argv[1])) as $t) if (is_array($t)) echo token_name($t[0]), " ", trim(strtr($t[1], "\\n", " ")), "\\n"; else echo "SIGN $t\\n";`;
+  const newer = (file: string): string[] => {
+    const lines = spawnSync('php', ['-r', scan, file], { encoding: 'utf8' })
+      .stdout.split('\n')
+      .filter((line) => !/^T_(WHITESPACE|COMMENT|DOC_COMMENT) ?/.test(line));
+    const text = lines.map((line) => line.slice(line.indexOf(' ') + 1)).join(' ');
+    return [
+      ...lines.filter((line) => /^T_(MATCH|ENUM|READONLY|NULLSAFE_OBJECT_OPERATOR|ATTRIBUTE|DOLLAR_OPEN_CURLY_BRACES) /.test(line)),
+      ...lines.filter((line) =>
+        /^T_STRING (str_contains|str_starts_with|str_ends_with|get_debug_type|array_is_list|array_find|json_validate|mb_str_pad|mixed|never|each|create_function|utf8_encode|utf8_decode|strftime)$/.test(
+          line,
+        ),
+      ),
+      // Named arguments, types in a row, promoted properties, a comma after the last parameter, an expression that throws, a class of an object.
+      ...(text.match(/[(,] [a-z_]+ : (?!:)/g) ?? []),
+      ...(text.match(/(?:[(,]|: ) \??\w+ \| \w+ \$\w+/g) ?? []),
+      ...(text.match(/[(,] (?:public|private|protected) [\w ?]*\$\w+/g) ?? []),
+      ...(text.match(/function \w* ?\([^()]*, \)/g) ?? []),
+      ...(text.match(/(?:=>|\?\?|\?|:|=) throw /g) ?? []),
+      ...(text.match(/\$\w+ :: class/g) ?? []),
+    ];
+  };
+  for (const path of globSync(['*.php', 'includes/*.php'], { cwd: WOOCOMMERCE }))
+    assert.deepEqual(newer(join(WOOCOMMERCE, path)), [], path);
+  const eight = join(shop.folder, 'eight.php');
+  const samples = [
+    '$a?->b();',
+    'echo match (1) { 1 => 2 };',
+    'f( name: 1 );',
+    'function f( int|string $a ) {}',
+    '$a = $b ?? throw new E();',
+    'str_contains( "a", "b" );',
+    '#[A] function g() {}',
+    'class C { public function __construct( private int $a ) {} }',
+    'function h( $a, ) {}',
+  ];
+  for (const sample of samples) {
+    writeFileSync(eight, `<?php ${sample}\n`);
+    assert.notDeepEqual(newer(eight), [], sample);
+  }
 });
 
 test('the settings connect the shop once, and say what is wrong', { skip }, async () => {

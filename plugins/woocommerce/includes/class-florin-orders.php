@@ -267,7 +267,7 @@ final class Florin_Orders {
 					throw $failure;
 				}
 				/* translators: %s: payment ID */
-				self::note_once( $order, 'unknown', sprintf( __( 'The account in Florin that this shop is connected to now does not know payment %s. Whoever has its page can still pay it: look for it in the account or mode that was connected before.', 'florin-payments' ), $id ) );
+				self::note_once( $order, 'unknown', sprintf( __( 'The account in Florin that this shop is connected to now does not know payment %s. Anyone who has its page can still pay it: look for it in the account or mode that was connected before.', 'florin-payments' ), $id ) );
 			}
 		}
 		return $payments;

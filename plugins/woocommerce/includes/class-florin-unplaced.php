@@ -39,7 +39,7 @@ final class Florin_Unplaced {
 	 */
 	public static function unknown( $id, $mode, $number ) {
 		/* translators: 1: order number, 2: payment ID */
-		self::keep( $id, $mode, sprintf( __( 'Order %1$s was deleted while Florin could not be reached. Whoever has the page of payment %2$s can still pay it: cancel or refund the payment in Florin.', 'florin-payments' ), $number, $id ) );
+		self::keep( $id, $mode, sprintf( __( 'Order %1$s was deleted while Florin could not be reached. Anyone who has the page of payment %2$s can still pay it: cancel or refund the payment in Florin.', 'florin-payments' ), $number, $id ) );
 	}
 
 	/**
