@@ -1,7 +1,7 @@
 /** A shop with Florin's plugin for WooCommerce, on PHP's own server; WordPress is scripted in the tests of the plugin. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { eventually } from './app.ts';
@@ -13,7 +13,8 @@ export type WordPress = { url: string /** For files of a test. */; folder: strin
 /** A shop; `copyOf` is another one whose database it has, at its own address. */
 export async function startWordPress({ copyOf }: { copyOf?: WordPress } = {}): Promise<WordPress> {
   const folder = mkdtempSync(join(tmpdir(), 'florin-woocommerce-'));
-  if (copyOf) copyFileSync(join(copyOf.folder, 'shop.json'), join(folder, 'shop.json'));
+  // Read by the shop itself, so that no write is cut in two.
+  if (copyOf) writeFileSync(join(folder, 'shop.json'), await (await fetch(`${copyOf.url}/options`, { method: 'POST', body: '{}' })).text());
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const server = spawn('php', ['-d', 'display_errors=1', '-S', `127.0.0.1:${port}`, join(WOOCOMMERCE, 'tests/shop.php')], {
