@@ -23,20 +23,23 @@ export const SHOP_COMMANDS: Commands = {
       ...OWNER,
       platform: { value: CONNECTABLE.join('|'), about: 'Its key gets exactly the permissions that the plugin expects', required: true },
       name: { value: 'NAME', about: 'Name to recognize the shop by' },
+      replaces: { value: 'ID', about: 'Shop that gets a new key ("shop list" shows them); it keeps its orders and webhooks' },
       'webhook-url': { value: 'URL', about: `Where a ${COMMERCE_PLATFORM} shop receives its webhooks; prints their secret` },
     },
     notes: 'The key is shown once. Enter the key, the store ID and the URL in the settings of the plugin.',
     run: async (ctx, flags) => {
       const platform = oneOf(need(flags, 'platform'), CONNECTABLE, 'platform');
       const webhookUrl = flags['webhook-url'] ?? null;
+      const replaces = flags.replaces ?? null;
       if (platform === COMMERCE_PLATFORM) {
-        const made = await connectCommerce(ctx, { ...ownerOf(flags), name: flags.name ?? 'Coinbase Commerce', webhookUrl });
+        const made = await connectCommerce(ctx, { ...ownerOf(flags), name: flags.name ?? 'Coinbase Commerce', replaces, webhookUrl });
         const webhook = made.webhookSecret === null ? {} : { webhook_secret: made.webhookSecret };
         return { api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(ctx), ...webhook };
       }
       if (webhookUrl !== null)
         throw new UsageError(`--webhook-url is for ${COMMERCE_PLATFORM}. Other plugins create their webhook themselves.`);
-      const shop = { ...ownerOf(flags), platform, name: flags.name ?? TITLES[platform], permissions: PLATFORM_PERMISSIONS[platform] };
+      const name = flags.name ?? TITLES[platform];
+      const shop = { ...ownerOf(flags), platform, name, replaces, permissions: PLATFORM_PERMISSIONS[platform] };
       const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
       return { api_key: apiKey, store_id: storeId, url: ctx.settings.publicUrl + GREENFIELD_PATH };
     },

@@ -4,6 +4,8 @@ import type { Fragment, Sql, Tx } from '../db/db.ts';
 /** The notification that wakes that worker, and the kind of its work. */
 export const SHOP_NOTE = 'shops';
 export const SHOP_WORK = 'shop';
+/** The kind of work that sends shops how payments are now, which they may have missed. */
+export const RESEND_WORK = 'shop_resend';
 /** The kind of work that erases what shops sent about customers. */
 export const ERASE_WORK = 'shop_erase';
 

@@ -11,8 +11,9 @@ export type PairingRequest = {
   unknown: readonly string[];
   /** Where the browser sends the key; null: it is shown, and entered by hand. */
   redirect: string | null;
-  /** The site of the redirect. */
+  /** The origin of the redirect, and its address without the query. */
   origin: string | null;
+  site: string | null;
 };
 
 /** The query of the plugin as one parameter, which survives sign-in. */
@@ -33,8 +34,14 @@ export function readPairing(packed: string): PairingRequest {
     permissions: asked.filter(isPermission),
     unknown: asked.filter((text) => !isPermission(text)).map((text) => cutText(text, 80)),
     redirect,
-    origin: redirect === null ? null : new URL(redirect).origin,
+    ...siteOf(redirect),
   };
+}
+
+function siteOf(redirect: string | null): Pick<PairingRequest, 'origin' | 'site'> {
+  if (redirect === null) return { origin: null, site: null };
+  const { origin, pathname } = new URL(redirect);
+  return { origin, site: cutText(origin + pathname, 1_000) };
 }
 
 function readRedirect(text: string): string | null {

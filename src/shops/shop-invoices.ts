@@ -5,7 +5,8 @@ import { COINS } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { asBoolean, asList, asObject, asText } from '../core/stored-json.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { queueShop } from '../payments/shop-queue.ts';
+import { queueShop, RESEND_WORK } from '../payments/shop-queue.ts';
+import { keysOfShop } from '../webhooks/endpoints.ts';
 import type { ShopEvent } from '../webhooks/events.ts';
 import type { ShopDialect } from './shop-keys.ts';
 
@@ -28,9 +29,12 @@ export type ShopInvoice = {
   checkout: Checkout;
 };
 type Owner = { merchantId: string; mode: Mode };
+/** The invoices of one shop, in whose protocol they were requested. */
+type OfShop = Owner & { dialect: ShopDialect; lineId: string };
 
 const columns = (sql: Sql | Tx) => sql`
-  payment_id as "paymentId", order_id as "orderId", metadata::text as metadata, checkout, dialect, told, told_sequence as "toldSequence"`;
+  payment_id as "paymentId", order_id as "orderId", metadata::text as metadata, checkout, dialect, told, told_sequence as "toldSequence",
+  (select coalesce(k.first_id, k.id) from shop_keys k where k.id = shop_key_id) as "lineId"`;
 const invoiceOf = ({ checkout, ...row }: Omit<ToldInvoice, 'checkout'> & { checkout: unknown }): ToldInvoice => {
   const stored = asObject(checkout);
   return {
@@ -53,11 +57,11 @@ function chargeOf(value: unknown): ChargeTerms | null {
 /** Stores what the plugin said, in the transaction that creates the payment. */
 export async function addInvoice(
   tx: Tx,
-  { merchantId, mode, dialect, shopId, invoice }: Owner & { dialect: ShopDialect; shopId: string; invoice: ShopInvoice },
+  { merchantId, mode, dialect, keyId, invoice }: Owner & { dialect: ShopDialect; keyId: string; invoice: ShopInvoice },
 ): Promise<void> {
   await tx`
     insert into shop_invoices (payment_id, merchant_id, mode, dialect, shop_key_id, order_id, metadata, checkout)
-    values (${invoice.paymentId}, ${merchantId}, ${mode}, ${dialect}, ${shopId}, ${invoice.orderId}, ${invoice.metadata}::text::json,
+    values (${invoice.paymentId}, ${merchantId}, ${mode}, ${dialect}, ${keyId}, ${invoice.orderId}, ${invoice.metadata}::text::json,
       ${tx.json({ v: 1, ...invoice.checkout } as never)})`;
   await tx`${queueShop(tx, tx`(select id, merchant_id, request from payments where id = ${invoice.paymentId})`)}`;
 }
@@ -65,14 +69,15 @@ export async function addInvoice(
 /** Errors: payment_not_found. */
 export async function getInvoice(
   ctx: Context,
-  { merchantId, mode, dialect, paymentId }: Owner & { dialect: ShopDialect; paymentId: string },
+  { merchantId, mode, dialect, lineId, paymentId }: OfShop & { paymentId: string },
 ): Promise<ToldInvoice> {
   const { sql } = ctx.db;
   // Comes from a path: text with U+0000 is no parameter for the database.
   if (!/^pay_[0-9A-Za-z]{1,40}$/.test(paymentId)) throw new Problem('payment_not_found', { id: paymentId.slice(0, 100) });
   const [row] = await sql<Parameters<typeof invoiceOf>[0][]>`
     select ${columns(sql)} from shop_invoices
-    where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}`;
+    where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}
+      and shop_key_id in ${keysOfShop(sql, lineId)}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
   return invoiceOf(row);
 }
@@ -80,26 +85,19 @@ export async function getInvoice(
 /** A page of invoices, newest first; of some orders, if any are named. */
 export async function listInvoices(
   ctx: Context,
-  {
-    merchantId,
-    mode,
-    dialect,
-    orderIds,
-    skip,
-    take,
-  }: Owner & { dialect: ShopDialect; orderIds: readonly string[]; skip: number; take: number },
+  { merchantId, mode, dialect, lineId, orderIds, skip, take }: OfShop & { orderIds: readonly string[]; skip: number; take: number },
 ): Promise<ToldInvoice[]> {
   const { sql } = ctx.db;
   const rows = await sql<Parameters<typeof invoiceOf>[0][]>`
     select ${columns(sql)} from shop_invoices
-    where merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}
+    where merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect} and shop_key_id in ${keysOfShop(sql, lineId)}
       ${orderIds.length === 0 ? sql`` : sql`and order_id = any(${orderIds as string[]}::text[])`}
     order by created_at desc, payment_id desc limit ${take} offset ${skip}`;
   return rows.map(invoiceOf);
 }
 
 /** An invoice with what its shop knows, and the number of the last event. */
-export type ToldInvoice = ShopInvoice & { dialect: ShopDialect; told: unknown; toldSequence: bigint };
+export type ToldInvoice = ShopInvoice & { dialect: ShopDialect; lineId: string; told: unknown; toldSequence: bigint };
 
 /** The events of a payment that a shop does not know yet, and what it knows with them. */
 export type News = { events: ShopEvent[]; told: unknown };
@@ -118,6 +116,24 @@ export async function writeTold(tx: Tx, rows: readonly { paymentId: string; told
     update shop_invoices i set told = r.told, told_sequence = r.sequence
     from jsonb_to_recordset(${tx.json(input as never)}) as r (id text, told jsonb, sequence bigint) where i.payment_id = r.id`;
 }
+
+/** How far back a shop that is connected again is told what it missed, and of how many payments. */
+const MISSED_DAYS = 30;
+const MOST_MISSED = 10_000;
+/**
+ * Queues the payments of a shop whose last event it did not take, such as while it was disconnected: each is reported as it is now. Those
+ * that nobody paid or ended are left out. `endpointId`: where the shop receives events now.
+ */
+export const queueMissed = (tx: Tx, { lineId, endpointId }: { lineId: string; endpointId: string }) => tx`
+  insert into due_work (kind, key, merchant_id, due_at)
+  select ${RESEND_WORK}, payment_id, merchant_id, clock_timestamp() from (
+    select i.payment_id, i.merchant_id from shop_invoices i
+    where i.shop_key_id in ${keysOfShop(tx, lineId)} and i.told_sequence > 0 and i.created_at > clock_timestamp() - make_interval(days => ${MISSED_DAYS})
+      and coalesce(i.told ->> 'status', i.told -> 'timeline' -> -1 ->> 'status') not in ('New', 'NEW')
+      and not exists (select from deliveries d where d.payment_id = i.payment_id and d.ordered and d.sequence = i.told_sequence
+        and (d.state = 'delivered' or (d.state = 'pending' and d.endpoint_id = ${endpointId})))
+    order by i.created_at desc, i.payment_id limit ${MOST_MISSED}) as missed
+  order by payment_id on conflict (kind, key) do nothing`;
 
 /** Erases what shops sent about customers. The number of the order stays, because it is how the merchant finds the payment. */
 export async function eraseInvoices(tx: Tx, paymentIds: readonly string[]): Promise<void> {

@@ -19,6 +19,8 @@ import { grantableTo, type Permission, type Platform } from './permissions.ts';
 export type ShopDialect = 'greenfield' | 'commerce';
 export type ShopKey = {
   id: string;
+  /** The first key of the shop. What a shop has stays its own when its key is replaced. */
+  lineId: string;
   merchantId: string;
   mode: Mode;
   plan: Plan;
@@ -73,7 +75,7 @@ async function readShopKey({ db: { sql } }: Context, hash: Buffer, dialect: Shop
       update shop_keys set last_used_at = clock_timestamp()
       where hash = ${hash} and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute')
     )
-    select k.id, k.merchant_id as "merchantId", k.mode, m.plan, k.name, k.permissions, k.origin
+    select k.id, coalesce(k.first_id, k.id) as "lineId", k.merchant_id as "merchantId", k.mode, m.plan, k.name, k.permissions, k.origin
     from shop_keys k join merchants m on m.id = k.merchant_id
     where k.hash = ${hash} and k.dialect = ${dialect} and k.revoked_at is null`;
   return row ?? null;
@@ -87,6 +89,10 @@ export type NewShop = {
   /** What the plugin expects. */
   permissions: readonly Permission[];
   origin?: string | null;
+  /** Where its plugin receives the key, without the query. */
+  site?: string | null;
+  /** The key that this one replaces. */
+  replaces?: string | null;
   dialect?: ShopDialect;
   /** The name of the member, and their ID; null for the operator. */
   createdBy?: string | null;
@@ -103,13 +109,13 @@ async function grant(tx: Tx, { merchantId, actorId, permissions }: NewShop): Pro
   return granted;
 }
 
-type Connected = { shopId: string; apiKey: string; storeId: string; permissions: readonly Permission[] };
+type Connected = { shopId: string; lineId: string; apiKey: string; storeId: string; permissions: readonly Permission[] };
 /**
  * Connects a shop, whose key can do at most what the member may do. The key is shown once. Owners are notified of a live one. Errors:
- * merchant_not_found, key_limit_reached, key_out_of_reach.
+ * merchant_not_found, key_limit_reached, key_out_of_reach, key_not_found (the one that it replaces).
  */
 export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<Connected> {
-  const { merchantId, mode, platform, origin = null, dialect = 'greenfield', createdBy = null, actorId = null } = shop;
+  const { merchantId, mode, platform, origin = null, site = null, dialect = 'greenfield', createdBy = null, actorId = null } = shop;
   const name = cutText(toPrintableLine(shop.name), 100) || 'Shop';
   await getMerchant(ctx, { merchantId });
   // Of two concurrent calls, only one may take the last place.
@@ -118,18 +124,40 @@ export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<
     select count(*) from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null`;
   if (count >= MOST_SHOPS) throw new Problem('key_limit_reached', { limit: MOST_SHOPS, mode });
   const permissions = await grant(tx, shop);
+  const firstId = await firstKeyOf(tx, { ...shop, name });
   const body = `shop_${mode}_${base62(32, ctx.random)}`;
   const apiKey = body + keyChecksum(body);
   const shopId = newId('shp', ctx.random);
   await tx`
-    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions, origin, created_by, made_by)
+    insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions, origin, site, first_id, created_by, made_by)
     values (${shopId}, ${merchantId}, ${mode}, ${dialect}, ${platform}, ${name}, ${Buffer.from(hashOf(apiKey), 'hex')},
-      ${`${apiKey.slice(0, 10)}…${apiKey.slice(-4)}`}, ${permissions as string[]}, ${origin}, ${createdBy}, ${actorId})`;
+      ${`${apiKey.slice(0, 10)}…${apiKey.slice(-4)}`}, ${permissions as string[]}, ${origin}, ${site}, ${firstId}, ${createdBy}, ${actorId})`;
   if (mode === 'live') {
     const detail = { name, by: createdBy ?? 'The operator' };
     await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
   }
-  return { shopId, apiKey, storeId: storeIdOf({ merchantId, mode }), permissions };
+  return { shopId, lineId: firstId ?? shopId, apiKey, storeId: storeIdOf({ merchantId, mode }), permissions };
+}
+
+/**
+ * The first key of the shop that a new key is for: of the key that it replaces; of the same site, for a key that a plugin fetches; of a
+ * disconnected shop of the same name, for one that is entered by hand. Null for a shop that was never connected. Two shops that are
+ * connected are never taken for one, whatever they are called. Errors: key_not_found.
+ */
+async function firstKeyOf(tx: Tx, shop: NewShop): Promise<string | null> {
+  const { merchantId, mode, platform, name, replaces = null, origin = null, site = null, dialect = 'greenfield' } = shop;
+  const which =
+    replaces !== null
+      ? tx`id = ${replaces}`
+      : origin !== null
+        ? tx`platform = ${platform} and origin = ${origin} and (site = ${site} or site is null)`
+        : tx`platform = ${platform} and name = ${name} and origin is null and not exists (
+            select from shop_keys o where coalesce(o.first_id, o.id) = coalesce(k.first_id, k.id) and o.revoked_at is null)`;
+  const [known] = await tx<{ firstId: string }[]>`
+    select coalesce(first_id, id) as "firstId" from shop_keys k
+    where merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect} and ${which} order by created_at desc, id limit 1`;
+  if (replaces !== null && !known) throw new Problem('key_not_found', { id: replaces }, { param: 'replaces' });
+  return known?.firstId ?? null;
 }
 
 /** The connected shops of a merchant in a mode, newest first. */
@@ -148,17 +176,23 @@ export async function holdShop(tx: Tx, { merchantId, mode, id }: Pick<ShopKey, '
 }
 
 /**
- * Disconnects a shop: its key stops within a second, and its webhooks receive nothing more. Payments that it requested stay.
+ * Disconnects the key of a shop: it stops within a second. With its last key, its webhooks receive nothing more. Payments that it requested
+ * stay.
  * Errors: key_not_found.
  */
 export async function disconnectShop(
   tx: Tx,
   { merchantId, mode, shopId }: { merchantId: string; mode: Mode; shopId: string },
 ): Promise<{ name: string }> {
-  const [row] = await tx<{ name: string }[]>`
+  const [row] = await tx<{ name: string; lineId: string }[]>`
     update shop_keys set revoked_at = clock_timestamp()
-    where id = ${shopId} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null returning name`;
+    where id = ${shopId} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null
+    returning name, coalesce(first_id, id) as "lineId"`;
   if (!row) throw new Problem('key_not_found', { id: shopId }, { param: 'shop' });
-  await disableEndpointsOfShop(tx, { merchantId, mode, shopKeyId: shopId });
-  return row;
+  const { name, lineId } = row;
+  // Of two keys that are disconnected at once, one is the last.
+  await tx`select from shop_keys where id = ${lineId} for update`;
+  const left = await tx`select 1 from shop_keys where coalesce(first_id, id) = ${lineId} and revoked_at is null limit 1`;
+  if (left.length === 0) await disableEndpointsOfShop(tx, { merchantId, mode, lineId });
+  return { name };
 }

@@ -70,10 +70,10 @@ export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Pr
     stricter: stricter?.toleranceBasisPoints == null && stricter?.confirmations == null ? null : stricter,
     scenario: null,
   };
-  const { merchantId, mode, id: shopId } = shop;
+  const { merchantId, mode, id: keyId } = shop;
   const made = await createPayment(ctx, {
     ...{ merchantId, mode, createdWith: 'secret', draft, idempotency },
-    also: (tx) => addInvoice(tx, { merchantId, mode, dialect, shopId, invoice }),
+    also: (tx) => addInvoice(tx, { merchantId, mode, dialect, keyId, invoice }),
     render: (view) => ({ status: 200, body: Buffer.from(view.facts.id) }),
   });
   return Buffer.from(made.body).toString();
@@ -177,7 +177,7 @@ export function readRedirect(given: unknown, { path, name, faults }: { path: str
  * receives webhooks. Where a single customer is sent afterwards says nothing about who may.
  */
 async function originsOf(ctx: Context, shop: ShopKey, dialect: ShopDialect): Promise<string[]> {
-  const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect, shopKeyId: shop.id });
+  const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect, lineId: shop.lineId });
   const urls = [shop.origin, ...endpoints.map(({ url }) => url)].flatMap((url) => (url === null ? [] : (URL.parse(url) ?? [])));
   return [...new Set(urls.map(({ origin }) => origin))].filter((origin) => /^https?:\/\/[\w.:[\]-]+$/.test(origin)).slice(0, 20);
 }

@@ -10,6 +10,7 @@ import { cutText } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
 import { type KeyActor, writeAudit } from '../people/members.ts';
+import { keysOfShop } from '../webhooks/endpoints.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 export type ShopRefund = Owner & {
@@ -29,23 +30,52 @@ const COLUMNS = `id, merchant_id as "merchantId", mode, name, amount, currency, 
 const MOST_SHOWN = 100;
 /** Order numbers are looked for in a name of this length. */
 const LONGEST_NAME = 200;
+/** How many words an order number may have, and how many of its invoices are looked at. */
+const MOST_WORDS = 3;
+const MOST_INVOICES = 50;
 
 /**
- * The payment whose order number is in the name of a refund: of several order numbers the first, of several payments of an order the one
- * that received money. Null if no payment fits, and `several` if more than one of the order received money.
+ * What may be an order number in the name of a refund, such as `Refund of order 2026/0474; broken`: whole words, never a part of one,
+ * because that could be the number of another order. What follows the semicolon is the reason.
+ */
+function orderNumbersIn(name: string): string[] {
+  const words = name.slice(0, LONGEST_NAME).split(';')[0]!.split(/\s+/).slice(0, 50);
+  const bare = (text: string): string => text.replace(/^[^\p{L}\p{N}]{1,10}/u, '').replace(/[^\p{L}\p{N}]{1,10}$/u, '');
+  const spans = words.flatMap((_, i) =>
+    Array.from({ length: MOST_WORDS }, (_, n) => words.slice(i, i + MOST_WORDS - n).join(' ')).flatMap((span) => [span, bare(span)]),
+  );
+  return [...new Set(spans)].filter((span) => span !== '');
+}
+
+/** The key of the order in the address that its customer returns to, as WooCommerce makes one for each order; null: none is known. */
+const orderKeyOf = (redirectUrl: string | null): string | null => URL.parse(redirectUrl ?? '')?.searchParams.get('key') || null;
+
+/**
+ * The payment of the order that a refund names. The number of an order may come a second time, after the database of the shop was put
+ * back: only payments of the newest order with this number are meant, never one of an earlier customer. Null if no payment of this shop
+ * has the number, and `unclear` if it could be more than one, or one of an earlier order.
  */
 export async function paymentOfRefund(
   { db: { sql } }: Context,
-  { merchantId, mode, name }: Owner & { name: string },
-): Promise<string | 'several' | null> {
-  const words = [...new Set(name.slice(0, LONGEST_NAME).split(/[^\p{L}\p{N}_-]+/u))].filter((word) => word !== '').slice(0, 50);
-  const [best, next] = await sql<{ paymentId: string; orderId: string; received: boolean }[]>`
-    select i.payment_id as "paymentId", i.order_id as "orderId", p.received_units > 0 as received
+  { merchantId, mode, lineId, name }: Owner & { lineId: string; name: string },
+): Promise<string | 'unclear' | null> {
+  const numbers = orderNumbersIn(name);
+  const rows = await sql<{ paymentId: string; orderId: string; redirectUrl: string | null; received: boolean }[]>`
+    select i.payment_id as "paymentId", i.order_id as "orderId", i.checkout ->> 'redirectUrl' as "redirectUrl", p.received_units > 0 as received
     from shop_invoices i join payments p on p.id = i.payment_id and p.merchant_id = ${merchantId} and p.mode = ${mode}
-    where i.merchant_id = ${merchantId} and i.mode = ${mode} and i.order_id = any(${words}::text[])
-    order by array_position(${words}::text[], i.order_id), received desc, p.sequence desc limit 2`;
-  if (!best) return null;
-  return next?.received && next.orderId === best.orderId ? 'several' : best.paymentId;
+    where i.merchant_id = ${merchantId} and i.mode = ${mode} and i.shop_key_id in ${keysOfShop(sql, lineId)}
+      and i.order_id = any(${numbers}::text[])
+    order by array_position(${numbers}::text[], i.order_id), p.sequence desc limit ${MOST_INVOICES}`;
+  const [newest] = rows;
+  if (!newest) return null;
+  const key = orderKeyOf(newest.redirectUrl);
+  const paid = rows.filter(
+    ({ orderId, redirectUrl, received }) => received && orderId === newest.orderId && (key === null || orderKeyOf(redirectUrl) === key),
+  );
+  const [only] = paid;
+  // Without a key, an earlier payment may be that of another order.
+  if (paid.length > 1 || (key === null && only !== undefined && only !== newest)) return 'unclear';
+  return (only ?? newest).paymentId;
 }
 
 /** Records a refund that fits no payment. */

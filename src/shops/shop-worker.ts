@@ -7,7 +7,7 @@ import type { Mode } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type OnChain, readOnChain } from '../payments/queries.ts';
-import { ERASE_WORK, SHOP_NOTE, SHOP_WORK } from '../payments/shop-queue.ts';
+import { ERASE_WORK, RESEND_WORK, SHOP_NOTE, SHOP_WORK } from '../payments/shop-queue.ts';
 import { recordShopEvents, type ShopEvent } from '../webhooks/events.ts';
 import { chargeNews, currentCharge } from './commerce/charge-news.ts';
 import { currentNews, greenfieldNews } from './greenfield/greenfield-news.ts';
@@ -25,8 +25,9 @@ export function startShops(ctx: Context): { stop(): Promise<void> } {
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not report payments to shops; retrying'),
     round: async () => {
       const told = await tellShops(ctx);
+      const resent = await resendDue(ctx);
       const erased = await eraseDue(ctx);
-      return told === BATCH || erased === BATCH;
+      return told === BATCH || resent === BATCH || erased === BATCH;
     },
   });
   const listening = ctx.db.sql
@@ -43,13 +44,14 @@ export function startShops(ctx: Context): { stop(): Promise<void> } {
   };
 }
 
-/** Reports what is due. A payment that cannot be reported does not stop the others. Returns how many were due. */
-export async function tellShops(ctx: Context): Promise<number> {
+type Work = (ctx: Context, tx: Tx, paymentIds: readonly string[]) => Promise<void>;
+/** Does the work of a kind that is due. A payment that cannot be reported does not stop the others. Returns how many were due. */
+async function drain(ctx: Context, kind: string, work: Work): Promise<number> {
   let taken: string[] = [];
   const tell = (only?: string) =>
     ctx.db.begin(async (tx) => {
-      taken = await takeDue(tx, SHOP_WORK, only);
-      await tellAll(ctx, tx, taken);
+      taken = await takeDue(tx, kind, only);
+      await work(ctx, tx, taken);
     });
   try {
     await tell();
@@ -63,16 +65,26 @@ export async function tellShops(ctx: Context): Promise<number> {
     try {
       await tell(paymentId);
     } catch (error) {
-      await postpone(ctx, paymentId);
+      await postpone(ctx, kind, paymentId);
       ctx.log.error({ err: error, payment: paymentId }, 'Could not report a payment to its shop; retrying');
     }
   }
   return all.length;
 }
+/** Reports what is due. Returns how many payments that are. */
+export const tellShops = (ctx: Context): Promise<number> => drain(ctx, SHOP_WORK, tellAll);
+/** Tells shops that are connected again how the payments are now that they missed. Returns how many there were. */
+const resendDue = (ctx: Context): Promise<number> =>
+  drain(ctx, RESEND_WORK, async (_, tx, paymentIds) => {
+    for (const payment of await readOnChain(ctx, tx, paymentIds)) {
+      const { merchantId, facts } = payment.view;
+      await sendCurrentState(ctx, tx, { merchantId, mode: facts.mode, paymentId: facts.id });
+    }
+  });
 
-const postpone = ({ db: { sql } }: Context, paymentId: string) => sql`
+const postpone = ({ db: { sql } }: Context, kind: string, paymentId: string) => sql`
   update due_work set due_at = clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS})
-  where kind = ${SHOP_WORK} and key = ${paymentId}`;
+  where kind = ${kind} and key = ${paymentId}`;
 
 async function takeDue(tx: Tx, kind: string, only?: string): Promise<string[]> {
   const rows = await tx<{ key: string }[]>`

@@ -17,6 +17,8 @@ import { STEPS } from './queue.ts';
 export const SECRET_PURPOSE = 'endpoint secret';
 /** The most endpoints per merchant and mode. Every event creates a delivery for each of them. */
 export const MOST_ENDPOINTS = 16;
+/** The most webhooks of one shop. They receive nothing of other shops, so they do not count as endpoints of the merchant. */
+const MOST_OF_SHOP = 4;
 export const LONGEST_OVERLAP_SECONDS = 7 * 86_400;
 const OVERLAP_SECONDS = 86_400;
 
@@ -84,8 +86,12 @@ function checkDescription(description: string | null): void {
 const newSecret = (ctx: Context): string => `whsec_${Buffer.from(ctx.random(32)).toString('base64')}`;
 const sealed = (ctx: Context, secret: string): Buffer => Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)));
 
+/** The key that creates an endpoint, and the first key of its shop. */
+type ByShop = { lineId: string; keyId: string };
+
 /**
- * Checks a new endpoint, its URL by asking the name service, and returns what writes it, for the shop of a key if one creates it.
+ * Checks a new endpoint, its URL by asking the name service, and returns what writes it, for a shop if its key creates it. A shop that
+ * creates a webhook again, such as with a new key, gets the one with this URL, which keeps its deliveries: two would send everything twice.
  * Errors: merchant_not_found, plan_required, url_invalid, parameter_invalid (events, description); when written: endpoint_limit_reached.
  */
 export async function planEndpoint(
@@ -113,23 +119,34 @@ export async function planEndpoint(
     /** The signing secret, if the caller brings one. */
     secret?: string | null;
   },
-): Promise<(tx: Tx, shopKeyId?: string) => Promise<WithSecret>> {
+): Promise<(tx: Tx, shop?: ByShop) => Promise<WithSecret>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events, dialect);
   checkDescription(description);
   await checkUrl(ctx, merchantId, url);
-  return async (tx, shopKeyId) => {
+  return async (tx, shop) => {
     // Of two concurrent creates, only one may take the last place.
     await tx`select pg_advisory_xact_lock(hashtextextended(${`endpoints ${merchantId} ${mode}`}, 0))`;
-    const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
-      select count(*) from endpoints e where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted'
-        and not exists (select from shop_keys k where k.id = e.shop_key_id and k.revoked_at is not null)`;
-    if (count >= MOST_ENDPOINTS) throw new Problem('endpoint_limit_reached', { limit: MOST_ENDPOINTS, mode });
     const secret = given ?? newSecret(ctx);
+    const mine = shop ? tx`shop_key_id in ${keysOfShop(tx, shop.lineId)}` : tx`shop_key_id is null`;
+    const [kept] = shop
+      ? await tx<{ id: string }[]>`
+          select id from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and dialect = ${dialect}
+            and url = ${url} and ${mine} order by created_at desc, id limit 1 for update`
+      : [];
+    if (kept) {
+      await tx`update endpoints set shop_key_id = ${shop!.keyId}, made_by = ${madeBy} where id = ${kept.id}`;
+      const again = { merchantId, mode, endpointId: kept.id, url, events: types, description, enabled, dialect, by, secret };
+      return { ...(await writeUpdate(ctx, tx, again)), secret };
+    }
+    const limit = shop ? MOST_OF_SHOP : MOST_ENDPOINTS;
+    const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
+      select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and ${mine}`;
+    if (count >= limit) throw new Problem('endpoint_limit_reached', { limit, mode });
     const [row] = await tx<Endpoint[]>`
       insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id, made_by)
       values (${newId('we', ctx.random)}, ${dialect}, ${merchantId}, ${mode}, ${url}, ${types}, ${description}, ${enabled ? 'enabled' : 'disabled'},
-        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shopKeyId ?? null}, ${madeBy})
+        ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shop?.keyId ?? null}, ${madeBy})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
     return { ...row!, secret };
@@ -159,10 +176,14 @@ export async function createEndpoint(
   return { endpointId: id, secret };
 }
 
-/** Endpoints of one dialect, Florin's unless another one is named, or of all; only those of one shop, if its key is named. */
-type OfDialect = { dialect?: Dialect | 'any'; shopKeyId?: string | undefined };
-const ofDialect = (sql: Sql | Tx, { dialect = 'florin', shopKeyId }: OfDialect) => sql`
-  ${dialect === 'any' ? sql`` : sql`and dialect = ${dialect}`} ${shopKeyId === undefined ? sql`` : sql`and shop_key_id = ${shopKeyId}`}`;
+/** The keys of a shop, which replaced one another. `lineId`: the first of them. */
+export const keysOfShop = (sql: Sql | Tx, lineId: string) => sql`(select id from shop_keys where coalesce(first_id, id) = ${lineId})`;
+
+/** Endpoints of one dialect, Florin's unless another one is named, or of all; only those of one shop, if it is named. */
+type OfDialect = { dialect?: Dialect | 'any'; lineId?: string | undefined };
+const ofDialect = (sql: Sql | Tx, { dialect = 'florin', lineId }: OfDialect) => sql`
+  ${dialect === 'any' ? sql`` : sql`and dialect = ${dialect}`}
+  ${lineId === undefined ? sql`` : sql`and shop_key_id in ${keysOfShop(sql, lineId)}`}`;
 
 /** All endpoints of a merchant in a mode, newest first. */
 export async function listEndpoints(ctx: Context, { merchantId, mode, ...of }: Owner & OfDialect): Promise<Endpoint[]> {
@@ -187,61 +208,56 @@ export async function getEndpoint(
   return row;
 }
 
+type Update = Owner &
+  OfDialect & {
+    endpointId: string;
+    by?: By;
+    /** A new signing secret, which replaces the old one at once. */
+    secret?: string | null;
+    url?: string | undefined;
+    events?: readonly string[] | undefined;
+    description?: string | null | undefined;
+    enabled?: boolean | undefined;
+  };
 /**
  * Validates an update and returns the function that writes it. Enabling resets the failures; missed events are sent by a recovery.
  * Errors: endpoint_not_found, plan_required, url_invalid, parameter_invalid (events, description).
  */
-export async function planUpdate(
-  ctx: Context,
-  {
-    merchantId,
-    mode,
-    endpointId,
-    url,
-    events,
-    description,
-    enabled,
-    by = BY_API,
-    secret = null,
-    ...of
-  }: Owner &
-    OfDialect & {
-      endpointId: string;
-      by?: By;
-      /** A new signing secret, which replaces the old one at once. */
-      secret?: string | null;
-      url?: string | undefined;
-      events?: readonly string[] | undefined;
-      description?: string | null | undefined;
-      enabled?: boolean | undefined;
-    },
-): Promise<Write<Endpoint>> {
-  const known = await getEndpoint(ctx, { merchantId, mode, endpointId, ...of });
+export async function planUpdate(ctx: Context, update: Update): Promise<Write<Endpoint>> {
+  const { merchantId, events, description, enabled, url } = update;
+  const known = await getEndpoint(ctx, update);
   if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
-  const types = events === undefined ? null : checkEvents(events, known.dialect);
+  const types = events && checkEvents(events, known.dialect);
   if (description !== undefined) checkDescription(description);
   if (url !== undefined) await checkUrl(ctx, merchantId, url);
-  return async (tx) => {
-    const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
+  return (tx) => writeUpdate(ctx, tx, { ...update, events: types });
+}
+
+/** Writes what was validated. Enabling resets the failures. */
+async function writeUpdate(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, mode, endpointId, url, events, description, enabled, by = BY_API, secret = null, ...of }: Update,
+): Promise<Endpoint> {
+  const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
+  await tx`
+    update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${(events as string[] | undefined) ?? null}::text[], events),
+      description = ${description === undefined ? was.description : description}
+      ${secret === null ? tx`` : tx`, secret = ${sealed(ctx, secret)}`}
+      ${url === undefined || url === was.url ? tx`` : tx`, made_by = ${by.userId}`}
+    where id = ${endpointId}`;
+  if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
+  if (enabled === true && !was.enabled) {
     await tx`
-      update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${types}::text[], events),
-        description = ${description === undefined ? was.description : description}
-        ${secret === null ? tx`` : tx`, secret = ${sealed(ctx, secret)}`}
-        ${url === undefined || url === was.url ? tx`` : tx`, made_by = ${by.userId}`}
+      update endpoints set state = 'enabled', disabled_reason = null, failing_since = null, failures = 0, rests_until = null
       where id = ${endpointId}`;
-    if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
-    if (enabled === true && !was.enabled) {
-      await tx`
-        update endpoints set state = 'enabled', disabled_reason = null, failing_since = null, failures = 0, rests_until = null
-        where id = ${endpointId}`;
-      await closeNotices(tx, endpointId);
-    }
-    if (enabled === false && was.enabled) {
-      await tx`update endpoints set state = 'disabled', disabled_reason = 'merchant' where id = ${endpointId}`;
-      await tx`select pg_notify('deliveries', '')`;
-    }
-    return getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
-  };
+    await closeNotices(tx, endpointId);
+  }
+  if (enabled === false && was.enabled) {
+    await tx`update endpoints set state = 'disabled', disabled_reason = 'merchant' where id = ${endpointId}`;
+    await tx`select pg_notify('deliveries', '')`;
+  }
+  return getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
 }
 const closeNotices = (tx: Tx, endpointId: string) => tx`
   update endpoint_notices set closed_at = clock_timestamp() where endpoint_id = ${endpointId} and closed_at is null`;
@@ -268,10 +284,11 @@ export async function disableEndpoint(tx: Tx, { merchantId, mode, endpointId }: 
 }
 
 /** Disables the endpoints of a shop that is disconnected. Nothing more is sent to them, not even what is due already. */
-export async function disableEndpointsOfShop(tx: Tx, { merchantId, mode, shopKeyId }: Owner & { shopKeyId: string }): Promise<void> {
+export async function disableEndpointsOfShop(tx: Tx, { merchantId, mode, lineId }: Owner & { lineId: string }): Promise<void> {
   const disabled = await tx<{ id: string }[]>`
     update endpoints set state = 'disabled', disabled_reason = 'merchant'
-    where merchant_id = ${merchantId} and mode = ${mode} and shop_key_id = ${shopKeyId} and state = 'enabled' returning id`;
+    where merchant_id = ${merchantId} and mode = ${mode} and state = 'enabled'
+      and shop_key_id in ${keysOfShop(tx, lineId)} returning id`;
   if (disabled.length > 0) await tx`select pg_notify('deliveries', '')`;
 }
 

@@ -72,10 +72,15 @@ export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise
 }
 
 /** An event in the words of a shop's plugin. Its deliveries to an endpoint never overtake each other. */
-export type ShopEvent = Omit<NewEvent, 'type' | 'createdAt'> & { dialect: Exclude<Dialect, 'florin'>; type: string };
+export type ShopEvent = Omit<NewEvent, 'type' | 'createdAt'> & {
+  dialect: Exclude<Dialect, 'florin'>;
+  type: string;
+  /** The shop that requested the payment: no other one receives what it said about its customer. */
+  lineId: string;
+};
 
 /**
- * Records events of shops that an endpoint wants, with their deliveries. They are numbered separately, and the API does not list
+ * Records events of shops that an endpoint of theirs wants, with their deliveries. They are numbered separately, and the API does not list
  * them: only their deliveries name the payment.
  */
 export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Promise<void> {
@@ -93,9 +98,10 @@ export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Pr
     with event_input as (
       select i.*, e.id as endpoint_id from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[],
         ${column((e) => e.mode)}::text[], ${column((e) => e.paymentId)}::text[], ${column((e) => e.dialect)}::text[],
-        ${column((e) => e.type)}::text[], ${sequences}::bigint[], ${bodies})
-        as i (id, merchant_id, mode, payment_id, dialect, type, sequence, body)
-      join endpoints e on e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled' and e.dialect = i.dialect
+        ${column((e) => e.type)}::text[], ${column((e) => e.lineId)}::text[], ${sequences}::bigint[], ${bodies})
+        as i (id, merchant_id, mode, payment_id, dialect, type, shop_id, sequence, body)
+      join shop_keys k on coalesce(k.first_id, k.id) = i.shop_id
+      join endpoints e on e.shop_key_id = k.id and e.merchant_id = i.merchant_id and e.mode = i.mode and e.state = 'enabled' and e.dialect = i.dialect
         and (i.type = any(e.events) or ${EVERYTHING} = any(e.events))
     ), recorded as (
       insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)

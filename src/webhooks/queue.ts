@@ -75,8 +75,8 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
  *
  * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is checked again in a
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
- * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order. An `ordered` row waits for all
- * attempts of those before it, and is ended when a later one has been taken.
+ * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order. An `ordered` row is ended when a
+ * later one has been taken, which says more than it does.
  */
 export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, after, rooms, plans }: LeaseOptions) => sql`
   with recursive lanes (id) as (
@@ -103,7 +103,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
       order by d.due_at, d.id limit least(${LOOK_AT_ONCE}, 2 * v.room + 8)
     ) d left join lateral (
       select bool_or(o.due_at <= now() or o.leased_until > now()) as active,
-        bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken or d.ordered) as holds, max(o.due_at) as until
+        bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken) as holds, max(o.due_at) as until
       from (
         select o.due_at, o.leased_until, o.step from deliveries o
         where o.payment_id = d.payment_id and o.sequence < d.sequence and o.state || '' = 'pending' and o.endpoint_id || '' = d.endpoint_id

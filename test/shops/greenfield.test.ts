@@ -153,8 +153,9 @@ test('what Florin does not have answers 501 with a sentence, never 404', async (
   }
 });
 
-async function paidOrder(shop: PluginShop, orderId: string): Promise<string> {
-  const { id } = ok(await shop.call('POST', `/api/v1/stores/${shop.store}/invoices`, order({ metadata: { orderId } })));
+async function paidOrder(shop: PluginShop, orderId: string, key: string | null = null): Promise<string> {
+  const checkout = key === null ? {} : { redirectURL: `https://a.example/?key=${key}` };
+  const { id } = ok(await shop.call('POST', `/api/v1/stores/${shop.store}/invoices`, order({ metadata: { orderId }, checkout })));
   await play(shop, id, 'success');
   await eventually(
     () => shop.call('GET', `/api/v1/invoices/${id}`),
@@ -216,6 +217,40 @@ test('a refund that could be of several payments, or of one without money, is re
   const several = await pull(shop, 'Refund of order 70');
   assert.deepEqual([several.status, several.json[0].path], [422, 'Name']);
   assert.equal((await listRefunds(app.app.ctx, { merchantId: shop.merchantId, mode: 'test' })).length, 0);
+});
+
+test('a refund stays inside its shop, and is never of a payment of an earlier order with the same number', async () => {
+  const one = await openShop();
+  const two = await connectPlugin(app, { owner: one });
+  await paidOrder(one, '12');
+  const refunds = async () => (await one.api.get('/v1/refunds')).json.data;
+  // The other shop has an order of that number too, which was paid in another way.
+  assert.match(ok(await pull(two, 'Refund of order 12')).viewLink, /pull-payments/);
+  assert.deepEqual(await refunds(), []);
+  // The database of the shop was put back: a new customer has the number again.
+  const ordered = async (key: string, orderId = '12') =>
+    ok(await one.call('POST', '/api/v1/invoices', order({ metadata: { orderId }, checkout: { redirectURL: `https://a.example/?key=${key}` } }))).id;
+  const old = await paidOrder(one, '2026/0474', 'wc_order_old');
+  await ordered('wc_order_new', '2026/0474');
+  const fresh = await pull(one, 'Refund of order 2026/0474; broken');
+  assert.deepEqual([fresh.status, fresh.json[0].path], [422, 'Amount'], 'nothing was paid for the new order');
+  assert.equal((await pull(one, 'Refund of order 2026/0474')).status, 422);
+  // Several payments of one order: the one that received money.
+  const again = await paidOrder(one, '2026/0475', 'wc_order_same');
+  await ordered('wc_order_same', '2026/0475');
+  assert.equal((await one.api.get(`/v1/refunds/${ok(await pull(one, 'Refund of order 2026/0475.')).id}`)).json.payment_id, again);
+  // Where nothing tells the orders apart, nobody guesses.
+  await paidOrder(one, '77');
+  ok(await one.call('POST', '/api/v1/invoices', order({ metadata: { orderId: '77' } })));
+  assert.equal((await pull(one, 'Refund of order 77')).json[0].path, 'Name');
+  // Part of a number, or a number in the reason, names no order.
+  for (const name of ['Refund of order 12/0474', 'Refund of order 9999; instead of 12'])
+    assert.match(ok(await pull(one, name)).viewLink, /pull-payments/, name);
+  assert.deepEqual(
+    (await refunds()).map(({ payment_id }: any) => payment_id),
+    [again],
+  );
+  assert.ok(old);
 });
 
 test('a refund that fits no payment: the customer enters an address once, and the merchant marks it as sent', async () => {

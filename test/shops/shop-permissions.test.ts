@@ -102,6 +102,18 @@ test('a plugin that asks for nothing but what the member may not give is refused
   assert.match(json.error.message, /developer.*canmodifyinvoices/);
 });
 
+test('a plugin that is connected again for the same site has its orders, another site of the host does not', async () => {
+  const site = (path: string) =>
+    packQuery(`applicationName=Woo&redirect=https://sites.example${path}&${ASKED.map((one) => `permissions=${one}`).join('&')}`);
+  const connect = async (path: string) => shopOf(await owner.post('/test/shops/pair', { ask: site(path) }));
+  const first = await connect('/one/back?state=1');
+  const order = { amount: '30.00', currency: 'USD', metadata: { orderId: '12' }, checkout: {} };
+  const { id } = ok(await first.call('POST', `/stores/${first.store}/invoices`, order));
+  assert.equal((await (await connect('/one/back?state=2')).call('GET', `/invoices/${id}`)).status, 200);
+  assert.equal((await (await connect('/two/back')).call('GET', `/invoices/${id}`)).status, 404);
+  assert.equal((await (await pair(owner)).call('GET', `/invoices/${id}`)).status, 404);
+});
+
 test('what a shop decides is in the audit log and in the timeline, with the shop', async () => {
   const shop = await pair(owner);
   const id = await late(shop);

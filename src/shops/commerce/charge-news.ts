@@ -35,7 +35,7 @@ function shopEvent(
   const head = { id, resource: 'event', type: event.type, api_version: API_VERSION, created_at: now.toISOString() };
   const charge = chargeJson(ctx, payment, { invoice, timeline: event.timeline });
   return {
-    ...{ id, merchantId, mode: facts.mode, paymentId: facts.id, dialect: 'commerce', type: event.type, sequence },
+    ...{ id, merchantId, mode: facts.mode, paymentId: facts.id, dialect: 'commerce', lineId: invoice.lineId, type: event.type, sequence },
     body: `${JSON.stringify(head).slice(0, -1)},"data":${charge}}`,
   };
 }

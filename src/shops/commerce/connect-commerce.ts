@@ -5,6 +5,7 @@ import { base62 } from '../../core/id.ts';
 import type { Tx } from '../../db/db.ts';
 import { EVERYTHING } from '../../webhooks/dialect.ts';
 import { BY_OPERATOR, type By, planEndpoint } from '../../webhooks/endpoints.ts';
+import { queueMissed } from '../shop-invoices.ts';
 import { connectShop, type NewShop } from '../shop-keys.ts';
 
 /** Where the protocol is served. */
@@ -15,7 +16,7 @@ export const COMMERCE_PLATFORM = 'coinbase-commerce' as const;
 
 export type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUrl: string | null } & Pick<
   NewShop,
-  'createdBy' | 'actorId'
+  'createdBy' | 'actorId' | 'replaces'
 > & {
     /** Who adds the webhook; by default the operator. */
     by?: By;
@@ -34,8 +35,9 @@ export async function connectCommerce(
   const secret = base62(32, ctx.random);
   const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by });
   return ctx.db.begin(async (tx) => {
-    const { shopId, apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
-    await addWebhook?.(tx, shopId);
+    const { shopId, lineId, apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
+    const endpoint = await addWebhook?.(tx, { lineId, keyId: shopId });
+    if (endpoint) await queueMissed(tx, { lineId, endpointId: endpoint.id });
     await also?.(tx, shopId);
     return { apiKey, storeId, webhookSecret: addWebhook && secret };
   });

@@ -95,6 +95,7 @@ function shopEvent(ctx: Context, { view }: OnChain, invoice: ToldInvoice, { even
     ...owner,
     paymentId: id,
     dialect: 'greenfield',
+    lineId: invoice.lineId,
     type: event.type,
     sequence,
     body: `${JSON.stringify(body).slice(0, -1)},"metadata":${invoice.metadata}}`,

@@ -26,7 +26,8 @@ const VERSION = '2.4.1';
 const { viewInvoices, createInvoice: create, modifyInvoices, viewStore, webhooks, refunds } = PERMISSIONS;
 
 const ownerOf = ({ shop: { merchantId, mode } }: ShopCall) => ({ merchantId, mode });
-const targetOf = (call: ShopCall) => ({ ...ownerOf(call), dialect: 'greenfield' as const, paymentId: call.params.invoice! });
+const shopOf = (call: ShopCall) => ({ ...ownerOf(call), dialect: 'greenfield' as const, lineId: call.shop.lineId });
+const targetOf = (call: ShopCall) => ({ ...shopOf(call), paymentId: call.params.invoice! });
 
 async function serverInfo({ ctx, shop }: ShopCall): Promise<object> {
   const coins = await offeredCoins(ctx, shop);
@@ -78,7 +79,7 @@ async function readInvoices(call: ShopCall): Promise<JsonText> {
   const orderIds = query.getAll('orderId').filter((text) => text !== '' && text.isWellFormed() && !text.includes('\u0000'));
   if (orderIds.length > MOST_ORDERS) throw invalid({ path: 'OrderId', message: `At most ${MOST_ORDERS} orders can be listed.` });
   const page = { skip: whole('skip', 0, MOST_SKIPPED), take: whole('take', MOST_LISTED, MOST_LISTED) };
-  const invoices = await listInvoices(ctx, { ...ownerOf(call), dialect: 'greenfield', orderIds, ...page });
+  const invoices = await listInvoices(ctx, { ...shopOf(call), orderIds, ...page });
   const payments = await readOnChain(
     ctx,
     ctx.db.sql,

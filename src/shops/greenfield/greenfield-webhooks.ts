@@ -7,6 +7,7 @@ import { writeAudit } from '../../people/members.ts';
 import { EVERYTHING } from '../../webhooks/dialect.ts';
 import { deleteEndpoint, type Endpoint, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '../../webhooks/endpoints.ts';
 import type { ShopCall } from '../serve-shop.ts';
+import { queueMissed } from '../shop-invoices.ts';
 import { holdShop, type ShopKey } from '../shop-keys.ts';
 import { invalid } from './greenfield-error.ts';
 
@@ -16,7 +17,7 @@ const MOST_TYPES = 64;
 const SHORTEST_SECRET = 16;
 const LONGEST_SECRET = 256;
 
-const ownedBy = ({ merchantId, mode, id }: ShopKey) => ({ merchantId, mode, dialect: DIALECT, shopKeyId: id }) as const;
+const ownedBy = ({ merchantId, mode, lineId }: ShopKey) => ({ merchantId, mode, dialect: DIALECT, lineId }) as const;
 
 /** Writes for a shop that is still connected: a webhook must not outlive the key that made it. */
 const writeFor = <T>(ctx: Context, shop: ShopKey, write: (tx: Tx) => Promise<T>): Promise<T> =>
@@ -77,7 +78,8 @@ export async function createWebhook(call: ShopCall) {
   const chosen = secret ?? base62(32, ctx.random);
   const write = await planEndpoint(ctx, { ...ownedBy(shop), ...given, description: shop.name, secret: chosen, by: byShop(shop) });
   const made = await writeFor(ctx, shop, async (tx) => {
-    const endpoint = await write(tx, shop.id);
+    const endpoint = await write(tx, { lineId: shop.lineId, keyId: shop.id });
+    if (endpoint.enabled) await queueMissed(tx, { lineId: shop.lineId, endpointId: endpoint.id });
     await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
     return endpoint;
   });
@@ -90,6 +92,7 @@ export async function updateWebhook(call: ShopCall) {
   const write = await planUpdate(ctx, { ...ownedBy(shop), endpointId: call.params.webhook!, ...given, by: byShop(shop) });
   const changed = await writeFor(ctx, shop, async (tx) => {
     const endpoint = await write(tx);
+    if (endpoint.enabled) await queueMissed(tx, { lineId: shop.lineId, endpointId: endpoint.id });
     await audit(tx, call, { action: 'endpoint.update', object: endpoint.id, after: kept(endpoint) });
     return endpoint;
   });

@@ -32,10 +32,10 @@ export async function createPullPayment(call: ShopCall): Promise<object> {
   const amount = /e/i.test(written) ? formatDecimal(parsed, MOST_DECIMALS, 0) : written;
   const name = toPrintableLine(asText(given.name) ?? '');
   const paymentId = await paymentOfRefund(ctx, { ...shop, name });
-  if (paymentId === 'several')
+  if (paymentId === 'unclear')
     throw invalid({
       path: 'Name',
-      message: 'More than one payment of this order received money. Request the refund with the API of Florin instead.',
+      message: 'More than one payment has this order number. Request the refund from the right one in the dashboard of Florin.',
     });
   const asked = { name, amount, currency };
   const made = paymentId === null ? await withoutPayment(call, asked) : await ofPayment(call, { ...asked, paymentId });

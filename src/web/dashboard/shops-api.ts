@@ -95,7 +95,7 @@ const Paired = Type.Object({
   permissions: Type.Array(PlainText),
 });
 
-async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'permissions'> & { origin?: string | null }) {
+async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'permissions' | 'origin' | 'site' | 'replaces'>) {
   const { userId: actorId, name: createdBy } = call.actor;
   const made = await call.ctx.db.begin(async (tx) => {
     const connected = await connectShop(call.ctx, tx, { ...ownerOf(call), ...shop, createdBy, actorId });
@@ -108,10 +108,11 @@ async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'pe
 }
 
 /** A shop whose plugin was made for Coinbase Commerce. */
-async function connectByCommerce(call: Call, { name, webhookUrl }: { name: string; webhookUrl: string | null }) {
+type ByHand = { name: string; replaces: string | null };
+async function connectByCommerce(call: Call, { name, replaces, webhookUrl }: ByHand & { webhookUrl: string | null }) {
   const { userId: actorId, name: createdBy } = call.actor;
   const made = await connectCommerce(call.ctx, {
-    ...{ ...ownerOf(call), name, webhookUrl, createdBy, actorId, by: call.actor },
+    ...{ ...ownerOf(call), name, replaces, webhookUrl, createdBy, actorId, by: call.actor },
     also: (tx, shopId) => {
       const after = { name, platform: COMMERCE_PLATFORM, site: null, permissions: [], webhook: webhookUrl };
       return writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: shopId, after });
@@ -152,13 +153,19 @@ export const SHOPS: readonly Route[] = [
     path: '/shops',
     action: 'keys.manage',
     recent: true,
-    body: Type.Object({ platform: Platform, name: Name, webhook_url: Type.Optional(Nullable(Type.String({ maxLength: 2_000 }))) }),
+    body: Type.Object({
+      platform: Platform,
+      name: Name,
+      webhook_url: Type.Optional(Nullable(Type.String({ maxLength: 2_000 }))),
+      /** The connected shop that gets a new key. */
+      replaces: Type.Optional(Nullable(Type.String({ maxLength: 40 }))),
+    }),
     reply: ConnectedByHand,
     handle: async (call) => {
-      const { platform: asked, name, webhook_url = null } = call.body;
+      const { platform: asked, name, webhook_url = null, replaces = null } = call.body;
       const platform = PLATFORMS.find((known) => known === asked) ?? null;
-      if (platform === null) return connectByCommerce(call, { name, webhookUrl: webhook_url });
-      const { reply } = await connect(call, { platform, name, permissions: PLATFORM_PERMISSIONS[platform] });
+      if (platform === null) return connectByCommerce(call, { name, replaces, webhookUrl: webhook_url });
+      const { reply } = await connect(call, { platform, name, replaces, permissions: PLATFORM_PERMISSIONS[platform] });
       return { ...reply, webhook_secret: null };
     },
   }),
@@ -198,10 +205,10 @@ export const SHOPS: readonly Route[] = [
     body: Type.Object({ ask: Ask }),
     reply: Paired,
     handle: async (call) => {
-      const { name, redirect, origin, permissions, unknown } = readPairing(call.body.ask);
+      const { name, redirect, origin, site, permissions, unknown } = readPairing(call.body.ask);
       const reason = unknown.length > 0 ? `Florin does not have ${unknown.join(', ')}` : 'it names no permissions';
       if (unknown.length > 0 || permissions.length === 0) throw new Problem('parameter_invalid', { reason }, { param: 'permissions' });
-      const { made, reply } = await connect(call, { platform: platformOf(permissions), name, permissions, origin });
+      const { made, reply } = await connect(call, { platform: platformOf(permissions), name, permissions, origin, site });
       const named = made.permissions.map((permission) => `${permission}:${made.storeId}`);
       return { ...reply, redirect, user_id: call.actor.userId, permissions: named };
     },
