@@ -2847,6 +2847,7 @@ export type Api = {
       platform: 'woocommerce' | 'prestashop' | 'magento' | 'opencart' | 'whmcs' | 'coinbase-commerce';
       name: string;
       webhook_url?: string | null | undefined;
+      replaces?: string | null | undefined;
     };
     reply: {
       success: boolean;

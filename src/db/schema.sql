@@ -1160,14 +1160,18 @@ create table shop_keys (
   last_used_at timestamp with time zone,
   revoked_at timestamp with time zone,
   made_by text collate "C",
+  first_id text collate "C",
+  site text,
   PRIMARY KEY (id),
   UNIQUE (hash),
+  FOREIGN KEY (first_id) REFERENCES shop_keys(id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((dialect = ANY (ARRAY['greenfield'::text, 'commerce'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
 CREATE INDEX shop_keys_made_by ON shop_keys USING btree (merchant_id, made_by) WHERE ((made_by IS NOT NULL) AND (revoked_at IS NULL));
 CREATE INDEX shop_keys_of ON shop_keys USING btree (merchant_id, mode, created_at);
+CREATE INDEX shop_keys_of_line ON shop_keys USING btree (COALESCE(first_id, id));
 
 create table shop_invoices (
   payment_id text collate "C" not null,
