@@ -871,6 +871,10 @@ export type Api = {
         hold_reason: string | null;
         /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
+        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+        replaces: string | null;
+        /** The payment that took the place of this one. Null when there is none. */
+        replaced_by: string | null;
         /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
         created_with: KeyKind;
         /** When the payment was created. */
@@ -1011,6 +1015,10 @@ export type Api = {
         hold_reason: string | null;
         /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
+        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+        replaces: string | null;
+        /** The payment that took the place of this one. Null when there is none. */
+        replaced_by: string | null;
         /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
         created_with: KeyKind;
         /** When the payment was created. */
@@ -1200,6 +1208,10 @@ export type Api = {
         hold_reason: string | null;
         /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
+        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+        replaces: string | null;
+        /** The payment that took the place of this one. Null when there is none. */
+        replaced_by: string | null;
         /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
         created_with: KeyKind;
         /** When the payment was created. */
@@ -1396,6 +1408,10 @@ export type Api = {
         hold_reason: string | null;
         /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
+        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+        replaces: string | null;
+        /** The payment that took the place of this one. Null when there is none. */
+        replaced_by: string | null;
         /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
         created_with: KeyKind;
         /** When the payment was created. */
@@ -1536,6 +1552,10 @@ export type Api = {
         hold_reason: string | null;
         /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
+        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+        replaces: string | null;
+        /** The payment that took the place of this one. Null when there is none. */
+        replaced_by: string | null;
         /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
         created_with: KeyKind;
         /** When the payment was created. */
@@ -1677,6 +1697,10 @@ export type Api = {
         hold_reason: string | null;
         /** Your invoice or order number. Null when you gave none. */
         invoice_id: string | null;
+        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+        replaces: string | null;
+        /** The payment that took the place of this one. Null when there is none. */
+        replaced_by: string | null;
         /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
         created_with: KeyKind;
         /** When the payment was created. */

@@ -7,6 +7,7 @@ import type {
   Balance,
   BalanceParams,
   Coin,
+  CancelParams,
   CreateAdvancedParams,
   CreatedLegacyPayment,
   CreatedPayment,
@@ -122,8 +123,9 @@ export function createClient(options: ClientOptions) {
       /** Merges into the payment's metadata. A key with the value null is removed. */
       updateMetadata: (id: string, metadata: { [key: string]: string | null }, more?: RequestOptions) =>
         post<Payment>(`/v1/payments/${part(id)}`, { metadata }, more),
-      /** Cancels a pending payment. */
-      cancel: (id: string, more?: RequestOptions) => post<Payment>(`/v1/payments/${part(id)}/cancel`, {}, more),
+      /** Cancels a pending payment; with `only_if_unpaid` only if no money has arrived. */
+      cancel: (id: string, { shop, only_if_unpaid, ...more }: CancelParams & RequestOptions = {}) =>
+        post<Payment>(`/v1/payments/${part(id)}/cancel`, { shop, only_if_unpaid }, more),
       /** Lists everything that arrived, in the order in which it was first seen. A payment itself shows at most the 50 largest transfers. */
       listTransfers: (id: string, params: ListTransfersParams = {}, more?: RequestOptions): Listing<TransferList> =>
         listing(

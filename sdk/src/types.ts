@@ -116,6 +116,9 @@ export type ErrorCode =
   | 'key_ended'
   | 'key_limit_reached'
   | 'payment_status_conflict'
+  | 'payment_has_money'
+  | 'shop_mismatch'
+  | 'payment_replaced'
   | 'payment_needs_attention'
   | 'money_refunded'
   | 'worth_unknown'
@@ -231,6 +234,10 @@ export type Payment = {
   hold_reason: string | null;
   /** Your invoice or order number. Null when you gave none. */
   invoice_id: string | null;
+  /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+  replaces: string | null;
+  /** The payment that took the place of this one. Null when there is none. */
+  replaced_by: string | null;
   /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
   created_with: KeyKind;
   /** When the payment was created. */
@@ -479,6 +486,8 @@ export type CreateSimpleParams = {
   payment_address?: string | null | undefined;
   /** Your invoice or order number. Null means absent. */
   invoice_id?: string | null | undefined;
+  /** The payment that this one takes the place of, such as after an order changed. It is canceled if no money has arrived for it. Secret keys only. Null means absent. */
+  replaces?: string | null | undefined;
   /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
   locale?: string | null | undefined;
 };
@@ -502,6 +511,8 @@ export type CreateAdvancedParams = {
   payment_address?: string | null | undefined;
   /** Your invoice or order number. Null means absent. */
   invoice_id?: string | null | undefined;
+  /** The payment that this one takes the place of, such as after an order changed. It is canceled if no money has arrived for it. Secret keys only. Null means absent. */
+  replaces?: string | null | undefined;
   /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
   locale?: string | null | undefined;
 };
@@ -537,6 +548,8 @@ export type CreateLegacyParams = {
   payment_address?: string | null | undefined;
   /** Your invoice or order number. Null means absent. */
   invoice_id?: string | null | undefined;
+  /** The payment that this one takes the place of, such as after an order changed. It is canceled if no money has arrived for it. Secret keys only. Null means absent. */
+  replaces?: string | null | undefined;
   /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
   locale?: string | null | undefined;
 };
@@ -562,8 +575,17 @@ export type CreateTransactionParams = {
   payment_address?: string | null | undefined;
   /** Your invoice or order number. Null means absent. */
   invoice_id?: string | null | undefined;
+  /** The payment that this one takes the place of, such as after an order changed. It is canceled if no money has arrived for it. Secret keys only. Null means absent. */
+  replaces?: string | null | undefined;
   /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
   locale?: string | null | undefined;
+};
+
+export type CancelParams = {
+  /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. Null means absent. */
+  shop?: string | null | undefined;
+  /** Cancel only if no money has arrived, not even unconfirmed or too little. Defaults to false. Null means absent. */
+  only_if_unpaid?: boolean | null | undefined;
 };
 
 export type ResolveParams = {
@@ -571,11 +593,15 @@ export type ResolveParams = {
   action: ResolveAction;
   /** The transfers that the decision is about. Defaults to all of them; for `accept`, to all that were not refunded. Null means absent. */
   transfers?: string[] | null | undefined;
+  /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. Null means absent. */
+  shop?: string | null | undefined;
 };
 
 export type UpdateMetadataParams = {
   /** Merged into the metadata of the payment. A key with the value null is removed. */
   metadata: { [key: string]: string | null };
+  /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. Null means absent. */
+  shop?: string | null | undefined;
 };
 
 export type SimulateParams = {
@@ -718,6 +744,8 @@ export type CreateRefundParams = {
   rate?: RefundRate | null | undefined;
   /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. Null means absent. */
   address?: string | null | undefined;
+  /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. Null means absent. */
+  shop?: string | null | undefined;
   /** Why you return the money, up to 200 characters. The customer sees it. Null means absent. */
   reason?: string | null | undefined;
 };
@@ -1473,6 +1501,10 @@ export type PaymentEventData = {
   hold_reason: string | null;
   /** Your invoice or order number. Null when you gave none. */
   invoice_id: string | null;
+  /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+  replaces: string | null;
+  /** The payment that took the place of this one. Null when there is none. */
+  replaced_by: string | null;
   /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
   created_with: KeyKind;
   /** When the payment was created. */

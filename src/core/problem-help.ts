@@ -326,6 +326,18 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The payment has moved on: for example, it was paid before it could be canceled.',
     fix: 'Retrieve the payment and act on its current status.',
   },
+  payment_has_money: {
+    why: 'The request said `only_if_unpaid`, and a transfer was seen: unconfirmed, too small, late or reversed ones count too.',
+    fix: 'Put the order on hold. Cancel without `only_if_unpaid` if you want to cancel anyway.',
+  },
+  shop_mismatch: {
+    why: 'The `shop` in the request is not the `shop` in the metadata of the payment. A copy of a shop, such as a staging site, has the keys and orders of the original.',
+    fix: 'Connect the copy with its own key, or with one of test mode. Payments of the original stay as they are.',
+  },
+  payment_replaced: {
+    why: 'A payment is replaced once. Another request, or the customer on the payment page, was first.',
+    fix: 'Retrieve the payment that `replaced_by` names, and use it for the order.',
+  },
   payment_needs_attention: {
     why: 'Money arrived late, short or after a cancellation, and nobody has decided about it.',
     fix: 'Resolve the payment first, under Needs attention or with `POST /v1/payments/{id}/resolve`.',

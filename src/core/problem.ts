@@ -224,6 +224,13 @@ export const PROBLEMS = {
   ),
   key_limit_reached: entry(409, 'conflict', 'There are already {limit} API keys in {mode} mode. Revoke one first.'),
   payment_status_conflict: entry(409, 'conflict', 'The payment is {status}, so {action} is no longer possible.'),
+  payment_has_money: entry(
+    409,
+    'conflict',
+    'Money arrived for the payment {id}, so it was not canceled. Retrieve the payment, and keep its order until you have decided about the money.',
+  ),
+  shop_mismatch: entry(409, 'conflict', 'The payment {id} was not created by the shop {shop}. Nothing was changed.'),
+  payment_replaced: entry(409, 'conflict', 'The payment {id} was already replaced by {by}. Use that payment instead.'),
   payment_needs_attention: entry(409, 'conflict', 'The payment {id} needs a decision first: accept or reject the money that arrived.'),
   money_refunded: entry(409, 'conflict', 'Refunds returned {refunded} of this payment or are about to, so this money cannot be accepted.'),
   worth_unknown: entry(409, 'conflict', 'There is no price for {coin}, so this money cannot count toward a payment.'),

@@ -165,6 +165,7 @@ create table payments (
   received_usd_cents bigint,
   uncounted jsonb,
   refunded jsonb not null default '{}'::jsonb,
+  replaced_by text collate "C",
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),

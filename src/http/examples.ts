@@ -47,6 +47,8 @@ const pending = {
   exceptions: [],
   hold_reason: null,
   invoice_id: null,
+  replaces: null,
+  replaced_by: null,
   created_with: 'secret',
   created_at: at(0),
   completed_at: null,

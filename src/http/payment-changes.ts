@@ -8,11 +8,11 @@ import { commonReadings, draftOf } from './payment-routes.ts';
 import { checkMetadataKeys, readCoinNames, readCursor, readLimit, readReturnUrl } from './read.ts';
 import { readFiatPrice } from './read-price.ts';
 import { type Answer, apiRoute, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
-import { CreateTransaction, Detail, Empty, Resolve, TransactionCreated, TransferList, TransfersQuery, UpdateMetadata } from './schema.ts';
+import { Cancel, CreateTransaction, Detail, Resolve, TransactionCreated, TransferList, TransfersQuery, UpdateMetadata } from './schema.ts';
 
 type Common = Parameters<typeof commonReadings>[1];
 
-async function createTransaction({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
+async function createTransaction({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
   const { given, read } = readBody(CreateTransaction, body, (given) => ({
     ...commonReadings(owner, given as Common),
     price: {
@@ -39,7 +39,7 @@ async function createTransaction({ ctx, owner, parsed: body, claim, reply }: Rea
   const coin = identified ?? (isOpen ? null : read.coins[0]!);
   try {
     return await createPayment(ctx, {
-      ...madeBy(owner),
+      ...{ ...madeBy(owner), actor },
       draft: { ...draft, coin },
       idempotency: claim,
       render: (view) => {
@@ -96,12 +96,13 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     summary: 'Update the metadata of a payment',
     body: UpdateMetadata,
     reply: Detail,
-    handle: async ({ ctx, owner, params, body: { metadata }, claim, reply }) => {
+    handle: async ({ ctx, owner, params, body: { metadata, shop }, claim, reply }) => {
       checkMetadataKeys(metadata);
       return setMetadata(ctx, {
         ...mine(owner),
         paymentId: params.id,
         metadata,
+        shop,
         idempotency: claim,
         render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
       });
@@ -114,12 +115,12 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     access: 'secret',
     permission: 'resolve',
     summary: 'Cancel a pending payment',
-    body: Empty,
+    body: Cancel,
     reply: Detail,
-    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, body: { shop, only_if_unpaid: onlyIfUnpaid }, claim, reply }) =>
       cancelPayment(ctx, {
         ...mine(owner),
-        actor,
+        ...{ actor, shop, onlyIfUnpaid },
         paymentId: params.id,
         idempotency: claim,
         render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
@@ -134,12 +135,13 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     summary: 'Decide about money that arrived: accept, reject, or mark as refunded',
     body: Resolve,
     reply: Detail,
-    handle: async ({ ctx, owner, actor, params, body: { action, transfers }, claim, reply }) =>
+    handle: async ({ ctx, owner, actor, params, body: { action, transfers, shop }, claim, reply }) =>
       resolvePayment(ctx, {
         ...mine(owner),
         actor,
         paymentId: params.id,
         action,
+        shop,
         transfers: transfers ?? null,
         idempotency: claim,
         render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),

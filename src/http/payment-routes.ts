@@ -50,10 +50,10 @@ const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[])
 });
 type CreateCall = ReadingCall<typeof Created>;
 /** Creates a payment without a coin, and warns if the payer would have no coin to choose. */
-async function createOpen({ ctx, owner, claim, reply }: CreateCall, draft: PaymentDraft): Promise<Answer> {
+async function createOpen({ ctx, owner, actor, claim, reply }: CreateCall, draft: PaymentDraft): Promise<Answer> {
   const { amountUsdCents } = draft;
   const warnings = await warningsFor(ctx, { ...mine(owner), amountUsdCents });
-  return createPayment(ctx, { ...madeBy(owner), draft, idempotency: claim, render: (view) => reply(creation(ctx, view, warnings)) });
+  return createPayment(ctx, { ...madeBy(owner), actor, draft, idempotency: claim, render: (view) => reply(creation(ctx, view, warnings)) });
 }
 
 type Common = {
@@ -63,21 +63,32 @@ type Common = {
   payment_address?: string;
   invoice_id?: string;
   locale?: string;
+  replaces?: string;
 };
 type CommonRead = {
   common: Common;
   metadata: Record<string, string>;
+  replaces: string | null;
   scenario: ReturnType<typeof readScenario>;
 };
 /** The parameters that all create requests share. */
 export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<CommonRead> => ({
   common: { params: [], read: () => given },
   metadata: { params: ['metadata'], read: () => readMetadata(given.metadata, owner.kind) },
+  replaces: { params: ['replaces'], read: () => readReplaces(given.replaces, owner) },
   scenario: { params: ['payment_address'], read: () => readScenario(given.payment_address, owner.mode) },
 });
+/** Canceling the one before needs the same permission as everywhere. Errors: secret_key_required, key_permission_missing. */
+function readReplaces(given: string | undefined, { kind, permissions }: KeyOwner): string | null {
+  if (given === undefined) return null;
+  if (kind === 'public') throw new Problem('secret_key_required', {}, { param: 'replaces' });
+  if (!permissions.includes('resolve')) throw new Problem('key_permission_missing', { permission: 'resolve' }, { param: 'replaces' });
+  return given;
+}
+
 /** The payment that a create request describes. */
 export function draftOf(
-  { common, metadata, scenario }: CommonRead,
+  { common, metadata, replaces, scenario }: CommonRead,
   more: {
     amountUsdCents: bigint;
     returnUrl: string | null;
@@ -99,6 +110,7 @@ export function draftOf(
       fiat: more.fiat ?? null,
       asset: more.asset ?? null,
       locale: common.locale ?? null,
+      ...(replaces !== null && { replaces }),
     },
     invoiceId: common.invoice_id ?? null,
     metadata,
@@ -171,7 +183,7 @@ const inCoin = (coin: Coin, units: bigint, cents: bigint): string =>
   `the worth of ${formatUsd(MAX_USD_CENTS)} USD. The amount is in ${COIN[coin].asset} here, and ${formatUnits(coin, units)} ${COIN[coin].asset} is worth ${formatUsd(cents)} USD. For a price in US dollars, use POST /api/payment/create/simple`;
 
 /** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
-async function createLegacy({ ctx, owner, parsed: body, claim, reply }: ReadingCall<typeof LegacyCreated>): Promise<Answer> {
+async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof LegacyCreated>): Promise<Answer> {
   // The coin determines how many decimals the amount may have, so its default applies before the rest is read.
   const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
   const { read } = readBody(CreateLegacy, body, (given) => {
@@ -202,7 +214,7 @@ async function createLegacy({ ctx, owner, parsed: body, claim, reply }: ReadingC
   if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: inCoin(coin, units, cents) }, { param: 'amount' });
   const draft = draftOf(read, { amountUsdCents: cents > 0n ? cents : 1n, returnUrl: read.returnUrl });
   return createPayment(ctx, {
-    ...madeBy(owner),
+    ...{ ...madeBy(owner), actor },
     draft: { ...draft, coin, fixed: { coin, units } },
     idempotency: claim,
     render: (view) => {

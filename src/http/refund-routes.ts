@@ -58,6 +58,7 @@ async function createRefund({ ctx, owner, actor, parsed: body, claim, reply }: R
   return requestRefund(ctx, {
     ...mine(owner),
     paymentId: given.payment_id,
+    shop: given.shop,
     wanted: given.currency === undefined ? null : { asset: given.currency, chain: given.network ?? null },
     asked: read.asked,
     rate: given.rate ?? 'payment',

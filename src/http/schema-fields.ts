@@ -99,3 +99,11 @@ export const Limit = Type.Optional(
 );
 export const StartingAfter = (example: string) =>
   Type.Optional(Text('A cursor: the `id` of the last row of the previous page. The page starts after it.', example));
+/** Which shop asks for it. */
+export const StatedShop = Type.Optional(
+  Text(
+    'The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing.',
+    'https://shop.example',
+    { minLength: 1, maxLength: 500 },
+  ),
+);

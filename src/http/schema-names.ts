@@ -24,6 +24,7 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   ItemParams: payments.Item,
   CreateLegacyParams: payments.CreateLegacy,
   CreateTransactionParams: payments.CreateTransaction,
+  CancelParams: payments.Cancel,
   ResolveParams: payments.Resolve,
   UpdateMetadataParams: payments.UpdateMetadata,
   SimulateParams: payments.Simulate,

@@ -14,6 +14,7 @@ import {
   PaymentId,
   RefundId,
   StartingAfter,
+  StatedShop,
   Success,
   Text,
   Time,
@@ -55,6 +56,7 @@ export const CreateRefund = Type.Object({
       },
     ),
   ),
+  shop: StatedShop,
   reason: Type.Optional(Text('Why you return the money, up to 200 characters. The customer sees it.', 'Broken mug', { maxLength: 200 })),
 });
 

@@ -19,6 +19,7 @@ import {
   OrNull,
   PaymentId,
   StartingAfter,
+  StatedShop,
   Success,
   Text,
   Time,
@@ -56,6 +57,13 @@ const common = {
     ),
   ),
   invoice_id: Type.Optional(Text('Your invoice or order number.', 'INV-1001', { minLength: 1, maxLength: 100 })),
+  replaces: Type.Optional(
+    Text(
+      'The payment that this one takes the place of, such as after an order changed. It is canceled if no money has arrived for it. Secret keys only.',
+      'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye',
+      { minLength: 1, maxLength: 60 },
+    ),
+  ),
   locale: Type.Optional(Text('Language of the payment page, such as `pt-BR`. Defaults to that of the browser.', 'en', { maxLength: 12 })),
 };
 
@@ -117,6 +125,15 @@ export const CreateTransaction = Type.Object({
   return_url: Type.Optional(ReturnUrl),
   ...common,
 });
+export const Cancel = Type.Object({
+  shop: StatedShop,
+  only_if_unpaid: Type.Optional(
+    Type.Boolean({
+      description: 'Cancel only if no money has arrived, not even unconfirmed or too little. Defaults to false.',
+      examples: [true],
+    }),
+  ),
+});
 export const Resolve = Type.Object({
   action: OneOf(
     'ResolveAction',
@@ -130,12 +147,14 @@ export const Resolve = Type.Object({
       description: 'The transfers that the decision is about. Defaults to all of them; for `accept`, to all that were not refunded.',
     }),
   ),
+  shop: StatedShop,
 });
 export const UpdateMetadata = Type.Object({
   metadata: Type.Record(Type.String(), Type.Union([Type.String({ maxLength: 500 }), Type.Null()]), {
     description: 'Merged into the metadata of the payment. A key with the value null is removed.',
     examples: [{ order: 'A-1001', note: null }],
   }),
+  shop: StatedShop,
 });
 export const Simulate = Type.Object({
   scenario: OneOf('Scenario', 'What the simulated customer and network do.', 'success'),
@@ -390,6 +409,11 @@ export const Detail = Type.Object(
       'Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it.',
     ),
     invoice_id: OrNull(Text('A number.', 'INV-1001'), 'Your invoice or order number. Null when you gave none.'),
+    replaces: OrNull(
+      PaymentId('A payment.'),
+      'The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none.',
+    ),
+    replaced_by: OrNull(PaymentId('A payment.'), 'The payment that took the place of this one. Null when there is none.'),
     created_with: OneOf(
       'KeyKind',
       'Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked.',

@@ -14,7 +14,7 @@ import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { readDisplayRates } from '../payments/display-rates.ts';
 import { type PaymentRecord, readOwnedRecords, tipsOf } from '../payments/facts.ts';
-import { checkRefundAddress, writeRefunded } from '../payments/payments.ts';
+import { checkRefundAddress, checkShop, writeRefunded } from '../payments/payments.ts';
 import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/price.ts';
 import { eraseAgain } from '../payments/retention.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
@@ -246,12 +246,13 @@ const sealed = (ctx: Context) => ({ seal: (bytes: Buffer) => ctx.seal('reply', b
 
 /**
  * Requests a refund. Without an address, its claim page asks the customer for one. Errors: payment_not_found, refund_exceeds,
- * parameter_missing (param `network`), amount_too_small, address_invalid, price_unavailable.
+ * parameter_missing (param `network`), amount_too_small, address_invalid, price_unavailable, shop_mismatch.
  */
 export async function requestRefund(
   ctx: Context,
   {
     paymentId,
+    shop,
     wanted = null,
     asked,
     rate,
@@ -263,6 +264,8 @@ export async function requestRefund(
     ...owner
   }: Owner & {
     paymentId: string;
+    /** The shop that the caller says it acts for. */
+    shop?: string | undefined;
     /** Which of the coins that arrived; without it, that of the payment. */
     wanted?: WantedCoin | null;
     asked: AskedRefund;
@@ -276,6 +279,7 @@ export async function requestRefund(
 ): Promise<Outcome> {
   const work = async (tx: Tx): Promise<Rendered> => {
     const refund = await step(ctx, tx, { ...owner, paymentId }, async (record) => {
+      checkShop(record, shop);
       const coin = coinOf(record, wanted);
       const available = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;

@@ -424,6 +424,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     invoiceId: item.draft.invoiceId,
     metadata: item.draft.metadata,
     createdWith: item.createdWith,
+    replacedBy: null,
     scenario: item.draft.scenario,
     nextScenarios: [],
     eventCount: 1n,

@@ -112,6 +112,8 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     exceptions: s.exceptions,
     hold_reason: s.holdReason,
     invoice_id: view.invoiceId,
+    replaces: view.request.replaces ?? null,
+    replaced_by: view.replacedBy,
     created_with: view.createdWith,
     created_at: at(facts.createdAt),
     completed_at: at(s.completedAt),

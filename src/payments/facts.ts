@@ -60,6 +60,8 @@ export type PaymentRecord = {
   /** What refunds have returned, by coin. */
   refunded: Readonly<Partial<Record<Coin, bigint>>>;
   createdWith: 'secret' | 'public';
+  /** The payment that took its place. */
+  replacedBy: string | null;
   scenario: { coin: Coin; name: string } | null;
   /** The database clock, plus the test offsets of merchant and payment. */
   realNow: Date;
@@ -79,6 +81,7 @@ type Row = Marks & {
   fixedUnits: bigint | null;
   ruleSet: bigint;
   createdWith: 'secret' | 'public';
+  replacedBy: string | null;
   request: unknown;
   invoiceId: string | null;
   metadata: unknown;
@@ -185,7 +188,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
   const rows = await sql<Row[]>`
     select p.id, p.merchant_id as "merchantId", p.mode, p.sequence, p.status, p.exceptions,
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
-      p.rule_set as "ruleSet", p.created_with as "createdWith", p.request, p.invoice_id as "invoiceId", p.metadata,
+      p.rule_set as "ruleSet", p.created_with as "createdWith", p.replaced_by as "replacedBy", p.request, p.invoice_id as "invoiceId", p.metadata,
       p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.rate_lock_until as "rateLockUntil", p.completed_at as "completedAt",
       p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.refunded, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
@@ -350,6 +353,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     metadata: asTextMap(row.metadata),
     refunded: refundedFromJson(row.refunded),
     createdWith: row.createdWith,
+    replacedBy: row.replacedBy,
     scenario: scenarioFromText(row.scenario),
     realNow: row.realNow,
     now: addMs(row.realNow, offsetMs),
@@ -462,6 +466,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     metadata: record.metadata,
     refundedUnits: (coin && record.refunded[coin]) ?? 0n,
     createdWith: record.createdWith,
+    replacedBy: record.replacedBy,
     scenario: record.scenario,
     nextScenarios: nextScenarios(record, settlement),
     eventCount: record.eventCount,

@@ -160,8 +160,15 @@ export async function payLink(
   {
     linkId,
     chosen,
+    replaces = null,
     idempotency = null,
-  }: { linkId: string; chosen: AskedPrice | null; idempotency?: { claim: Buffer; fingerprint: Buffer } | null },
+  }: {
+    linkId: string;
+    chosen: AskedPrice | null;
+    /** The payment that is started again. */
+    replaces?: string | null;
+    idempotency?: { claim: Buffer; fingerprint: Buffer } | null;
+  },
 ): Promise<{ paymentId: string }> {
   const { merchant, link: opened } = await getLinkForPayer(ctx, { linkId });
   const asked = opened.amountMinor === null ? chosen : { currency: opened.currency, minor: opened.amountMinor };
@@ -175,7 +182,7 @@ export async function payLink(
       amountUsdCents,
       fixed: null,
       coin: null,
-      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxMinor: null, fiat, locale: null, asset: null },
+      request: { returnUrl: opened.returnUrl, description: opened.name, items: null, taxMinor: null, fiat, locale: null, asset: null, replaces },
       invoiceId: null,
       metadata: { [LINK_METADATA]: opened.id },
       expiresInSeconds: null,
@@ -193,6 +200,7 @@ export async function payLink(
     if (!link) throw new Problem('link_not_found', { id: linkId });
     const known = link.reusable ? null : await standing(ctx, tx, link.paymentId);
     if (known !== null) return answer(known);
+    if (replaces !== null) await tx`update payments set replaced_by = ${item.id}, version = version + 1 where id = ${replaces}`;
     await createOne(ctx, tx, item);
     await tx`update payment_links set payments = payments + 1, payment_id = ${item.id} where id = ${linkId}`;
     return answer(item.id);

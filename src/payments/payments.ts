@@ -12,6 +12,7 @@ import { CONNECT_FIRST, Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
 import { asTexts } from '../core/stored-json.ts';
+import { cutText } from '../core/text.ts';
 import { isDust, isGone, mayChangeCoin } from '../core/transfer.ts';
 import { lockEnd } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
@@ -22,7 +23,7 @@ import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
-import { createOne, createTogether, type PaymentDraft, prepareCreate } from './create-payments.ts';
+import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
@@ -45,8 +46,10 @@ type Render = (view: PaymentView) => Rendered;
 /** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */
 type Also = (tx: Tx, change: { before: PaymentView; after: PaymentView }) => Promise<void>;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
+/** The shop that a caller says it acts for. */
+type Stated = { shop?: string | undefined };
 /** A decision of a member, a key or a shop; the audit log says whose. */
-type Decided = Owner & { actor: AnyActor; render: Render };
+type Decided = Owner & Stated & { actor: AnyActor; render: Render };
 /** The decisions in the audit log. */
 export const DECISIONS = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'] as const;
 /** What the audit log says about a decision. */
@@ -61,7 +64,8 @@ export const auditDecision =
 
 /**
  * Creates a payment. The reply is rendered inside the transaction and stored with it if there is an Idempotency-Key.
- * Errors: plan_limit_exceeded, idempotency_*, and when a coin is named: coin_not_configured, price_unavailable.
+ * Errors: plan_limit_exceeded, idempotency_*; when a coin is named: coin_not_configured, price_unavailable; when it replaces a payment:
+ * payment_not_found, payment_replaced, shop_mismatch.
  */
 export async function createPayment(
   ctx: Context,
@@ -71,6 +75,8 @@ export async function createPayment(
     createdWith: 'secret' | 'public';
     /** The API key that made the request, if any. */
     keyId?: string | null;
+    /** Who cancels the payment that this one replaces; null: it has ended. */
+    actor?: AnyActor | null;
     draft: PaymentDraft;
     idempotency: IdempotencyClaim | null;
     render: Render;
@@ -80,17 +86,51 @@ export async function createPayment(
 ): Promise<Outcome> {
   const item = await prepareCreate(ctx, input);
   const { coin } = input.draft;
-  if (coin === null && !input.also) return createTogether(ctx, item);
+  const { replaces } = input.draft.request;
+  if (coin === null && !input.also && !replaces) return createTogether(ctx, item);
   if (coin !== null && item.mode === 'live' && !canTake(item.merchant, coin)) {
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   }
   return runOnce(ctx.db, input.idempotency, async (tx) => {
+    if (replaces) await replacePayment(ctx, tx, { item, replaces, actor: input.actor ?? null });
     const view = await createOne(ctx, tx, item, async (made) =>
       coin === null ? made : (await decideOne(ctx, tx, item.id, (record) => addQuote(ctx, tx, record, coin))).after.view,
     );
     await input.also?.(tx, view);
     return input.render(view);
   });
+}
+
+/**
+ * Names the new payment in the one that it takes the place of, which is canceled unless money has arrived for it or it ended before.
+ * Errors: payment_not_found, payment_replaced, shop_mismatch.
+ */
+async function replacePayment(
+  ctx: Context,
+  tx: Tx,
+  { item, replaces, actor }: { item: NewPayment; replaces: string; actor: AnyActor | null },
+): Promise<void> {
+  const { id, mode, merchant, draft } = item;
+  const of = { merchantId: merchant.id, mode, paymentId: replaces };
+  let isCanceled = false;
+  const unknown = new Problem('payment_not_found', { id: replaces }, { param: 'replaces' });
+  const decided = await lockAndDecide(ctx, tx, replaces, async (record) => {
+    if (record.merchantId !== of.merchantId || record.mode !== mode) throw unknown;
+    const { replacedBy, metadata, facts, transfers } = record;
+    if (replacedBy !== null) throw new Problem('payment_replaced', { id: replaces, by: replacedBy }, { param: 'replaces' });
+    if (metadata.shop !== undefined && draft.metadata.shop !== undefined) checkShop(record, draft.metadata.shop, 'replaces');
+    await tx`update payments set replaced_by = ${id} where id = ${replaces}`;
+    const linked = { ...record, replacedBy: id };
+    isCanceled = actor !== null && facts.status === 'pending' && transfers.length === 0;
+    return isCanceled ? decide(tx, linked, 'cancel', []) : linked;
+  });
+  if (!decided) throw unknown;
+  if (isCanceled) await auditDecision({ ...of, actor: actor! }, 'cancel')(tx, { before: decided.before.view, after: decided.after.view });
+}
+
+/** Errors: shop_mismatch. A payment that names no shop is not that of the shop. */
+export function checkShop({ facts: { id }, metadata }: Pick<PaymentRecord, 'facts' | 'metadata'>, shop: string | undefined, param = 'shop'): void {
+  if (shop !== undefined && metadata.shop !== shop) throw new Problem('shop_mismatch', { id, shop: cutText(shop, 200) }, { param });
 }
 
 /** Whether the merchant has a wallet for the coin, and has turned it on if it is a token. */
@@ -320,9 +360,16 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
   return true;
 }
 
-/** The merchant cancels. Possible while pending, even with partial funds. Errors: payment_not_found, payment_status_conflict. */
-export async function cancelPayment(ctx: Context, input: Decided & { idempotency: IdempotencyClaim | null }): Promise<Outcome> {
+/**
+ * The merchant cancels. Possible while pending, even with partial funds; with `onlyIfUnpaid` only if nothing has arrived. Errors:
+ * payment_not_found, payment_status_conflict, payment_has_money, shop_mismatch.
+ */
+export async function cancelPayment(
+  ctx: Context,
+  input: Decided & { onlyIfUnpaid?: boolean | undefined; idempotency: IdempotencyClaim | null },
+): Promise<Outcome> {
   return change(ctx, { ...input, also: auditDecision(input, 'cancel') }, (tx, record) => {
+    if (input.onlyIfUnpaid && record.transfers.length > 0) throw new Problem('payment_has_money', { id: record.facts.id });
     if (record.facts.status !== 'pending') {
       throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'canceling' });
     }
@@ -349,7 +396,9 @@ const REPEATABLE_MS = DAY_MS;
  * Whether a payment ended without any money, so that it can be requested again. Not for a fixed coin amount, which was valid only at
  * the time, and not after a decision of the merchant, which is final.
  */
-export function mayRepeat({ facts, transfers, settlement, now, merchant, request }: CustomerView): boolean {
+export function mayRepeat({ facts, transfers, settlement, now, merchant, request, replacedBy }: CustomerView): boolean {
+  // The customer is led to the payment that took its place.
+  if (replacedBy !== null) return isFinal(facts.status) && transfers.length === 0;
   // A shop counts only the payments that it requested.
   if (!merchant.payerCancel || facts.fixed !== null || transfers.length > 0 || request.shop) return false;
   if (facts.decisions.some(({ byPayer }) => byPayer !== true)) return false;
@@ -366,12 +415,13 @@ export function mayRepeat({ facts, transfers, settlement, now, merchant, request
 export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<string> {
   const view = await getPaymentForCustomer(ctx, { paymentId });
   if (!mayRepeat(view)) throw new Problem('payment_not_repeatable', { id: paymentId });
+  if (view.replacedBy !== null) return view.replacedBy;
   const { merchantId, facts, request, invoiceId, metadata, scenario } = view;
   const idempotency = { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) };
   const linkId = metadata[LINK_METADATA];
   // The same price in its own currency, at the current rate.
   const asked = askedOf(request, facts.targetUsdCents);
-  if (linkId !== undefined) return (await payLink(ctx, { linkId, chosen: asked, idempotency })).paymentId;
+  if (linkId !== undefined) return (await payLink(ctx, { linkId, chosen: asked, replaces: paymentId, idempotency })).paymentId;
   const { amountUsdCents, fiat } = priceAt(ctx, { mode: facts.mode, ...asked, params: { amount: 'amount', currency: 'currency_fiat' } });
   const made = await createPayment(ctx, {
     merchantId,
@@ -381,7 +431,7 @@ export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: st
       amountUsdCents,
       fixed: null,
       coin: null,
-      request: { ...request, fiat },
+      request: { ...request, fiat, replaces: paymentId },
       invoiceId,
       metadata: { ...metadata },
       expiresInSeconds: facts.rules.windowSeconds,
@@ -397,7 +447,7 @@ const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
 /**
  * The merchant's decision on held money: `accept` makes the listed transfers count, `reject` and `refund_sent` record what
  * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, worth_unknown, parameter_invalid,
- * money_refunded.
+ * money_refunded, shop_mismatch.
  */
 export async function resolvePayment(
   ctx: Context,
@@ -514,10 +564,10 @@ export async function archivePayment(ctx: Context, input: Decided & { archived: 
   });
 }
 
-/** Merges metadata; null or an empty string removes a key. The limits apply to the result. Errors: payment_not_found, metadata_invalid. */
+/** Merges metadata; null or an empty string removes a key. The limits apply to the result. Errors: payment_not_found, metadata_invalid, shop_mismatch. */
 export async function setMetadata(
   ctx: Context,
-  input: Owner & {
+  input: Owner & Stated & {
     metadata: Readonly<Record<string, string | null>>;
     idempotency: IdempotencyClaim | null;
     render: Render;
@@ -657,12 +707,13 @@ export async function advanceClock(
 /** Locks, checks and changes one payment of a merchant, at most once per Idempotency-Key, and renders the result. */
 async function change(
   ctx: Context,
-  { merchantId, mode, paymentId, idempotency, render, also }: Owner & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
+  { merchantId, mode, paymentId, shop, idempotency, render, also }: Owner & Stated & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
   write: (tx: Tx, record: PaymentRecord) => Promise<Written>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const { before, after } = await decideOne(ctx, tx, paymentId, (record) => {
       if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
+      checkShop(record, shop);
       return write(tx, record);
     });
     await also?.(tx, { before: before.view, after: after.view });

@@ -87,6 +87,7 @@ export const requestToJson = (request: PaymentRequest): Json => ({
         })),
       }),
   ...(request.asset === null ? {} : { asset: request.asset }),
+  ...(request.replaces && { replaces: request.replaces }),
   ...(request.shop && { shop: request.shop }),
   ...(request.fiat === null ? {} : { fiat: { ...request.fiat, rateE8: String(request.fiat.rateE8) } }),
 });
@@ -101,6 +102,7 @@ export function requestFromJson(value: unknown): PaymentRequest {
     items: Array.isArray(stored.items) ? stored.items.map(itemFromJson) : null,
     fiat: fiatFromJson(stored.fiat),
     asset: oneOf(ASSETS, stored.asset),
+    ...(stored.replaces !== undefined && { replaces: asText(stored.replaces) }),
     ...(stored.shop !== undefined && { shop: shopFromJson(asObject(stored.shop)) }),
   };
 }

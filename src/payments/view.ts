@@ -19,6 +19,8 @@ export type PaymentRequest = {
   locale: string | null;
   /** What the payer must pay in, on a network of their choice. Null if it may be anything. */
   asset: Asset | null;
+  /** The payment that this one takes the place of. */
+  replaces?: string | null;
   /** Of a payment that the plugin of a shop requested. */
   shop?: ShopTerms;
 };
@@ -59,6 +61,8 @@ export type PaymentView = {
   /** What refunds have returned, in the coin of the payment. */
   refundedUnits: bigint;
   createdWith: 'secret' | 'public';
+  /** The payment that took its place. */
+  replacedBy: string | null;
   /** Test identifier chosen at creation, and what can be simulated next. */
   scenario: { coin: Coin; name: string } | null;
   nextScenarios: readonly Scenario[];

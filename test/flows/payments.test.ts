@@ -169,6 +169,81 @@ test('when a cancel and the full amount arrive at the same moment, exactly one w
   }
 });
 
+test('a cancel that asks for it leaves a payment alone once any money has arrived, also at the same moment', async () => {
+  const only = (id: string) => app.test.post(`/v1/payments/${id}/cancel`, { only_if_unpaid: true });
+  assert.equal(ok(await only(await create())).status, 'cancelled');
+  const partly = await createInBitcoin();
+  await receive(partly, 40_000n, { mined: false });
+  refused(await only(partly), 409, 'payment_has_money');
+  assert.deepEqual([(await detail(partly)).status, (await detail(partly)).exception], ['pending', 'underpaid']);
+  await tells(partly, 'created updated');
+  for (let i = 0; i < 10; i++) {
+    const id = await createInBitcoin();
+    const [reply] = await Promise.all([only(id), receive(id, 40_000n)]);
+    const { status } = await detail(id);
+    assert.equal(status, reply.status === 200 ? 'cancelled' : 'pending');
+    if (reply.status !== 200) refused(reply, 409, 'payment_has_money');
+  }
+});
+
+test('a request that names another shop than the payment changes nothing, whatever it asks for', async () => {
+  const id = await create({ payment_address: 'test_btc_success', metadata: { shop: 'https://shop.example', order: '12' } });
+  await receive(id, 100_000n);
+  const before = await detail(id);
+  const open = await create({ metadata: { shop: 'https://shop.example' } });
+  const noShop = await create();
+  const acts: [string, object][] = [
+    [`/v1/payments/${open}/cancel`, {}],
+    [`/v1/payments/${noShop}/cancel`, {}],
+    [`/v1/payments/${id}`, { metadata: { order: '13' } }],
+    [`/v1/payments/${id}/resolve`, { action: 'reject' }],
+    ['/v1/refunds', { payment_id: id }],
+  ];
+  for (const shop of ['https://staging.shop.example', 'https://shop.example/', 'https://SHOP.example'])
+    for (const [path, body] of acts) refused(await app.test.post(path, { ...body, shop }), 409, 'shop_mismatch', 'shop');
+  assert.deepEqual(await detail(id), before);
+  assert.deepEqual([(await detail(open)).status, (await detail(noShop)).status], ['pending', 'pending']);
+  assert.deepEqual(ok(await app.test.get(`/v1/refunds?payment_id=${id}`)).data, []);
+  const shop = 'https://shop.example';
+  assert.equal(ok(await app.test.post(`/v1/payments/${id}`, { metadata: { order: '13' }, shop })).metadata.order, '13');
+  assert.equal(ok(await app.test.post(`/v1/payments/${open}/cancel`, { shop, only_if_unpaid: true })).status, 'cancelled');
+  ok(await app.test.post('/v1/refunds', { payment_id: id, shop }), 201);
+});
+
+test('a payment that replaces another one cancels it unless it holds money, and each names the other', async () => {
+  const metadata = { shop: 'https://shop.example' };
+  const first = await createInBitcoin();
+  const second = await create({ replaces: first, metadata });
+  const [one, two] = [await detail(first), await detail(second)];
+  assert.deepEqual([one.status, one.replaces, one.replaced_by], ['cancelled', null, second]);
+  assert.deepEqual([two.status, two.replaces, two.replaced_by], ['pending', first, null]);
+  await tells(first, 'created cancelled');
+  const [created] = ok(await app.test.get(`/v1/events?payment_id=${second}`)).data;
+  assert.deepEqual([created.type, created.data.replaces, created.data.replaced_by], ['payment.created', first, null]);
+
+  refused(await app.test.post('/payments', { amount: '0.001', replaces: first }), 409, 'payment_replaced', 'replaces');
+  const other = { shop: 'https://other.example' };
+  const body = { amount_usd: '97.00', return_url: RETURN };
+  refused(await app.test.post('/api/payment/create/simple', { ...body, replaces: second, metadata: other }), 409, 'shop_mismatch');
+  refused(await app.test.post('/api/payment/create/simple', { ...body, replaces: 'pay_nobody' }), 404, 'payment_not_found', 'replaces');
+  refused(await app.live.post('/api/payment/create/simple', { ...body, replaces: second }), 404, 'payment_not_found', 'replaces');
+  refused(await app.testPublic.post('/api/payment/create/simple', { ...body, replaces: second }), 403, 'secret_key_required', 'replaces');
+  assert.deepEqual([(await detail(second)).status, (await detail(second)).replaced_by], ['pending', null]);
+
+  const partly = await createInBitcoin();
+  await receive(partly, 40_000n, { mined: false });
+  const third = ok(
+    await app.test.post('/v1/transactions/create', { crypto: 'BTC', amount: '97.00', currency_fiat: 'USD', replaces: partly }),
+    201,
+  ).id;
+  const held = await detail(partly);
+  assert.deepEqual([held.status, held.exception, held.replaced_by], ['pending', 'underpaid', third]);
+
+  const raced = await create();
+  const replies = await Promise.all([1, 2, 3].map(() => app.test.post('/api/payment/create/simple', { ...body, replaces: raced })));
+  assert.deepEqual(replies.map(({ status }) => status).sort(), [201, 409, 409]);
+});
+
 test("another account's payment cannot be canceled, resolved or described, nor with a key of the other mode", async () => {
   const id = await create();
   refused(await cancel(id, app.live), 404, 'payment_not_found');

@@ -85,6 +85,19 @@ test('an order is canceled by its shop, and nothing is settled without money', a
   assert.equal((await mark('Invalid')).status, 422, 'it is marked already');
 });
 
+test('an order that holds money is not canceled by its shop', async (t) => {
+  const shop = await openShop(t);
+  const id = await order(shop);
+  await play(shop, id, 'underpaid');
+  await until(shop, id, 'InvoiceReceivedPayment');
+  const read = async () => (await shop.call('GET', `/api/v1/invoices/${id}`)).json;
+  assert.deepEqual([(await read()).status, (await read()).availableStatusesForManualMarking], ['New', []]);
+  const refused = await shop.call('POST', `/api/v1/invoices/${id}/status`, { status: 'Invalid' });
+  assert.deepEqual([refused.status, refused.json[0].path], [422, 'Status']);
+  assert.match(refused.json[0].message, /Money arrived/);
+  assert.equal((await read()).status, 'New');
+});
+
 test('a later event waits for some attempts of the one before it, and then says what the shop refused', async (t) => {
   const shop = await openShop(t);
   const tried: string[] = [];

@@ -40,6 +40,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   url_invalid: 'Url',
   coin_not_configured: 'checkout.paymentMethods',
   payment_status_conflict: 'Status',
+  payment_has_money: 'Status',
   nothing_received: 'Status',
   worth_unknown: 'Status',
   money_refunded: 'Status',

@@ -13,7 +13,7 @@ import { storeIdOf } from '../shop-keys.ts';
 import { createInvoice } from './create-invoice.ts';
 import { invalid } from './greenfield-error.ts';
 import { createWebhook, deleteWebhook, getWebhook, listWebhooks, updateWebhook } from './greenfield-webhooks.ts';
-import { hasMoney, invoiceJson, paymentMethods, possibleMarks } from './invoice-body.ts';
+import { invoiceJson, paymentMethods, possibleMarks } from './invoice-body.ts';
 import { createPullPayment } from './pull-payments.ts';
 
 export type GreenfieldRoute = ShopRoute & {
@@ -109,12 +109,13 @@ async function markInvoice(call: ShopCall): Promise<JsonText> {
   if (status !== 'Settled' && status !== 'Invalid') throw invalid({ path: 'Status', message: 'The status must be Settled or Invalid.' });
   await getInvoice(ctx, targetOf(call));
   const payment = await getPaymentOnChain(ctx, targetOf(call));
-  if (!possibleMarks(payment.view, { hasMoney: hasMoney(payment) }).includes(status)) {
-    const why = status === 'Settled' ? 'Only money that arrived can be accepted, once the invoice has ended.' : 'It is too late for that.';
+  if (!possibleMarks(payment).includes(status)) {
+    const late = payment.view.transfersCount > 0 ? 'Money arrived for it.' : 'It is too late for that.';
+    const why = status === 'Settled' ? 'Only money that arrived can be accepted, once the invoice has ended.' : late;
     throw invalid({ path: 'Status', message: `This invoice cannot be marked as ${status} now. ${why}` });
   }
   const act = { ...targetOf(call), actor, idempotency: null, render: () => ({ status: 200, body: '' }) };
-  if (payment.view.facts.status === 'pending') await cancelPayment(ctx, act);
+  if (payment.view.facts.status === 'pending') await cancelPayment(ctx, { ...act, onlyIfUnpaid: true });
   else await resolvePayment(ctx, { ...act, action: status === 'Settled' ? 'accept' : 'reject', transfers: null });
   return readInvoice(call);
 }

@@ -22,11 +22,14 @@ export const greenfieldUrl = ({ settings }: Context): string => settings.publicU
 
 export const seconds = (at: Date): number => Math.floor(at.getTime() / 1000);
 
-/** What a shop may mark the invoice as: what the merchant could decide now. */
-export function possibleMarks({ facts }: PaymentView, { hasMoney }: { hasMoney: boolean }): ('Settled' | 'Invalid')[] {
+/** What a shop may mark the invoice as: what the merchant could decide now. Money that arrived is accepted or rejected once the invoice ended. */
+export function possibleMarks(payment: OnChain): ('Settled' | 'Invalid')[] {
+  const { facts, transfersCount } = payment.view;
+  const hasMoney = payment.standings.some(({ role }) => role === 'counted' || role === 'held');
   switch (facts.status) {
     case 'pending':
-      return ['Invalid'];
+      // Shops cancel orders by the clock. What arrived would be in a canceled payment.
+      return transfersCount > 0 ? [] : ['Invalid'];
     case 'expired':
     case 'failed':
       return hasMoney ? ['Settled', 'Invalid'] : [];
@@ -37,9 +40,6 @@ export function possibleMarks({ facts }: PaymentView, { hasMoney }: { hasMoney: 
       return [];
   }
 }
-
-/** Whether money arrived that can be accepted or rejected. */
-export const hasMoney = ({ standings }: OnChain): boolean => standings.some(({ role }) => role === 'counted' || role === 'held');
 
 /** JSON text: the metadata in it is what the plugin sent. */
 export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice): string {
@@ -63,7 +63,7 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice
     expirationTime: seconds(settlement.expiresAt),
     monitoringExpiration: seconds(new Date(settlement.expiresAt.getTime() + DAY_MS)),
     ...invoiceState(facts),
-    availableStatusesForManualMarking: possibleMarks(view, { hasMoney: hasMoney(payment) }),
+    availableStatusesForManualMarking: possibleMarks(payment),
     archived: false,
     checkout: {
       speedPolicy: speedPolicy(facts, coins),

@@ -212,6 +212,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     metadata: {},
     refundedUnits: story.refunded ? settlement.receivedUnits : 0n,
     createdWith: 'secret',
+    replacedBy: null,
     derivationPath: null,
     scenario: null,
     nextScenarios: facts.mode === 'live' ? [] : (story.next ?? []),

@@ -69,7 +69,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
           : priceAt(ctx, { mode: call.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
       const coin = isCoin(given.currency) ? given.currency : null;
       const asset = coin === null && isAsset(given.currency) ? given.currency : undefined;
-      const read = { common: given as never, metadata: readMetadata(given.metadata, 'secret'), scenario: null };
+      const read = { common: given as never, metadata: readMetadata(given.metadata, 'secret'), replaces: null, scenario: null };
       const draft = draftOf(read, {
         ...price,
         returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),
