@@ -12,7 +12,14 @@ import { Cancel, CreateTransaction, Detail, Resolve, TransactionCreated, Transfe
 
 type Common = Parameters<typeof commonReadings>[1];
 
-async function createTransaction({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
+async function createTransaction({
+  ctx,
+  owner,
+  actor,
+  parsed: body,
+  claim,
+  reply,
+}: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
   const { given, read } = readBody(CreateTransaction, body, (given) => ({
     ...commonReadings(owner, given as Common),
     price: {

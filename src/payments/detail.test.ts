@@ -11,7 +11,15 @@ const shownOf = (facts: PaymentFacts, transfers: readonly Transfer[]) => {
   const settlement = settle(facts, transfers, { BTC: tip(now) }, now);
   const view = {
     ...{ merchantId: 'mer_1', sequence: 1n, version: 1n, facts, settlement, transfers, transfersCount: transfers.length },
-    ...{ refundedUnits: 0n, quote: null, derivationPath: null, invoiceId: null, metadata: {}, replacedBy: null, createdWith: 'secret' as const },
+    ...{
+      refundedUnits: 0n,
+      quote: null,
+      derivationPath: null,
+      invoiceId: null,
+      metadata: {},
+      replacedBy: null,
+      createdWith: 'secret' as const,
+    },
     request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, asset: null, locale: null },
     ...{ scenario: null, nextScenarios: [], eventCount: 1n, now },
   };

@@ -129,7 +129,11 @@ async function replacePayment(
 }
 
 /** Errors: shop_mismatch. A payment that names no shop is not that of the shop. */
-export function checkShop({ facts: { id }, metadata }: Pick<PaymentRecord, 'facts' | 'metadata'>, shop: string | undefined, param = 'shop'): void {
+export function checkShop(
+  { facts: { id }, metadata }: Pick<PaymentRecord, 'facts' | 'metadata'>,
+  shop: string | undefined,
+  param = 'shop',
+): void {
   if (shop !== undefined && metadata.shop !== shop) throw new Problem('shop_mismatch', { id, shop: cutText(shop, 200) }, { param });
 }
 
@@ -567,12 +571,13 @@ export async function archivePayment(ctx: Context, input: Decided & { archived: 
 /** Merges metadata; null or an empty string removes a key. The limits apply to the result. Errors: payment_not_found, metadata_invalid, shop_mismatch. */
 export async function setMetadata(
   ctx: Context,
-  input: Owner & Stated & {
-    metadata: Readonly<Record<string, string | null>>;
-    idempotency: IdempotencyClaim | null;
-    render: Render;
-    also?: Also;
-  },
+  input: Owner &
+    Stated & {
+      metadata: Readonly<Record<string, string | null>>;
+      idempotency: IdempotencyClaim | null;
+      render: Render;
+      also?: Also;
+    },
 ): Promise<Outcome> {
   return change(ctx, input, async (tx, record) => {
     const merged = new Map(Object.entries(record.metadata));
@@ -707,7 +712,15 @@ export async function advanceClock(
 /** Locks, checks and changes one payment of a merchant, at most once per Idempotency-Key, and renders the result. */
 async function change(
   ctx: Context,
-  { merchantId, mode, paymentId, shop, idempotency, render, also }: Owner & Stated & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
+  {
+    merchantId,
+    mode,
+    paymentId,
+    shop,
+    idempotency,
+    render,
+    also,
+  }: Owner & Stated & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
   write: (tx: Tx, record: PaymentRecord) => Promise<Written>,
 ): Promise<Outcome> {
   return runOnce(ctx.db, idempotency, async (tx) => {

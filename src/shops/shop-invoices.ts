@@ -117,7 +117,7 @@ export async function writeTold(tx: Tx, rows: readonly { paymentId: string; told
     from jsonb_to_recordset(${tx.json(input as never)}) as r (id text, told jsonb, sequence bigint) where i.payment_id = r.id`;
 }
 
-/** How far back a shop that is connected again is told what it missed, and of how many payments. */
+/** How far back a shop that is connected again learns what it missed, and of how many payments. */
 const MISSED_DAYS = 30;
 const MOST_MISSED = 10_000;
 /**

@@ -229,7 +229,13 @@ test('a refund stays inside its shop, and is never of a payment of an earlier or
   assert.deepEqual(await refunds(), []);
   // The database of the shop was put back: a new customer has the number again.
   const ordered = async (key: string, orderId = '12') =>
-    ok(await one.call('POST', '/api/v1/invoices', order({ metadata: { orderId }, checkout: { redirectURL: `https://a.example/?key=${key}` } }))).id;
+    ok(
+      await one.call(
+        'POST',
+        '/api/v1/invoices',
+        order({ metadata: { orderId }, checkout: { redirectURL: `https://a.example/?key=${key}` } }),
+      ),
+    ).id;
   const old = await paidOrder(one, '2026/0474', 'wc_order_old');
   await ordered('wc_order_new', '2026/0474');
   const fresh = await pull(one, 'Refund of order 2026/0474; broken');

@@ -35,7 +35,12 @@ export async function connectCommerce(
   const secret = base62(32, ctx.random);
   const addWebhook = webhookUrl === null ? null : await planEndpoint(ctx, { ...endpoint, url: webhookUrl, secret, by });
   return ctx.db.begin(async (tx) => {
-    const { shopId, lineId, apiKey, storeId } = await connectShop(ctx, tx, { ...shop, platform: 'other', dialect: 'commerce', permissions: [] });
+    const { shopId, lineId, apiKey, storeId } = await connectShop(ctx, tx, {
+      ...shop,
+      platform: 'other',
+      dialect: 'commerce',
+      permissions: [],
+    });
     const endpoint = await addWebhook?.(tx, { lineId, keyId: shopId });
     if (endpoint) await queueMissed(tx, { lineId, endpointId: endpoint.id });
     await also?.(tx, shopId);

@@ -12,7 +12,13 @@ import { COMMERCE_PATH } from './connect-commerce.ts';
 import { createCharge } from './create-charge.ts';
 
 async function readCharge({ ctx, shop, params }: ShopCall): Promise<JsonText> {
-  const target = { merchantId: shop.merchantId, mode: shop.mode, dialect: 'commerce' as const, lineId: shop.lineId, paymentId: params.charge! };
+  const target = {
+    merchantId: shop.merchantId,
+    mode: shop.mode,
+    dialect: 'commerce' as const,
+    lineId: shop.lineId,
+    paymentId: params.charge!,
+  };
   const invoice = await getInvoice(ctx, target);
   const payment = await getPaymentOnChain(ctx, target);
   const { timeline } = sinceTold(payment, invoice);
