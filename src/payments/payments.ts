@@ -400,9 +400,7 @@ const REPEATABLE_MS = DAY_MS;
  * Whether a payment ended without any money, so that it can be requested again. Not for a fixed coin amount, which was valid only at
  * the time, and not after a decision of the merchant, which is final.
  */
-export function mayRepeat({ facts, transfers, settlement, now, merchant, request, replacedBy }: CustomerView): boolean {
-  // The customer is led to the payment that took its place.
-  if (replacedBy !== null) return isFinal(facts.status) && transfers.length === 0;
+export function mayRepeat({ facts, transfers, settlement, now, merchant, request }: CustomerView): boolean {
   // A shop counts only the payments that it requested.
   if (!merchant.payerCancel || facts.fixed !== null || transfers.length > 0 || request.shop) return false;
   if (facts.decisions.some(({ byPayer }) => byPayer !== true)) return false;
@@ -419,6 +417,7 @@ export function mayRepeat({ facts, transfers, settlement, now, merchant, request
 export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<string> {
   const view = await getPaymentForCustomer(ctx, { paymentId });
   if (!mayRepeat(view)) throw new Problem('payment_not_repeatable', { id: paymentId });
+  // The shop was first.
   if (view.replacedBy !== null) return view.replacedBy;
   const { merchantId, facts, request, invoiceId, metadata, scenario } = view;
   const idempotency = { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) };

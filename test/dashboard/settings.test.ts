@@ -231,6 +231,9 @@ test('a payment that ended without money is started again as one new payment, ho
     [detail.status, detail.amount_usd, detail.invoice_id, detail.description, detail.return_url, detail.metadata, detail.created_with],
     ['pending', '50.00', 'INV-5', 'Five roses', 'https://shop.example/thanks', { order: '5' }, 'public'],
   );
+  // Shops know the first one: each names the other.
+  const former = (await app.test.get(`/api/payment/${made.id}`)).json;
+  assert.deepEqual([detail.replaces, former.replaced_by, former.replaces], [made.id, id, null]);
   await owner.post('/test/settings/checkout', { payer_cancel: false });
   assert.equal((await post('again', fields)).status, 409);
   assert.doesNotMatch(await page(made.id), /\/pay\/again/);
