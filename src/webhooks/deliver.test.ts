@@ -277,6 +277,11 @@ test('the ten attempts follow the documented schedule, never early, and end', as
 test('ten attempts with the smallest jitter span at least 72 hours', () => {
   const seconds = Array.from({ length: 10 }, (_, i) => nextStepSeconds(i, null, 0)!).reduce((sum, step) => sum + step, 0);
   assert.ok(seconds >= 72 * 3600, `${seconds / 3600} h`);
+  const ordered = Array.from({ length: 10 }, (_, i) => nextStepSeconds(i, null, 0, { isOrdered: true })!).reduce(
+    (sum, step) => sum + step,
+    0,
+  );
+  assert.ok(ordered >= 72 * 3_600, 'a shop that is down for three days misses nothing');
   assert.equal(nextStepSeconds(10, null, 0), null);
   assert.equal(nextStepSeconds(10, 60, 0), null);
 });

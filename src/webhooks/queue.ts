@@ -10,13 +10,16 @@ import type { Dialect } from './dialect.ts';
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
 const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 export const STEPS = SCHEDULE_SECONDS.length;
+/** The same for events in order, which later ones wait for: seven attempts within 20 minutes, then 12 h, 24 h and 36 h. */
+const ORDERED_SCHEDULE_SECONDS = [0, 5, 30, 60, 120, 300, 600, 43_200, 86_400, 129_600];
 /** Jitter only lengthens a step: shortened steps could end before 72 h. */
 const JITTER = 0.2;
 /** Longer than an attempt, and storing it, can take; for those in order, whose endpoints are slower. */
 export const LEASE_SECONDS = 30;
 export const ORDERED_LEASE_SECONDS = 60;
-/** A later event of a payment waits for at most this many attempts of an earlier one. */
+/** A later event of a payment waits for at most this many attempts of an earlier one; where events arrive in order, for the second number. */
 const ORDERED_ATTEMPTS = 3;
+const STRICT_ATTEMPTS = 7;
 const DISABLE_AFTER_DAYS = 5;
 /** After this many consecutive failures an endpoint is only probed, every 5 s to a minute. */
 export const BREAK_AFTER = 5;
@@ -75,8 +78,8 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
  *
  * Of a payment the oldest undelivered event goes first. A row behind one that is due or under way is checked again in a
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
- * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order. An `ordered` row is ended when a
- * later one has been taken, which says more than it does.
+ * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order. An `ordered` row waits for
+ * the close attempts of those before it, and is ended when a later one has been taken, which says more than it does.
  */
 export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, after, rooms, plans }: LeaseOptions) => sql`
   with recursive lanes (id) as (
@@ -103,7 +106,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
       order by d.due_at, d.id limit least(${LOOK_AT_ONCE}, 2 * v.room + 8)
     ) d left join lateral (
       select bool_or(o.due_at <= now() or o.leased_until > now()) as active,
-        bool_or(o.step < ${ORDERED_ATTEMPTS} or v.broken) as holds, max(o.due_at) as until
+        bool_or(case when d.ordered then o.step < ${STRICT_ATTEMPTS} else o.step < ${ORDERED_ATTEMPTS} or v.broken end) as holds, max(o.due_at) as until
       from (
         select o.due_at, o.leased_until, o.step from deliveries o
         where o.payment_id = d.payment_id and o.sequence < d.sequence and o.state || '' = 'pending' and o.endpoint_id || '' = d.endpoint_id
@@ -182,8 +185,13 @@ export async function leaseDue(ctx: Context, options: Omit<LeaseOptions, 'plans'
 }
 
 /** Seconds until the next attempt; null after the last one. Retry-After is honored up to twice the step. */
-export function nextStepSeconds(attempts: number, retryAfterSeconds: number | null, random: number): number | null {
-  const step = SCHEDULE_SECONDS[attempts];
+export function nextStepSeconds(
+  attempts: number,
+  retryAfterSeconds: number | null,
+  random: number,
+  { isOrdered = false }: { isOrdered?: boolean } = {},
+): number | null {
+  const step = (isOrdered ? ORDERED_SCHEDULE_SECONDS : SCHEDULE_SECONDS)[attempts];
   if (step === undefined) return null;
   const jittered = step * (1 + JITTER * random);
   return retryAfterSeconds === null ? jittered : Math.max(jittered, Math.min(retryAfterSeconds, 2 * step));
@@ -211,7 +219,10 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
     url: o.due.url,
     request_headers: o.headers,
     reply: o.reply?.length ? Buffer.from(o.reply).toString('base64') : null,
-    next_seconds: o.failure === null ? null : nextStepSeconds(o.due.step + 1, o.retryAfterSeconds, fraction()),
+    next_seconds:
+      o.failure === null
+        ? null
+        : nextStepSeconds(o.due.step + 1, o.retryAfterSeconds, fraction(), { isOrdered: o.due.dialect !== 'florin' }),
     gone: o.status === 410,
   }));
   await ctx.db.begin(async (tx) => {
