@@ -52,7 +52,8 @@ export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: A
   const [{ sum } = { sum: '0' }] = await tx<{ sum: string }[]>`
     select coalesce(sum(usd_cents), 0)::text as sum
     from (select merchant_id, mode, approved_by_user, backed_by, approved_at, state, usd_cents from refunds
-      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, state, usd_cents from payouts) approved
+      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, state, usd_cents from payouts
+      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, 'approved', coalesce(usd_cents, 0) from shop_refunds) approved
     where merchant_id = ${merchantId} and mode = ${mode} and approved_by_user = ${userId} and (backed_by is null or backed_by = ${userId})
       and approved_at > clock_timestamp() - make_interval(hours => ${WINDOW_HOURS}) and state <> 'canceled'`;
   // What has no known worth counts as above every limit.
@@ -79,7 +80,11 @@ export async function forgetApprovals(tx: Tx, { merchantId, userId, role, actor 
   };
   const refunds = await tx`update refunds set backed_by = null, approved_by = null where ${lost('refunds')}`;
   const payouts = await tx`update payouts set backed_by = null, approved_by = null where ${lost('payouts')}`;
-  if (refunds.count + payouts.count === 0) return;
-  const before = { refunds: refunds.count, payouts: payouts.count };
+  // Nobody is named before the first approval.
+  const ofShops = await tx`
+    update shop_refunds set backed_by = null, approved_by = null
+    where merchant_id = ${merchantId} and backed_by = ${userId} and approved_at is null and ${role === null || !mayDo(role, 'refunds.approve')}`;
+  if (refunds.count + payouts.count + ofShops.count === 0) return;
+  const before = { refunds: refunds.count + ofShops.count, payouts: payouts.count };
   await writeAudit(tx, { merchantId, mode: null, actor, action: 'approvals.forgotten', object: userId, before });
 }

@@ -223,6 +223,15 @@ const payingOut = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
     where merchant_id = ${merchantId} and mode = ${mode} and state in ('sent', 'confirmed')
   )`;
 
+/** Refunds that shops requested for no payment, which members sent from their own wallets. */
+const refundingShops = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
+  shop_paid as (
+    select r.*, ${displayed(sql, display)} as displayed
+    from (select *, coalesce(usd_cents, 0) as cents, null::text as fiat, null::text as rate, null::text as kept_fiat, null::text as kept_rate
+      from shop_refunds) r
+    where merchant_id = ${merchantId} and mode = ${mode} and sent_at is not null and units is not null
+  )`;
+
 /**
  * Sweeps that ended, with what they moved at its worth when it arrived, and the fees of their mined transactions. What they moved is
  * worth the same in the display currency as the transfers were, so that nothing is left on the deposit addresses.
@@ -313,7 +322,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
 /** All entries, as the common table expression `entries`. */
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
   with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)},
-  ${payingOut(sql, owner, display)}, ${sweeping(sql, owner)}, entries as (
+  ${payingOut(sql, owner, display)}, ${refundingShops(sql, owner, display)}, ${sweeping(sql, owner)}, entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
       sold > 0 as counts, null as purpose, displayed
     from valued where mined
@@ -325,6 +334,8 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, surplus_cents, payment_id, ref, txid, true, null,
       surplus_displayed
     from valued where surplus > 0
+    union all
+    select sent_at, 'refund', coin, 'refunds', 'destination_wallet', units, cents, null, id, txid, false, null, displayed from shop_paid
     union all
     select decided_at, 'marked_refunded', coin, 'held_for_review', 'destination_wallet', returned, returned_cents, payment_id, ref,
       decided_txid, false, null, returned_displayed

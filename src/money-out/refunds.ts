@@ -253,6 +253,7 @@ export async function requestRefund(
   {
     paymentId,
     shop,
+    allows,
     wanted = null,
     asked,
     rate,
@@ -266,6 +267,8 @@ export async function requestRefund(
     paymentId: string;
     /** The shop that the caller says it acts for. */
     shop?: string | undefined;
+    /** Throws if this coin may not be returned. */
+    allows?: (coin: Coin) => void;
     /** Which of the coins that arrived; without it, that of the payment. */
     wanted?: WantedCoin | null;
     asked: AskedRefund;
@@ -281,6 +284,7 @@ export async function requestRefund(
     const refund = await step(ctx, tx, { ...owner, paymentId }, async (record) => {
       checkShop(record, shop);
       const coin = coinOf(record, wanted);
+      allows?.(coin);
       const available = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
       // Less than nothing, while blocks are replaced that contain what other refunds return.

@@ -567,6 +567,20 @@ export async function archivePayment(ctx: Context, input: Decided & { archived: 
   });
 }
 
+/** Changes the order number that lists show and find. Errors: payment_not_found. */
+export async function setInvoiceId(
+  ctx: Context,
+  input: Owner & { invoiceId: string | null; render: Render; also: Also },
+): Promise<Outcome> {
+  return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
+    const { invoiceId } = input;
+    if (record.invoiceId === invoiceId) return 'nothing';
+    await tx`update payments set invoice_id = ${invoiceId} where id = ${record.facts.id}`;
+    await queueTexts(tx, [record.facts.id]);
+    return { ...record, invoiceId };
+  });
+}
+
 /** Merges metadata; null or an empty string removes a key. The limits apply to the result. Errors: payment_not_found, metadata_invalid, shop_mismatch. */
 export async function setMetadata(
   ctx: Context,

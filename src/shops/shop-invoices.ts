@@ -34,7 +34,8 @@ type OfShop = Owner & { dialect: ShopDialect; lineId: string };
 
 const columns = (sql: Sql | Tx) => sql`
   payment_id as "paymentId", order_id as "orderId", metadata::text as metadata, checkout, dialect, told, told_sequence as "toldSequence",
-  (select coalesce(k.first_id, k.id) from shop_keys k where k.id = shop_key_id) as "lineId"`;
+  (select coalesce(k.first_id, k.id) from shop_keys k where k.id = shop_key_id) as "lineId",
+  (select p.archived_at is not null from payments p where p.id = payment_id) as archived`;
 const invoiceOf = ({ checkout, ...row }: Omit<ToldInvoice, 'checkout'> & { checkout: unknown }): ToldInvoice => {
   const stored = asObject(checkout);
   return {
@@ -82,22 +83,52 @@ export async function getInvoice(
   return invoiceOf(row);
 }
 
-/** A page of invoices, newest first; of some orders, if any are named. */
+/** A page of invoices, newest first; of some orders, if any are named; without archived ones, unless they are asked for. */
 export async function listInvoices(
   ctx: Context,
-  { merchantId, mode, dialect, lineId, orderIds, skip, take }: OfShop & { orderIds: readonly string[]; skip: number; take: number },
+  {
+    merchantId,
+    mode,
+    dialect,
+    lineId,
+    orderIds,
+    skip,
+    take,
+    archived = false,
+  }: OfShop & { orderIds: readonly string[]; skip: number; take: number; archived?: boolean },
 ): Promise<ToldInvoice[]> {
   const { sql } = ctx.db;
   const rows = await sql<Parameters<typeof invoiceOf>[0][]>`
     select ${columns(sql)} from shop_invoices
     where merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect} and shop_key_id in ${keysOfShop(sql, lineId)}
+      ${archived ? sql`` : sql`and not exists (select from payments p where p.id = payment_id and p.archived_at is not null)`}
       ${orderIds.length === 0 ? sql`` : sql`and order_id = any(${orderIds as string[]}::text[])`}
     order by created_at desc, payment_id desc limit ${take} offset ${skip}`;
   return rows.map(invoiceOf);
 }
 
+/** Replaces what the plugin said about an order. What the customer pays stays. Errors: payment_not_found. */
+export async function updateInvoice(
+  tx: Tx,
+  {
+    merchantId,
+    mode,
+    dialect,
+    lineId,
+    paymentId,
+    orderId,
+    metadata,
+  }: OfShop & { paymentId: string } & Pick<ShopInvoice, 'orderId' | 'metadata'>,
+): Promise<void> {
+  const updated = await tx`
+    update shop_invoices set order_id = ${orderId}, metadata = ${metadata}::text::json
+    where payment_id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect}
+      and shop_key_id in ${keysOfShop(tx, lineId)}`;
+  if (updated.count === 0) throw new Problem('payment_not_found', { id: paymentId });
+}
+
 /** An invoice with what its shop knows, and the number of the last event. */
-export type ToldInvoice = ShopInvoice & { dialect: ShopDialect; lineId: string; told: unknown; toldSequence: bigint };
+export type ToldInvoice = ShopInvoice & { dialect: ShopDialect; lineId: string; archived: boolean; told: unknown; toldSequence: bigint };
 
 /** The events of a payment that a shop does not know yet, and what it knows with them. */
 export type News = { events: ShopEvent[]; told: unknown };

@@ -64,7 +64,7 @@ export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Pr
         origins: await originsOf(ctx, shop, dialect),
       },
     },
-    invoiceId: orderId !== null && orderId.length <= LONGEST_INVOICE_ID ? orderId : null,
+    invoiceId: shownNumber(orderId),
     metadata: {},
     expiresInSeconds,
     stricter: stricter?.toleranceBasisPoints == null && stricter?.confirmations == null ? null : stricter,
@@ -155,6 +155,10 @@ export function orderIdOf(metadata: unknown, name: 'orderId' | 'order_id'): stri
   const orderId = asObject(metadata)[name];
   return readText(typeof orderId === 'number' ? String(orderId) : orderId, 200);
 }
+
+/** The order number as the dashboard shows and finds it. */
+export const shownNumber = (orderId: string | null): string | null =>
+  orderId !== null && orderId.length <= LONGEST_INVOICE_ID ? orderId : null;
 
 /** The beginning of a text; null when it is empty or missing. */
 export function readText(given: unknown, most: number): string | null {

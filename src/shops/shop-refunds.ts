@@ -8,8 +8,10 @@ import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { cutText } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
+import { weighApproval } from '../money-out/approvals.ts';
+import { claimUntil } from '../money-out/claims.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
-import { type KeyActor, writeAudit } from '../people/members.ts';
+import { type Actor, type KeyActor, writeAudit } from '../people/members.ts';
 import { keysOfShop } from '../webhooks/endpoints.ts';
 
 type Owner = { merchantId: string; mode: Mode };
@@ -19,15 +21,26 @@ export type ShopRefund = Owner & {
   amount: string;
   currency: string;
   createdAt: Date;
+  /** Worth in US cents; null: there was no price. */
+  usdCents: bigint | null;
+  /** What the customer may choose; null for all that is offered. */
+  coins: Coin[] | null;
+  /** When the page of the customer stops taking an address. */
+  claimUntil: Date;
   coin: Coin | null;
   address: string | null;
   claimedAt: Date | null;
+  /** The member who approved it, or both. Until `approvedAt`, a second one is missing. */
+  approvedBy: string | null;
+  approvedAt: Date | null;
   sentAt: Date | null;
+  /** What was sent. */
+  units: bigint | null;
   txid: string | null;
 };
-const COLUMNS = `id, merchant_id as "merchantId", mode, name, amount, currency, created_at as "createdAt", coin, address,
-  claimed_at as "claimedAt", sent_at as "sentAt", txid`;
-const MOST_SHOWN = 100;
+const COLUMNS = `id, merchant_id as "merchantId", mode, name, amount, currency, created_at as "createdAt", usd_cents as "usdCents", coins,
+  claim_until as "claimUntil", coin, address, claimed_at as "claimedAt", approved_by as "approvedBy", approved_at as "approvedAt",
+  sent_at as "sentAt", units, txid`;
 /** Order numbers are looked for in a name of this length. */
 const LONGEST_NAME = 200;
 /** How many words an order number may have, and how many of its invoices are looked at. */
@@ -78,19 +91,28 @@ export async function paymentOfRefund(
   return (only ?? newest).paymentId;
 }
 
+type NewRefund = Owner & {
+  actor: KeyActor;
+  name: string;
+  amount: string;
+  currency: string;
+  usdCents: bigint | null;
+  coins: readonly Coin[] | null;
+};
 /** Records a refund that fits no payment. */
 export async function askRefund(
   ctx: Context,
-  { merchantId, mode, actor, name, amount, currency }: Owner & { actor: KeyActor; name: string; amount: string; currency: string },
-): Promise<{ id: string; createdAt: Date }> {
+  { merchantId, mode, actor, name, amount, currency, usdCents, coins }: NewRefund,
+): Promise<{ id: string; createdAt: Date; claimUntil: Date }> {
   const id = newId('ref', ctx.random);
   return ctx.db.begin(async (tx) => {
-    const [row] = await tx<{ createdAt: Date }[]>`
-      insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency)
-      values (${id}, ${merchantId}, ${mode}, ${actor.keyId}, ${cutText(name, LONGEST_NAME)}, ${amount}, ${currency})
-      returning created_at as "createdAt"`;
+    const [row] = await tx<{ createdAt: Date; claimUntil: Date }[]>`
+      insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency, usd_cents, coins, claim_until)
+      values (${id}, ${merchantId}, ${mode}, ${actor.keyId}, ${cutText(name, LONGEST_NAME)}, ${amount}, ${currency},
+        ${usdCents?.toString() ?? null}, ${coins as string[] | null}, ${claimUntil(ctx.clock.now())})
+      returning created_at as "createdAt", claim_until as "claimUntil"`;
     await writeAudit(tx, { merchantId, mode, actor, action: 'refund.requested', object: id, after: { amount: `${amount} ${currency}` } });
-    return { id, createdAt: row!.createdAt };
+    return { id, ...row! };
   });
 }
 
@@ -102,35 +124,113 @@ export async function getRefund(ctx: Context, { refundId }: { refundId: string }
   return row;
 }
 
-/** The customer enters an address: stored once, never changed. Errors: payment_not_found, address_invalid. */
+/**
+ * The customer enters an address: stored once, never changed. Errors: payment_not_found, address_invalid, refund_state if another address
+ * was entered before, or the link has expired.
+ */
 export async function claimRefund(
   ctx: Context,
   { refundId, coin, address }: { refundId: string; coin: Coin; address: string },
 ): Promise<void> {
-  const { mode } = await getRefund(ctx, { refundId });
+  const { mode, coins } = await getRefund(ctx, { refundId });
+  if (coins !== null && !coins.includes(coin)) throw new Problem('coin_not_configured', { coin }, { param: 'coin' });
   checkRefundAddress(ctx, { mode, coin, address });
-  await ctx.db.sql`
-    update shop_refunds set coin = ${coin}, address = ${address}, claimed_at = clock_timestamp() where id = ${refundId} and claimed_at is null`;
+  const taken = await ctx.db.sql`
+    update shop_refunds set coin = ${coin}, address = ${address}, claimed_at = clock_timestamp()
+    where id = ${refundId} and claimed_at is null and claim_until > clock_timestamp()`;
+  if (taken.count > 0) return;
+  const known = await getRefund(ctx, { refundId });
+  if (known.coin === coin && known.address === address) return;
+  const state = known.claimedAt === null ? 'expired' : 'waiting with another address';
+  throw new Problem('refund_state', { id: refundId, state, action: 'claimed' });
 }
 
-/** The newest of these refunds. */
-export const listRefunds = ({ db: { sql } }: Context, { merchantId, mode }: Owner): Promise<ShopRefund[]> => sql<ShopRefund[]>`
-  select ${sql.unsafe(COLUMNS)} from shop_refunds where merchant_id = ${merchantId} and mode = ${mode}
-  order by created_at desc, id desc limit ${MOST_SHOWN}`;
+/** A page of these refunds, newest first. Errors: cursor_invalid. */
+export async function listRefunds(
+  { db: { sql } }: Context,
+  {
+    merchantId,
+    mode,
+    limit = 100,
+    startingAfter = null,
+    isClaimed = false,
+  }: Owner & {
+    limit?: number;
+    startingAfter?: string | null;
+    /** Only those whose customer has entered an address. */
+    isClaimed?: boolean;
+  },
+): Promise<ShopRefund[]> {
+  const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
+  if (startingAfter !== null) {
+    const [known] = await sql`select 1 from shop_refunds where id = ${startingAfter} and ${mine}`;
+    if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  }
+  return sql<ShopRefund[]>`
+    select ${sql.unsafe(COLUMNS)} from shop_refunds where ${mine} ${isClaimed ? sql`and claimed_at is not null` : sql``}
+      ${startingAfter === null ? sql`` : sql`and (created_at, id) < (select created_at, id from shop_refunds where id = ${startingAfter})`}
+    order by created_at desc, id desc limit ${limit}`;
+}
+
+type Target = Owner & { refundId: string };
+/** The refund, locked. Errors: refund_not_found. */
+async function holdRefund(tx: Tx, { merchantId, mode, refundId }: Target): Promise<ShopRefund & { backedBy: string | null }> {
+  const [refund] = await tx<(ShopRefund & { backedBy: string | null })[]>`
+    select ${tx.unsafe(COLUMNS)}, backed_by as "backedBy" from shop_refunds
+    where id = ${refundId} and merchant_id = ${merchantId} and mode = ${mode} for update`;
+  if (!refund) throw new Problem('refund_not_found', { id: refundId.slice(0, 40) });
+  return refund;
+}
+
+/** Gives the customer more time to enter an address. Errors: refund_not_found, refund_state. */
+export async function renewRefund(ctx: Context, tx: Tx, { actor, ...target }: Target & { actor: Actor }): Promise<void> {
+  const { claimedAt, id } = await holdRefund(tx, target);
+  if (claimedAt !== null) throw new Problem('refund_state', { id, state: 'claimed', action: 'given more time' });
+  await tx`update shop_refunds set claim_until = ${claimUntil(ctx.clock.now())} where id = ${id}`;
+  await writeAudit(tx, { merchantId: target.merchantId, mode: target.mode, actor, action: 'refund.link_renewed', object: id });
+}
+
+/**
+ * Approves a refund. Above the limit of the merchant, a second member has to approve it too: false until then. Errors: refund_not_found,
+ * refund_state, refund_address_missing, role_too_new, second_member_required.
+ */
+export async function approveShopRefund(tx: Tx, { actor, ...target }: Target & { actor: Actor }): Promise<boolean> {
+  const refund = await holdRefund(tx, target);
+  const { id, merchantId, mode, claimedAt, approvedAt, sentAt, approvedBy, backedBy } = refund;
+  if (claimedAt === null) throw new Problem('refund_address_missing', { id });
+  if (approvedAt !== null || sentAt !== null)
+    throw new Problem('refund_state', { id, state: sentAt === null ? 'approved' : 'sent', action: 'approved' });
+  const weight = await weighApproval(tx, 'refunds', { merchantId, mode, usdCents: refund.usdCents ?? 0n, backedBy, approvedBy }, actor);
+  const isFirst = weight === 'first';
+  await writeAudit(tx, { merchantId, mode, actor, action: isFirst ? 'refund.approved_first' : 'refund.approved', object: id });
+  if (isFirst) {
+    await tx`update shop_refunds set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = ${id}`;
+    return false;
+  }
+  const names = weight === 'second' && approvedBy !== null ? `${approvedBy} and ${actor.name}` : actor.name;
+  await tx`
+    update shop_refunds set approved_by = ${names}, approved_by_user = ${actor.userId || null}, approved_at = clock_timestamp(),
+      backed_by = ${weight === 'second' ? backedBy : null}
+    where id = ${id}`;
+  return true;
+}
+
+/** Errors: refund_not_found, refund_state if nobody approved the refund. */
+export async function needApproval(tx: Tx, target: Target): Promise<ShopRefund> {
+  const refund = await holdRefund(tx, target);
+  if (refund.claimedAt !== null && refund.approvedAt === null && refund.sentAt === null)
+    throw new Problem('refund_state', { id: refund.id, state: 'waiting for approval', action: 'marked as sent' });
+  return refund;
+}
 
 /** The merchant sent the money. Errors: refund_not_found, refund_address_missing, refund_state (it was marked before). */
 export async function markRefundSent(
   tx: Tx,
-  { merchantId, mode, refundId, txid }: Owner & { refundId: string; txid: string | null },
+  { txid, units = null, ...target }: Target & { txid: string | null; units?: bigint | null },
 ): Promise<void> {
-  const marked = await tx`
-    update shop_refunds set sent_at = clock_timestamp(), txid = ${txid}
-    where id = ${refundId} and merchant_id = ${merchantId} and mode = ${mode} and claimed_at is not null and sent_at is null`;
-  if (marked.count > 0) return;
-  const [known] = await tx<{ isClaimed: boolean }[]>`
-    select claimed_at is not null as "isClaimed" from shop_refunds
-    where id = ${refundId} and merchant_id = ${merchantId} and mode = ${mode}`;
-  if (!known) throw new Problem('refund_not_found', { id: refundId.slice(0, 40) });
-  if (!known.isClaimed) throw new Problem('refund_address_missing', { id: refundId });
-  throw new Problem('refund_state', { id: refundId, state: 'already marked as sent', action: 'marked again' });
+  const { id, claimedAt, sentAt } = await holdRefund(tx, target);
+  if (claimedAt === null) throw new Problem('refund_address_missing', { id });
+  if (sentAt !== null) throw new Problem('refund_state', { id, state: 'already marked as sent', action: 'marked again' });
+  await tx`
+    update shop_refunds set sent_at = clock_timestamp(), txid = ${txid}, units = ${units?.toString() ?? null} where id = ${id}`;
 }

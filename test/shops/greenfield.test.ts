@@ -265,12 +265,21 @@ test('a refund that fits no payment: the customer enters an address once, and th
     name: 'Refund of order 4711; broken',
     amount: '10.00',
     currency: 'EUR',
-    paymentMethods: ['BTC_CHAIN'],
+    paymentMethods: ['BTC_CHAIN', 'LTC_CHAIN'],
     autoApproveClaims: false,
   };
   await paidOrder(await openShop(), '4711');
   const refund = ok(await shop.call('POST', `/api/v1/stores/${shop.store}/pull-payments`, ask));
   assert.equal(refund.viewLink, `http://localhost:3000/btcpay/pull-payments/${refund.id}`);
+  const days = (refund.expiresAt - refund.startsAt) / 86_400;
+  assert.ok(days > 29.9 && days < 30.1, String(days));
+  const late = ok(await pull(shop, 'Refund of order 4712'));
+  await app.app.ctx.db.sql`update shop_refunds set claim_until = clock_timestamp() where id = ${late.id}`;
+  const lateAt = `${app.url}/btcpay/pull-payments/${late.id}`;
+  assert.ok((await (await fetch(lateAt)).text()).includes('Link expired'));
+  const form = new URLSearchParams({ coin: 'BTC', address: 'test_btc_late' });
+  assert.equal((await fetch(lateAt, { method: 'POST', redirect: 'manual', body: form })).status, 409);
+  await app.app.ctx.db.sql`delete from shop_refunds where id = ${late.id}`;
   const path = `${app.url}/btcpay/pull-payments/${refund.id}`;
   const page = await (await fetch(path)).text();
   assert.ok(page.includes('Refund of 10.00 EUR from Lab') && page.includes('name="address"') && page.includes('id="unmatched"'), page);
@@ -280,11 +289,16 @@ test('a refund that fits no payment: the customer enters an address once, and th
   assert.ok(arabic.includes('dir="rtl"') && arabic.includes('name="lang" value="ar"') && !arabic.includes('Enter the address'), arabic);
   const claim = (address: string, coin = 'BTC') =>
     fetch(path, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ coin, address }) });
+  assert.equal((await claim('test_doge_payer', 'DOGE')).status, 400, 'the shop named other methods');
   const wrong = await claim('nonsense', 'LTC');
   const again = await wrong.text();
   assert.deepEqual([wrong.status, again.includes('role="alert"'), again.match(/value="(\w+)" selected/)?.[1]], [400, true, 'LTC']);
   assert.equal((await claim('test_btc_payer')).status, 303);
-  await claim('test_btc_thief');
+  assert.equal((await claim('test_btc_payer')).status, 303, 'the same one again');
+  const second = await claim('test_btc_other');
+  const said = await second.text();
+  assert.equal(second.status, 409);
+  assert.ok(said.includes('Another address was entered before yours') && said.includes('test_btc_payer'), said);
   assert.ok((await (await fetch(path)).text()).includes('test_btc_payer'), 'the first address stays');
   const { ctx } = app.app;
   const [listed] = await listRefunds(ctx, { merchantId: shop.merchantId, mode: 'test' });
@@ -296,6 +310,42 @@ test('a refund that fits no payment: the customer enters an address once, and th
   await assert.rejects(mark(), { code: 'refund_state', message: /is already marked as sent/ });
   assert.ok((await (await fetch(path)).text()).includes('Refund sent'));
   assert.equal((await fetch(`${app.url}/btcpay/pull-payments/ref_nobody`)).status, 404);
+});
+
+test('a refund is made by one of the named methods, or refused', async () => {
+  const shop = await openShop();
+  await paidOrder(shop, '90');
+  const by = (methods: object) =>
+    shop.call('POST', `/api/v1/stores/${shop.store}/pull-payments`, {
+      name: 'Refund of order 90',
+      amount: '5.00',
+      currency: 'EUR',
+      ...methods,
+    });
+  for (const methods of [{ paymentMethods: ['XMR'] }, { payoutMethods: ['LTC_CHAIN'], paymentMethods: ['BTC_CHAIN'] }]) {
+    const refused = await by(methods);
+    assert.deepEqual([refused.status, refused.json[0].path], [422, 'PayoutMethods'], refused.text);
+  }
+  ok(await by({ payoutMethods: ['LTC_CHAIN', 'BTC_CHAIN'] }));
+  ok(await by({}));
+});
+
+test('an invoice gets another order number, is archived, and shows where its customer returns to', async () => {
+  const { call, store, api } = await openShop();
+  const checkout = { redirectURL: 'https://a.example/?o={OrderId}&i={InvoiceId}' };
+  const path = `/api/v1/stores/${store}/invoices`;
+  const { id, checkout: made } = ok(await call('POST', path, order({ metadata: { orderId: 'a b&c' }, checkout })));
+  assert.equal(made.redirectURL, `https://a.example/?o=a%20b%26c&i=${id}`);
+  const changed = ok(await call('PUT', `${path}/${id}`, { metadata: { orderId: '2026/1', note: 1.5 } }));
+  assert.deepEqual(changed.metadata, { orderId: '2026/1', note: 1.5 });
+  const found = async (query: string) => ok(await call('GET', `${path}?${query}`)).map((one: any) => one.id);
+  assert.deepEqual([await found('orderId=a b%26c'), await found('orderId=2026/1')], [[], [id]]);
+  assert.equal((await api.get(`/api/payment/${id}`)).json.invoice_id, '2026/1');
+  assert.equal((await call('PUT', `${path}/${id}`, {})).json[0].path, 'Metadata');
+  ok(await call('DELETE', `${path}/${id}`));
+  const archived = ok(await call('GET', `${path}/${id}`));
+  assert.deepEqual([archived.status, archived.archived], ['Invalid', true], 'it cannot be paid any more');
+  assert.deepEqual([await found('orderId=2026/1'), await found('orderId=2026/1&includeArchived=true')], [[], [id]]);
 });
 
 test('errors have the recorded form', async () => {

@@ -1,12 +1,13 @@
 /** What a shop may do: at most what the member who connected it may do, whatever its plugin asks for. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { type Entry, readEntries } from '../../src/money-out/books.ts';
 import { packQuery } from '../../src/shops/pairing.ts';
 import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS } from '../../src/shops/permissions.ts';
 import { claimRefund } from '../../src/shops/shop-refunds.ts';
 import { eventually, type Reply, type TestApp } from '../kit/app.ts';
 import { startShopApp } from '../kit/connected-shop.ts';
-import { type Person, setPartnerRole, setUpPartner, setUpPerson } from '../kit/person.ts';
+import { ageRoles, type Person, setPartnerRole, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { type ShopClient, shopClient } from '../kit/shop-flows.ts';
 
 let app: TestApp;
@@ -136,6 +137,66 @@ test('what a shop decides is in the audit log and in the timeline, with the shop
   assert.deepEqual([what, actor, actor_kind], ['accept', 'Woo', 'shop']);
 });
 
+test('a refund without a payment needs the approvals of other refunds, and is in the books once it was sent', async () => {
+  const { ctx } = app.app;
+  const { call, store } = await pair(owner);
+  await owner.post('/live/settings/business', { refund_limit_usd: 100 });
+  await ageRoles(app);
+  await setPartnerRole(app, 'finance');
+  await ageRoles(app);
+  const asked = async (amount: string) => {
+    const made = await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount, currency: 'USD' });
+    await claimRefund(ctx, { refundId: ok(made).id, coin: 'BTC', address: 'test_btc_customer' });
+    return made.json.id as string;
+  };
+  const act = (person: Person, id: string, verb: string, body: object = {}) => person.post(`/test/shop-refunds/${id}/${verb}`, body);
+  const shown = async (id: string) => ok(await owner.get('/test/shop-refunds')).data.find((one: any) => one.id === id);
+  const large = await asked('250.00');
+  const early = await act(owner, large, 'sent', { amount: '0.0025', txid: null });
+  assert.deepEqual([early.status, early.json.error.code], [409, 'refund_state'], 'nobody approved it');
+  assert.equal(ok(await act(owner, large, 'approve')).approved, false, 'above the limit');
+  const alone = await act(owner, large, 'approve');
+  assert.equal(alone.json.error.code, 'second_member_required');
+  assert.equal((await act(owner, large, 'sent', { amount: '0.0025', txid: null })).json.error.code, 'refund_state');
+  assert.equal(ok(await act(developer, large, 'approve')).approved, true);
+  assert.match((await shown(large)).approved_by, / and /);
+  // What one member approves alone adds up with all other refunds.
+  const [small, another] = [await asked('60.00'), await asked('60.00')];
+  assert.equal(ok(await act(owner, small, 'approve')).approved, true);
+  assert.equal(ok(await act(owner, another, 'approve')).approved, false);
+  for (const amount of ['0', 'x', '0.000000001'])
+    assert.equal((await act(owner, large, 'sent', { amount, txid: null })).status, 400, amount);
+  ok(await act(owner, large, 'sent', { amount: '0.0025', txid: 'ab'.repeat(32) }));
+  assert.deepEqual([(await shown(large)).amount_sent, (await shown(large)).txid], ['0.00250000', 'ab'.repeat(32)]);
+  const again = await act(owner, large, 'sent', { amount: '0.0025', txid: null });
+  assert.equal(again.json.error.code, 'refund_state');
+  const ever = { from: new Date(0), until: new Date(Date.UTC(2100, 0)), display: null };
+  const booked: Entry[] = [];
+  for await (const page of readEntries(ctx, { merchantId: app.merchant.merchantId, mode: 'test', ...ever }))
+    booked.push(...page.filter(({ ref }) => ref === large));
+  assert.deepEqual(
+    booked.map(({ kind, debit, credit, units, cents }) => [kind, debit, credit, units, cents]),
+    [['refund', 'refunds', 'destination_wallet', 250_000n, 25_000n]],
+  );
+});
+
+test('refunds without a payment are listed in pages', async () => {
+  const { call, store } = await pair(owner);
+  const made: string[] = [];
+  for (let i = 0; i < 5; i++)
+    made.unshift(ok(await call('POST', `/stores/${store}/pull-payments`, { name: `Number ${i}`, amount: '5', currency: 'USD' })).id);
+  const ids: string[] = [];
+  let after = '';
+  for (;;) {
+    const page = ok(await owner.get(`/test/shop-refunds?limit=2${after}`));
+    ids.push(...page.data.map(({ id }: any) => id));
+    if (!page.has_more) break;
+    after = `&starting_after=${ids.at(-1)}`;
+  }
+  assert.deepEqual(ids.slice(0, 5), made);
+  assert.equal(new Set(ids).size, ids.length);
+});
+
 test('who cannot request refunds does not see the link of one to which the customer has yet to enter an address', async () => {
   const { call, store } = await pair(owner);
   const { id } = ok(await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount: '5', currency: 'USD' }));
@@ -150,4 +211,6 @@ test('who cannot request refunds does not see the link of one to which the custo
   assert.equal(await listed(owner), true);
   await claimRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
   assert.equal(await listed(developer), true, 'the address cannot be changed any more');
+  const [mine] = ok(await developer.get('/test/shop-refunds')).data.filter((one: any) => one.id === id);
+  assert.equal(mine.url, null);
 });

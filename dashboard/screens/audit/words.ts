@@ -64,6 +64,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'refund.canceled': 'Canceled a refund',
   'refund.file_made': 'Made a signing file for refunds',
   'refund.link_renewed': 'Replaced the claim link of a refund',
+  'invoice.updated': 'Changed the order of an invoice',
   'refund.requested': 'Requested a refund',
   'refund.sent': 'Recorded the transaction of a refund',
   'second_factor.failed': 'Entered a wrong code',

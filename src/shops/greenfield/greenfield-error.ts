@@ -41,6 +41,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   coin_not_configured: 'checkout.paymentMethods',
   payment_status_conflict: 'Status',
   payment_has_money: 'Status',
+  payment_needs_attention: 'Status',
   nothing_received: 'Status',
   worth_unknown: 'Status',
   money_refunded: 'Status',

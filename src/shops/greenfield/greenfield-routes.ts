@@ -3,13 +3,15 @@ import type { Context } from '../../context.ts';
 import { CHAIN, COIN, type Coin } from '../../core/coin.ts';
 import { asObject, asText } from '../../core/stored-json.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
-import { cancelPayment, resolvePayment } from '../../payments/payments.ts';
+import { archivePayment, cancelPayment, resolvePayment, setInvoiceId } from '../../payments/payments.ts';
 import { getPaymentOnChain, readOnChain } from '../../payments/queries.ts';
+import { writeAudit } from '../../people/members.ts';
 import { methodOf, offeredCoins } from '../payment-methods.ts';
 import { PERMISSIONS, type Permission } from '../permissions.ts';
 import { JsonText, type ShopCall, type ShopRoute } from '../serve-shop.ts';
-import { getInvoice, listInvoices } from '../shop-invoices.ts';
+import { getInvoice, listInvoices, updateInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
+import { type Fault, orderIdOf, readMetadata, shownNumber } from '../shop-order.ts';
 import { createInvoice } from './create-invoice.ts';
 import { invalid } from './greenfield-error.ts';
 import { createWebhook, deleteWebhook, getWebhook, listWebhooks, updateWebhook } from './greenfield-webhooks.ts';
@@ -79,7 +81,7 @@ async function readInvoices(call: ShopCall): Promise<JsonText> {
   const orderIds = query.getAll('orderId').filter((text) => text !== '' && text.isWellFormed() && !text.includes('\u0000'));
   if (orderIds.length > MOST_ORDERS) throw invalid({ path: 'OrderId', message: `At most ${MOST_ORDERS} orders can be listed.` });
   const page = { skip: whole('skip', 0, MOST_SKIPPED), take: whole('take', MOST_LISTED, MOST_LISTED) };
-  const invoices = await listInvoices(ctx, { ...shopOf(call), orderIds, ...page });
+  const invoices = await listInvoices(ctx, { ...shopOf(call), orderIds, archived: query.get('includeArchived') === 'true', ...page });
   const payments = await readOnChain(
     ctx,
     ctx.db.sql,
@@ -120,6 +122,37 @@ async function markInvoice(call: ShopCall): Promise<JsonText> {
   return readInvoice(call);
 }
 
+/** Archives an invoice. One that can still be paid is canceled first, unless money has arrived. */
+async function archiveInvoice(call: ShopCall): Promise<null> {
+  const { ctx, actor } = call;
+  await getInvoice(ctx, targetOf(call));
+  const act = { ...targetOf(call), actor, idempotency: null, render: () => ({ status: 200, body: '' }) };
+  const { view } = await getPaymentOnChain(ctx, targetOf(call));
+  if (view.facts.status === 'pending') await cancelPayment(ctx, { ...act, onlyIfUnpaid: true });
+  await archivePayment(ctx, { ...act, archived: true });
+  return null;
+}
+
+/** Replaces the metadata, such as after the order got another number. */
+async function putInvoice(call: ShopCall): Promise<JsonText> {
+  const { ctx, actor, body } = call;
+  const before = await getInvoice(ctx, targetOf(call));
+  const given = asObject(body.value).metadata;
+  const faults: Fault[] = given ? [] : [{ path: 'Metadata', message: 'The metadata is missing.' }];
+  const { value, text: metadata } = readMetadata(body, given, faults);
+  if (faults[0]) throw invalid(faults[0]);
+  const orderId = orderIdOf(value, 'orderId');
+  await setInvoiceId(ctx, {
+    ...{ ...targetOf(call), invoiceId: shownNumber(orderId), render: () => ({ status: 200, body: '' }) },
+    also: async (tx) => {
+      await updateInvoice(tx, { ...targetOf(call), orderId, metadata });
+      const change = { before: { order: before.orderId }, after: { order: orderId } };
+      await writeAudit(tx, { ...ownerOf(call), actor, action: 'invoice.updated', object: before.paymentId, ...change });
+    },
+  });
+  return readInvoice(call);
+}
+
 const route = (method: GreenfieldRoute['method'], path: string, needs: Permission | null, handle: GreenfieldRoute['handle']) => ({
   ...{ method, path, needs, handle },
 });
@@ -148,6 +181,8 @@ export const GREENFIELD_ROUTES: readonly GreenfieldRoute[] = [
   ...both('POST', '/invoices', create, postInvoice),
   ...both('GET', '/invoices', viewInvoices, readInvoices),
   ...both('GET', '/invoices/:invoice', viewInvoices, readInvoice),
+  ...both('PUT', '/invoices/:invoice', modifyInvoices, putInvoice),
+  ...both('DELETE', '/invoices/:invoice', modifyInvoices, archiveInvoice),
   ...both('GET', '/invoices/:invoice/payment-methods', viewInvoices, readMethods),
   ...both('POST', '/invoices/:invoice/status', modifyInvoices, markInvoice),
 ];

@@ -10,7 +10,7 @@ import { receivedCents } from '../../payments/detail.ts';
 import type { OnChain } from '../../payments/queries.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { methodOf } from '../payment-methods.ts';
-import type { ShopInvoice } from '../shop-invoices.ts';
+import type { ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
 import { hasArrived, moneyOf } from '../shop-money.ts';
 import { invoiceState } from './invoice-states.ts';
@@ -41,8 +41,12 @@ export function possibleMarks(payment: OnChain): ('Settled' | 'Invalid')[] {
   }
 }
 
+/** Fills `{InvoiceId}` and `{OrderId}`, however they are capitalized. */
+export const fillRedirect = (url: string, { invoiceId, orderId }: { invoiceId: string; orderId: string | null }): string =>
+  url.replace(/\{InvoiceId\}/gi, () => encodeURIComponent(invoiceId)).replace(/\{OrderId\}/gi, () => encodeURIComponent(orderId ?? ''));
+
 /** JSON text: the metadata in it is what the plugin sent. */
-export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice): string {
+export function invoiceJson(ctx: Context, payment: OnChain, invoice: ToldInvoice): string {
   const { view } = payment;
   const { facts, settlement } = view;
   const money = moneyOf(view);
@@ -64,7 +68,7 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice
     monitoringExpiration: seconds(new Date(settlement.expiresAt.getTime() + DAY_MS)),
     ...invoiceState(facts),
     availableStatusesForManualMarking: possibleMarks(payment),
-    archived: false,
+    archived: invoice.archived,
     checkout: {
       speedPolicy: speedPolicy(facts, coins),
       paymentMethods: coins.map(methodOf),
@@ -73,7 +77,8 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ShopInvoice
       expirationMinutes: Math.floor(facts.rules.windowSeconds / 60),
       monitoringMinutes: 1440,
       paymentTolerance: facts.rules.toleranceBasisPoints / 100,
-      redirectURL: redirectUrl,
+      // As the customer follows it.
+      redirectURL: redirectUrl && fillRedirect(redirectUrl, { invoiceId: facts.id, orderId: invoice.orderId }),
       redirectAutomatically,
       defaultLanguage: language,
     },

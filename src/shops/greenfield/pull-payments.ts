@@ -1,14 +1,18 @@
 /** Pull payments as plugins create them for refunds: a page on which the customer enters an address. */
-import { COIN } from '../../core/coin.ts';
+import type { Context } from '../../context.ts';
+import { COIN, type Coin, coinText } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { formatDecimal, parseAmount, readAmountText } from '../../core/money.ts';
-import { asObject, asText } from '../../core/stored-json.ts';
+import { Problem } from '../../core/problem.ts';
+import { asObject, asText, asTexts, type Json } from '../../core/stored-json.ts';
 import { cutText, toPrintableLine } from '../../core/text.ts';
 import { writtenAt } from '../../http/json.ts';
 import { claimUrl } from '../../money-out/claims.ts';
 import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refunds.ts';
 import { coinOfMethod } from '../payment-methods.ts';
 import type { ShopCall } from '../serve-shop.ts';
+import type { ShopKey } from '../shop-keys.ts';
+import { readPrice } from '../shop-order.ts';
 import { askRefund, paymentOfRefund } from '../shop-refunds.ts';
 import { invalid } from './greenfield-error.ts';
 import { greenfieldUrl, seconds } from './invoice-body.ts';
@@ -16,7 +20,8 @@ import { greenfieldUrl, seconds } from './invoice-body.ts';
 const MOST_DECIMALS = 18;
 const LONGEST_NAME = 50;
 const LONGEST_REASON = 200;
-type Given = { name: string; amount: string; currency: string };
+/** `coins`: in which the customer may get the money; null for any. */
+type Given = { name: string; amount: string; currency: string; coins: readonly Coin[] | null };
 type Made = { id: string; createdAt: Date; expiresAt: Date | null; viewLink: string };
 
 export async function createPullPayment(call: ShopCall): Promise<object> {
@@ -37,7 +42,7 @@ export async function createPullPayment(call: ShopCall): Promise<object> {
       path: 'Name',
       message: 'More than one payment has this order number. Request the refund from the right one in the dashboard of Florin.',
     });
-  const asked = { name, amount, currency };
+  const asked = { name, amount, currency, coins: readMethods(given) };
   const made = paymentId === null ? await withoutPayment(call, asked) : await ofPayment(call, { ...asked, paymentId });
   return {
     id: made.id,
@@ -57,11 +62,15 @@ export async function createPullPayment(call: ShopCall): Promise<object> {
 /** A refund like those that the API creates: the same states and the same limit. */
 async function ofPayment(
   { ctx, shop: { merchantId, mode }, actor, idempotency }: ShopCall,
-  { paymentId, name, ...price }: Given & { paymentId: string },
+  { paymentId, name, coins, ...price }: Given & { paymentId: string },
 ): Promise<Made> {
   const reply = await requestRefund(ctx, {
     ...{ merchantId, mode, paymentId, idempotency, rate: 'payment', address: null, actor },
     asked: askedOf(price),
+    allows: (coin) => {
+      if (coins !== null && !coins.includes(coin))
+        throw wrongMethod(`The payment of this order was made in ${coinText(coin)}, which is none of these methods.`);
+    },
     reason: cutText(name, LONGEST_REASON) || null,
     render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),
   });
@@ -70,7 +79,17 @@ async function ofPayment(
   return { id, createdAt: refund.createdAt, expiresAt: refund.claimUntil, viewLink: claimUrl(ctx, refund) };
 }
 
-function askedOf({ amount, currency }: Omit<Given, 'name'>): AskedRefund {
+const wrongMethod = (message: string) => invalid({ path: 'PayoutMethods', message });
+/** The coins of the methods that were named. Plugins name one list under both names. */
+function readMethods({ payoutMethods, paymentMethods }: Json): readonly Coin[] | null {
+  const named = [payoutMethods, paymentMethods].map((list) => asTexts(list).slice(0, 100)).find((list) => list.length > 0);
+  if (named === undefined) return null;
+  const coins = named.flatMap((name) => coinOfMethod(name) ?? []);
+  if (coins.length === 0) throw wrongMethod('None of these methods is available in this store.');
+  return [...new Set(coins)];
+}
+
+function askedOf({ amount, currency }: Pick<Given, 'amount' | 'currency'>): AskedRefund {
   const read = (decimals: number): bigint => {
     const units = readAmountText(amount, decimals);
     if (units === null) throw invalid({ path: 'Amount', message: `The amount can have at most ${decimals} decimals.` });
@@ -87,7 +106,19 @@ function askedOf({ amount, currency }: Omit<Given, 'name'>): AskedRefund {
   };
 }
 
-async function withoutPayment({ ctx, shop: { merchantId, mode }, actor }: ShopCall, asked: Given): Promise<Made> {
-  const { id, createdAt } = await askRefund(ctx, { merchantId, mode, actor, ...asked });
-  return { id, createdAt, expiresAt: null, viewLink: `${greenfieldUrl(ctx)}/pull-payments/${id}` };
+/** What is asked for, in US cents; null if there is no price for it. */
+function worthOf(ctx: Context, shop: ShopKey, { amount, currency }: Pick<Given, 'amount' | 'currency'>): bigint | null {
+  try {
+    return readPrice(ctx, shop, { amount, written: amount, currency, faults: [] })?.amountUsdCents ?? null;
+  } catch (error) {
+    if (error instanceof Problem) return null;
+    throw error;
+  }
+}
+
+async function withoutPayment({ ctx, shop, actor }: ShopCall, asked: Given): Promise<Made> {
+  const { merchantId, mode } = shop;
+  const usdCents = worthOf(ctx, shop, asked);
+  const { id, createdAt, claimUntil: expiresAt } = await askRefund(ctx, { merchantId, mode, actor, usdCents, ...asked });
+  return { id, createdAt, expiresAt, viewLink: `${greenfieldUrl(ctx)}/pull-payments/${id}` };
 }

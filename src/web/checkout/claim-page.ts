@@ -29,7 +29,7 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
     await counting.look(request);
     const refund = await getRefund(ctx, { refundId: id });
     const [merchant, coins] = await Promise.all([getMerchant(ctx, refund), offeredCoins(ctx, refund)]);
-    return { refund, merchant, coins };
+    return { refund, merchant, coins: coins.filter((coin) => refund.coins?.includes(coin) ?? true) };
   };
   pages.get(path, async (request, reply) => send(ctx, request, reply, { ...(await read(request)), fault: null, typed: '' }));
   pages.post(path, async (request, reply) => {
@@ -43,6 +43,8 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
       await claimRefund(ctx, { refundId, coin, address });
     } catch (error) {
       if (!(error instanceof Problem) || error.status >= 500) throw error;
+      if (error.code === 'refund_state')
+        return send(ctx, request, reply, { ...(await read(request)), fault: { error, coin }, typed: '', status: 409 });
       return send(ctx, request, reply, { ...shown, fault: { error, coin }, typed: address, status: error.status });
     }
     const chosen = chosenBy(request);
@@ -59,9 +61,10 @@ function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown:
   const { words } = language;
   const title = say(words.refundAmount, { amount: `${refund.amount} ${refund.currency}`, merchant: merchant.name });
   const isDone = refund.claimedAt !== null;
+  const isOver = !isDone && refund.claimUntil <= ctx.clock.now();
   const tone = isDone ? 'good' : 'over';
   const heading = html`<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1></header>`;
-  const content = isDone ? done(refund, words) : claim(shown, words, chosenBy(request));
+  const content = isDone ? done(shown, words) : isOver ? expired(words) : claim(shown, words, chosenBy(request));
   const main = html`<main id="main" class="result" data-state="none">${heading}${content}</main>`;
   const { theme, accent } = merchant.settings;
   return sendDocument(
@@ -72,8 +75,10 @@ function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown:
   );
 }
 
-const done = ({ coin, address, sentAt }: ShopRefund, words: Words): Html =>
-  html`<p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
+const expired = (words: Words): Html => html`<h2>${words.linkExpired}</h2><p class="lead">${words.linkExpiredText}</p>`;
+
+const done = ({ refund: { coin, address, sentAt }, fault }: Shown, words: Words): Html =>
+  html`${fault !== null && html`<p class="fault" role="alert">${words.claimTaken}</p>`}<p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
 <p><span class="dt">${words.address}${coin !== null && html` (<bdi>${coinText(coin)}</bdi>)`}</span><br>
 <bdi class="mono address" translate="no">${address}</bdi></p>`;
 

@@ -2,12 +2,14 @@
 import { isIP } from 'node:net';
 import Type from 'typebox';
 import type { Context } from '../../context.ts';
-import { coinText } from '../../core/coin.ts';
+import { COIN, coinText } from '../../core/coin.ts';
+import { formatUnits, readAmountText } from '../../core/money.ts';
 import { isLoopback } from '../../core/networks.ts';
 import { Problem } from '../../core/problem.ts';
-import { mayDo } from '../../core/roles.ts';
+import { type MemberRole, mayDo } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
+import { readTxid } from '../../money-out/refunds.ts';
 import { isPublicAddress } from '../../outgoing.ts';
 import { writeAudit } from '../../people/members.ts';
 import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../../shops/commerce/connect-commerce.ts';
@@ -15,10 +17,10 @@ import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
 import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { grantableTo, PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
 import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
-import { listRefunds, markRefundSent, type ShopRefund } from '../../shops/shop-refunds.ts';
+import { approveShopRefund, listRefunds, markRefundSent, needApproval, renewRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { type Endpoint, listEndpoints } from '../../webhooks/endpoints.ts';
 import { offeredPlugins, pluginAt } from '../shop-plugins.ts';
-import { Done, Instant, Nullable, PlainText } from './fields.ts';
+import { Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 /** Plain http to a host that is neither this machine nor an address of a private network. */
@@ -68,17 +70,25 @@ const Refund = Type.Object({
   coin: Nullable(PlainText),
   address: Nullable(PlainText),
   created_at: Instant,
+  expires_at: Instant,
   claimed_at: Nullable(Instant),
+  /** Until `approved_at`, a second member has to approve it. */
+  approved_by: Nullable(PlainText),
+  approved_at: Nullable(Instant),
   sent_at: Nullable(Instant),
+  amount_sent: Nullable(PlainText),
   txid: Nullable(PlainText),
-  url: PlainText,
+  /** Null for members who cannot request refunds: whoever has the link of an open one enters the address. */
+  url: Nullable(PlainText),
 });
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
-const refundItem = (ctx: Context, refund: ShopRefund) => ({
+const refundItem = (ctx: Context, refund: ShopRefund, role: MemberRole) => ({
   ...{ id: refund.id, name: refund.name, amount: refund.amount, currency: refund.currency },
   ...{ coin: refund.coin && coinText(refund.coin), address: refund.address, created_at: refund.createdAt.toISOString() },
-  ...{ claimed_at: at(refund.claimedAt), sent_at: at(refund.sentAt), txid: refund.txid },
-  url: `${greenfieldUrl(ctx)}/pull-payments/${refund.id}`,
+  ...{ expires_at: refund.claimUntil.toISOString(), claimed_at: at(refund.claimedAt), sent_at: at(refund.sentAt), txid: refund.txid },
+  ...{ approved_by: refund.approvedBy, approved_at: at(refund.approvedAt) },
+  amount_sent: refund.coin === null || refund.units === null ? null : formatUnits(refund.coin, refund.units),
+  url: mayDo(role, 'refunds.request') ? `${greenfieldUrl(ctx)}/pull-payments/${refund.id}` : null,
 });
 /** The only replies that contain the key. */
 const Connected = Type.Object({
@@ -217,12 +227,41 @@ export const SHOPS: readonly Route[] = [
     method: 'GET',
     path: '/shop-refunds',
     action: 'payments.read',
-    reply: Type.Object({ success: Type.Boolean(), data: Type.Array(Refund) }),
+    query: Type.Object(paging),
+    reply: pageOf(Refund),
     handle: async (call) => {
-      const refunds = await listRefunds(call.ctx, ownerOf(call));
-      // Anyone who has the link of an open one enters the address, so only members who can request refunds see these.
-      const shown = refunds.filter(({ claimedAt }) => claimedAt !== null || mayDo(call.member.role, 'refunds.request'));
-      return { success: true, data: shown.map((refund) => refundItem(call.ctx, refund)) };
+      const { limit: asked, starting_after: startingAfter = null } = call.query;
+      const limit = Number(asked ?? 25);
+      const { role } = call.member;
+      // An open one is only for members who can request refunds: its ID is in the link.
+      const isClaimed = !mayDo(role, 'refunds.request');
+      const refunds = await listRefunds(call.ctx, { ...ownerOf(call), limit: limit + 1, startingAfter, isClaimed });
+      const data = refunds.slice(0, limit).map((refund) => refundItem(call.ctx, refund, role));
+      return { success: true, data, has_more: refunds.length > limit };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shop-refunds/:id/approve',
+    action: 'refunds.approve',
+    recent: true,
+    body: Type.Object({}),
+    reply: Type.Object({ success: Type.Boolean(), approved: Type.Boolean() }),
+    handle: async (call) => {
+      const target = { ...ownerOf(call), refundId: call.params.id, actor: call.actor };
+      return { success: true, approved: await call.ctx.db.begin((tx) => approveShopRefund(tx, target)) };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shop-refunds/:id/renew',
+    action: 'refunds.request',
+    body: Type.Object({}),
+    reply: Done,
+    handle: async (call) => {
+      const target = { ...ownerOf(call), refundId: call.params.id, actor: call.actor };
+      await call.ctx.db.begin((tx) => renewRefund(call.ctx, tx, target));
+      return { success: true };
     },
   }),
   memberRoute({
@@ -230,12 +269,21 @@ export const SHOPS: readonly Route[] = [
     path: '/shop-refunds/:id/sent',
     action: 'payments.resolve',
     recent: true,
-    body: Type.Object({ txid: Nullable(Type.String({ minLength: 1, maxLength: 100 })) }),
+    body: Type.Object({
+      /** In the coin that the customer chose: it is what the books show. */
+      amount: Type.String({ minLength: 1, maxLength: 40 }),
+      txid: Nullable(Type.String({ minLength: 1, maxLength: 100 })),
+    }),
     reply: Done,
     handle: async (call) => {
       await call.ctx.db.begin(async (tx) => {
-        const { txid } = call.body as { txid: string | null };
-        await markRefundSent(tx, { ...ownerOf(call), refundId: call.params.id, txid });
+        const { txid: given, amount } = call.body as { txid: string | null; amount: string };
+        const target = { ...ownerOf(call), refundId: call.params.id };
+        const { coin } = await needApproval(tx, target);
+        const units = coin === null ? null : readAmountText(amount, COIN[coin].decimals);
+        if (coin !== null && (units === null || units <= 0n)) throw new Problem('amount_invalid', {}, { param: 'amount' });
+        const txid = coin === null || given === null ? given : readTxid(coin, given);
+        await markRefundSent(tx, { ...target, txid, units });
         await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.refund_sent', object: call.params.id, after: { txid } });
       });
       return { success: true };

@@ -150,6 +150,7 @@ export const ar: Words = {
   claimConfirm: 'تأكيد هذا العنوان',
   claimOther: 'إدخال عنوان آخر',
   claimReceived: 'تم استلام العنوان',
+  claimTaken: 'أُدخل عنوان آخر قبل عنوانك. تواصل مع التاجر.',
   claimReceivedText: 'يتحقق التاجر منه ثم يرسل المبلغ المسترد. يمكنك إغلاق هذه الصفحة.',
   refundApproved: 'تمت الموافقة على الاسترداد',
   refundApprovedText: 'سيرسله التاجر قريبًا. يمكنك إغلاق هذه الصفحة.',

@@ -153,6 +153,7 @@ export const de: Words = {
   claimConfirm: 'Diese Adresse bestätigen',
   claimOther: 'Andere Adresse eingeben',
   claimReceived: 'Adresse erhalten',
+  claimTaken: 'Vor Ihrer Adresse wurde schon eine andere eingegeben. Wenden Sie sich an den Händler.',
   claimReceivedText: 'Der Händler prüft sie und sendet dann die Erstattung. Sie können diese Seite schließen.',
   refundApproved: 'Erstattung genehmigt',
   refundApprovedText: 'Der Händler sendet sie in Kürze. Sie können diese Seite schließen.',

@@ -148,6 +148,7 @@ export const en = {
   claimConfirm: 'Confirm this address',
   claimOther: 'Enter another address',
   claimReceived: 'Address received',
+  claimTaken: 'Another address was entered before yours. Contact the merchant.',
   claimReceivedText: 'The merchant checks it and then sends the refund. You can close this page.',
   refundApproved: 'Refund approved',
   refundApprovedText: 'The merchant will send it soon. You can close this page.',

@@ -151,6 +151,7 @@ export const es: Words = {
   claimConfirm: 'Confirmar esta dirección',
   claimOther: 'Indicar otra dirección',
   claimReceived: 'Dirección recibida',
+  claimTaken: 'Antes de la suya se introdujo otra dirección. Póngase en contacto con el comercio.',
   claimReceivedText: 'El comercio la revisa y luego envía el reembolso. Puede cerrar esta página.',
   refundApproved: 'Reembolso aprobado',
   refundApprovedText: 'El comercio lo enviará pronto. Puede cerrar esta página.',

@@ -152,6 +152,7 @@ export const fr: Words = {
   claimConfirm: 'Confirmer cette adresse',
   claimOther: 'Saisir une autre adresse',
   claimReceived: 'Adresse reçue',
+  claimTaken: 'Une autre adresse a été saisie avant la vôtre. Contactez le marchand.',
   claimReceivedText: 'Le marchand la vérifie, puis envoie le remboursement. Vous pouvez fermer cette page.',
   refundApproved: 'Remboursement approuvé',
   refundApprovedText: 'Le marchand l’enverra bientôt. Vous pouvez fermer cette page.',

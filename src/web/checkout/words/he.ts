@@ -150,6 +150,7 @@ export const he: Words = {
   claimConfirm: 'אישור הכתובת',
   claimOther: 'הזנת כתובת אחרת',
   claimReceived: 'הכתובת התקבלה',
+  claimTaken: 'כתובת אחרת הוזנה לפני שלך. יש לפנות לבית העסק.',
   claimReceivedText: 'בית העסק יבדוק אותה ואז ישלח את ההחזר. אפשר לסגור את הדף.',
   refundApproved: 'ההחזר אושר',
   refundApprovedText: 'בית העסק ישלח אותו בקרוב. אפשר לסגור את הדף.',

@@ -150,6 +150,7 @@ export const hi: Words = {
   claimConfirm: 'इस पते की पुष्टि करें',
   claimOther: 'दूसरा पता दर्ज करें',
   claimReceived: 'पता मिल गया',
+  claimTaken: 'आपसे पहले कोई दूसरा पता डाला गया था। विक्रेता से संपर्क करें।',
   claimReceivedText: 'विक्रेता इसे जाँचकर रिफ़ंड भेजेगा। आप यह पेज बंद कर सकते हैं।',
   refundApproved: 'रिफ़ंड स्वीकृत',
   refundApprovedText: 'विक्रेता इसे जल्द भेजेगा। आप यह पेज बंद कर सकते हैं।',

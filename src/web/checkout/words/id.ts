@@ -151,6 +151,7 @@ export const id: Words = {
   claimConfirm: 'Konfirmasi alamat ini',
   claimOther: 'Masukkan alamat lain',
   claimReceived: 'Alamat diterima',
+  claimTaken: 'Alamat lain sudah dimasukkan sebelum alamat Anda. Hubungi penjual.',
   claimReceivedText: 'Penjual memeriksanya lalu mengirim pengembalian dana. Anda dapat menutup halaman ini.',
   refundApproved: 'Pengembalian dana disetujui',
   refundApprovedText: 'Penjual akan segera mengirimnya. Anda dapat menutup halaman ini.',

@@ -151,6 +151,7 @@ export const it: Words = {
   claimConfirm: 'Conferma questo indirizzo',
   claimOther: 'Inserisci un altro indirizzo',
   claimReceived: 'Indirizzo ricevuto',
+  claimTaken: 'Prima del suo è stato inserito un altro indirizzo. Contatta il venditore.',
   claimReceivedText: 'Il venditore lo controlla e poi invia il rimborso. Puoi chiudere questa pagina.',
   refundApproved: 'Rimborso approvato',
   refundApprovedText: 'Il venditore lo invierà presto. Puoi chiudere questa pagina.',

@@ -150,6 +150,7 @@ export const ja: Words = {
   claimConfirm: 'このアドレスで確定',
   claimOther: '別のアドレスを入力',
   claimReceived: 'アドレスを受け取りました',
+  claimTaken: '別のアドレスが先に入力されています。販売者にお問い合わせください。',
   claimReceivedText: '販売者が確認してから返金します。このページを閉じてもかまいません。',
   refundApproved: '返金が承認されました',
   refundApprovedText: '販売者がまもなく送金します。このページを閉じてもかまいません。',

@@ -150,6 +150,7 @@ export const ko: Words = {
   claimConfirm: '이 주소 확정',
   claimOther: '다른 주소 입력',
   claimReceived: '주소를 받았습니다',
+  claimTaken: '다른 주소가 먼저 입력되었습니다. 판매자에게 문의하세요.',
   claimReceivedText: '판매자가 확인한 뒤 환불을 보냅니다. 이 페이지를 닫아도 됩니다.',
   refundApproved: '환불이 승인되었습니다',
   refundApprovedText: '판매자가 곧 보냅니다. 이 페이지를 닫아도 됩니다.',

@@ -152,6 +152,7 @@ export const nl: Words = {
   claimConfirm: 'Dit adres bevestigen',
   claimOther: 'Een ander adres invullen',
   claimReceived: 'Adres ontvangen',
+  claimTaken: 'Er is eerder een ander adres ingevuld. Neem contact op met de winkel.',
   claimReceivedText: 'De winkel controleert het en verstuurt daarna de terugbetaling. U kunt deze pagina sluiten.',
   refundApproved: 'Terugbetaling goedgekeurd',
   refundApprovedText: 'De winkel verstuurt haar binnenkort. U kunt deze pagina sluiten.',

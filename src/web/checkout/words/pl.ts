@@ -150,6 +150,7 @@ export const pl: Words = {
   claimConfirm: 'Potwierdź ten adres',
   claimOther: 'Podaj inny adres',
   claimReceived: 'Adres otrzymany',
+  claimTaken: 'Wcześniej podano inny adres. Skontaktuj się ze sprzedawcą.',
   claimReceivedText: 'Sprzedawca sprawdzi go, a potem wyśle zwrot. Możesz zamknąć tę stronę.',
   refundApproved: 'Zwrot zatwierdzony',
   refundApprovedText: 'Sprzedawca wkrótce go wyśle. Możesz zamknąć tę stronę.',

@@ -151,6 +151,7 @@ export const ptBr: Words = {
   claimConfirm: 'Confirmar este endereço',
   claimOther: 'Informar outro endereço',
   claimReceived: 'Endereço recebido',
+  claimTaken: 'Outro endereço foi informado antes do seu. Entre em contato com a loja.',
   claimReceivedText: 'A loja confere o endereço e depois envia o reembolso. Você pode fechar esta página.',
   refundApproved: 'Reembolso aprovado',
   refundApprovedText: 'A loja vai enviá-lo em breve. Você pode fechar esta página.',

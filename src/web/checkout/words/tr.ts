@@ -150,6 +150,7 @@ export const tr: Words = {
   claimConfirm: 'Bu adresi onayla',
   claimOther: 'Başka bir adres gir',
   claimReceived: 'Adres alındı',
+  claimTaken: 'Sizinkinden önce başka bir adres girildi. Satıcıyla iletişime geçin.',
   claimReceivedText: 'Satıcı adresi kontrol eder, ardından iadeyi gönderir. Bu sayfayı kapatabilirsiniz.',
   refundApproved: 'İade onaylandı',
   refundApprovedText: 'Satıcı yakında gönderecek. Bu sayfayı kapatabilirsiniz.',

@@ -150,6 +150,7 @@ export const vi: Words = {
   claimConfirm: 'Xác nhận địa chỉ này',
   claimOther: 'Nhập địa chỉ khác',
   claimReceived: 'Đã nhận địa chỉ',
+  claimTaken: 'Một địa chỉ khác đã được nhập trước đó. Hãy liên hệ người bán.',
   claimReceivedText: 'Người bán kiểm tra rồi gửi tiền hoàn. Bạn có thể đóng trang này.',
   refundApproved: 'Đã duyệt hoàn tiền',
   refundApprovedText: 'Người bán sẽ sớm gửi. Bạn có thể đóng trang này.',

@@ -150,6 +150,7 @@ export const zhCn: Words = {
   claimConfirm: '确认此地址',
   claimOther: '输入其他地址',
   claimReceived: '已收到地址',
+  claimTaken: '之前已填写了其他地址。请联系商家。',
   claimReceivedText: '商家核对后会发送退款。您可以关闭此页面。',
   refundApproved: '退款已批准',
   refundApprovedText: '商家很快会发送。您可以关闭此页面。',

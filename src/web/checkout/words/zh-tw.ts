@@ -150,6 +150,7 @@ export const zhTw: Words = {
   claimConfirm: '確認此地址',
   claimOther: '輸入其他地址',
   claimReceived: '已收到地址',
+  claimTaken: '先前已填寫其他地址。請聯絡商家。',
   claimReceivedText: '商家核對後會傳送退款。您可以關閉此頁面。',
   refundApproved: '退款已核准',
   refundApprovedText: '商家很快會傳送。您可以關閉此頁面。',
