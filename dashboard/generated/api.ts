@@ -2916,7 +2916,10 @@ export type Api = {
     };
   };
   'GET /:mode/shop-refunds': {
-    query: undefined;
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+    };
     body: undefined;
     reply: {
       success: boolean;
@@ -2928,16 +2931,39 @@ export type Api = {
         coin: string | null;
         address: string | null;
         created_at: string;
+        expires_at: string;
         claimed_at: string | null;
+        approved_by: string | null;
+        approved_at: string | null;
         sent_at: string | null;
+        amount_sent: string | null;
         txid: string | null;
-        url: string;
+        url: string | null;
       }[];
+      has_more: boolean;
+    };
+  };
+  'POST /:mode/shop-refunds/:id/approve': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      approved: boolean;
+    };
+  };
+  'POST /:mode/shop-refunds/:id/renew': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
     };
   };
   'POST /:mode/shop-refunds/:id/sent': {
     query: undefined;
     body: {
+      amount: string;
       txid: string | null;
     };
     reply: {
