@@ -80,11 +80,7 @@ export async function forgetApprovals(tx: Tx, { merchantId, userId, role, actor 
   };
   const refunds = await tx`update refunds set backed_by = null, approved_by = null where ${lost('refunds')}`;
   const payouts = await tx`update payouts set backed_by = null, approved_by = null where ${lost('payouts')}`;
-  // Nobody is named before the first approval.
-  const ofShops = await tx`
-    update shop_refunds set backed_by = null, approved_by = null
-    where merchant_id = ${merchantId} and backed_by = ${userId} and approved_at is null and ${role === null || !mayDo(role, 'refunds.approve')}`;
-  if (refunds.count + payouts.count + ofShops.count === 0) return;
-  const before = { refunds: refunds.count + ofShops.count, payouts: payouts.count };
+  if (refunds.count + payouts.count === 0) return;
+  const before = { refunds: refunds.count, payouts: payouts.count };
   await writeAudit(tx, { merchantId, mode: null, actor, action: 'approvals.forgotten', object: userId, before });
 }

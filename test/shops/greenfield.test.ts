@@ -330,12 +330,10 @@ test('a refund is made by one of the named methods, or refused', async () => {
   ok(await by({}));
 });
 
-test('an invoice gets another order number, is archived, and shows where its customer returns to', async () => {
+test('an invoice gets another order number, and is archived', async () => {
   const { call, store, api } = await openShop();
-  const checkout = { redirectURL: 'https://a.example/?o={OrderId}&i={InvoiceId}' };
   const path = `/api/v1/stores/${store}/invoices`;
-  const { id, checkout: made } = ok(await call('POST', path, order({ metadata: { orderId: 'a b&c' }, checkout })));
-  assert.equal(made.redirectURL, `https://a.example/?o=a%20b%26c&i=${id}`);
+  const { id } = ok(await call('POST', path, order({ metadata: { orderId: 'a b&c' } })));
   const changed = ok(await call('PUT', `${path}/${id}`, { metadata: { orderId: '2026/1', note: 1.5 } }));
   assert.deepEqual(changed.metadata, { orderId: '2026/1', note: 1.5 });
   const found = async (query: string) => ok(await call('GET', `${path}?${query}`)).map((one: any) => one.id);

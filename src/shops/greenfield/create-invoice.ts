@@ -14,7 +14,6 @@ import type { ShopInvoice } from '../shop-invoices.ts';
 import type { ShopKey } from '../shop-keys.ts';
 import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect, readText } from '../shop-order.ts';
 import { invalid } from './greenfield-error.ts';
-import { fillRedirect } from './invoice-body.ts';
 import { SPEED_CONFIRMATIONS, SPEED_POLICIES } from './speed-policy.ts';
 
 const WINDOW_MINUTES = { least: 10, most: 1_440 };
@@ -78,6 +77,10 @@ async function readCoins(
     faults.push({ path, message: 'None of these payment methods is available in this store.' });
   return coins;
 }
+
+/** Fills `{InvoiceId}` and `{OrderId}`, however they are capitalized. */
+export const fillRedirect = (url: string, { invoiceId, orderId }: { invoiceId: string; orderId: string | null }): string =>
+  url.replace(/\{InvoiceId\}/gi, () => encodeURIComponent(invoiceId)).replace(/\{OrderId\}/gi, () => encodeURIComponent(orderId ?? ''));
 
 function readWindow(given: unknown): number | null {
   const minutes = typeof given === 'number' ? Math.floor(given) : Number.NaN;

@@ -181,8 +181,8 @@ export const GREENFIELD_ROUTES: readonly GreenfieldRoute[] = [
   ...both('POST', '/invoices', create, postInvoice),
   ...both('GET', '/invoices', viewInvoices, readInvoices),
   ...both('GET', '/invoices/:invoice', viewInvoices, readInvoice),
-  ...both('PUT', '/invoices/:invoice', modifyInvoices, putInvoice),
-  ...both('DELETE', '/invoices/:invoice', modifyInvoices, archiveInvoice),
+  route('PUT', '/stores/:store/invoices/:invoice', modifyInvoices, putInvoice),
+  route('DELETE', '/stores/:store/invoices/:invoice', modifyInvoices, archiveInvoice),
   ...both('GET', '/invoices/:invoice/payment-methods', viewInvoices, readMethods),
   ...both('POST', '/invoices/:invoice/status', modifyInvoices, markInvoice),
 ];

@@ -41,10 +41,6 @@ export function possibleMarks(payment: OnChain): ('Settled' | 'Invalid')[] {
   }
 }
 
-/** Fills `{InvoiceId}` and `{OrderId}`, however they are capitalized. */
-export const fillRedirect = (url: string, { invoiceId, orderId }: { invoiceId: string; orderId: string | null }): string =>
-  url.replace(/\{InvoiceId\}/gi, () => encodeURIComponent(invoiceId)).replace(/\{OrderId\}/gi, () => encodeURIComponent(orderId ?? ''));
-
 /** JSON text: the metadata in it is what the plugin sent. */
 export function invoiceJson(ctx: Context, payment: OnChain, invoice: ToldInvoice): string {
   const { view } = payment;
@@ -77,8 +73,7 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ToldInvoice
       expirationMinutes: Math.floor(facts.rules.windowSeconds / 60),
       monitoringMinutes: 1440,
       paymentTolerance: facts.rules.toleranceBasisPoints / 100,
-      // As the customer follows it.
-      redirectURL: redirectUrl && fillRedirect(redirectUrl, { invoiceId: facts.id, orderId: invoice.orderId }),
+      redirectURL: redirectUrl,
       redirectAutomatically,
       defaultLanguage: language,
     },

@@ -69,7 +69,7 @@ async function ofPayment(
     asked: askedOf(price),
     allows: (coin) => {
       if (coins !== null && !coins.includes(coin))
-        throw wrongMethod(`The payment of this order was made in ${coinText(coin)}, which is none of these methods.`);
+        throw wrongMethod(`The payment of this order was made in ${coinText(coin)}, which is not among these methods.`);
     },
     reason: cutText(name, LONGEST_REASON) || null,
     render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),

@@ -78,7 +78,8 @@ function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown:
 const expired = (words: Words): Html => html`<h2>${words.linkExpired}</h2><p class="lead">${words.linkExpiredText}</p>`;
 
 const done = ({ refund: { coin, address, sentAt }, fault }: Shown, words: Words): Html =>
-  html`${fault !== null && html`<p class="fault" role="alert">${words.claimTaken}</p>`}<p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
+  html`${fault !== null && html`<p class="fault" role="alert">${words.claimTaken}</p>`}
+<p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
 <p><span class="dt">${words.address}${coin !== null && html` (<bdi>${coinText(coin)}</bdi>)`}</span><br>
 <bdi class="mono address" translate="no">${address}</bdi></p>`;
 

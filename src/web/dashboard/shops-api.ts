@@ -78,7 +78,7 @@ const Refund = Type.Object({
   sent_at: Nullable(Instant),
   amount_sent: Nullable(PlainText),
   txid: Nullable(PlainText),
-  /** Null for members who cannot request refunds: whoever has the link of an open one enters the address. */
+  /** Null for members who cannot request refunds: anyone who has the link of an open one enters the address. */
   url: Nullable(PlainText),
 });
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
