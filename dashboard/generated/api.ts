@@ -243,7 +243,7 @@ export type Api = {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
           amount: string;
           amount_usd: string | null;
-          state: 'held' | 'rejected' | 'refunded';
+          state: 'held' | 'rejected' | 'refunded' | 'announced';
         }[];
       }[];
       has_more: boolean;
@@ -819,8 +819,10 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
+        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+        amount_announced: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
         /** What arrived beyond the amount, in the coin of the payment. */
@@ -963,8 +965,10 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
+        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+        amount_announced: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
         /** What arrived beyond the amount, in the coin of the payment. */
@@ -1123,7 +1127,7 @@ export type Api = {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
           amount: string;
           amount_usd: string | null;
-          state: 'held' | 'rejected' | 'refunded';
+          state: 'held' | 'rejected' | 'refunded' | 'announced';
         }[];
         completed_at: string | null;
         archived_at: string | null;
@@ -1156,8 +1160,10 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
+        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+        amount_announced: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
         /** What arrived beyond the amount, in the coin of the payment. */
@@ -1323,7 +1329,7 @@ export type Api = {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
         amount_usd: string | null;
-        state: 'held' | 'rejected' | 'refunded';
+        state: 'held' | 'rejected' | 'refunded' | 'announced';
       }[];
       arrived: {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
@@ -1356,8 +1362,10 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
+        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+        amount_announced: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
         /** What arrived beyond the amount, in the coin of the payment. */
@@ -1500,8 +1508,10 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
+        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+        amount_announced: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
         /** What arrived beyond the amount, in the coin of the payment. */
@@ -1645,8 +1655,10 @@ export type Api = {
         mode: Mode;
         /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
         amount: string | null;
-        /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
         amount_received: string;
+        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+        amount_announced: string;
         /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
         amount_remaining: string | null;
         /** What arrived beyond the amount, in the coin of the payment. */

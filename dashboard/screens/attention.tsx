@@ -43,12 +43,12 @@ type Row = Reply<'GET /:mode/attention'>['data'][number];
 /** All that a decision is about. */
 const arrivedIn = ({ currency, amount_received: amount, amount_received_usd: usd, uncounted }: Row): CoinAmount[] => [
   ...(isSome(amount) && currency !== null ? [{ currency, amount, amount_usd: inOthers(usd, { currency, uncounted }) }] : []),
-  ...uncounted.filter((one) => one.currency !== currency),
+  ...uncounted.filter((one) => one.currency !== currency && one.state !== 'announced'),
 ];
 /** The worth without that of other coins, which have an entry of their own. */
 const inOthers = (usd: string | null, { currency, uncounted }: Pick<Row, 'currency' | 'uncounted'>): string | null =>
   uncounted.reduce(
-    (rest, one) => (one.currency !== currency && one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest),
+    (rest, one) => (one.currency !== currency && one.state !== 'announced' && one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest),
     usd,
   );
 

@@ -3,10 +3,11 @@ import type { PaymentException, PaymentStatus } from '../generated/api.ts';
 import { type CoinAmount, isSome, lessOf, moneyText } from '../lib/amount.ts';
 import { Money } from './values.tsx';
 
-export type Uncounted = CoinAmount & { state: 'held' | 'rejected' | 'refunded' };
+export type Uncounted = CoinAmount & { state: 'held' | 'rejected' | 'refunded' | 'announced' };
 
 /** What happened to money that does not count. */
 export function uncountedWord(state: Uncounted['state'], exceptions: readonly (PaymentException | null)[]): string {
+  if (state === 'announced') return 'Announced, in no block yet';
   if (state === 'rejected') return 'Rejected';
   if (state === 'refunded') return 'Refunded';
   if (exceptions.includes('wrong_network')) return 'On another network, on hold';
@@ -22,9 +23,14 @@ export const countedOf = ({
   amount_received_usd: usd,
   uncounted,
 }: Pick<Row, 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted'>) => ({
-  amount: uncounted.reduce((rest, one) => (one.currency === currency && rest !== null ? lessOf(rest, one.amount) : rest), amount),
-  usd: uncounted.reduce((rest, one) => (one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest), usd),
+  amount: arrivedOf(uncounted).reduce(
+    (rest, one) => (one.currency === currency && rest !== null ? lessOf(rest, one.amount) : rest),
+    amount,
+  ),
+  usd: arrivedOf(uncounted).reduce((rest, one) => (one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest), usd),
 });
+/** Without what is only announced, which was not received. */
+const arrivedOf = (uncounted: readonly Uncounted[]) => uncounted.filter(({ state }) => state !== 'announced');
 
 /** By how much an underpaid payment is short, in US dollars; null where it is not, or where that is not known. */
 export function shortUsd(
@@ -32,7 +38,11 @@ export function shortUsd(
 ) {
   const { usd } = countedOf(row);
   if (!row.exceptions.includes('underpaid') || usd === null) return null;
-  const short = lessOf(row.amount_usd, usd);
+  // Money on its way is not missing.
+  const short = row.uncounted.reduce(
+    (rest, { state, amount_usd: worth }) => (state === 'announced' && worth !== null ? lessOf(rest, worth) : rest),
+    lessOf(row.amount_usd, usd),
+  );
   return isSome(short) && !short.startsWith('-') ? short : null;
 }
 

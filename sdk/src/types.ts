@@ -182,8 +182,10 @@ export type Payment = {
   mode: Mode;
   /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
   amount: string | null;
-  /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+  /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
   amount_received: string;
+  /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+  amount_announced: string;
   /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
   amount_remaining: string | null;
   /** What arrived beyond the amount, in the coin of the payment. */
@@ -1449,8 +1451,10 @@ export type PaymentEventData = {
   mode: Mode;
   /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
   amount: string | null;
-  /** All that the chain credits to the payment, in the coin of the payment, also what arrived late or after it was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+  /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
   amount_received: string;
+  /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+  amount_announced: string;
   /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
   amount_remaining: string | null;
   /** What arrived beyond the amount, in the coin of the payment. */

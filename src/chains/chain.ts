@@ -217,8 +217,12 @@ export type RangeBlock = {
   proven: boolean;
   /** What must be the same at every source: height, parent and time, the root of its receipts, and its transactions in order. */
   identity: string;
+  /** All its transactions. */
+  txids: ReadonlySet<string>;
   sightings(matcher: Pick<Matcher, 'has'>): readonly Sighting[];
 };
+/** Where a transaction is, as a source says: in a block, waiting for one, or null: the source does not know it. */
+export type Place = { height: number; hash: string } | 'waiting' | null;
 export type Tagged = { safe: BlockRef | null; finalized: BlockRef | null };
 /** Balances that are read in one request. */
 export const HOLDINGS_AT_ONCE = 250;
@@ -243,6 +247,8 @@ export type RangeReader = {
   fetch(hash: string): Promise<RangeBlock>;
   /** The identity of a block, for comparison with another source. */
   identity(hash: string): Promise<string>;
+  /** Where a transaction is now. */
+  placeOf(txid: string): Promise<Place>;
   tags(): Promise<Tagged>;
   /** What accounts hold of the tokens that count on this chain, at the newest block, in the order of the holders. */
   holdings: { coins: readonly Coin[]; read(holders: readonly { coin: Coin; account: string }[]): Promise<readonly bigint[]> };

@@ -112,6 +112,11 @@ function checkedRanges(ranges: RangeReader, ensure: Ensure, coin: Coin): RangeRe
         ensure(isHeight(height) && height >= range.from && height <= range.to && HASH.test(hash), 'logs of other blocks than asked for');
       return found;
     },
+    placeOf: async (txid) => {
+      const place = await ranges.placeOf(txid);
+      ensure(place === null || place === 'waiting' || (isHeight(place.height) && HASH.test(place.hash)), 'a place that is no block');
+      return place;
+    },
     fetch: async (hash) => {
       const block = await ranges.fetch(hash);
       ensure(checkBlockRef(block.ref, ensure).hash === hash, 'another block than the one asked for');

@@ -5,7 +5,8 @@ import { companyCents, confirmationsOf, requiredOf, requirementOf } from './conf
 import type { Count, Judged } from './coverage.ts';
 import type { Decided } from './decisions.ts';
 import { centsToE8, divideCeil, dueUnit } from './money.ts';
-import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted, Verifier } from './payment.ts';
+import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted, UncountedState, Verifier } from './payment.ts';
+import { hasArrived } from './transfer.ts';
 import { lockEnd } from './transfer-value.ts';
 
 /** The coin of the first counted transfer, otherwise the last choice. */
@@ -68,16 +69,17 @@ function verifierOf(counted: readonly Judged[]): Verifier | null {
 
 /** The amounts of the payment in the coin that is shown. */
 export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
-  const { counted, held, covered, receivedE8, receivedCents } = counting;
+  const { counted, held, covered, seenE8, seenCents, receivedE8 } = counting;
   const { fixed } = payment;
   const coin = shownCoin(payment, counting);
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
   const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
-  const receivedUnits = counted.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
+  const unitsOf = (list: readonly Judged[]) => list.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
+  const receivedUnits = unitsOf(counted.filter(({ t }) => hasArrived(t)));
   // What arrived and does not count has a transaction and confirmations too.
   const shownFirst = counted.length > 0 ? counted : held;
   const main = (shownFirst.find(({ t }) => t.coin === coin) ?? shownFirst[0])?.t;
-  const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents, ...gravest(counted, coin) });
+  const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents: seenCents, ...gravest(counted, coin) });
   const least = shownFirst.reduce<number | null>((low, { t }) => {
     const count = confirmationsOf(t, tips[t.coin]);
     return low === null || count < low ? count : low;
@@ -88,10 +90,12 @@ export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt 
     quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
     receivedUnits,
     receivedUsdE8: receivedE8,
+    seenUnits: unitsOf(counted),
+    seenUsdE8: seenE8,
     remainingUnits:
       covered || coin === null || amountUnits === null
         ? 0n
-        : remaining({ payment, coin, quote, amountUnits, restE8: centsToE8(payment.targetUsdCents) - receivedE8 }),
+        : remaining({ payment, coin, quote, amountUnits, restE8: centsToE8(payment.targetUsdCents) - seenE8 }),
     overpaidUnits: isOverpaid(payment, counting) && amountUnits !== null && receivedUnits > amountUnits ? receivedUnits - amountUnits : 0n,
     transactionHash: main?.txid ?? null,
     confirmations: least ?? 0,
@@ -104,7 +108,7 @@ export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt 
 /** What is missing from a payment that counts as paid, apart from rounding. */
 export function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shortUnits' | 'shortUsdE8'> {
   const coin = shownCoin(payment, counting);
-  const shortUsdE8 = centsToE8(payment.targetUsdCents) - counting.receivedE8;
+  const shortUsdE8 = centsToE8(payment.targetUsdCents) - counting.seenE8;
   if (!counting.covered || coin === null || shortUsdE8 <= counting.roundingE8) return { shortUnits: 0n, shortUsdE8: 0n };
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
   const amountUnits = payment.fixed?.coin === coin ? payment.fixed.units : quote?.units;
@@ -114,18 +118,26 @@ export function missing(payment: PaymentFacts, counting: Count): Pick<Settlement
   };
 }
 
-/** What arrived and does not count, by coin and by what the merchant did about it. */
-export function uncountedOf(held: readonly Judged[], { settledRefs }: Decided): readonly Uncounted[] {
+/**
+ * What is beside the money that was received: what arrived and does not count, by coin and by what the merchant did about it; and what is
+ * only announced, whether it would count or not.
+ */
+export function uncountedOf({ held, counted }: Pick<Count, 'held' | 'counted'>, { settledRefs }: Decided): readonly Uncounted[] {
   const sums: Uncounted[] = [];
-  for (const { t, worthE8 } of held) {
-    const state = settledRefs.get(t.ref) ?? 'held';
+  const add = ({ t, worthE8 }: Judged, state: UncountedState, waits: boolean): void => {
     const usdE8 = t.values.length === 0 ? null : worthE8;
-    const sum = sums.find((one) => one.coin === t.coin && one.state === state);
-    if (!sum) sums.push({ coin: t.coin, state, units: t.units, usdE8 });
+    const sum = sums.find((one) => one.coin === t.coin && one.state === state && (one.waits === true) === waits);
+    if (!sum) sums.push({ coin: t.coin, state, units: t.units, usdE8, ...(waits && { waits: true as const }) });
     else {
       sum.units += t.units;
       sum.usdE8 = sum.usdE8 === null || usdE8 === null ? null : sum.usdE8 + usdE8;
     }
+  };
+  for (const one of held) {
+    const decided = settledRefs.get(one.t.ref) ?? 'held';
+    if (hasArrived(one.t)) add(one, decided, false);
+    else add(one, 'announced', decided === 'held');
   }
+  for (const one of counted) if (!hasArrived(one.t)) add(one, 'announced', false);
   return sums;
 }

@@ -6,7 +6,7 @@ import type { Decided } from './decisions.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit } from './money.ts';
 import type { PaymentFacts, Tips, Transfer } from './payment.ts';
 import { checkOnce, checkParts, checkTransfer } from './settlement-checks.ts';
-import { askedCoins, isContested, isDust, isGone } from './transfer.ts';
+import { askedCoins, hasArrived, isContested, isDust, isGone } from './transfer.ts';
 import { protectionMs, worth } from './transfer-value.ts';
 
 /** A transfer with everything that settling asks about it, computed once so that the work stays linear. */
@@ -119,8 +119,8 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   const counted = alive.filter(counts);
   const held = alive.filter((j) => !counts(j));
   checkParts(payment.id, alive, counted, held);
-  const receivedE8 = sum(counted);
-  const receivedCents = e8ToCents(receivedE8);
+  const seenE8 = sum(counted);
+  const seenCents = e8ToCents(seenE8);
   // An accept makes what it covers sufficient, as long as all of it is there and worth something.
   const hasAccepted = (list: readonly Judged[]): boolean => {
     if (decided.accepts.length === 0) return false;
@@ -133,9 +133,9 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   let withheld: string | null = null;
   for (const j of covered ? counted : []) {
     const tip = tips[j.t.coin];
-    const wanted = requirement(payment, j.t, receivedCents);
+    const wanted = requirement(payment, j.t, seenCents);
     if (!isConfirmed(j.t, wanted, tip)) continue;
-    const reason = whyNotFinal(j.t, wanted, tip, gravity(payment, { receivedCents, company: companyCents(j.t) }));
+    const reason = whyNotFinal(j.t, wanted, tip, gravity(payment, { receivedCents: seenCents, company: companyCents(j.t) }));
     if (reason === null) ready.push(j);
     else withheld ??= reason;
   }
@@ -145,8 +145,11 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
     counted,
     held,
     takesLate,
-    receivedE8,
-    receivedCents,
+    /** What counts, also while it is only announced. */
+    seenE8,
+    seenCents,
+    /** The part of it that arrived. */
+    receivedE8: sum(counted.filter(({ t }) => hasArrived(t))),
     covered,
     roundingE8,
     isEnough,

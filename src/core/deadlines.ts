@@ -5,7 +5,7 @@ import type { Judged } from './coverage.ts';
 import { centsToE8 } from './money.ts';
 import type { PaymentFacts, PaymentStatus, Settlement, Tips } from './payment.ts';
 import { isFinal } from './status.ts';
-import { GONE_AFTER_MS } from './transfer.ts';
+import { goneAfterMs } from './transfer.ts';
 
 /** A partial payment extends the deadline to at least this long after it. */
 const EXTENSION_MS = HOUR_MS;
@@ -82,7 +82,7 @@ export function nextDue({ status, ended, unwound, expiresAt, coinsIssued, standi
     if (t.block) continue;
     if (t.absentSince) {
       // Also after the payment ended, because changes of what it received are still reported.
-      const goneAt = addMs(t.absentSince, GONE_AFTER_MS);
+      const goneAt = addMs(t.absentSince, goneAfterMs(t.coin));
       wake(goneAt);
       isOverdue ||= goneAt <= now;
     }

@@ -1,5 +1,5 @@
 /** The decisions of the merchant about the money of a payment: canceled, accepted, rejected, refunded. */
-import type { PaymentFacts, UncountedState } from './payment.ts';
+import type { PaymentFacts } from './payment.ts';
 
 export type Decided = {
   closedAt: Date | null;
@@ -9,7 +9,7 @@ export type Decided = {
   /** All refs that an accept covers. */
   named: ReadonlySet<string>;
   /** Transfers that were rejected or refunded, and not accepted since. */
-  settledRefs: ReadonlyMap<string, Exclude<UncountedState, 'held'>>;
+  settledRefs: ReadonlyMap<string, 'rejected' | 'refunded'>;
 };
 
 /** The merchant's decisions, read from the last to the first. */
@@ -17,7 +17,7 @@ export function foldDecisions(facts: PaymentFacts): Decided {
   let closedAt: Date | null = null;
   let cancelled = false;
   const accepts: (readonly string[])[] = [];
-  const settledRefs = new Map<string, Exclude<UncountedState, 'held'>>();
+  const settledRefs = new Map<string, 'rejected' | 'refunded'>();
   for (const { kind, at, transfers } of facts.decisions.toReversed()) {
     switch (kind) {
       case 'cancel':

@@ -5,7 +5,7 @@ import type { Count, Judged } from './coverage.ts';
 import { REORGED_AFTER_MS } from './deadlines.ts';
 import type { Decided } from './decisions.ts';
 import { EXCEPTIONS, type Exception, type PaymentFacts, type PaymentStatus, type Tips, type Transfer } from './payment.ts';
-import { askedCoins, faultOfCoin } from './transfer.ts';
+import { askedCoins, faultOfCoin, isGone } from './transfer.ts';
 
 /** The exceptions, most serious first. */
 export function exceptionsOf(
@@ -13,7 +13,7 @@ export function exceptionsOf(
   goal: PaymentStatus,
   { real, decided, tips, now, ...counting }: Count & { real: readonly Judged[]; decided: Decided; tips: Tips; now: Date },
 ): readonly Exception[] {
-  const { covered, receivedE8 } = counting;
+  const { covered, seenE8 } = counting;
   const { closedAt } = decided;
   const held = counting.held.filter(({ t }) => !decided.settledRefs.has(t.ref));
   const asked = askedCoins(payment);
@@ -26,7 +26,7 @@ export function exceptionsOf(
           ({ t }) =>
             t.unminedSince !== null &&
             !t.block &&
-            ((t.conflict?.height ?? null) !== null || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
+            (isGone(t, tips) || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
         ),
     replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
     paid_after_cancel:
@@ -36,7 +36,7 @@ export function exceptionsOf(
     late:
       closedAt === null &&
       ((goal !== 'pending' && held.some((j) => j.isAsked && !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
-    underpaid: !covered && receivedE8 > 0n && (goal === 'pending' || goal === 'failed'),
+    underpaid: !covered && seenE8 > 0n && (goal === 'pending' || goal === 'failed'),
     overpaid: isOverpaid(payment, counting),
   };
   return EXCEPTIONS.filter((name) => found[name]);

@@ -187,11 +187,14 @@ export type TransferStanding = {
 /** What a transfer is to its payment: each has exactly one role. */
 export const TRANSFER_ROLES = ['counted', 'held', 'rejected', 'refunded', 'small', 'contested', 'gone'] as const;
 export type TransferRole = (typeof TRANSFER_ROLES)[number];
-/** Money that arrived and does not count: it waits for the merchant (`held`), or the merchant rejected or refunded it. */
-export const UNCOUNTED_STATES = ['held', 'rejected', 'refunded'] as const;
+/**
+ * Money that arrived and does not count: it waits for the merchant (`held`), or the merchant rejected or refunded it. `announced`: it is in
+ * no block and not locked, so it may never arrive.
+ */
+export const UNCOUNTED_STATES = ['held', 'rejected', 'refunded', 'announced'] as const;
 export type UncountedState = (typeof UNCOUNTED_STATES)[number];
-/** Such money in one coin. `usdE8` is null while a part of it has no price yet. */
-export type Uncounted = { coin: Coin; state: UncountedState; units: bigint; usdE8: bigint | null };
+/** Such money in one coin. `usdE8` is null while a part of it has no price yet. `waits`: once it arrives, it is held. */
+export type Uncounted = { coin: Coin; state: UncountedState; units: bigint; usdE8: bigint | null; waits?: true };
 
 export type Step = {
   status: PaymentStatus;
@@ -214,13 +217,16 @@ export type Settlement = {
   coin: Coin | null;
   /** Units of the shown coin to pay for the whole target, at the current quote. */
   amountUnits: bigint | null;
-  /** What counts. What else the chain credits to the payment is `uncounted`. */
+  /** What counts and arrived: it is in a block, or locked. What else the chain credits to the payment is `uncounted`. */
   receivedUnits: bigint;
   receivedUsdE8: bigint;
+  /** The same with what is only announced, so that nobody is asked for it again. */
+  seenUnits: bigint;
+  seenUsdE8: bigint;
   /** Units of the shown coin still due; 0 when covered. */
   remainingUnits: bigint;
   overpaidUnits: bigint;
-  /** What arrived and does not count, by coin and state; empty for nearly every payment. */
+  /** What arrived and does not count, or is only announced, by coin and state; empty for nearly every payment. */
   uncounted: readonly Uncounted[];
   /** What is missing although the payment counts as paid, by tolerance or because the merchant accepted it. 0 apart from rounding. */
   shortUnits: bigint;

@@ -31,9 +31,13 @@ import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
 import { COIN, COINS, type Coin, chainOf } from './coin.ts';
 import { centsToE8, divideCeil, dueUnit, quoteUnits, shownUnit } from './money.ts';
 import type { PaymentStatus, Tip, Transfer, TransferRole } from './payment.ts';
+import { confirmedUnits } from './refund.ts';
 import { rolesOf, settle } from './settle.ts';
+import { hasArrived } from './transfer.ts';
 import { valueTransfer } from './transfer-value.ts';
 
+/** What is on the chain and not contested has one of these roles. */
+const COUNTABLE: ReadonlySet<TransferRole> = new Set(['counted', 'held', 'rejected', 'refunded']);
 const RUNS = process.env.FLORIN_LONG ? 50_000 : 3_000;
 /** A property of every settlement in every history. */
 function always(name: string, check: (entry: Entry, before: readonly Entry[]) => void): void {
@@ -54,10 +58,14 @@ const tipOf = (entry: Entry, t: Transfer): Tip => entry.tips[t.coin as PaidIn];
 const worthOf = (transfers: readonly Transfer[]): bigint => transfers.reduce((total, t) => total + (t.values.at(-1)?.usdE8 ?? 0n), 0n);
 const slackMs = (of: Coin): number => chainOf(of).slackSeconds * 1000;
 /** The conflict has a confirmation, or the follower has missed the transfer for a day. */
+/** Twelve blocks of Ethereum; a day where a wallet may send the same transaction again. */
+const ABSENT_MS: Readonly<Record<PaidIn, number>> = Object.fromEntries(
+  PAID_IN.map((coin) => [coin, coin === 'ETH' ? 144_000 : DAY_MS]),
+) as Record<PaidIn, number>;
 const isLost = (entry: Entry, t: Transfer): boolean =>
   !t.block &&
   ((t.conflict !== null && t.conflict.height !== null) ||
-    (t.absentSince !== null && tipOf(entry, t).scannedThrough.getTime() - t.absentSince.getTime() >= DAY_MS));
+    (t.absentSince !== null && tipOf(entry, t).scannedThrough.getTime() - t.absentSince.getTime() >= ABSENT_MS[t.coin as PaidIn]));
 const isContested = (t: Transfer): boolean => !t.block && t.conflict?.height === null;
 const present = (entry: Entry): Transfer[] => entry.transfers.filter((t) => !isDust(t) && !isLost(entry, t) && !isContested(t));
 
@@ -242,11 +250,14 @@ always('each transfer is valued once, again only when it lost its protection, an
     assert.ok(t.values.filter((v) => v.reason === 'first_sight').length <= 1);
     assert.ok(t.values.filter((v) => v.reason === 'confirmation').length <= 1);
   }
-  const { receivedUsdE8, receivedUnits, coin: shown } = entry.result;
-  assert.ok(receivedUsdE8 <= worthOf(countable(entry)));
+  const { receivedUsdE8, receivedUnits, seenUsdE8, coin: shown } = entry.result;
+  assert.ok(receivedUsdE8 <= seenUsdE8 && seenUsdE8 <= worthOf(countable(entry)));
   assert.ok(receivedUnits <= countable(entry).reduce((total, t) => (t.coin === shown ? total + t.units : total), 0n));
   // Without the late rule and without a decision, the received amount is exactly what arrived in time.
-  if (entry.facts.rules.lateAcceptMinutes === null) assert.equal(receivedUsdE8, worthOf(countable(entry)));
+  if (entry.facts.rules.lateAcceptMinutes === null) {
+    assert.equal(seenUsdE8, worthOf(countable(entry)));
+    assert.equal(receivedUsdE8, worthOf(countable(entry).filter(hasArrived)));
+  }
 });
 
 always('every transfer has one role, and what counts, is on hold, was rejected or refunded adds up to all that arrived', (entry) => {
@@ -257,17 +268,31 @@ always('every transfer has one role, and what counts, is on hold, was rejected o
     const mine = transfers.filter((t) => t.coin === of);
     const units = (list: readonly Transfer[]): bigint => list.reduce((total, t) => total + t.units, 0n);
     const inRole = (role: TransferRole): bigint => units(mine.filter((t) => roles.get(t) === role));
+    const isAnnounced = (t: Transfer): boolean => !hasArrived(t) && COUNTABLE.has(roles.get(t)!);
     const uncounted = result.uncounted.filter((one) => one.coin === of);
-    for (const { state, units: sum, usdE8 } of uncounted) {
-      assert.equal(sum, inRole(state));
-      const named = mine.filter((t) => roles.get(t) === state);
+    for (const { state, units: sum, usdE8, waits } of uncounted) {
+      const named = mine.filter((t) =>
+        state === 'announced' ? isAnnounced(t) && (roles.get(t) === 'held') === (waits === true) : hasArrived(t) && roles.get(t) === state,
+      );
+      assert.equal(sum, units(named));
       assert.equal(usdE8, named.some((t) => t.values.length === 0) ? null : worthOf(named));
     }
-    if (of === result.coin) assert.equal(result.receivedUnits, inRole('counted'));
+    const counted = units(mine.filter((t) => roles.get(t) === 'counted' && hasArrived(t)));
+    if (of === result.coin) assert.deepEqual([result.receivedUnits, result.seenUnits], [counted, inRole('counted')]);
     const here = units(present(entry).filter((t) => t.coin === of));
-    assert.equal(inRole('counted') + uncounted.reduce((total, one) => total + one.units, 0n), here);
+    assert.equal(counted + uncounted.reduce((total, one) => total + one.units, 0n), here);
     assert.equal(inRole('contested') + inRole('gone') + inRole('small') + here, units(mine));
   }
+});
+
+always('nothing that is in no block counts as received, overpaid or refundable', ({ facts, transfers, tips, result }) => {
+  const arrived = transfers.filter(hasArrived);
+  const units = arrived.reduce((sum, t) => (t.coin === result.coin ? sum + t.units : sum), 0n);
+  const held = result.uncounted.filter(({ coin, state }) => coin === result.coin && state !== 'announced');
+  assert.ok(result.receivedUnits + held.reduce((sum, one) => sum + one.units, 0n) <= units);
+  if (result.exceptions.includes('overpaid')) assert.ok(worthOf(arrived) > centsToE8(facts.targetUsdCents));
+  assert.ok(result.overpaidUnits <= units);
+  for (const coin of PAID_IN) assert.ok(confirmedUnits(facts, transfers, tips, coin) <= confirmedUnits(facts, arrived, tips, coin));
 });
 
 always('nothing is on hold that the merchant rejected, refunded or accepted', (entry) => {

@@ -53,9 +53,10 @@ minute | from       | decisions      | transfers            | status     | excep
 15     | completed  |                | 100@5 x0~            | completed  | reorged             |
 15     | completed  |                | 100@5 x1~            | completed  | reorged             |
 15     | completed  |                | 100@5 x2~            | completed  |                     |
-15     | completed  |                | 100@5 x0~, 100@6 x2  | completed  | overpaid            |
-15     | completed  |                | 100@5 x0~, 100@6 x0  | completed  | reorged overpaid    |
-15     | completed  |                | 100@5 x2, 100@6 x0~  | completed  | overpaid            |
+15     | completed  |                | 100@5 x0~, 100@6 x2  | completed  |                     |
+15     | completed  |                | 100@5 x0, 100@6 x2   | completed  |                     |
+15     | completed  |                | 100@5 x0~, 100@6 x0  | completed  | reorged             |
+15     | completed  |                | 100@5 x2, 100@6 x0~  | completed  |                     |
 15     | completed  |                |                      | completed  | reorged             |
 15     | completed  |                | 100@5 x0!!~          | completed  | reorged             |
 15     | processing |                | 100@5 x0~            | processing |                     |

@@ -55,7 +55,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     expiresAt,
     extension: null,
     ...shown(payment, counting, { tips, expiresAt }),
-    uncounted: uncountedOf(counting.held, decided),
+    uncounted: uncountedOf(counting, decided),
     ...missing(payment, counting),
     dustUnits: dustOf(transfers, tips, shownCoin(payment, counting)),
     completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),

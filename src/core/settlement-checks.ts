@@ -69,13 +69,14 @@ export function checkSettlement(facts: Pick<PaymentFacts, 'id' | 'status'>, sett
 
 function checkAmounts(
   id: string,
-  { receivedUnits, receivedUsdE8, remainingUnits, overpaidUnits, shortUnits, shortUsdE8, dustUnits, amountUnits, uncounted }: Settlement,
+  { receivedUnits, receivedUsdE8, seenUnits, seenUsdE8, remainingUnits, overpaidUnits, shortUnits, shortUsdE8, dustUnits, amountUnits, uncounted }: Settlement,
 ): void {
   const amounts = [receivedUnits, receivedUsdE8, remainingUnits, overpaidUnits, shortUnits, shortUsdE8, dustUnits];
   invariant(
     amounts.every((amount) => amount >= 0n) && uncounted.every(({ units, usdE8 }) => units > 0n && (usdE8 ?? 0n) >= 0n),
     `amounts of ${id} are not negative`,
   );
+  invariant(receivedUnits <= seenUnits && receivedUsdE8 <= seenUsdE8, `what ${id} received was seen`);
   invariant(remainingUnits === 0n || (overpaidUnits === 0n && shortUsdE8 === 0n), `nothing remains of ${id} when it is paid`);
   invariant(
     overpaidUnits === 0n || (amountUnits !== null && receivedUnits === amountUnits + overpaidUnits),

@@ -1,10 +1,16 @@
 /** What one transfer is, apart from its payment: dust, gone, or contested by another transaction. */
-import { DAY_MS } from './clock.ts';
-import { COIN, type Coin } from './coin.ts';
+import { DAY_MS, MINUTE_MS } from './clock.ts';
+import { COIN, type Coin, chainOf, kindOf } from './coin.ts';
 import type { PaymentFacts, Tips, Transfer, WRONG_COIN } from './payment.ts';
 
-/** A transfer counts as gone when it was neither mined nor in the mempool for this long while in sync. */
-export const GONE_AFTER_MS = DAY_MS;
+/** Blocks of a chain of accounts after which a transaction that no source knows is gone. */
+const GONE_AFTER_BLOCKS = 12;
+/**
+ * A transfer counts as gone when it was neither mined nor in the mempool for this long while in sync. On chains of accounts the sender's
+ * next transaction takes its place, so it does not come back after a few blocks; elsewhere a wallet may send the same one again.
+ */
+export const goneAfterMs = (coin: Coin): number =>
+  kindOf(coin) === 'ethereum' ? Math.max(MINUTE_MS, GONE_AFTER_BLOCKS * chainOf(coin).blockSeconds * 1000) : DAY_MS;
 
 /** Whether a transfer is dust. Several outputs below the limit are dust together, because none of them is worth its fee. */
 export const isDust = (t: Transfer): boolean => t.units < COIN[t.coin].dustUnits * BigInt(t.outputs ?? 1);
@@ -15,8 +21,11 @@ export function isGone(t: Transfer, tips: Tips): boolean {
   if (t.conflict && t.conflict.height !== null) return true;
   if (!t.absentSince) return false;
   const tip = tips[t.coin];
-  return tip !== undefined && tip.scannedThrough.getTime() - t.absentSince.getTime() >= GONE_AFTER_MS;
+  return tip !== undefined && tip.scannedThrough.getTime() - t.absentSince.getTime() >= goneAfterMs(t.coin);
 }
+
+/** Whether it arrived: in a block, or locked by the network. Otherwise it is only announced, and may never come. */
+export const hasArrived = (t: Transfer): boolean => t.block !== null || t.lock !== null;
 
 /** Whether a conflicting spend waits in the mempool, so either may be mined. */
 export const isContested = (t: Transfer): boolean => !t.block && t.conflict !== null && t.conflict.height === null;

@@ -21,6 +21,7 @@ import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
+import { placeLost } from './range-lost.ts';
 import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchThrough, tryBack, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
 import { createSentinel, type Holder, type Looked, type Sentinel } from './range-sentinel.ts';
@@ -309,17 +310,19 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   const verifier = verifierOf(voting);
   // What one source alone showed is read again as soon as somebody vouches for it.
   const alone = verifier !== null && follower.mayBeAlone ? await readUnverified(watching) : [];
-  const again = alone.filter(({ height }) => height <= to.height);
+  // What lost its block may be in another one, perhaps without paying us.
+  const { mined, present } = await placeLost(watching, voting);
+  const again = [...alone, ...mined].filter(({ height }) => height <= to.height);
   for (const { height, hash } of again) named.set(height, (named.get(height) ?? new Set()).add(hash));
   const hits = await readHits(watching, voting, { named, known, again: new Set(again.map(({ height }) => height)) });
   await follower.watchContracts(tokensPaid(hits.flatMap(({ sightings }) => sightings)));
   const real = new Set(hits.map(({ ref }) => ref.hash));
-  const vanished = again.filter(({ hash }) => !real.has(hash)).map(({ hash }) => hash);
+  const vanished = alone.filter(({ height, hash }) => height <= to.height && !real.has(hash)).map(({ hash }) => hash);
   const nowMs = ctx.clock.monotonicMs();
   const queue = hits.length > 0 || nowMs - follower.queuedAtMs >= QUEUE_EVERY_MS;
   const progress = new Map([...ends].map(([read, end]) => [read.one.name, end]));
   const between = await agreedAt(voting, heightsBetween(cursor, to));
-  await recordRange(watching, { cursor, to, between: between.filter((ref) => ref !== null), hits, vanished, progress, queue });
+  await recordRange(watching, { cursor, to, between: between.filter((ref) => ref !== null), hits, vanished, present, progress, queue });
   if (queue) follower.queuedAtMs = nowMs;
   follower.owesQueue = !queue;
   follower.mayBeAlone = verifier === null || alone.length > 0;

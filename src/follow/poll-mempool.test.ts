@@ -14,6 +14,8 @@ const waiting = (txid: string, { absent = false, contested = false } = {}): Wait
   txid,
   firstSeenAt: new Date(0),
   absent,
+  absentSince: null,
+  unminedSince: null,
   contested,
   doubted: absent || contested,
 });

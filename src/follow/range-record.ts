@@ -6,7 +6,7 @@ import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, moveUp } from './anchors.ts';
 import { agreedAnswer, agreedAt, answersOf, isSameRef, type Voting, verifierOf } from './range-votes.ts';
-import { type Owned, readWaiting, writePresence, writeSightings } from './sightings.ts';
+import { type Owned, readWaiting, type Waiting, writeConflicts, writePresence, writeSightings } from './sightings.ts';
 import { writeBounded } from './small-parts.ts';
 import { sortSightings, type Watching } from './watching.ts';
 
@@ -14,7 +14,12 @@ import { sortSightings, type Watching } from './watching.ts';
 const HEIGHTS_AT_ONCE = 50;
 
 /** A block that all voting sources have, with what it pays. */
-export type Hit = { ref: BlockRef; verifiedBy: Verifier | null; sightings: ReturnType<RangeBlock['sightings']> };
+export type Hit = {
+  ref: BlockRef;
+  verifiedBy: Verifier | null;
+  txids: ReadonlySet<string>;
+  sightings: ReturnType<RangeBlock['sightings']>;
+};
 
 /**
  * Blocks with transfers, lowest first. Whatever a source named, only the blocks that the voting sources have at these heights are read, and
@@ -38,7 +43,7 @@ export async function readHits(
       if (!ref) throw new ChainError('outage', `no source shows block ${part[n]} now`);
       if (!again.has(ref.height) && isKnown(known, ref.hash, verifiedBy)) continue;
       const block = await readBlock(voting, ref);
-      hits.push({ ref, verifiedBy, sightings: block.sightings(watching.keys) });
+      hits.push({ ref, verifiedBy, txids: block.txids, sightings: block.sightings(watching.keys) });
     }
   }
   return hits;
@@ -143,6 +148,8 @@ export type Step = {
   hits: readonly Hit[];
   /** Blocks that one source alone showed, and that are not on the chain. */
   vanished: readonly string[];
+  /** Transactions in no block that a source still knows; null when none was asked. */
+  present: ReadonlySet<string> | null;
   /** An account with verified transfers of a native coin among the hits, which replace unverified ones. */
   replaces?: { coin: Coin; key: string } | null;
   progress: ReadonlyMap<string, number>;
@@ -155,22 +162,34 @@ const writeProgress = (tx: Tx, coin: Coin, progress: ReadonlyMap<string, number>
   from jsonb_to_recordset(${tx.json([...progress].map(([source, height]) => ({ source, height })))}) as r (source text, height bigint)
   on conflict (chain, source) do update set height = excluded.height`;
 
-/** Payments that have transfers on the chain in no block, after everything up to the anchor was read. */
-async function readLost(watching: Watching, found: readonly Owned[]): Promise<{ gone: string[]; ids: string[] }> {
+type Lost = { gone: string[]; back: string[]; refuted: { txid: string; height: number }[]; ids: string[] };
+/**
+ * What becomes of transactions in no block, after everything up to the anchor was read. `refuted`: a verified block has the transaction,
+ * so the transfers that this block does not show do not exist.
+ */
+async function readLost(watching: Watching, { hits, present }: Pick<Step, 'hits' | 'present'>, found: readonly Owned[]): Promise<Lost> {
   const { ctx, coin } = watching;
   const seen = new Set(found.map(({ txid }) => txid));
-  const gone = (await readWaiting(ctx.db.sql, coin)).filter((row) => !row.absent && !seen.has(row.txid)).map(({ txid }) => txid);
-  if (gone.length === 0) return { gone, ids: [] };
+  const waiting = await readWaiting(ctx.db.sql, coin);
+  const refuted = hits.flatMap(({ ref, verifiedBy, txids }) =>
+    verifiedBy === null ? [] : waiting.flatMap(({ txid }) => (txids.has(txid) ? [{ txid, height: ref.height }] : [])),
+  );
+  const mined = new Set(refuted.map(({ txid }) => txid));
+  const isOut = ({ txid }: Waiting): boolean => present !== null && !seen.has(txid) && !mined.has(txid);
+  const gone = waiting.filter((row) => isOut(row) && !row.absent && !present!.has(row.txid)).map(({ txid }) => txid);
+  const back = waiting.filter((row) => isOut(row) && row.doubted && present!.has(row.txid)).map(({ txid }) => txid);
+  const changed = [...gone, ...back, ...mined];
+  if (changed.length === 0) return { gone, back, refuted, ids: [] };
   const rows = await ctx.db.sql<{ id: string }[]>`
     select distinct payment_id as id from transfers
-    where coin = any(${coinsBeside(coin)}::text[]) and txid = any(${gone}::text[]) and block_height is null`;
-  return { gone, ids: rows.map(({ id }) => id) };
+    where coin = any(${coinsBeside(coin)}::text[]) and txid = any(${changed}::text[]) and block_height is null`;
+  return { gone, back, refuted, ids: rows.map(({ id }) => id) };
 }
 
 /** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
 export async function recordRange(
   watching: Watching,
-  { cursor, to, between, hits, vanished, replaces, progress, queue }: Step,
+  { cursor, to, between, hits, vanished, present, replaces, progress, queue }: Step,
 ): Promise<void> {
   const { ctx, coin, spares } = watching;
   const seenAt = ctx.clock.now();
@@ -178,7 +197,7 @@ export async function recordRange(
   const sorted = await withoutVerified(watching, read);
   const all = sorted.flatMap(({ sightings }) => sightings);
   const strays = sorted.flatMap((one) => one.strays);
-  const lost = await readLost(watching, all);
+  const lost = await readLost(watching, { hits, present }, all);
   const verified = hits.flatMap(({ ref, verifiedBy }) => (verifiedBy === null ? [] : [ref.hash]));
   const replaced = await readReplaced(watching, replaces, all);
   const refuted = [...(await readRefuted(watching, [...verified, ...vanished], all)), ...replaced];
@@ -198,7 +217,8 @@ export async function recordRange(
           ...{ coin, seenAt, atOnce, inherited: () => null, certainThrough: null },
           block: { ...hit.ref, verifiedBy: hit.verifiedBy },
         });
-      await writePresence(tx, { coin, paymentIds: ids, gone: lost.gone, back: [] });
+      await writePresence(tx, { coin, paymentIds: ids, gone: lost.gone, back: lost.back });
+      for (const { txid, height } of lost.refuted) await writeConflicts(tx, [{ txid, by: txid }], { coin, paymentIds: ids, height });
       if (queue) await queueProcessing(tx, { coin, except: ids });
     });
     return told;

@@ -247,3 +247,77 @@ test('a reorganization below the first block that was read is followed', async (
     await fresh.stop();
   }
 });
+
+/** As if so much time had passed since the transfer was last known. */
+const passSinceAbsent = (of: RangeShop, seconds: number) =>
+  of.app.app.ctx.db
+    .sql`with old as (update transfers set absent_since = absent_since - make_interval(secs => ${seconds}) where absent_since is not null returning payment_id)
+      update payments set due_at = clock_timestamp() where id in (select payment_id from old)`;
+
+test('money that a reorganization took away is only announced, and a minute after the last source knew it, it is gone with an event', async () => {
+  const { id, address } = await shop.create();
+  const seen = async () => {
+    const { status, amount_received, amount_announced, exceptions } = await shop.detail(id);
+    return [status, amount_received, amount_announced, exceptions.join()];
+  };
+  const events = async () =>
+    (await shop.app.app.ctx.db.sql<{ type: string }[]>`select type from events where payment_id = ${id} order by sequence`).map(({ type }) => type);
+  const tx = pay(address);
+  shop.world.mine(tx);
+  shop.world.mineEmpty(1);
+  await shop.poll();
+  assert.deepEqual(await seen(), ['processing', '25.50', '0.00', '']);
+  shop.world.undo(2);
+  shop.world.mineEmpty(3);
+  // One provider still has the transaction in its pool.
+  shop.providers[0]!.faults.knows = [tx.txid];
+  await shop.poll();
+  await passSinceAbsent(shop, 61);
+  shop.world.mineEmpty(1);
+  await shop.poll(2);
+  assert.deepEqual(await seen(), ['processing', '0.00', '25.50', '']);
+  shop.providers[0]!.faults.knows = [];
+  shop.world.mineEmpty(1);
+  await shop.poll();
+  assert.deepEqual(await seen(), ['processing', '0.00', '25.50', '']);
+  await passSinceAbsent(shop, 61);
+  shop.world.mineEmpty(1);
+  await shop.poll(2);
+  assert.deepEqual(await seen(), ['pending', '0.00', '0.00', 'reorged']);
+  assert.deepEqual(await events(), ['payment.created', 'payment.processing', 'payment.updated']);
+  // The customer pays again: once, and not too much.
+  shop.world.mine(pay(address));
+  shop.world.mineEmpty(130);
+  await shop.poll(3);
+  assert.deepEqual((await seen()).slice(0, 3), ['completed', '25.50', '0.00']);
+  assert.ok(!(await shop.detail(id)).exceptions.includes('overpaid'));
+});
+
+test('two transfers, of which a reorganization took one away, are no overpayment', async () => {
+  const { id, address } = await shop.create();
+  shop.world.mine(pay(address));
+  shop.world.mineEmpty(1);
+  await shop.poll();
+  shop.world.undo(2);
+  shop.world.mine(pay(address));
+  shop.world.mineEmpty(130);
+  await shop.poll(3);
+  const { status, amount_received, amount_announced, amount_overpaid, exceptions } = await shop.detail(id);
+  assert.deepEqual([status, amount_received, amount_announced, amount_overpaid, exceptions], ['completed', '25.50', '25.50', '0.00', []]);
+});
+
+test('a sealed block that has the transaction without the transfer ends it in that round', async () => {
+  const { id, address } = await shop.create();
+  const tx = pay(address);
+  shop.world.mine(tx);
+  shop.world.mineEmpty(1);
+  await shop.poll();
+  shop.world.undo(2);
+  shop.world.mine({ ...tx, moves: tx.moves.map((move) => ({ ...move, failed: true })) });
+  shop.world.mineEmpty(2);
+  await shop.poll();
+  const { status, amount_received, amount_announced, exceptions } = await shop.detail(id);
+  assert.deepEqual([status, amount_received, amount_announced, exceptions], ['pending', '0.00', '0.00', ['reorged', 'replaced']]);
+  const page = await (await fetch(`${shop.app.url}/pay?id=${id}`)).text();
+  assert.match(page, /Your transaction is no longer on the network/);
+});

@@ -27,6 +27,10 @@ export type Waiting = {
   firstSeenAt: Date;
   /** Whether all its transfers are recorded as absent, all as replaced, and any as either. */
   absent: boolean;
+  /** Since when all of them are absent; null while one is not. */
+  absentSince: Date | null;
+  /** When one of them lost its block last; null: none did. */
+  unminedSince: Date | null;
   contested: boolean;
   doubted: boolean;
 };
@@ -38,7 +42,8 @@ type Pegout = { paymentId: string; ref: string; txid: string; units: string; min
 export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
   const found: Waiting[] = [];
   const rows = sql<Waiting[]>`
-    select t.txid, min(t.first_seen_at) as "firstSeenAt", bool_and(t.absent_since is not null) as absent, bool_and(t.conflict_txid is not null) as contested,
+    select t.txid, min(t.first_seen_at) as "firstSeenAt", bool_and(t.absent_since is not null) as absent, max(t.unmined_since) as "unminedSince",
+      case when bool_and(t.absent_since is not null) then max(t.absent_since) end as "absentSince", bool_and(t.conflict_txid is not null) as contested,
       bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
     from transfers t left join tips on tips.coin = ${chainCode(coin)}
     where t.coin = any(${coinsBeside(coin)}::text[]) and t.block_height is null and t.txid is not null

@@ -246,7 +246,7 @@ async function write(
   const named = new Map([[ref.height, new Set([ref.hash])]]);
   const hits = await readHits(watching, voting, { named, known: new Set(), again: new Set() });
   await recordRange(watching, {
-    ...{ cursor, to: cursor, between: [], vanished: [], progress: new Map(), queue: false },
+    ...{ cursor, to: cursor, between: [], vanished: [], present: null, progress: new Map(), queue: false },
     // What one source alone showed of the same money, perhaps in another block.
     replaces: verifierOf(voting) === null || sightings.length === 0 ? null : { coin, key },
     hits: hits.map((hit) => ({ ...hit, sightings: [...hit.sightings, ...sightings] })),

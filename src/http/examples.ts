@@ -22,6 +22,7 @@ const pending = {
   mode: 'test',
   amount: null,
   amount_received: '0',
+  amount_announced: '0',
   amount_remaining: null,
   amount_overpaid: '0',
   amount_dust: '0',
@@ -63,6 +64,7 @@ const chosen = {
   ...pending,
   amount: '0.00026289',
   amount_received: '0.00000000',
+  amount_announced: '0.00000000',
   amount_remaining: '0.00026289',
   amount_overpaid: '0.00000000',
   amount_dust: '0.00000000',
@@ -92,21 +94,29 @@ const transfer = {
 const processing = {
   ...chosen,
   status: 'processing',
-  amount_received: '0.00026289',
+  amount_announced: '0.00026289',
   amount_remaining: '0.00000000',
-  amount_received_usd: '25.50',
   transaction_hash: TXID,
   transfers: [transfer],
   transfers_count: 1,
 };
 const mined = { ...transfer, block_height: 925_000, block_hash: '00000000000000000001a7c09e7e5b7f0f3c7b4a9d2e6f1a8b5c4d3e2f1a0b9c' };
-const completed = { ...processing, status: 'completed', confirmations: 1, completed_at: at(12), transfers: [mined], transfers_count: 1 };
+const completed = {
+  ...processing,
+  status: 'completed',
+  amount_received: '0.00026289',
+  amount_announced: '0.00000000',
+  amount_received_usd: '25.50',
+  confirmations: 1,
+  completed_at: at(12),
+  transfers: [mined],
+  transfers_count: 1,
+};
 const half = { ...transfer, amount: '0.00013144', amount_usd: '12.75' };
 const underpaid = {
   ...chosen,
-  amount_received: '0.00013144',
+  amount_announced: '0.00013144',
   amount_remaining: '0.00013145',
-  amount_received_usd: '12.75',
   transaction_hash: TXID,
   exception: 'underpaid',
   exceptions: ['underpaid'],
@@ -125,7 +135,8 @@ const late = {
   transaction_hash: TXID,
   exception: 'late',
   exceptions: ['late'],
-  transfers: [{ ...transfer, first_seen_at: '2026-11-21T11:05:00.000Z' }],
+  confirmations: 1,
+  transfers: [{ ...mined, first_seen_at: '2026-11-21T11:05:00.000Z' }],
   transfers_count: 1,
 };
 

@@ -347,8 +347,12 @@ export const Detail = Type.Object(
       `Amount to pay, ${CoinAmount}, at the current rate. Null until the customer chooses a coin.`,
     ),
     amount_received: Decimal(
-      `All that the chain credits to the payment, ${CoinAmount}, also what arrived late or after it was canceled. \`amount_held\` is the part that does not count until you decide. \`0\` until a coin is chosen.`,
+      `What arrived for the payment, ${CoinAmount}: it is in a block or locked by the network, also if it came late or after the payment was canceled. \`amount_held\` is the part that does not count until you decide. \`0\` until a coin is chosen.`,
       '0.00026289',
+    ),
+    amount_announced: Decimal(
+      `What was announced and is in no block yet, ${CoinAmount}. It may never arrive, so it is not part of \`amount_received\`.`,
+      '0.00000000',
     ),
     amount_remaining: OrNull(Decimal('An amount.', '0.00026289'), `What is still missing, ${CoinAmount}. Null until a coin is chosen.`),
     amount_overpaid: Decimal(`What arrived beyond the amount, ${CoinAmount}.`, '0.00000000'),

@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, type Mode } from '../core/coin.ts';
 import { type Fiat, fiatDecimals } from '../core/fiat.ts';
 import { invariant } from '../core/invariant.ts';
-import { GONE_AFTER_MS } from '../core/transfer.ts';
+import { goneAfterMs } from '../core/transfer.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { depositEntries } from './book-deposits.ts';
 
@@ -91,11 +91,12 @@ const coinTable = (sql: Sql | Tx): Fragment => sql`
       ${ALL_COINS.map((coin) => (kindOf(coin) === 'ethereum' ? 't' : 'f'))}::text[]::bool[]) as c (coin, fee_coin, chain, dust, has_accounts)
   )`;
 
+const GONE_AFTER_SECONDS = Object.fromEntries(ALL_COINS.map((coin) => [coin, goneAfterMs(coin) / 1000]));
 /** Whether a transfer that is in no block was missing for so long that it does not count. Simulated chains have no tips in the database. */
 const gone = (sql: Sql | Tx, mode: Mode): Fragment =>
   mode === 'test'
     ? sql`t.absent_since is not null`
-    : sql`coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${GONE_AFTER_MS / 1000}), false)`;
+    : sql`coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => (${sql.json(GONE_AFTER_SECONDS)}::jsonb ->> t.coin)::int), false)`;
 
 /**
  * `cents` in the smallest units of the display currency: at the rate of a payment that was priced in it, else at the rate that was stored

@@ -124,7 +124,7 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
   if (row.refundRequested) return 'refund_requested';
   if (!isFinal(row.status)) return 'undecided';
   // Money that does not count can be moved too once the merchant decided about it: to keep it, or to send it back.
-  const states = uncountedFromJson(row.uncounted).flatMap((part) => (part.coin === coin ? [part.state] : []));
+  const states = uncountedFromJson(row.uncounted).flatMap((part) => (part.coin === coin && part.state !== 'announced' ? [part.state] : []));
   const isHeld = states.includes('held') && row.needsDecision;
   return isHeld || (row.status !== 'completed' && states.length === 0) ? 'undecided' : null;
 }

@@ -38,7 +38,7 @@ const decided = (kind: 'reject' | 'refund_sent') => ({
 const ROWS: readonly (readonly [string, PaymentFacts, string, string, string, string, string | null, number])[] = [
   ['nothing arrived', expired, '', '0.00000000', '0.00', '0.00000000', null, 0],
   ['all of it came late', expired, '100@90 x3', '0.00100000', '100.00', '0.00100000', 't0', 3],
-  ['it came late and waits for a block', expired, '100@90 x0', '0.00100000', '100.00', '0.00100000', 't0', 0],
+  ['it came late and waits for a block', expired, '100@90 x0', '0.00000000', '0.00', '0.00000000', 't0', 0],
   ['a part came in time, the rest late', failed, '40@5 x4, 60@90 x2', '0.00100000', '100.00', '0.00060000', 't0', 4],
   ['too little came in time', failed, '40@5 x4', '0.00040000', '40.00', '0.00000000', 't0', 4],
   ['it came after the payment was canceled', canceled, '100@20 x2', '0.00100000', '100.00', '0.00100000', 't0', 2],

@@ -40,13 +40,17 @@ export const transferDetail = (t: Transfer) => ({
 /** In cents: the worth of what the chain credits to a payment: counted, and not counted, each rounded so that the parts that are shown add up. */
 const worthCents = (countedCents: bigint, uncounted: readonly Uncounted[]): bigint =>
   uncounted.reduce((all, { usdE8 }) => all + e8ToCents(usdE8 ?? 0n), countedCents);
-/** The same of a settlement. */
-export const receivedCents = ({ receivedUsdE8, uncounted }: Pick<Settlement, 'receivedUsdE8' | 'uncounted'>): bigint =>
-  worthCents(e8ToCents(receivedUsdE8), uncounted);
+/** The same of a settlement, with what is only announced. */
+export const seenCents = ({ seenUsdE8, uncounted }: Pick<Settlement, 'seenUsdE8' | 'uncounted'>): bigint =>
+  worthCents(
+    e8ToCents(seenUsdE8),
+    uncounted.filter(({ state, waits }) => state !== 'announced' || waits),
+  );
+const isHere = ({ state }: Uncounted): boolean => state !== 'announced';
 
 /**
- * What the chain credits to a payment, whether it counts or not: in the coin of the payment, and the worth of all coins. What is gone is
- * in neither. Money without a price yet has no worth yet.
+ * What the chain credits to a payment, whether it counts or not: in the coin of the payment, and the worth of all coins. What is gone, and
+ * what is only announced, is in neither. Money without a price yet has no worth yet.
  */
 export const receivedDetail = (
   coin: Coin | null,
@@ -57,10 +61,16 @@ export const receivedDetail = (
       ? '0'
       : formatUnits(
           coin,
-          uncounted.reduce((all, one) => (one.coin === coin ? all + one.units : all), units),
+          uncounted.reduce((all, one) => (one.coin === coin && isHere(one) ? all + one.units : all), units),
         ),
-  amount_received_usd: formatUsd(worthCents(usdCents, uncounted)),
+  amount_received_usd: formatUsd(worthCents(usdCents, uncounted.filter(isHere))),
 });
+
+/** What is in no block and not locked, whether it would count or not: in the coin of the payment. */
+export function announcedDetail(coin: Coin | null, uncounted: readonly Uncounted[]): { amount_announced: string } {
+  const units = uncounted.reduce((sum, one) => (one.coin === coin && !isHere(one) ? sum + one.units : sum), 0n);
+  return { amount_announced: coin === null ? '0' : formatUnits(coin, units) };
+}
 
 /** What arrived and does not count until the merchant decides: in the coin of the payment, and the worth of all coins. */
 export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): { amount_held: string; amount_held_usd: string | null } {
@@ -89,6 +99,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     mode: facts.mode,
     amount: units(s.amountUnits),
     amount_received: received.amount_received,
+    ...announcedDetail(s.coin, s.uncounted),
     amount_remaining: units(s.remainingUnits),
     amount_overpaid: units(s.overpaidUnits) ?? '0',
     amount_dust: units(s.dustUnits) ?? '0',

@@ -45,7 +45,7 @@ export type PaymentRecord = {
   /** The derivation index of each family's deposit address below its wallet's account key. */
   paths: Readonly<Partial<Record<Family, string>>>;
   /** As written by the last settlement; changes are detected against these. */
-  last: { receivedUnits: bigint; expiresAt: Date; coin: Coin | null; held: ReadonlyMap<Coin, bigint> | null };
+  last: { seenUnits: bigint; announced: string; expiresAt: Date; coin: Coin | null; held: ReadonlyMap<Coin, bigint> | null };
   /** What the dashboard counts and shows for review, as last written. */
   marks: Marks;
   facts: PaymentFacts;
@@ -296,14 +296,28 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
   );
 }
 
-/** What waits for the merchant, by coin. */
-export const heldOf = (uncounted: readonly Uncounted[]): ReadonlyMap<Coin, bigint> =>
-  new Map(uncounted.flatMap(({ coin, state, units }) => (state === 'held' ? [[coin, units]] : [])));
+/** What waits for the merchant, by coin, also what is only announced. */
+export function heldOf(uncounted: readonly Uncounted[]): ReadonlyMap<Coin, bigint> {
+  const held = new Map<Coin, bigint>();
+  for (const { coin, state, units, waits } of uncounted)
+    if (state === 'held' || waits) held.set(coin, (held.get(coin) ?? 0n) + units);
+  return held;
+}
+/** What counts toward a payment as far as its row shows: what it received, and what of its coin is only announced. */
+const seenOf = ({ receivedUnits, shownCoin }: Pick<Row, 'receivedUnits' | 'shownCoin'>, uncounted: readonly Uncounted[]): bigint =>
+  uncounted.reduce(
+    (sum, { coin, state, units, waits }) => (state === 'announced' && !waits && coin === shownCoin ? sum + units : sum),
+    receivedUnits,
+  );
+/** What is only announced, as one text to compare. */
+export const announcedOf = (uncounted: readonly Uncounted[]): string =>
+  uncounted.flatMap(({ coin, state, units, waits }) => (state === 'announced' ? [`${coin} ${units} ${waits === true}`] : [])).join();
 /** Null when the payment was last settled by a version that did not record it. */
 const lastHeld = ({ uncounted, exceptions }: Pick<Row, 'uncounted' | 'exceptions'>): PaymentRecord['last']['held'] =>
   uncounted === null && exceptions.some((name) => ON_HOLD.some((one) => one === name)) ? null : heldOf(uncountedFromJson(uncounted));
 
 function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): PaymentRecord {
+  const uncounted = uncountedFromJson(row.uncounted);
   const quotes: Quote[] = (row.quotes ?? []).map((q) => ({
     coin: q.coin,
     address: q.address,
@@ -321,7 +335,13 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     eventCount: row.eventCount,
     countedInMonth: row.countedInMonth,
     paths: row.paths ?? {},
-    last: { receivedUnits: row.receivedUnits, expiresAt: row.expiresAt, coin: row.shownCoin, held: lastHeld(row) },
+    last: {
+      seenUnits: seenOf(row, uncounted),
+      announced: announcedOf(uncounted),
+      expiresAt: row.expiresAt,
+      coin: row.shownCoin,
+      held: lastHeld(row),
+    },
     marks: {
       openedAt: row.openedAt,
       seenAt: row.seenAt,

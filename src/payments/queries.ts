@@ -40,7 +40,7 @@ function onChain(record: PaymentRecord): OnChain {
   const tips = tipsOf(record);
   const roles = rolesOf(record.facts, record.transfers, tips);
   const standings = view.transfers.map((t) => ({
-    ...standingOf(record.facts, t, view.settlement.receivedUsdE8, tips),
+    ...standingOf(record.facts, t, view.settlement.seenUsdE8, tips),
     role: roles.get(t)!,
   }));
   return { view, standings, arrived: sumArrived(roles) };

@@ -7,6 +7,7 @@ import { eventId } from '../core/id.ts';
 import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
 import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Uncounted } from '../core/payment.ts';
 import { checkSettlement } from '../core/settlement-checks.ts';
+import { isFinal } from '../core/status.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { type NewNotice, notifyMembers } from '../notices/notices.ts';
 import type { PaymentNotice } from '../notices/payment-notices.ts';
@@ -14,7 +15,7 @@ import { type NewEvent, recordEvents } from '../webhooks/events.ts';
 import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
-import { heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
+import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
 import { mailReceipts } from './receipt-mails.ts';
 import { queueShop, SHOP_NOTE } from './shop-queue.ts';
 import { uncountedToJson } from './stored.ts';
@@ -68,14 +69,16 @@ export function changeOf({ record, settlement }: Settled): Change {
   const told =
     holds !== null ||
     !same(record.facts.exceptions, settlement.exceptions) ||
-    record.last.receivedUnits !== settlement.receivedUnits ||
+    record.last.seenUnits !== settlement.seenUnits ||
+    // Before the end, the event of the end tells it.
+    (isFinal(settlement.status) && record.last.announced !== announcedOf(settlement.uncounted)) ||
     record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
   // Rare: most payments have none.
   const isNew = (exception: Exception) => !record.facts.exceptions.includes(exception);
   const added = settlement.exceptions.find((one) => isNew(one) || (holds === 'more' && isOnHold(one)));
   const reversed = record.facts.status === 'completed' && added === 'reorged';
   if (told && types.length === 0) types.push({ type: reversed ? REVERSED_EVENT : UPDATED_EVENT, status: settlement.status });
-  const counts = record.mode === 'live' && settlement.receivedUsdE8 > 0n && !record.countedInMonth;
+  const counts = record.mode === 'live' && settlement.seenUsdE8 > 0n && !record.countedInMonth;
   return { record, settlement, types, told, added, reversed, marks: marksOf(record, settlement, holds === 'more'), counts };
 }
 
@@ -85,6 +88,7 @@ export const isChange = ({ record, settlement, types, marks, counts }: Change): 
   counts ||
   settlement.extension !== null ||
   record.last.coin !== settlement.coin ||
+  record.last.announced !== announcedOf(settlement.uncounted) ||
   marks.openedAt !== record.marks.openedAt ||
   marks.seenAt !== record.marks.seenAt ||
   marks.paidUsdCents !== record.marks.paidUsdCents;
@@ -122,8 +126,8 @@ export async function writeSettlements(
     record.version += 1n;
     record.marks = marks;
     record.countedInMonth ||= counts;
-    const { receivedUnits, expiresAt, coin, uncounted } = settlement;
-    record.last = { receivedUnits, expiresAt, coin, held: heldOf(uncounted) };
+    const { seenUnits, expiresAt, coin, uncounted } = settlement;
+    record.last = { seenUnits, announced: announcedOf(uncounted), expiresAt, coin, held: heldOf(uncounted) };
   }
 }
 
@@ -255,14 +259,14 @@ export const noticesOf = ({ record, settlement, added, reversed }: Change): NewN
 /** What a notice says about a payment: the money that the exception concerns, and the order. */
 function noticeOf(
   record: PaymentRecord,
-  { status, uncounted, coin, receivedUnits, receivedUsdE8 }: Settlement,
+  { status, uncounted, coin, seenUnits, seenUsdE8 }: Settlement,
   exception: Exception,
 ): PaymentNotice {
   const isHeld = isOnHold(exception);
   const money = isHeld
-    ? uncounted.flatMap((one) => (one.state === 'held' ? [one] : []))
-    : coin !== null && receivedUnits > 0n
-      ? [{ coin, units: receivedUnits, usdE8: receivedUsdE8 }]
+    ? uncounted.flatMap((one) => (one.state === 'held' || one.waits ? [one] : []))
+    : coin !== null && seenUnits > 0n
+      ? [{ coin, units: seenUnits, usdE8: seenUsdE8 }]
       : [];
   return {
     payment: record.facts.id,
@@ -282,7 +286,7 @@ const marksOf = (record: PaymentRecord, settlement: Settlement, holdsMore: boole
   // More money under an exception that was handled needs another decision.
   reviewed: holdsMore ? record.marks.reviewed.filter((name) => !ON_HOLD.some((one) => one === name)) : record.marks.reviewed,
   openedAt: record.marks.openedAt ?? record.facts.quotes[0]?.from ?? null,
-  seenAt: record.marks.seenAt ?? (settlement.receivedUsdE8 > 0n ? record.now : null),
+  seenAt: record.marks.seenAt ?? (settlement.seenUsdE8 > 0n ? record.now : null),
   paidUsdCents: record.marks.paidUsdCents ?? (settlement.completedAt ? e8ToCents(settlement.receivedUsdE8) : null),
 });
 const counted = (

@@ -172,16 +172,17 @@ export const valuesFromJson = (value: unknown): TransferValue[] =>
     };
   });
 
-/** Null if everything counts, as in nearly every payment. */
+/** Null if everything counts and arrived, as in nearly every payment that ended. */
 export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly Json[] | null =>
   uncounted.length === 0
     ? null
-    : uncounted.map(({ coin, state, units, usdE8 }) => ({
+    : uncounted.map(({ coin, state, units, usdE8, waits }) => ({
         v: VERSION,
         coin,
         state,
         units: String(units),
         usdE8: usdE8 === null ? null : String(usdE8),
+        ...(waits && { waits }),
       }));
 
 /** Unreadable parts are omitted; the payment itself shows everything. */
@@ -189,7 +190,8 @@ export const uncountedFromJson = (value: unknown): Uncounted[] =>
   asList(value).flatMap((entry) => {
     const stored = asObject(entry);
     const [coin, state, units] = [oneOf(ALL_COINS, stored.coin), oneOf(UNCOUNTED_STATES, stored.state), asBigint(stored.units)];
-    return coin === null || state === null || units === null ? [] : [{ coin, state, units, usdE8: asBigint(stored.usdE8) }];
+    if (coin === null || state === null || units === null) return [];
+    return [{ coin, state, units, usdE8: asBigint(stored.usdE8), ...(stored.waits === true && { waits: true as const }) }];
   });
 
 /** What refunds have returned, by coin. */

@@ -59,6 +59,8 @@ export type Faults = {
   holds: ((units: bigint) => bigint) | null;
   /** What it cannot answer. */
   fails: readonly ('at' | 'search' | 'fetch' | 'identity' | 'tags' | 'natives')[];
+  /** Transactions in no block that it still knows. */
+  knows: readonly string[];
   /** It searches only this many of the newest blocks; null: all. */
   recent: number | null;
   /** It shows native balances of only this many of the newest blocks; null: of all. */
@@ -88,6 +90,7 @@ const HONEST: Faults = {
     finalized: null,
     holds: null,
     fails: [],
+    knows: [],
     recent: null,
     state: null,
   },
@@ -259,10 +262,17 @@ export function createProvider(
           ref: provider.faults.describes?.(refOf(block)) ?? refOf(block),
           proven: !provider.faults.ownFields,
           identity: identityOf(block),
+          txids: new Set(namesOf(block).map(({ txid }) => txid)),
           sightings: (matcher) => sightingsOf(namesOf(block), world.coin, matcher.has),
         };
       }, 'fetch'),
     identity: (hash) => ask(() => identityOf(byHash(hash)), 'identity'),
+    placeOf: (txid) =>
+      ask(() => {
+        const block = shown().find(({ txs }) => txs.some((tx) => tx.txid === txid));
+        if (block) return { height: block.height, hash: block.hash };
+        return provider.faults.knows.includes(txid) ? 'waiting' : null;
+      }),
     tags: () =>
       ask(() => {
         const { safe, finalized } = provider.faults;

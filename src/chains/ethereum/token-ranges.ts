@@ -2,7 +2,7 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { type Coin, isOfferable } from '../../core/coin.ts';
 import { OutgoingError } from '../../outgoing.ts';
-import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
+import { ChainError, type Place, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { isStandardHeader } from './block-header.ts';
 import { headerOf, headerOrNull } from './eth-block.ts';
@@ -110,7 +110,16 @@ async function fetchBlock(rpc: EthRpc, hash: string, tokens: Tokens): Promise<Ra
     throw cause;
   }
   const block = { transactions: txids.map((txid) => ({ txid })), receipts: receipts.map(readReceipt) };
-  return { ref: headerOf(header), proven, identity: identityOf(header), sightings: (matcher) => tokenSightings(block, tokens, matcher) };
+  return {
+    ...{ ref: headerOf(header), proven, identity: identityOf(header), txids: new Set(txids) },
+    sightings: (matcher) => tokenSightings(block, tokens, matcher),
+  };
+}
+
+async function readPlace(rpc: Pick<EthRpc, 'call'>, txid: string): Promise<Place> {
+  const found = fields(await rpc.call('eth_getTransactionByHash', txid));
+  if (found.hash === undefined) return null;
+  return typeof found.blockHash === 'string' ? { height: smallNumber(found.blockNumber), hash: hash32(found.blockHash) } : 'waiting';
 }
 
 async function readTags(rpc: Pick<EthRpc, 'batch'>): Promise<Tagged> {
@@ -144,6 +153,7 @@ export const createRangeReader = (rpc: EthRpc, { coin, tokens }: { coin: Coin; t
   search: (range, accounts) => search(rpc, { tokens, range, accounts }),
   fetch: (hash) => fetchBlock(rpc, hash, tokens),
   identity: async (hash) => identityOf(await readHeader(rpc, hash)),
+  placeOf: (txid) => readPlace(rpc, txid),
   tags: () => readTags(rpc),
   holdings: holdingsBy(rpc, tokens),
   native: createNativeReader(rpc, coin),

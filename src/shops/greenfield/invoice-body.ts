@@ -6,7 +6,7 @@ import { COIN, type Coin } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { E8, formatDecimal, formatUnits } from '../../core/money.ts';
 import type { Transfer } from '../../core/payment.ts';
-import { receivedCents } from '../../payments/detail.ts';
+import { seenCents } from '../../payments/detail.ts';
 import type { OnChain } from '../../payments/queries.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { methodOf } from '../payment-methods.ts';
@@ -47,9 +47,9 @@ export function invoiceJson(ctx: Context, payment: OnChain, invoice: ToldInvoice
   const { facts, settlement } = view;
   const money = moneyOf(view);
   // As in BTCPay, what came late was paid too; the state of the invoice says that it is not settled.
-  const paidCents = receivedCents(settlement);
+  const paidCents = seenCents(settlement);
   // The amount due was rounded up to what the coin can carry.
-  const isExact = settlement.receivedUnits === settlement.amountUnits;
+  const isExact = settlement.seenUnits === settlement.amountUnits;
   const { redirectUrl, redirectAutomatically, language, coins } = invoice.checkout;
   const body = {
     id: facts.id,

@@ -71,12 +71,12 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
           : 'failed';
     case 'pending':
       // What arrived in a wrong coin comes first, so that nobody pays twice.
-      if (hasWrongCoin(s.exceptions) && s.receivedUnits === 0n) return wrongCoin(s.exceptions)!;
+      if (hasWrongCoin(s.exceptions) && s.seenUnits === 0n) return wrongCoin(s.exceptions)!;
       // The page closes at the deadline. The status follows once no more transfers can have been sent in time.
-      if (now >= s.expiresAt) return s.receivedUnits > 0n ? 'expired_partial' : 'expired';
+      if (now >= s.expiresAt) return s.seenUnits > 0n ? 'expired_partial' : 'expired';
       if (quote === null) return coins.some((c) => c.unavailable === null) ? 'choose' : 'unavailable';
       if (s.quoteExpiresAt !== null && now >= s.quoteExpiresAt) return 'rate_over';
-      return s.receivedUnits > 0n ? 'underpaid' : 'awaiting';
+      return s.seenUnits > 0n ? 'underpaid' : 'awaiting';
   }
 }
 
@@ -163,7 +163,8 @@ const resultHeader = (kind: Mark, heading: string, view: CustomerView, { languag
 <p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi translate="no">${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 
 function notices(state: PageState, view: CustomerView, { language: { words }, fault }: PageOptions): Html {
-  const { exceptions } = view.settlement;
+  const { exceptions, seenUnits } = view.settlement;
+  const hasVanished = seenUnits === 0n;
   const renewal = state === 'awaiting' ? renewed(view, words) : null;
   const { coin } = view.settlement;
   const refunded =
@@ -172,7 +173,7 @@ function notices(state: PageState, view: CustomerView, { language: { words }, fa
     note(fill(words.refundAmount, { amount: amountOf(coin, view.refundedUnits), merchant: view.merchant.name }));
   return html`${refunded}${fault?.field === null && html`<p class="note" role="alert">${SIGNS.info}<span>${fault.text}</span></p>`}
 ${exceptions.includes('replaced') && view.facts.status === 'pending' && note(words.replacedNote)}
-${exceptions.includes('reorged') && state !== 'reversed' && note(words.reorgedNote)}${renewal !== null && note(renewal)}`;
+${exceptions.includes('reorged') && state !== 'reversed' && note(hasVanished ? words.goneNote : words.reorgedNote)}${renewal !== null && note(renewal)}`;
 }
 
 /** Announces a renewed rate that changed the amount. */
@@ -205,7 +206,7 @@ function body(state: PageState, view: CustomerView, options: PageOptions): Html 
       return html`${lead(`${words.partialText}${view.facts.extendedUntil ? after(words.partialText, words.moreTime) : ''}`)}
 ${arrived(view, options)}${payTo(view, options)}`;
     case 'rate_over':
-      return html`${lead(words.rateOverText)}${view.settlement.receivedUnits > 0n && arrived(view, options)}${rateForm(view, options)}`;
+      return html`${lead(words.rateOverText)}${view.settlement.seenUnits > 0n && arrived(view, options)}${rateForm(view, options)}`;
     case 'processing':
       return html`${lead(words.processingText)}${progress(view, options)}${transactions(view, options)}`;
     case 'completed':
@@ -229,7 +230,7 @@ ${transactions(view, options)}${refund(view, options)}`;
     case 'cancelled':
       return view.settlement.exceptions.includes('paid_after_cancel')
         ? html`${lead(`${words.cancelledText}${after(words.cancelledText, words.paidAfterCancel)}`)}${held(view, options)}${refund(view, options)}`
-        : html`${lead(words.cancelledText)}${view.settlement.receivedUnits > 0n && html`${held(view, options)}${refund(view, options)}`}`;
+        : html`${lead(words.cancelledText)}${view.settlement.seenUnits > 0n && html`${held(view, options)}${refund(view, options)}`}`;
     case 'failed':
       return lead(words.failedText);
   }
@@ -259,15 +260,16 @@ function rateForm(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   const coin = view.settlement.coin!;
   const estimate = view.coins.find((c) => c.coin === coin)?.estimateUnits ?? null;
-  const whole = view.settlement.receivedUnits === 0n;
+  const whole = view.settlement.seenUnits === 0n;
   const amount = estimate !== null && html`<bdi>${shortAmount(coin, estimate)} ${COIN[coin].asset}</bdi>`;
   return html`${whole && amount && html`<p>${fill(words.newAmount, { amount })}</p>`}
 <form method="post" action="/pay/requote" data-frag>${hidden(view, options)}<button class="main" id="requote">${words.newRate}</button></form>
 ${deadline(view, options)}${whole && otherCoin(view, options)}`;
 }
 function arrived(view: CustomerView, { language: { words } }: PageOptions): Html {
-  const { coin, receivedUnits, remainingUnits } = view.settlement;
-  return html`<dl class="sums"><div><dt>${words.arrived}</dt><dd>${amountOf(coin!, receivedUnits)}</dd></div>
+  const { coin, receivedUnits, seenUnits, remainingUnits } = view.settlement;
+  const sum = (name: string, units: bigint) => units > 0n && html`<div><dt>${name}</dt><dd>${amountOf(coin!, units)}</dd></div>`;
+  return html`<dl class="sums">${sum(words.arrived, receivedUnits)}${sum(words.announced, seenUnits - receivedUnits)}
 <div class="due"><dt>${words.stillDue}</dt><dd>${amountOf(coin!, remainingUnits)}</dd></div></dl>`;
 }
 /** Transfers too small to count: shown so that nobody waits for them. */

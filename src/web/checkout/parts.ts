@@ -88,4 +88,4 @@ const MOST_LISTED = 10;
 export const listed = ({ transfers }: CustomerView): CustomerView['transfers'] => transfers.slice(0, MOST_LISTED);
 export const unlisted = (view: CustomerView): number => view.transfersCount - listed(view).length;
 export const more = (view: CustomerView, { words, count }: Language): Html =>
-  html`+ ${count(unlisted(view))} · ${words.arrived} ${amountOf(view.settlement.coin!, view.settlement.receivedUnits)}`;
+  html`+ ${count(unlisted(view))} · ${words.total} ${amountOf(view.settlement.coin!, view.settlement.seenUnits)}`;

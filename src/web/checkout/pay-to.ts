@@ -38,7 +38,7 @@ ${request && walletButtons(request, words)}
 ${kindOf(coin) === 'ethereum' ? elsewhere(view, options) : note(say(words.network, { coin: COIN[coin].asset, network: chainOf(coin).name }))}
 ${tip(words.exchangeFee)}</div>
 ${qrCodes({ uri, address, coin }, words)}</div>
-<p class="wait" role="status">${words.waiting}</p>${view.settlement.receivedUnits === 0n && otherCoin(view, options)}`;
+<p class="wait" role="status">${words.waiting}</p>${view.settlement.seenUnits === 0n && otherCoin(view, options)}`;
 }
 
 /** The only network on which this payment is expected. Its addresses are the same on all others. */
