@@ -3,12 +3,15 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
 import { type Coin, finalityOf, type Network, settingOf } from '../core/coin.ts';
 import type { Log } from '../log.ts';
-import { type Chain, ChainError, type ChainHealth, type ChainSource, type Finality, type NamedSource, type SourceState } from './chain.ts';
+import { type Chain, ChainError, type ChainHealth, type ChainSource, type Finality, type Matcher, type NamedSource, type SourceState } from './chain.ts';
 
 /** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;
 /** Lookups skip a source that failed to answer for this long. */
 const DOWN_FRESH_MS = 2_000;
+
+/** How long a source has no vote after it failed while a block or the mempool was read. Meanwhile the next one is followed. */
+const LEFT_OUT_MS = 60_000;
 
 /** A source that has not answered for this long may hang; another one is used instead. */
 const SLOW_MS = 3_000;
@@ -60,6 +63,8 @@ type Standings = {
   of(one: NamedSource): Promise<Standing>;
   /** The last answer. */
   last(one: NamedSource): Standing | null;
+  /** It answers, but reading with it failed: it does not count for a minute, unless it is the only one. */
+  leaveOut(one: NamedSource, error: ChainError): void;
 };
 
 /** How each source is. Each must be on the same chain before it counts. */
@@ -87,9 +92,19 @@ function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>)
     known.set(one, { ...standing, atMs: clock.monotonicMs() });
     return standing;
   };
+  const leftOut = new Map<NamedSource, Standing & { untilMs: number }>();
+  const outOf = (one: NamedSource): Standing | null => {
+    const out = leftOut.get(one);
+    if (!out) return null;
+    if (clock.monotonicMs() < out.untilMs) return out;
+    leftOut.delete(one);
+    return null;
+  };
   /** One request at a time to each source. If there are others, a source that does not answer in time is down until it does. */
   const asked = new Map<NamedSource, { answer: Promise<Standing>; sinceMs: number }>();
   const inspect = async (one: NamedSource): Promise<Standing> => {
+    const out = outOf(one);
+    if (out) return out;
     const open = asked.get(one) ?? { answer: examine(one).finally(() => asked.delete(one)), sinceMs: clock.monotonicMs() };
     asked.set(one, open);
     if (isAlone(one, sources) || !(await isSlow(open.answer, SLOW_MS - (clock.monotonicMs() - open.sinceMs)))) return open.answer;
@@ -100,11 +115,19 @@ function createStandings({ coin, network, sources, clock }: Omit<Joined, 'log'>)
   return {
     inspect,
     of: async (one) => {
+      const out = outOf(one);
+      if (out) return out;
       const last = known.get(one);
       const fresh = last && clock.monotonicMs() - last.atMs < (last.state === 'ok' ? HEALTH_FRESH_MS : DOWN_FRESH_MS);
       return fresh ? last : inspect(one);
     },
-    last: (one) => known.get(one) ?? null,
+    last: (one) => outOf(one) ?? known.get(one) ?? null,
+    leaveOut: (one, error) => {
+      if (isAlone(one, sources)) return;
+      const reason = `${one.name} failed while it was read: ${error.message}`;
+      leftOut.set(one, { state: STATE_OF[error.kind] ?? 'down', reason, health: null, untilMs: clock.monotonicMs() + LEFT_OUT_MS });
+      known.delete(one);
+    },
   };
 }
 
@@ -166,6 +189,21 @@ function createFollowing({ coin, followers, standings, log }: Following & { log:
     });
   };
   return { follow, survey, isCurrent: (one: NamedSource) => one === current };
+}
+
+type Scanned = { scan(matcher: Matcher): unknown };
+/** A scan asks its source for more. One that fails counts against the source, so that the next one reads the same. */
+function withBlame<T extends Scanned>(fetched: T, source: ChainSource, { followers, standings }: Following): T {
+  const scan = async (matcher: Matcher): Promise<unknown> => {
+    try {
+      return await fetched.scan(matcher);
+    } catch (error) {
+      const one = followers.find((follower) => follower.source === source);
+      if (one && error instanceof ChainError) standings.leaveOut(one, error);
+      throw error;
+    }
+  };
+  return { ...fetched, scan };
 }
 
 /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
@@ -257,7 +295,8 @@ function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain
 export function joinSources({ coin, network, sources, proof = null, helped = false, log, clock }: Joined): Chain {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
-  const { follow, survey, isCurrent } = createFollowing({ coin, followers, standings, log });
+  const following = { coin, followers, standings };
+  const { follow, survey, isCurrent } = createFollowing({ ...following, log });
   const chosen = sources.filter((one) => !one.unchosen);
   // Servers that only answer lookups are not even connected for anything else.
   const others = sources.filter((one) => !one.onlyLookUps);
@@ -289,10 +328,10 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     tip: () => follow((source) => source.tip()),
     blockAt: (height) => follow((source) => source.blockAt(height)),
     block: (hash) => follow((source) => source.block(hash)),
-    fetchBlock: (hash) => follow((source) => source.fetchBlock(hash)),
-    fetchMempool: (health) => follow((source) => source.fetchMempool(health)),
+    fetchBlock: (hash) => follow(async (source) => withBlame(await source.fetchBlock(hash), source, following)),
+    fetchMempool: (health) => follow(async (source) => withBlame(await source.fetchMempool(health), source, following)),
     txState: (txid) => follow((source) => source.txState(txid)),
-    finality: () => readFinality(follow, { coin, followers, standings }),
+    finality: () => readFinality(follow, following),
     ...unasked,
     lookUps: asked,
     readUnspent: async (of) => {

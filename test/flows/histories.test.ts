@@ -569,14 +569,18 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
   for (const { height, hash } of stored) assert.equal(chain.blocks[Number(height)]?.hash, hash, 'the recorded blocks are the chain');
   assert.equal(stored.at(-1)!.hash, chain.tip().hash);
 
-  type Book = { id: string; status: string; received: bigint; arrived: bigint; exceptions: string[]; events: bigint };
+  type Book = { id: string; status: string; received: bigint; arrived: bigint; announced: bigint; exceptions: string[]; events: bigint };
   const readBooks = async (): Promise<Map<string, Book>> =>
     new Map(
       (
         await sql<Book[]>`
-          select id, status, received_units as received, exceptions, event_count as events, received_units + coalesce((
-            select sum((one->>'units')::numeric) from jsonb_array_elements(uncounted) as one where one->>'coin' = coin), 0) as arrived
-          from payments`
+          select id, status, received_units + sums.counted as received, exceptions, event_count as events,
+            received_units + sums.arrived as arrived, sums.announced
+          from payments, lateral (select
+            coalesce(sum(units) filter (where state = 'announced' and waits is not true), 0) as counted,
+            coalesce(sum(units) filter (where state <> 'announced'), 0) as arrived,
+            coalesce(sum(units) filter (where state = 'announced'), 0) as announced
+            from jsonb_to_recordset(uncounted) as one (coin text, state text, units numeric, waits boolean) where one.coin = payments.coin) as sums`
       ).map((row) => [row.id, row]),
     );
   const mayCome = payoutsOf([
@@ -641,12 +645,12 @@ const LEGAL = new Set([
   'pending expired',
 ]);
 /** The events of every payment: no gaps, one per change, only allowed transitions, ending in the current state. */
-async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: string; arrived: bigint; events: bigint }>, coin: Coin) {
+async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: string; arrived: bigint; announced: bigint; events: bigint }>, coin: Coin) {
   const { sql } = ctx.db;
   const told = await sql<{ id: string; sequence: bigint; type: string; body: string }[]>`
     select payment_id as id, sequence, type, convert_from(body, 'UTF8') as body from events order by payment_id, sequence`;
   const of = Map.groupBy(told, (event) => event.id);
-  for (const [id, { status, arrived, events }] of books) {
+  for (const [id, { status, arrived, announced, events }] of books) {
     const list = of.get(id) ?? [];
     assert.equal(BigInt(list.length), events, `${id}: as many events as were counted`);
     let at = '';
@@ -664,13 +668,16 @@ async function judgeEvents(ctx: Context, books: ReadonlyMap<string, { status: st
       } else assert.equal(type, 'payment.updated', `${id}: ${at} is reported once`);
       reversed = data.status === 'completed' && data.exceptions.includes('reorged');
       at = data.status;
-      const news = JSON.stringify([data.status, data.amount_received, data.exceptions, data.expires_at, data.currency]);
+      const news = JSON.stringify([data.status, data.amount_received, data.amount_announced, data.exceptions, data.expires_at, data.currency]);
       assert.notEqual(news, last, `${id}: each event tells something new`);
       last = news;
     }
     assert.equal(at, status, `${id}: the last event tells how it stands`);
-    const { amount_received } = JSON.parse(list.at(-1)!.body).data;
-    assert.equal(BigInt(amount_received.replace('.', '')), arrived, `${id}: the last event tells what was received`);
+    const { amount_received, amount_announced } = JSON.parse(list.at(-1)!.body).data;
+    const [here, coming] = [amount_received, amount_announced].map((amount) => BigInt(amount.replace('.', '')));
+    assert.equal(here! + coming!, arrived + announced, `${id}: the last event tells what was seen`);
+    // Of an open payment, the event of its end tells it.
+    if (status !== 'pending' && status !== 'processing') assert.equal(here, arrived, `${id}: the last event tells what was received`);
   }
   const [wrong] = await sql<{ rows: bigint }[]>`
     with counted as (

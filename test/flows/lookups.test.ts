@@ -281,12 +281,12 @@ test("the balance of a merchant's deposit address comes from the ledger, without
     ];
     assert.deepEqual(told(await read()), [200, '0.00000000', '0.00000000', '0.00000000', '0.00000000', 0]);
     const paid = await node.pay(address, '0.00060000');
-    await reach(shop, id, (d) => d.amount_received === '0.00060000');
+    await reach(shop, id, (d) => d.amount_announced === '0.00060000');
     assert.deepEqual(told(await read()), [200, '0.00000000', '0.00060000', '0.00000000', '0.00000000', 0]);
     await node.mine(1);
     await reach(shop, id, (d) => d.confirmations === 1);
     await node.pay(address, '0.00040000');
-    await reach(shop, id, (d) => d.amount_received === '0.00100000');
+    await reach(shop, id, (d) => d.amount_announced === '0.00040000');
     assert.deepEqual(told(await read()), [200, '0.00060000', '0.00040000', '0.00060000', '0.00000000', 1]);
 
     // The ledger is used only for the merchant itself: for anyone else it is an ordinary address.

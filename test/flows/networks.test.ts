@@ -287,7 +287,7 @@ test('live, on the second chain: one address for both networks, detected by its 
   const paid = token({ key: given[0]!.key, units: 25_500_000n });
   chain.accept(paid);
   await look();
-  assert.deepEqual([(await live()).status, (await live()).amount_received], ['processing', '25.500000']);
+  assert.deepEqual([(await live()).status, (await live()).amount_announced], ['processing', '25.500000']);
   chain.mine([paid]);
   for (let i = 1; i < 11; i++) chain.mine();
   await look();

@@ -303,12 +303,12 @@ test('an accepted late transfer completes only with its confirmation', async () 
   await endWindow(id);
   const ref = await receive(id, 100_000n, { mined: false });
   const late = await detail(id);
-  assert.deepEqual([late.status, late.exception, late.amount_received], ['expired', 'late', '0.00100000']);
-  assert.deepEqual([late.amount_held, late.amount_held_usd], ['0.00100000', '97.00']);
+  assert.deepEqual([late.status, late.exception, late.amount_received, late.amount_announced], ['expired', 'late', '0.00000000', '0.00100000']);
+  assert.deepEqual([late.amount_held, late.amount_held_usd], ['0.00000000', '0.00']);
   const listed = await listedOf(id);
-  assert.deepEqual([listed.amount_held, listed.amount_held_usd], ['0.00100000', '97.00']);
+  assert.deepEqual([listed.amount_held, listed.amount_held_usd], ['0.00000000', '0.00']);
   const accepted = ok(await resolve(id, 'accept', [ref]));
-  assert.deepEqual([accepted.status, accepted.amount_received, accepted.amount_held], ['processing', '0.00100000', '0.00000000']);
+  assert.deepEqual([accepted.status, accepted.amount_received, accepted.amount_announced], ['processing', '0.00000000', '0.00100000']);
   await app.app.ctx.db.begin((tx) =>
     lockAndSettle(app.app.ctx, tx, [id], async () => {
       await tx`update transfers set block_height = 0, block_hash = ${'b'.repeat(64)}, block_time = clock_timestamp() where payment_id = ${id}`;

@@ -17,8 +17,8 @@ tellStories({
     told('an amount past 2^53 arrives to its last unit', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       await node.pay(address, '98765432.12345678');
-      const seen = await reach(id, 'processing', 'overpaid');
-      assert.equal(seen.amount_received, '98765432.12345678');
+      const seen = await reach(id, 'processing');
+      assert.equal(seen.amount_announced, '98765432.12345678');
       await mine(2);
       const done = await reach(id, 'completed', 'overpaid');
       assert.equal(done.amount_overpaid, '98765332.12345678');

@@ -168,7 +168,7 @@ test('a fresh install without a node: payments are answered from the ledger, any
   );
   const { id, address: ours, amount } = await openPayment(app, 'BTC', 25);
   const paid = await node.pay(ours, amount);
-  await reach(app, id, ({ amount_received }) => amount_received === amount);
+  await reach(app, id, ({ amount_announced }) => amount_announced === amount);
 
   const balance = async () => {
     const { status, json, text } = await lookUp(`balance?currency=BTC&address=${ours}`);

@@ -386,7 +386,7 @@ export function tellStories({ coin, startNode, reads, price, amount, addresses, 
       first.transfers.map((t: any) => [t.transaction_hash, t.amount]),
       [[txid, amount.toFixed(8)]],
     );
-    assert.equal(first.amount_received, amount.toFixed(8));
+    assert.equal(first.amount_announced, amount.toFixed(8));
     assert.equal((await reach(two.id, 'processing')).transaction_hash, txid);
     await mine(2);
     await reach(one.id, 'completed');

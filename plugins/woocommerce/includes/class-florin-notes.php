@@ -75,7 +75,9 @@ final class Florin_Notes {
 	 */
 	private static function sentence( $kind, array $payment, $total ) {
 		$coin     = self::coin( $payment );
-		$received = self::amount( $payment['amount_received'] ) . ' ' . $coin;
+		// Before it is in a block, money is only announced.
+		$came     = Florin_Amounts::is_some( $payment['amount_received'] ) || ! isset( $payment['amount_announced'] ) ? $payment['amount_received'] : $payment['amount_announced'];
+		$received = self::amount( $came ) . ' ' . $coin;
 		$held     = self::held( $payment );
 		switch ( $kind ) {
 			case 'processing':

@@ -3,13 +3,13 @@
  * balance shows beyond the gains that were seen is a gain of the block at which it shows. No payment expires before that was looked at.
  */
 import type { Log } from '../../log.ts';
-import { type BlockRef, ChainError, type Matcher, type OpenAddress, type OpenAddresses } from '../chain.ts';
+import type { BlockRef, Matcher, OpenAddress, OpenAddresses } from '../chain.ts';
 import { EMPTY_CODE } from './account-proof.ts';
 import type { AuditStore, Base, Holdings } from './audit-store.ts';
 import { provenHeader } from './block-header.ts';
 import type { ProvenBlock } from './eth-block.ts';
 import { accountIn, keptAll, proofCall } from './eth-proven-gains.ts';
-import { type EthRpc, failure } from './eth-rpc.ts';
+import { answerOrNull, type EthRpc } from './eth-rpc.ts';
 import type { Gain } from './value-moves.ts';
 
 /** Blocks between two proofs of an address: less than five minutes. */
@@ -203,13 +203,13 @@ function judge(
  */
 async function proveNow({ ref, header }: ProvenBlock, due: readonly Due[], { batch }: Pick<EthRpc, 'batch'>): Promise<Proven[] | null> {
   const fresh = due.filter((one) => one.known === null);
-  const [parent, ...replies] = await batch([
+  const asked = batch([
     ['eth_getBlockByHash', ref.parent, false],
     ...due.map(({ key }) => proofCall(key, ref.hash)),
     ...fresh.map(({ key }) => proofCall(key, ref.parent)),
   ]);
-  if (parent?.error) throw failure(parent.error, 'eth_getBlockByHash');
-  if (!parent || parent.result === null) throw new ChainError('outage', `the source does not have block ${ref.parent}`);
+  const [parent, ...replies] = (await answerOrNull(asked)) ?? [];
+  if (!parent || parent.error || parent.result === null) return null;
   const { stateRoot } = provenHeader(parent.result, header.parentHash);
   const proven: Proven[] = [];
   for (const [i, one] of due.entries()) {

@@ -2,7 +2,7 @@
 import { invariant } from '../../core/invariant.ts';
 import type { Log } from '../../log.ts';
 import type { EthBlock } from './eth-block.ts';
-import { type EthRpc, failure, isPruned, quantity } from './eth-rpc.ts';
+import { answerOrNull, type EthRpc, quantity, readOrNull } from './eth-rpc.ts';
 import { type Move, sentBy, sumsOf } from './value-moves.ts';
 
 /** Accounts whose balances are read in one call. */
@@ -23,6 +23,7 @@ export const READ_BALANCES = '0x601f380380601f60003980' + '5b8015601d57' + '6020
 
 export type Balances = ReadonlyMap<string, bigint>;
 
+const WORDS = /^0x[0-9a-f]*$/i;
 /** The balances of at most `BALANCES` accounts, with one call; null when the node does not answer it. */
 async function callBalances(
   keys: readonly string[],
@@ -31,7 +32,7 @@ async function callBalances(
 ): Promise<[string, bigint][] | null> {
   const data = READ_BALANCES + keys.map((key) => key.padStart(64, '0')).join('');
   const words = await attempt({ call: ['eth_call', { data }, at] });
-  if (typeof words !== 'string' || words.length !== 2 + 64 * keys.length) return null;
+  if (typeof words !== 'string' || !WORDS.test(words) || words.length !== 2 + 64 * keys.length) return null;
   return keys.map((key, n) => [key, quantity(`0x${words.slice(2 + 64 * n, 66 + 64 * n)}`)]);
 }
 
@@ -46,7 +47,10 @@ export async function pendingBalances(keys: readonly string[], rpc: Pick<EthRpc,
   return found;
 }
 
-/** Balances at a block, by hash so a reorganization cannot mix blocks; null when the node no longer has them. */
+/**
+ * Balances at a block, by hash so a reorganization cannot mix blocks; null when the node cannot say: nodes tell in many words that they
+ * dropped the state of a block. Errors: ChainError when it does not answer at all.
+ */
 export async function balancesAt(
   blockHash: string,
   keys: readonly string[],
@@ -61,12 +65,11 @@ export async function balancesAt(
       for (const [key, units] of called) found.set(key, units);
       continue;
     }
-    const replies = await batch(part.map((key) => ['eth_getBalance', `0x${key}`, at]));
+    const replies = await answerOrNull(batch(part.map((key) => ['eth_getBalance', `0x${key}`, at])));
     for (const [n, key] of part.entries()) {
-      const { result, error } = replies[n] ?? { result: null, error: null };
-      if (error && isPruned(error)) return null;
-      if (error) throw failure(error, 'eth_getBalance');
-      found.set(key, quantity(result));
+      const units = readOrNull(() => quantity(replies?.[n]?.result));
+      if (units === null) return null;
+      found.set(key, units);
     }
   }
   return found;

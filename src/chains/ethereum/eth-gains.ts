@@ -31,6 +31,7 @@ const AMSTERDAM_FIELDS = 23;
 type Reads = { rpc: EthRpc; isOwn: boolean; log: Log; balances: BalanceReader; traces: TraceReader };
 
 const coin = 'ETH';
+const BLIND = 'the node does not have the balances of the last blocks, so it may not show payments through contracts';
 const UNPROVEN = 'the provider does not prove balances of the last blocks (eth_getProof), so it may not show payments through contracts';
 
 /** Creates the reader for one node. It caches the last block's balances and the node's abilities. `isOwn`: its word counts. */
@@ -50,7 +51,7 @@ export function createGainReader({
 }): {
   /** What watched accounts gained in the block, by exactly one method: the first that the node supports for it. */
   read(block: ProvenBlock, matcher: Matcher): Promise<Gain[]>;
-  /** Why gains of the last block may be missing; null when none can be. Only for nodes of others. */
+  /** Why gains of the last block may be missing; null when none can be. */
   trouble(): string | null;
   /** Until when no gain of an open address can be missing. Null where every block shows all gains. */
   provenThrough(): Date | null;
@@ -70,7 +71,7 @@ export function createGainReader({
   };
   let isUnproven = false;
   return {
-    trouble: () => (isUnproven ? UNPROVEN : null),
+    trouble: () => (isUnproven ? (isOwn ? BLIND : UNPROVEN) : null),
     provenThrough: () => (isOwn ? null : audit.provenThrough()),
     read: async (block, matcher) => {
       const { transactions, receipts } = block;
@@ -85,6 +86,7 @@ export function createGainReader({
       );
       if (inForce && isFull) {
         use('value logs');
+        isUnproven = false;
         const found = gains(logged.filter(toUs));
         if (isOwn) return complete(block, found);
         // What blocks before that fork hide is still to be found.
@@ -95,11 +97,15 @@ export function createGainReader({
       const listed = isOwn ? await gainsOfAccessList(block, matcher, direct, reads) : undefined;
       if (listed) {
         use('access lists');
+        isUnproven = false;
         return complete(block, listed);
       }
       use('balances');
       const { found, isBlind } = await gainsOfBalances(block, matcher, direct, reads);
-      if (isOwn) return complete(block, found);
+      if (isOwn) {
+        isUnproven = isBlind;
+        return complete(block, found);
+      }
       const hidden = await audit.check(block, matcher, found);
       isUnproven = isBlind || audit.isBlind();
       return [...found, ...hidden];
@@ -163,7 +169,7 @@ async function gainsOfBalances(
   const rest = await reads.balances.unexplained(block, [...keys], direct);
   const told = rest && new Map([...rest].filter(([, units]) => units > 0n));
   const gained = told && !reads.isOwn ? await proveGains(block, told, { log: reads.log, direct }, reads.rpc) : told;
-  if (!gained) return { found: await gainsUnseen(block, matcher, direct, reads), isBlind: true };
+  if (!gained) return gainsUnseen(block, matcher, direct, reads);
   if (gained.size === 0) return { found: gains(direct), isBlind: false };
   const inside = attribute(block, gained, await reads.traces.explain(block, gained), reads.log);
   return { found: [...gains(direct), ...inside], isBlind: false };
@@ -195,8 +201,15 @@ function attribute(
 }
 
 /** Without balances, contract transfers cannot be proven. Traces can still show that there were none. */
-async function gainsUnseen(block: EthBlock, matcher: Matcher, direct: readonly Move[], { balances, traces }: Reads): Promise<Gain[]> {
+async function gainsUnseen(
+  block: EthBlock,
+  matcher: Matcher,
+  direct: readonly Move[],
+  { balances, traces, isOwn }: Reads,
+): Promise<{ found: Gain[]; isBlind: boolean }> {
   const whole = await traces.whole(block);
-  if (!whole || whole.some(({ to }) => matcher.has(to))) balances.missing(block);
-  return gains(direct);
+  const mayHide = !whole || whole.some(({ to }) => matcher.has(to));
+  if (mayHide) balances.missing(block);
+  // The traces of others prove nothing.
+  return { found: gains(direct), isBlind: mayHide || !isOwn };
 }

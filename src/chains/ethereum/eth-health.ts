@@ -6,7 +6,7 @@ import { fields } from '../reply.ts';
 import { provenHeader } from './block-header.ts';
 import { headerOf } from './eth-block.ts';
 import { accountIn, proofCall } from './eth-proven-gains.ts';
-import { type EthReply, type EthRpc, failure, quantity, smallNumber } from './eth-rpc.ts';
+import { type EthReply, type EthRpc, failure, quantity, readOrNull, smallNumber } from './eth-rpc.ts';
 import { ProofError } from './proof-values.ts';
 
 /** Any account: one that does not exist is proven absent. */
@@ -58,7 +58,7 @@ export async function readHealth({ rpc: { batch }, network, chainId, readHeader 
   const has = quantity(id?.result);
   return {
     tip: head,
-    headers: progress.highestBlock === undefined ? head.height : Math.max(head.height, smallNumber(progress.highestBlock)),
+    headers: Math.max(head.height, readOrNull(() => smallNumber(progress.highestBlock)) ?? 0),
     syncing: !syncing?.error && syncing?.result !== false,
     software: typeof version?.result === 'string' ? version.result : 'unknown',
     version: 0,
@@ -66,7 +66,7 @@ export async function readHealth({ rpc: { batch }, network, chainId, readHeader 
     pruned: false,
     txindex: null,
     // Providers do not offer it.
-    peers: !peers || peers.error ? null : smallNumber(peers.result),
+    peers: readOrNull(() => smallNumber(peers?.result)),
   };
 }
 
@@ -79,7 +79,7 @@ export async function inspectProvider({ batch }: Pick<EthRpc, 'batch'>): Promise
   const [reply] = await batch([proofCall(NOBODY, hash)]);
   let reason: string | null = null;
   try {
-    if (accountIn(reply, NOBODY, header.stateRoot) === null) reason = reply!.error!.message;
+    if (accountIn(reply, NOBODY, header.stateRoot) === null) reason = reply?.error?.message ?? 'it answers something that is no proof';
   } catch (error) {
     if (!(error instanceof ProofError || error instanceof ChainError)) throw error;
     reason = error.message;
@@ -114,4 +114,4 @@ async function readTags({ batch }: Pick<EthRpc, 'batch'>) {
 }
 
 const heightOf = (reply: EthReply | undefined): number | null =>
-  !reply || reply.error || reply.result === null ? null : headerOf(reply.result).height;
+  !reply || reply.error || reply.result === null ? null : readOrNull(() => headerOf(reply.result).height);

@@ -2,7 +2,7 @@
 import type { ChainSource, Matcher, MempoolScan, Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { type Balances, pendingBalances } from './eth-balances.ts';
-import { type EthRpc, failure, quantity } from './eth-rpc.ts';
+import { type EthRpc, failure, quantity, readOrNull } from './eth-rpc.ts';
 import { type EthTransaction, outpoint, readTransaction } from './value-moves.ts';
 
 /** A larger mempool is not read as a whole; the pending block is read instead. */
@@ -23,7 +23,7 @@ type Pool = { ready: EthTransaction[]; known: Set<string> };
 /** Waiting transactions of a node that lists them: those that could be mined next, and the ids of all; null where it does not. */
 async function readListed({ attempt }: EthRpc): Promise<Pool | null> {
   const status = fields(await attempt({ call: ['txpool_status'] }));
-  const size = [status.pending, status.queued].reduce((sum: bigint, n) => sum + (typeof n === 'string' ? quantity(n) : 0n), 0n);
+  const size = [status.pending, status.queued].reduce((sum: bigint, n) => sum + (readOrNull(() => quantity(n)) ?? 0n), 0n);
   const content = status.pending === undefined || size > MAX_POOL ? undefined : await attempt({ call: ['txpool_content'] });
   if (content === undefined) return null;
   const listed = (section: unknown) =>
@@ -92,12 +92,14 @@ export function createPoolReader(rpc: EthRpc): ChainSource['fetchMempool'] {
         // The list may be incomplete, so the relevant transactions are requested individually.
         const unlisted = matcher.waiting.filter((txid) => !known.has(txid));
         const replies = await rpc.batch(unlisted.map((txid) => ['eth_getTransactionByHash', txid]));
+        let reason: string | null = null;
         for (const [i, txid] of unlisted.entries()) {
           const reply = replies[i];
-          if (reply?.error) throw failure(reply.error, 'eth_getTransactionByHash');
-          if (reply && reply.result !== null) known.add(txid);
+          // A node that cannot say has not lost it either.
+          if (reply?.error) reason ??= failure(reply.error, 'eth_getTransactionByHash').message;
+          if (reply && (reply.error || reply.result !== null)) known.add(txid);
         }
-        return { ...found, present: known };
+        return { ...found, present: known, ...(reason !== null && { complete: false, incomplete: reason }) };
       },
       done: () => {},
     };

@@ -4,11 +4,11 @@
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import type { Log } from '../../log.ts';
-import { ChainError } from '../chain.ts';
+import { fields } from '../reply.ts';
 import { EMPTY_CODE, type ProvenAccount, readAccountProof } from './account-proof.ts';
 import { provenHeader } from './block-header.ts';
 import type { ProvenBlock } from './eth-block.ts';
-import { type EthCall, type EthReply, type EthRpc, failure, isMissing, isPruned } from './eth-rpc.ts';
+import { answerOrNull, type EthCall, type EthReply, type EthRpc } from './eth-rpc.ts';
 import { isSame, ProofError } from './proof-values.ts';
 import { type Move, sumsOf } from './value-moves.ts';
 
@@ -19,12 +19,13 @@ type Known = { log: Log; direct: readonly Move[] };
 
 export const proofCall = (key: string, blockHash: string): EthCall => ['eth_getProof', `0x${key}`, [], { blockHash }];
 
-/** The account in an answer; null when the node does not prove it: it lacks the method or that part of the history. Errors: ProofError. */
+/**
+ * The account in an answer; null when the node does not prove it, in whatever words: it lacks the method or that part of the history, or
+ * answers something that is no proof. Errors: ProofError for a proof that does not fit.
+ */
 export function accountIn(reply: EthReply | undefined, key: string, stateRoot: Uint8Array): ProvenAccount | null {
-  const error = reply?.error;
-  if (error && (isPruned(error) || isMissing(error))) return null;
-  if (error) throw failure(error, 'eth_getProof');
-  return readAccountProof(reply?.result, { stateRoot, address: hexToBytes(key), slots: [] }).account;
+  if (!reply || reply.error || !Array.isArray(fields(reply.result).accountProof)) return null;
+  return readAccountProof(reply.result, { stateRoot, address: hexToBytes(key), slots: [] }).account;
 }
 
 /** Whether nothing can have left an account between two states: it sent nothing and has no code that others could run. */
@@ -48,9 +49,8 @@ export async function proveGains(
   for (let i = 0; i < keys.length; i += AT_ONCE) {
     const part = keys.slice(i, i + AT_ONCE);
     const proofs = part.flatMap((key) => [proofCall(key, ref.parent), proofCall(key, ref.hash)]);
-    const [parent, ...replies] = await batch([['eth_getBlockByHash', ref.parent, false], ...proofs]);
-    if (parent?.error) throw failure(parent.error, 'eth_getBlockByHash');
-    if (!parent || parent.result === null) throw new ChainError('outage', `the source does not have block ${ref.parent}`);
+    const [parent, ...replies] = (await answerOrNull(batch([['eth_getBlockByHash', ref.parent, false], ...proofs]))) ?? [];
+    if (!parent || parent.error || parent.result === null) return null;
     const { stateRoot } = provenHeader(parent.result, header.parentHash);
     for (const [n, key] of part.entries()) {
       const before = accountIn(replies[2 * n], key, stateRoot);

@@ -50,11 +50,35 @@ export type EthRpc = {
   close(): void;
 };
 
+/**
+ * The source answered, but not this question: with an error, or with something else. It may answer others, so this is no outage of a source
+ * that is asked about the state of a block; `answerOrNull` makes it "cannot say".
+ */
+export class AnsweredError extends ChainError {}
+/** Null when the source cannot say. Errors: ChainError when it does not answer at all, or limits requests. */
+export async function answerOrNull<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof AnsweredError) return null;
+    throw error;
+  }
+}
+/** The same for a value that is at hand. */
+export function readOrNull<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof AnsweredError) return null;
+    throw error;
+  }
+}
+
 export const rows = (value: unknown): unknown[] => {
   if (!Array.isArray(value)) throw malformed('a list');
   return value;
 };
-const malformed = (what: string) => new ChainError('outage', `the source returned an invalid value: expected ${what}`);
+const malformed = (what: string) => new AnsweredError('outage', `the source returned an invalid value: expected ${what}`);
 
 /** A QUANTITY: hex digits of any length. Anything else makes the reply unusable. */
 export function quantity(value: unknown): bigint {
@@ -132,7 +156,7 @@ function createExchange({
       parsed = JSON.parse(Buffer.from(reply.body).toString());
     } catch (cause) {
       // A rate limit or a rejected batch may arrive as an HTML page. Only the status counts.
-      if (reply.status === 200 && calls.length === 1) throw new ChainError('outage', `${who} answered no JSON`, { cause });
+      if (reply.status === 200 && calls.length === 1) throw new AnsweredError('outage', `${who} answered no JSON`, { cause });
     }
     return { status: reply.status, retryAfter: reply.headers['retry-after'], parsed, first };
   };
@@ -162,7 +186,8 @@ export function readExchange(calls: readonly EthCall[], { status, retryAfter, pa
     if (error && isLimited(error) && !(calls[i]![0] === 'eth_getLogs' && isRangeLimit(error))) return null;
     if (error) return { result: null, error };
     if (status === 401 || status === 403) throw new ChainError('outage', `${who} refuses the key, user or password in its URL`);
-    if (!answer || !('result' in answer)) throw new ChainError('outage', `${who} answered status ${status} and another request`);
+    if (status >= 500) throw new ChainError('outage', `${who} answered status ${status}`);
+    if (!answer || !('result' in answer)) throw new AnsweredError('outage', `${who} answered status ${status} and another request`);
     return { result: answer.result, error: null };
   });
   return { replies, waitMs: replies.includes(null) ? waitOf(retryAfter) : null };
@@ -315,10 +340,10 @@ export function createEthRpc({
 /** The ChainError for an error of a single call. */
 export const failure = (error: EthError, method: string): ChainError =>
   isPruned(error)
-    ? new ChainError('pruned', `the source has dropped that part of the history: ${error.message}`)
+    ? new AnsweredError('pruned', `the source has dropped that part of the history: ${error.message}`)
     : isMissing(error)
-      ? new ChainError('unsupported', `the source has no ${method}`)
-      : new ChainError('outage', `${method}: ${error.message}`);
+      ? new AnsweredError('unsupported', `the source has no ${method}`)
+      : new AnsweredError('outage', `${method}: ${error.message}`);
 
 const isTooLarge = (error: unknown): boolean =>
   error instanceof ChainError && error.cause instanceof OutgoingError && error.cause.class === 'too_large';

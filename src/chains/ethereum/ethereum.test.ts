@@ -762,12 +762,33 @@ describe('unusable answers are an outage, never a payment and never the end', ()
     ['a receipt without status', change('eth_getBlockReceipts', ([{ status: _, ...r }]) => [r]), 'unproven'],
     ['a receipt with another status', change('eth_getBlockReceipts', ([r]) => [{ ...r, status: '0x0' }]), 'unproven'],
     ['a receipt with a log more', change('eth_getBlockReceipts', ([r]) => [{ ...r, logs: [transfer(PAYER, US, 9n, TOKEN)] }]), 'unproven'],
-    ['an invalid balance', { ...good, eth_call: () => '0x', eth_getBalance: () => null }, 'outage'],
   ];
   for (const [what, answers, kind] of BAD) {
     test(what, async () => {
       const node = await nodeOf(answers);
       await assert.rejects(scan(node), (error) => error instanceof ChainError && error.kind === kind);
+    });
+  }
+
+  const TELLS: readonly [client: string, answer: unknown][] = [
+    ['geth by path', { code: -32000, message: 'historical state 0x1 is not available' }],
+    ['Nethermind', { code: -32002, message: 'No state available for block 0x64' }],
+    ['Besu', { code: -32000, message: 'World state unavailable' }],
+    ['Erigon', { code: -32000, message: 'requested block is too old' }],
+    ['an unknown client', { code: 7, message: 'nope' }],
+    ['a number', 4],
+    ['nothing', null],
+  ];
+  for (const [client, answer] of TELLS) {
+    test(`a node that dropped the state of a block shows its direct payments, in whatever words it says so, and nothing expires: ${client}`, async () => {
+      const dropped = () => {
+        if (typeof answer === 'object' && answer !== null) throw new NodeError((answer as NodeError).code, (answer as NodeError).message);
+        return answer;
+      };
+      const node = await nodeOf({ ...good, eth_call: dropped, eth_getBalance: dropped });
+      assert.deepEqual(told((await (await node.source.fetchBlock(node.hashAt(100))).scan(matcher())).sightings), ['direct f1:tx aa 4']);
+      const { complete, incomplete } = await (await node.source.fetchMempool(null)).scan(matcher());
+      assert.deepEqual([complete, /does not have the balances of the last blocks/.test(incomplete ?? '')], [false, true]);
     });
   }
 

@@ -23,6 +23,8 @@ after(async () => {
   }
 });
 
+/** The connection ends in the middle of the answer. */
+class Cut extends Error {}
 type Lie = (method: string, result: any, params: any[]) => unknown;
 
 /** A node of a chain of made blocks. `lie` changes its answers; `asked` are the methods that were called. */
@@ -39,9 +41,12 @@ async function startNode(chain: Chain, lie: Lie = (_, result) => result) {
       try {
         return { jsonrpc: '2.0', id, result: lie(method, structuredClone(answer(...params)), params) };
       } catch (error) {
-        return { jsonrpc: '2.0', id, error: { code: -32000, message: (error as Error).message } };
+        if (error instanceof Cut) return null;
+        const { code = -32000, message } = error as Error & { code?: number };
+        return { jsonrpc: '2.0', id, error: { code, message } };
       }
     });
+    if (answers.includes(null)) return void request.socket.destroy();
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(Array.isArray(body) ? answers : answers[0]));
   });
   servers.push(server);
@@ -109,8 +114,8 @@ const matcher: Matcher = {
   recent: () => [US, US_TOO],
   waiting: [],
 };
-const read = async (source: Pick<ReturnType<typeof sourceAt>, 'fetchBlock'>, chain: Chain) => {
-  const { sightings, conflicts } = await (await source.fetchBlock(chain.block.hash)).scan(matcher);
+const read = async (source: Pick<ReturnType<typeof sourceAt>, 'fetchBlock'>, chain: Chain, looksFor = matcher) => {
+  const { sightings, conflicts } = await (await source.fetchBlock(chain.block.hash)).scan(looksFor);
   return [
     ...sightings.map(({ key, units, coin, kind }) => `${kind} ${key.slice(0, 2)} ${units} ${coin ?? 'ETH'}`),
     ...conflicts.map(({ outpoint }) => `conflict ${outpoint.split(':')[1]}`),
@@ -302,6 +307,53 @@ test('nothing expires while a provider proves no balances, whatever it shows', a
     assert.equal(await doubt(shows, { isOwn: true }), null, 'the word of your own node counts');
   }
 });
+
+const REFUSALS: readonly [source: string, code: number, message: string][] = [
+  ['reth', -32602, 'distance to target block exceeds maximum proof window'],
+  ['Erigon 3', -32000, "proofs are available only for the 'latest' block"],
+  ['Erigon 2', -32000, 'requested block is too old, block must be within 1 blocks of the head block number (currently 101)'],
+  ['Nethermind', -32002, 'No state available for block 0x64'],
+  ['a gateway', 27, 'Unknown state. First available state is 1'],
+  ['a free plan', -32600, 'eth_getProof is not available on the Free tier - upgrade to Pay As You Go'],
+  ['a source with words of its own', 1, 'nope'],
+];
+const waitsFor = { ...matcher, open: () => ({ listed: [{ key: US, endsAt: LATER, countsUntil: LATER }], othersEnd: null }) };
+for (const [name, code, message] of REFUSALS) {
+  test(`a provider that refuses eth_getProof in any words shows direct payments and tokens, and nothing expires: ${name}`, async () => {
+    const refuse = () => {
+      throw Object.assign(new Error(message), { code });
+    };
+    const node = await startNode({ ...BLOCK, answers: { ...BLOCK.answers, eth_getProof: refuse } });
+    const source = sourceAt(node.url, false);
+    assert.deepEqual(await read(source, BLOCK, waitsFor), TRUTH.filter((one) => !one.startsWith('delta')));
+    const { complete, incomplete } = await (await source.fetchMempool(null)).scan(matcher);
+    assert.deepEqual([complete, /does not prove balances/.test(incomplete ?? '')], [false, true]);
+  });
+}
+
+for (const failing of ['eth_getProof', 'eth_getTransactionByHash']) {
+  test(`a source that fails while a block or the mempool is scanned is left out for a minute, and the next one is read: ${failing}`, async () => {
+    const wrong: Lie = (method, result) => (method === 'eth_getProof' && result.accountProof ? { ...result, balance: '0x40' } : result);
+    const cut: Lie = (method, result) => {
+      if (method === failing) throw new Cut();
+      return result;
+    };
+    const shown = { ...BLOCK, answers: { ...BLOCK.answers, eth_getTransactionByHash: () => null } };
+    const bad = await startNode(shown, failing === 'eth_getProof' ? wrong : cut);
+    const chain = join(bad.url, (await startNode(shown)).url);
+    const look = async () => {
+      const scanned = await (await chain.fetchBlock(BLOCK.block.hash)).scan(waitsFor);
+      await (await chain.fetchMempool()).scan({ ...matcher, waiting: [word('77')] });
+      return scanned.sightings.length > 0;
+    };
+    await chain.survey();
+    await assert.rejects(look(), ChainError);
+    const [provider, own] = await chain.survey();
+    assert.deepEqual([provider!.followed, own!.followed, own!.state], [false, true, 'ok']);
+    assert.match(provider!.reason!, failing === 'eth_getProof' ? /another nonce or balance/ : /failed while it was read/);
+    assert.ok(await look());
+  });
+}
 
 test('doctor says whether a provider proves balances; your own node is not asked', async () => {
   const { eth_getProof: _, ...without } = BLOCK.answers;
