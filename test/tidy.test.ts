@@ -129,6 +129,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'spent_outpoints',
     'anchors',
     'range_reads',
+    'old_holdings',
     'token_contracts',
   ],
   'money-out': ['sweep_destinations', 'sweeps', 'sweep_transactions', 'sweep_inputs', 'refunds', 'payouts', 'payout_batches'],

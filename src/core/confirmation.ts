@@ -151,6 +151,12 @@ export function whyNotFinal(t: Transfer, wanted: ConfirmationTier, tip: Tip | un
   return `the sources of this chain have not agreed on block ${isIn || !t.block ? agreement.height + 1 : t.block.height} yet`;
 }
 
+/** What keeps a transfer from being confirmed besides time; null when only more blocks are needed. */
+export const whyNotConfirmed = (t: Transfer, { rule }: ConfirmationTier, tip: Tip | undefined): string | null =>
+  t.block !== null && tip?.isFinalUnknown && (rule === 'safe' || rule === 'finalized')
+    ? 'a source of this chain does not say which blocks are final, and this payment needs one'
+    : null;
+
 export const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
   rule === 'confirmations' ? Math.max(1, confirmations) : null;
 

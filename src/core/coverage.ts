@@ -1,7 +1,7 @@
 /** Which transfers count toward a payment, what they are worth together, and whether that is enough: seen, and confirmed. */
 import { MINUTE_MS } from './clock.ts';
 import { COIN, type Coin, chainOf } from './coin.ts';
-import { companyCents, gravity, isConfirmed, requirement, whyNotFinal } from './confirmation.ts';
+import { companyCents, gravity, isConfirmed, requirement, whyNotConfirmed, whyNotFinal } from './confirmation.ts';
 import type { Decided } from './decisions.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit } from './money.ts';
 import type { PaymentFacts, Tips, Transfer } from './payment.ts';
@@ -134,7 +134,10 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   for (const j of covered ? counted : []) {
     const tip = tips[j.t.coin];
     const wanted = requirement(payment, j.t, seenCents);
-    if (!isConfirmed(j.t, wanted, tip)) continue;
+    if (!isConfirmed(j.t, wanted, tip)) {
+      withheld ??= whyNotConfirmed(j.t, wanted, tip);
+      continue;
+    }
     const reason = whyNotFinal(j.t, wanted, tip, gravity(payment, { receivedCents: seenCents, company: companyCents(j.t) }));
     if (reason === null) ready.push(j);
     else withheld ??= reason;

@@ -168,6 +168,8 @@ export type Tip = {
    * of work is required.
    */
   provenHeights?: readonly number[];
+  /** Whether a source does not say which blocks are final, although payments wait for one. */
+  isFinalUnknown?: true;
   /** Why completion is held on this chain; null when healthy. */
   holdReason: string | null;
   /** Absent where a coin has one source, and where nothing is held. */

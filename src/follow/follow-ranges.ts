@@ -3,7 +3,7 @@
  * blocks with transfers, every such block is proven, and the poll ends in an anchor. A reorganization goes back to the newest anchor that
  * is still on the chain.
  */
-import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
+import { type BlockRef, type Chain, ChainError, type Tagged } from '../chains/chain.ts';
 import { checksumAddress } from '../chains/ethereum/address.ts';
 import type { Context } from '../context.ts';
 import { doubtOf } from '../core/certainty.ts';
@@ -21,6 +21,7 @@ import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
 import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
+import { createOlderLook, type OlderLook } from './range-older.ts';
 import { placeLost } from './range-lost.ts';
 import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchThrough, tryBack, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
@@ -69,6 +70,7 @@ type Follower = {
   readonly watching: Watching;
   readonly accounts: Accounts;
   readonly sentinels: ReadonlyMap<Readable, Sentinel>;
+  readonly lookAtOlder: OlderLook;
   readonly strays: StrayNative;
   readonly known: Set<string>;
   begun: boolean;
@@ -102,6 +104,7 @@ export function createRangeFollower(
     notes: createFollowState(ctx, coin),
     accounts: createAccounts(ctx, coin),
     sentinels: new Map(sources.map((source) => [source, createSentinel(ctx, coin, { isRegtest, source })])),
+    lookAtOlder: createOlderLook(ctx, coin, { isRegtest }),
     strays: createStrayNative(watching, { isRegtest, binding }),
     known: new Set(),
     ...{
@@ -376,24 +379,23 @@ async function endRound(
 
 /** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */
 async function lookForMissing(
-  { ctx, chain, reads, sentinels, notes }: Follower,
+  { ctx, chain, reads, sentinels, lookAtOlder, notes }: Follower,
   { voting, keys, cursor }: { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor },
 ): Promise<boolean> {
   const voters = voting.map(({ one }) => reads.get(one)!);
   if (voters.some(({ back }) => back !== null)) return true;
-  const looks = await Promise.all(
-    voters.map(({ one }) =>
-      sentinels.get(one)!(keys).catch((error): Looked | null => {
-        // It is a second look: a source that cannot show balances still shows what was paid.
-        if (!(error instanceof ChainError)) throw error;
-        ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
-        return null;
-      }),
-    ),
-  );
+  // It is a second look: a source that cannot show balances still shows what was paid.
+  const orNothing = (look: Promise<Looked>) =>
+    look.catch((error: unknown): Looked | null => {
+      if (!(error instanceof ChainError)) throw error;
+      ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
+      return null;
+    });
+  const looks = await Promise.all(voters.map(({ one }) => orNothing(sentinels.get(one)!(keys))));
+  looks.push(await orNothing(lookAtOlder(voters.map(({ one }) => one))));
   for (const [i, look] of looks.entries()) {
     const [first] = look?.unexplained ?? [];
-    if (first) await notes.cannotExplain(explainHolding(first, voters[i]!));
+    if (first) await notes.cannotExplain(explainHolding(first, voters[i] ?? voters[0]!));
   }
   const missing = looks.flatMap((look) => look?.missing ?? []);
   if (missing.length === 0) return false;
@@ -438,23 +440,37 @@ async function readTags(follower: Follower, voting: readonly Voting[], cursor: A
   if (nowMs - follower.taggedAtMs < tagsSeconds(chain.coin) * 1_000 && chain.network !== 'regtest') return;
   const { anyOpen, anySent } = follower.accounts;
   if (!guard.isLagging() && !(await anyOpen()) && !(await anySent())) return;
-  // What was final stays final, so a source that does not answer holds nothing up.
-  const tags = await Promise.all(decidingOf(voting).map(({ one }) => one.source.ranges.tags())).catch((error) => {
-    if (!(error instanceof ChainError)) throw error;
-    ctx.log.debug({ err: error, coin: chain.coin }, 'Could not ask which blocks are final');
-    return null;
-  });
-  if (tags === null) return;
+  const asked = decidingOf(voting);
+  const tags = await Promise.all(
+    asked.map(({ one }) =>
+      one.source.ranges.tags().catch((error: unknown): Tagged => {
+        if (!(error instanceof ChainError)) throw error;
+        ctx.log.debug({ err: error, coin: chain.coin, source: one.name }, 'Could not ask which blocks are final');
+        return { safe: null, finalized: null };
+      }),
+    ),
+  );
   follower.taggedAtMs = nowMs;
+  const silent = asked.flatMap(({ one }, i) => (tags[i]!.safe === null || tags[i]!.finalized === null ? [one.name] : []));
+  await follower.notes.cannotTellFinal(silent);
   const lowest = (of: 'safe' | 'finalized'): BlockRef | null =>
     tags.reduce<BlockRef | null | undefined>((least, tag) => {
       const ref = tag[of];
       return least === null || ref === null ? null : least === undefined || ref.height < least.height ? ref : least;
     }, undefined) ?? null;
   const [safe, finalized] = [lowest('safe'), lowest('finalized')];
-  guard.sees({ safe, finalized });
+  if (finalized !== null) guard.sees({ safe, finalized });
   const capped = (ref: BlockRef | null): number | null => ref && Math.min(ref.height, cursor.height);
-  await writeTags(ctx, chain.coin, { cursor, safe: capped(safe), finalized: capped(finalized) });
+  await keepTags(ctx, chain.coin, { cursor, safe: capped(safe), finalized: capped(finalized) });
+}
+
+/** What was final stays final: a source that does not say it now takes nothing back. A reorganization does. */
+async function keepTags(ctx: Context, coin: Coin, { cursor, safe, finalized }: Parameters<typeof writeTags>[2]): Promise<void> {
+  const [known] = await ctx.db.sql<{ safe: bigint | null; finalized: bigint | null }[]>`
+    select safe_height as safe, finalized_height as finalized from tips where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+  if (!known) return;
+  const kept = (now: number | null, before: bigint | null) => now ?? (before === null ? null : Number(before));
+  await writeTags(ctx, coin, { cursor, safe: kept(safe, known.safe), finalized: kept(finalized, known.finalized) });
 }
 
 const writeTags = (

@@ -4,6 +4,7 @@ import type { Doubt } from '../core/certainty.ts';
 import { COIN, type Coin, chainCode } from '../core/coin.ts';
 import { notifyOperators } from '../notices/notices.ts';
 import { BLOCK_FAILURES, catchUpOf, explainCatchUp } from '../payments/chain-state.ts';
+import { queueProcessing } from '../payments/settle-payments.ts';
 
 const MOST_TEXT = 300;
 /** So many missing blocks are caught up with in public: fewer take seconds. */
@@ -20,6 +21,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
   /** What the table contains, as far as this process knows, so that nothing is written repeatedly. */
   let failing = true;
   let noted: string | null = '';
+  let finalDoubt: string | null = '';
   /** Whether the table may say that blocks are missing: also what a stopped process left. */
   let mayCatchUp = true;
   let catchingUp: { from: number; to: number } | null = null;
@@ -59,6 +61,18 @@ export function createFollowState(ctx: Context, coin: Coin) {
       await ctx.db.sql`
         insert into followers (coin, unexplained) values (${chainCode(coin)}, ${text})
         on conflict (coin) do update set unexplained = excluded.unexplained`;
+    },
+    /** These sources do not say which blocks are final. Waiting payments tell it as the reason. */
+    cannotTellFinal: async (names: readonly string[]): Promise<void> => {
+      const text = names.length === 0 ? null : `${names.join(' and ')} ${names.length === 1 ? 'does' : 'do'} not say which blocks are final`;
+      if (text === finalDoubt) return;
+      await ctx.db.begin(async (tx) => {
+        await tx`
+          insert into followers (coin, final_doubt) values (${chainCode(coin)}, ${text})
+          on conflict (coin) do update set final_doubt = excluded.final_doubt`;
+        await queueProcessing(tx, { coin });
+      });
+      finalDoubt = text;
     },
     /** A round finished. */
     worked: async (): Promise<void> => {

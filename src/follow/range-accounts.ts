@@ -4,8 +4,8 @@ import { DAY_MS } from '../core/clock.ts';
 import { COIN, type Coin, coinsBeside } from '../core/coin.ts';
 import { readEndedBelow } from '../db/db.ts';
 
-/** Payments end well before this, late money included. */
-const RECENT_MS = 7 * DAY_MS;
+/** Payments end well before this, late money included. Older addresses are looked at once a day. */
+export const RECENT_MS = 7 * DAY_MS;
 /** How often older payments are looked for. */
 const OLDER_EVERY_MS = 300_000;
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newTx, openRangeShop, type RangeShop } from '../../test/kit/range-world.ts';
 import type { Coin } from '../core/coin.ts';
+import { readReadiness } from '../http/health.ts';
 import { changeSettings } from '../merchants/merchants.ts';
 
 /** Blocks that the providers call final; safe ones are twice as new. */
@@ -93,4 +94,26 @@ test('whatever the operator set, nothing completes that only one of two provider
     shop.world.mineEmpty(1);
     await shop.poll(3);
     assert.equal((await shop.detail(id)).status, 'completed');
+  }));
+
+test('a provider that does not say which blocks are final: waiting payments and operators learn it, and what was final stays final', () =>
+  withShop({ coin: 'USDC@base' }, async (shop) => {
+    const { ctx } = shop.app.app;
+    const finalHeight = async () => (await ctx.db.sql<{ height: bigint | null }[]>`select finalized_height as height from tips`)[0]!.height;
+    const { id, address } = await shop.create('USDC@base', 500);
+    await shop.poll(2);
+    const before = await finalHeight();
+    assert.notEqual(before, null);
+    shop.world.mine(newTx({ to: address, units: 500_000_000n }));
+    shop.world.mineEmpty(4_300);
+    shop.providers[1]!.faults.fails = ['tags'];
+    await shop.poll(3);
+    assert.equal(await finalHeight(), before);
+    const { status, hold_reason } = await shop.detail(id);
+    assert.deepEqual([status, hold_reason], ['processing', 'a source of this chain does not say which blocks are final, and this payment needs one']);
+    assert.match((await readReadiness(ctx)).warnings.join(), /base: provider2\.example does not say which blocks are final; payments that need a final block wait/);
+    shop.providers[1]!.heal();
+    await shop.poll(2);
+    assert.equal((await shop.detail(id)).status, 'completed');
+    assert.doesNotMatch((await readReadiness(ctx)).warnings.join(), /which blocks are final/);
   }));

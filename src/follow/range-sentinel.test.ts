@@ -67,3 +67,34 @@ test('a balance that no search explains is shown to operators until one of them 
     await own.stop();
   }
 });
+
+test('money that comes to an old address, weeks after its payment ended, is found within a day and shown as late', async () => {
+  const old = await openRangeShop(['claimed', 'claimed']);
+  const { ctx } = old.app.app;
+  try {
+    for (const { faults } of old.providers) faults.holds = (units) => units;
+    const { id, address } = await old.create();
+    await old.poll();
+    await ctx.db.sql`update payments set status = 'expired' where id = ${id}`;
+    await ctx.db.sql`update deposit_addresses set created_at = created_at - interval '20 days' where payment_id = ${id}`;
+    old.restart();
+    await old.poll(2, 60);
+    old.world.mine(pay(address));
+    old.world.mineEmpty(200);
+    await old.poll(3, 60);
+    assert.equal((await old.detail(id)).transfers.length, 0, 'nobody asks for its transfers');
+    await old.poll(1, 86_400);
+    for (let i = 0; i < 5; i++) {
+      old.world.mineEmpty(1);
+      await old.poll(1, 60);
+    }
+    const { status, exception, amount_received } = await old.detail(id);
+    assert.deepEqual([status, exception, amount_received], ['expired', 'late', '25.50']);
+    // It is explained now, also for a process that starts with nothing in memory.
+    old.restart();
+    await old.poll(4, 86_400);
+    assert.equal((await readTroubles(ctx)).find(({ coin }) => coin === 'USDC@base')?.unexplained ?? null, null);
+  } finally {
+    await old.stop();
+  }
+});

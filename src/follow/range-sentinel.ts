@@ -22,7 +22,8 @@ const BACK_SECONDS = 6 * 3_600;
 const BEFORE_SECONDS = 600;
 
 export type Holder = { coin: Coin; account: string };
-type Known = {
+/** The last look that was explained. */
+export type Known = {
   balance: bigint;
   /** Of everything recorded by then. */
   recorded: bigint;
@@ -61,7 +62,18 @@ export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balan
 export type Missing = { blocks: number; accounts: string[] };
 /** `unexplained`: what no search explained; it counts as explained from now on. */
 export type Looked = { missing: Missing | null; unexplained: readonly Holder[] };
-const NOTHING: Looked = { missing: null, unexplained: [] };
+export const NOTHING: Looked = { missing: null, unexplained: [] };
+
+/** What is recorded of each account and coin in blocks. */
+export async function readRecorded(ctx: Context, coin: Coin, accounts: readonly string[]): Promise<Map<string, bigint>> {
+  const rows = await ctx.db.sql<{ key: string; coin: Coin; units: bigint }[]>`
+    select d.key, t.coin, sum(t.units)::numeric(38, 0) as units
+    from deposit_addresses d join transfers t on t.payment_id = d.payment_id
+    where d.coin = ${COIN[coin].family} and d.key = any(${accounts as string[]}::text[]) and t.coin = any(${coinsBeside(coin)}::text[])
+      and t.block_height is not null
+    group by 1, 2`;
+  return new Map(rows.map((row) => [`${row.coin} ${row.key}`, BigInt(row.units)]));
+}
 
 export type Sentinel = ReturnType<typeof createSentinel>;
 /** For one source: each of them tells balances on its own, so that one that hides a payment keeps no other from showing it. */
@@ -77,15 +89,6 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: 
     const from = place < accounts.length ? place : 0;
     place = from + count;
     return accounts.slice(from, from + count);
-  };
-  const recordedOf = async (accounts: readonly string[]): Promise<Map<string, bigint>> => {
-    const rows = await ctx.db.sql<{ key: string; coin: Coin; units: bigint }[]>`
-      select d.key, t.coin, sum(t.units)::numeric(38, 0) as units
-      from deposit_addresses d join transfers t on t.payment_id = d.payment_id
-      where d.coin = ${COIN[coin].family} and d.key = any(${accounts as string[]}::text[]) and t.coin = any(${coinsBeside(coin)}::text[])
-        and t.block_height is not null
-      group by 1, 2`;
-    return new Map(rows.map((row) => [`${row.coin} ${row.key}`, BigInt(row.units)]));
   };
   const judge = ({ coin: held, account }: Holder, balance: bigint, recorded: bigint): { verdict: Verdict; known: Known } => {
     const id = `${held} ${account}`;
@@ -105,7 +108,7 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: 
     const part = nextOf(accounts, Math.max(1, Math.floor(MOST_HOLDINGS / Math.max(1, tokens.length))));
     const asked = part.flatMap((account) => tokens.map((token): Holder => ({ coin: token, account })));
     const balances = await reader.read(asked);
-    const recorded = await recordedOf(part);
+    const recorded = await readRecorded(ctx, coin, part);
     let seconds = 0;
     const missing = new Set<string>();
     const unexplained: Holder[] = [];

@@ -123,6 +123,8 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     select t.payment_id, t.coin, t.ref, t.txid, t.units, t.first_seen_at as at, t.block_height is not null as mined,
       coalesce(round((t.values -> -1 ->> 'usdE8')::numeric / 1000000), 0) as cents,
       case when t.units < c.dust * t.output_count then 0
+        -- What is only announced was not received.
+        when t.block_height is null and t.lock is null then 0
         when t.block_height is null and (t.conflict_txid is not null or ${gone(sql, mode)}) then 0 else t.units end as weight,
       d.kind as decision, d.at as decided_at, d.txid as decided_txid,
       case d.kind when 'accept' then 0 when 'reject' then 2 when 'refund_sent' then 2 else 1 end as rank,
@@ -142,7 +144,7 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
         when shown then received_units
         when uncounted is null then sum(weight) over (partition by payment_id, coin)
         else sum(weight) over (partition by payment_id, coin) - coalesce((select sum((u ->> 'units')::numeric)
-          from jsonb_array_elements(uncounted) u where u ->> 'coin' = a.coin), 0) end as counted
+          from jsonb_array_elements(uncounted) u where u ->> 'coin' = a.coin and u ->> 'state' <> 'announced'), 0) end as counted
     from arrived a
   ), sold as (
     select o.*, greatest(completed_at, at) as sold_at,

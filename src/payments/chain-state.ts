@@ -22,6 +22,8 @@ export type Trouble = {
   readBackFailure: string | null;
   /** An address that holds more than was recorded. */
   unexplained: string | null;
+  /** Sources that do not say which blocks are final. */
+  finalDoubt: string | null;
   /** While it reads many blocks that it missed. */
   catchUp: { percent: number; left: number } | null;
 };
@@ -42,6 +44,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       seconds: number;
       readBackFailure: string | null;
       unexplained: string | null;
+      finalDoubt: string | null;
       from: number | null;
       to: number | null;
       read: number | null;
@@ -49,7 +52,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
   >`
     select f.coin as chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
       failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
-      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure", unexplained,
+      extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure", unexplained, final_doubt as "finalDoubt",
       catch_up_from::int as "from", catch_up_to::int as "to", t.height::int as read
     from followers f left join tips t on t.coin = f.coin`;
   return leadingCoins()
@@ -68,6 +71,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
         seconds,
         readBackFailure,
         unexplained,
+        finalDoubt,
         from,
         to,
         read,
@@ -80,6 +84,7 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
         doubt: code === null ? null : { code, reason: reason ?? '', seconds },
         readBackFailure,
         unexplained,
+        finalDoubt,
         catchUp: from === null || to === null || read === null ? null : catchUpOf({ from, to, read }),
       }),
     );
@@ -100,6 +105,7 @@ export function explainTrouble({
   failingBlock,
   doubt,
   unexplained,
+  finalDoubt,
   catchUp,
 }: Trouble): { text: string; grave: boolean }[] {
   const found: { text: string; grave: boolean }[] = [];
@@ -111,6 +117,7 @@ export function explainTrouble({
   if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
     found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
   if (unexplained !== null) found.push({ text: unexplained, grave: false });
+  if (finalDoubt !== null) found.push({ text: `${finalDoubt}; payments that need a final block wait`, grave: false });
   return found;
 }
 

@@ -240,6 +240,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       scannedThrough: Date;
       holdReason: string | null;
       unwound: boolean;
+      isFinalUnknown: boolean;
       guardReasons: string[] | null;
       isBinding: boolean;
       tokenHolds: Record<string, string> | null;
@@ -251,13 +252,13 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
     }[]
   >`
     select t.coin as code, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
-      t.chainlock_height as "chainlockHeight", t.proven_heights as "provenHeights", t.hold_reason as "holdReason", t.unwound,
+      t.chainlock_height as "chainlockHeight", t.proven_heights as "provenHeights", t.hold_reason as "holdReason", t.unwound, f.final_doubt is not null as "isFinalUnknown",
       -- While older blocks are still being read, it is unknown what arrived in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
       g.reasons as "guardReasons", g.coin is not null and t.coin = any(${BY_RANGES}::text[]) as "isBinding",
       (select jsonb_object_agg(c.coin, c.hold) from token_contracts c where c.hold is not null and c.coin = any(${coins}::text[])) as "tokenHolds", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
       g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents"
-    from tips t left join chain_guard g on g.coin = t.coin and g.binding
+    from tips t left join chain_guard g on g.coin = t.coin and g.binding left join followers f on f.coin = t.coin
     -- An agreement counts only while its block is part of the chain that was read.
     left join blocks agreed on agreed.coin = g.coin and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
     where t.coin = any(${[...new Set(coins.map(chainCode))]}::text[])`;
@@ -275,6 +276,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
         ...(row.provenHeights && { provenHeights: row.provenHeights }),
         scannedThrough: row.scannedThrough,
         ...(row.unwound && { unwound: true }),
+        ...(row.isFinalUnknown && { isFinalUnknown: true }),
         holdReason: row.holdReason ?? row.guardReasons?.[0] ?? null,
         ...(row.agreedHash !== null && {
           agreement: {
