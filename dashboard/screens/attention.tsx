@@ -48,7 +48,10 @@ const arrivedIn = ({ currency, amount_received: amount, amount_received_usd: usd
 /** The worth without that of other coins, which have an entry of their own. */
 const inOthers = (usd: string | null, { currency, uncounted }: Pick<Row, 'currency' | 'uncounted'>): string | null =>
   uncounted.reduce(
-    (rest, one) => (one.currency !== currency && one.state !== 'announced' && one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest),
+    (rest, one) =>
+      one.currency !== currency && one.state !== 'announced' && one.amount_usd !== null && rest !== null
+        ? lessOf(rest, one.amount_usd)
+        : rest,
     usd,
   );
 

@@ -114,7 +114,7 @@ function checkedRanges(ranges: RangeReader, ensure: Ensure, coin: Coin): RangeRe
     },
     placeOf: async (txid) => {
       const place = await ranges.placeOf(txid);
-      ensure(place === null || place === 'waiting' || (isHeight(place.height) && HASH.test(place.hash)), 'a place that is no block');
+      ensure(place === null || place === 'waiting' || (isHeight(place.height) && HASH.test(place.hash)), 'a place that is not a block');
       return place;
     },
     fetch: async (hash) => {

@@ -3,7 +3,16 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
 import { type Coin, finalityOf, type Network, settingOf } from '../core/coin.ts';
 import type { Log } from '../log.ts';
-import { type Chain, ChainError, type ChainHealth, type ChainSource, type Finality, type Matcher, type NamedSource, type SourceState } from './chain.ts';
+import {
+  type Chain,
+  ChainError,
+  type ChainHealth,
+  type ChainSource,
+  type Finality,
+  type Matcher,
+  type NamedSource,
+  type SourceState,
+} from './chain.ts';
 
 /** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;

@@ -24,9 +24,7 @@ export function exceptionsOf(
       : goal !== 'completed' &&
         real.some(
           ({ t }) =>
-            t.unminedSince !== null &&
-            !t.block &&
-            (isGone(t, tips) || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
+            t.unminedSince !== null && !t.block && (isGone(t, tips) || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
         ),
     replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
     paid_after_cancel:

@@ -69,7 +69,19 @@ export function checkSettlement(facts: Pick<PaymentFacts, 'id' | 'status'>, sett
 
 function checkAmounts(
   id: string,
-  { receivedUnits, receivedUsdE8, seenUnits, seenUsdE8, remainingUnits, overpaidUnits, shortUnits, shortUsdE8, dustUnits, amountUnits, uncounted }: Settlement,
+  {
+    receivedUnits,
+    receivedUsdE8,
+    seenUnits,
+    seenUsdE8,
+    remainingUnits,
+    overpaidUnits,
+    shortUnits,
+    shortUsdE8,
+    dustUnits,
+    amountUnits,
+    uncounted,
+  }: Settlement,
 ): void {
   const amounts = [receivedUnits, receivedUsdE8, remainingUnits, overpaidUnits, shortUnits, shortUsdE8, dustUnits];
   invariant(

@@ -1016,6 +1016,7 @@ create table followers (
   catch_up_from bigint,
   catch_up_to bigint,
   unexplained text,
+  final_doubt text,
   PRIMARY KEY (coin)
 );
 
@@ -1520,3 +1521,12 @@ CREATE INDEX payouts_reserving ON payouts USING btree (merchant_id, coin) WHERE 
 CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
 CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));
+
+create table old_holdings (
+  coin text collate "C" not null,
+  key text collate "C" not null,
+  balance numeric(38,0) not null,
+  recorded numeric(38,0) not null,
+  looked_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (coin, key)
+);

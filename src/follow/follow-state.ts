@@ -21,7 +21,6 @@ export function createFollowState(ctx: Context, coin: Coin) {
   /** What the table contains, as far as this process knows, so that nothing is written repeatedly. */
   let failing = true;
   let noted: string | null = '';
-  let finalDoubt: string | null = '';
   /** Whether the table may say that blocks are missing: also what a stopped process left. */
   let mayCatchUp = true;
   let catchingUp: { from: number; to: number } | null = null;
@@ -33,6 +32,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
   };
 
   return {
+    cannotTellFinal: createFinalNote(ctx, coin),
     /** A round failed, perhaps at a block. */
     failed: async (error: unknown, at: BlockName | null): Promise<void> => {
       failing = true;
@@ -61,18 +61,6 @@ export function createFollowState(ctx: Context, coin: Coin) {
       await ctx.db.sql`
         insert into followers (coin, unexplained) values (${chainCode(coin)}, ${text})
         on conflict (coin) do update set unexplained = excluded.unexplained`;
-    },
-    /** These sources do not say which blocks are final. Waiting payments tell it as the reason. */
-    cannotTellFinal: async (names: readonly string[]): Promise<void> => {
-      const text = names.length === 0 ? null : `${names.join(' and ')} ${names.length === 1 ? 'does' : 'do'} not say which blocks are final`;
-      if (text === finalDoubt) return;
-      await ctx.db.begin(async (tx) => {
-        await tx`
-          insert into followers (coin, final_doubt) values (${chainCode(coin)}, ${text})
-          on conflict (coin) do update set final_doubt = excluded.final_doubt`;
-        await queueProcessing(tx, { coin });
-      });
-      finalDoubt = text;
     },
     /** A round finished. */
     worked: async (): Promise<void> => {
@@ -118,5 +106,21 @@ export function createFollowState(ctx: Context, coin: Coin) {
           behind_code = excluded.behind_code, behind_reason = excluded.behind_reason`;
       noted = now;
     },
+  };
+}
+
+/** Notes which sources do not say which blocks are final. Waiting payments tell it as the reason. */
+function createFinalNote(ctx: Context, coin: Coin): (names: readonly string[]) => Promise<void> {
+  let noted: string | null = '';
+  return async (names) => {
+    const text = names.length === 0 ? null : `${names.join(' and ')} ${names.length === 1 ? 'does' : 'do'} not say which blocks are final`;
+    if (text === noted) return;
+    await ctx.db.begin(async (tx) => {
+      await tx`
+        insert into followers (coin, final_doubt) values (${chainCode(coin)}, ${text})
+        on conflict (coin) do update set final_doubt = excluded.final_doubt`;
+      await queueProcessing(tx, { coin });
+    });
+    noted = text;
   };
 }

@@ -110,8 +110,14 @@ test('a provider that does not say which blocks are final: waiting payments and 
     await shop.poll(3);
     assert.equal(await finalHeight(), before);
     const { status, hold_reason } = await shop.detail(id);
-    assert.deepEqual([status, hold_reason], ['processing', 'a source of this chain does not say which blocks are final, and this payment needs one']);
-    assert.match((await readReadiness(ctx)).warnings.join(), /base: provider2\.example does not say which blocks are final; payments that need a final block wait/);
+    assert.deepEqual(
+      [status, hold_reason],
+      ['processing', 'a source of this chain does not say which blocks are final, and this payment needs one'],
+    );
+    assert.match(
+      (await readReadiness(ctx)).warnings.join(),
+      /base: provider2\.example does not say which blocks are final; payments that need a final block wait/,
+    );
     shop.providers[1]!.heal();
     await shop.poll(2);
     assert.equal((await shop.detail(id)).status, 'completed');

@@ -261,7 +261,9 @@ test('money that a reorganization took away is only announced, and a minute afte
     return [status, amount_received, amount_announced, exceptions.join()];
   };
   const events = async () =>
-    (await shop.app.app.ctx.db.sql<{ type: string }[]>`select type from events where payment_id = ${id} order by sequence`).map(({ type }) => type);
+    (await shop.app.app.ctx.db.sql<{ type: string }[]>`select type from events where payment_id = ${id} order by sequence`).map(
+      ({ type }) => type,
+    );
   const tx = pay(address);
   shop.world.mine(tx);
   shop.world.mineEmpty(1);

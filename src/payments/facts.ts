@@ -301,8 +301,7 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
 /** What waits for the merchant, by coin, also what is only announced. */
 export function heldOf(uncounted: readonly Uncounted[]): ReadonlyMap<Coin, bigint> {
   const held = new Map<Coin, bigint>();
-  for (const { coin, state, units, waits } of uncounted)
-    if (state === 'held' || waits) held.set(coin, (held.get(coin) ?? 0n) + units);
+  for (const { coin, state, units, waits } of uncounted) if (state === 'held' || waits) held.set(coin, (held.get(coin) ?? 0n) + units);
   return held;
 }
 /** What counts toward a payment as far as its row shows: what it received, and what of its coin is only announced. */

@@ -7,7 +7,6 @@ import { eventId } from '../core/id.ts';
 import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
 import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Uncounted } from '../core/payment.ts';
 import { checkSettlement } from '../core/settlement-checks.ts';
-import { isFinal } from '../core/status.ts';
 import { OID, type Tx } from '../db/db.ts';
 import { type NewNotice, notifyMembers } from '../notices/notices.ts';
 import type { PaymentNotice } from '../notices/payment-notices.ts';
@@ -70,8 +69,8 @@ export function changeOf({ record, settlement }: Settled): Change {
     holds !== null ||
     !same(record.facts.exceptions, settlement.exceptions) ||
     record.last.seenUnits !== settlement.seenUnits ||
-    // Before the end, the event of the end tells it.
-    (isFinal(settlement.status) && record.last.announced !== announcedOf(settlement.uncounted)) ||
+    // While it is confirmed, the event of the end tells what arrived.
+    (settlement.status !== 'processing' && record.last.announced !== announcedOf(settlement.uncounted)) ||
     record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
   // Rare: most payments have none.
   const isNew = (exception: Exception) => !record.facts.exceptions.includes(exception);

@@ -741,7 +741,10 @@ test('states and their events', async () => {
   const processing = await received(ends.completed.id, 'payment.processing');
   proves('States', 'processing', 'received, not yet confirmed enough', () => {
     assert.equal(processing.event.data.status, 'processing');
-    assert.deepEqual([processing.event.data.amount_announced, processing.event.data.amount_received], [ends.completed.amount, '0.00000000']);
+    assert.deepEqual(
+      [processing.event.data.amount_announced, processing.event.data.amount_received],
+      [ends.completed.amount, '0.00000000'],
+    );
     assert.equal(processing.event.data.completed_at, null);
   });
   for (const { event } of [created, processing]) {

@@ -303,7 +303,10 @@ test('an accepted late transfer completes only with its confirmation', async () 
   await endWindow(id);
   const ref = await receive(id, 100_000n, { mined: false });
   const late = await detail(id);
-  assert.deepEqual([late.status, late.exception, late.amount_received, late.amount_announced], ['expired', 'late', '0.00000000', '0.00100000']);
+  assert.deepEqual(
+    [late.status, late.exception, late.amount_received, late.amount_announced],
+    ['expired', 'late', '0.00000000', '0.00100000'],
+  );
   assert.deepEqual([late.amount_held, late.amount_held_usd], ['0.00000000', '0.00']);
   const listed = await listedOf(id);
   assert.deepEqual([listed.amount_held, listed.amount_held_usd], ['0.00000000', '0.00']);

@@ -79,7 +79,7 @@ export async function inspectProvider({ batch }: Pick<EthRpc, 'batch'>): Promise
   const [reply] = await batch([proofCall(NOBODY, hash)]);
   let reason: string | null = null;
   try {
-    if (accountIn(reply, NOBODY, header.stateRoot) === null) reason = reply?.error?.message ?? 'it answers something that is no proof';
+    if (accountIn(reply, NOBODY, header.stateRoot) === null) reason = reply?.error?.message ?? 'it does not answer with a proof';
   } catch (error) {
     if (!(error instanceof ProofError || error instanceof ChainError)) throw error;
     reason = error.message;

@@ -21,7 +21,7 @@ export const proofCall = (key: string, blockHash: string): EthCall => ['eth_getP
 
 /**
  * The account in an answer; null when the node does not prove it, in whatever words: it lacks the method or that part of the history, or
- * answers something that is no proof. Errors: ProofError for a proof that does not fit.
+ * does not answer with a proof. Errors: ProofError for a proof that does not fit.
  */
 export function accountIn(reply: EthReply | undefined, key: string, stateRoot: Uint8Array): ProvenAccount | null {
   if (!reply || reply.error || !Array.isArray(fields(reply.result).accountProof)) return null;

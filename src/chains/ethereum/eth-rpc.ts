@@ -51,8 +51,8 @@ export type EthRpc = {
 };
 
 /**
- * The source answered, but not this question: with an error, or with something else. It may answer others, so this is no outage of a source
- * that is asked about the state of a block; `answerOrNull` makes it "cannot say".
+ * The source answered, but not this question: with an error, or with something else. It may answer others, so it
+ * is not away; where the question is about the state of a block, `answerOrNull` makes it "cannot say".
  */
 export class AnsweredError extends ChainError {}
 /** Null when the source cannot say. Errors: ChainError when it does not answer at all, or limits requests. */

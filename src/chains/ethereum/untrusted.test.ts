@@ -325,7 +325,10 @@ for (const [name, code, message] of REFUSALS) {
     };
     const node = await startNode({ ...BLOCK, answers: { ...BLOCK.answers, eth_getProof: refuse } });
     const source = sourceAt(node.url, false);
-    assert.deepEqual(await read(source, BLOCK, waitsFor), TRUTH.filter((one) => !one.startsWith('delta')));
+    assert.deepEqual(
+      await read(source, BLOCK, waitsFor),
+      TRUTH.filter((one) => !one.startsWith('delta')),
+    );
     const { complete, incomplete } = await (await source.fetchMempool(null)).scan(matcher);
     assert.deepEqual([complete, /does not prove balances/.test(incomplete ?? '')], [false, true]);
   });
