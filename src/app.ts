@@ -202,7 +202,7 @@ function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp |
         : trust === 'own'
           ? vouchedBy(source)
           : (synced ?? source);
-    sources.push({ name, trust, source: checkedSource(proven, name), follows });
+    sources.push({ name, trust, source: checkedSource(proven, { name, clock }), follows });
   };
   const proof = headers?.params ?? null;
   const facts = createAuditFacts(trusts.every((trust) => trust === 'own') ? null : createAuditStore(db));
@@ -223,7 +223,14 @@ function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp |
     const own = headers ?? createHeaderService({ ...regtestProof(family), db: null, hashWork: work.hashWork, clock, log });
     const { source, connection } = createNetworkPeers({ family, network, headers: own, given, proxy, db, clock, log });
     const onDemand = p2p === 'on_demand';
-    sources.push({ name: 'peers', trust: 'proven', source: checkedSource(source, 'peers'), follows: true, connection, onDemand });
+    sources.push({
+      name: 'peers',
+      trust: 'proven',
+      source: checkedSource(source, { name: 'peers', clock }),
+      follows: true,
+      connection,
+      onDemand,
+    });
   }
   // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
   const follows = sources.length === 0 && isBitcoinLike(family);
@@ -253,7 +260,14 @@ function openElectrum(
     proxy: config.p2pProxy === null ? null : readProxy(config.p2pProxy),
     ours: oursOf(db, coin),
   });
-  return { name: 'electrum', trust: 'claimed', source: checkedSource(source, 'electrum'), follows: false, onlyLookUps: true, unchosen };
+  return {
+    name: 'electrum',
+    trust: 'claimed',
+    source: checkedSource(source, { name: 'electrum', clock }),
+    follows: false,
+    onlyLookUps: true,
+    unchosen,
+  };
 }
 
 /**

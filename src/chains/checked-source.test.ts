@@ -16,6 +16,11 @@ const honest: ChainSource = {
 const matcher: Matcher = { has: () => true, watchesSpends: false, spends: () => false, recent: () => [], waiting: [] };
 const paid: Sighting = { key: '0014', ref: `${hash}:0`, txid: hash, units: 5n, kind: 'output', spends: [], lock: null };
 
+const THE_NODE = { name: 'the node', clock: { now: () => new Date('2026-06-01') } };
+const transaction = async () => ({
+  ...{ txid: hash, status: 'confirmed' as const, confirmations: 4_294_967_291, blockHeight: 900_000, blockHash: hash, timestamp: null },
+  ...{ amountUnits: 1n, feeUnits: null, inputs: null, outputs: [] },
+});
 const withTip = (change: Partial<BlockRef>): Partial<ChainSource> => ({ tip: async () => ({ ...tip, ...change }) });
 const withPaid = (change: Partial<Sighting>): Partial<ChainSource> => ({
   fetchBlock: async () => ({ ref: tip, scan: () => ({ block: tip, sightings: [{ ...paid, ...change }], conflicts: [] }) }),
@@ -34,6 +39,13 @@ const WRONG: readonly [what: string, lie: Partial<ChainSource>, ask: (source: Ch
   ['the height 1.5', withTip({ height: 1.5 }), (source) => source.tip()],
   ['a block without a hash of 32 bytes', withTip({ hash: 'ab' }), (source) => source.tip()],
   ['a block without a parent', withTip({ parent: '' }), (source) => source.tip()],
+  ['a block of more than two hours in the future', withTip({ time: new Date('2100-01-01') }), (source) => source.tip()],
+  [
+    'a block from before the first one of its chain',
+    { network: 'mainnet', ...withTip({ time: new Date('1970-01-02') }) },
+    (source) => source.tip(),
+  ],
+  ['4294967291 confirmations of a transaction', { transaction }, (source) => source.transaction(hash)],
   ['a block without a time', withTip({ time: new Date(Number.NaN) }), (source) => source.tip()],
   ['another block than the one asked for', { blockAt: async () => tip }, (source) => source.blockAt(3)],
   ['another block than the one asked for', { block: async () => tip }, (source) => source.block(hash)],
@@ -82,7 +94,7 @@ const WRONG: readonly [what: string, lie: Partial<ChainSource>, ask: (source: Ch
 
 for (const [what, lie, ask] of WRONG)
   test(`a source cannot answer ${what}`, async () => {
-    await assert.rejects(ask(checkedSource({ ...honest, ...lie }, 'the node')), {
+    await assert.rejects(ask(checkedSource({ ...honest, ...lie }, THE_NODE)), {
       name: 'ChainError',
       kind: 'outage',
       message: `the node answered ${what}`,
@@ -100,7 +112,7 @@ test('what is true passes', async () => {
         ],
       }),
     },
-    'the node',
+    THE_NODE,
   );
   assert.deepEqual(await source.tip(), tip);
   assert.equal((await source.blockAt(3))?.height, 3);

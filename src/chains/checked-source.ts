@@ -2,14 +2,15 @@
  * The door through which all facts of a chain come. Whatever a source is, followers see only blocks that are the ones they asked for,
  * amounts above zero, and sums that add up. Anything else is an outage of that source, so that another one is asked.
  */
-import { COIN, type Coin } from '../core/coin.ts';
+import { type Clock, HOUR_MS } from '../core/clock.ts';
+import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import {
   type AddressSummary,
   type BlockRef,
   type BlockScan,
   ChainError,
-  type ChainHealth,
   type ChainSource,
+  type ChainTransaction,
   type FeeTier,
   type Finality,
   type GasFee,
@@ -30,6 +31,23 @@ const ensureOf =
   (condition, what) => {
     if (!condition) throw new ChainError('outage', `${name} answered ${what}`);
   };
+
+/** Miners' clocks may be this far ahead; no network accepts more. */
+const AHEAD_MS = 2 * HOUR_MS;
+/** Checks a block that a source shows. */
+type CheckRef = (ref: BlockRef) => BlockRef;
+/** Blocks of the future, and of a time before the chain existed, count as little as heights that no chain can have reached. */
+function checkRefsOf({ coin, network }: Pick<ChainSource, 'coin' | 'network'>, ensure: Ensure, clock: Pick<Clock, 'now'>): CheckRef {
+  // Test networks have first blocks of their own.
+  const firstMs = network === 'mainnet' ? Date.parse(chainOf(coin).firstBlock) : 0;
+  return (ref) => {
+    const timeMs = checkBlockRef(ref, ensure).time.getTime();
+    ensure(timeMs <= clock.now().getTime() + AHEAD_MS, 'a block of more than two hours in the future');
+    // Block 0 of some chains has no time.
+    ensure(timeMs >= firstMs || ref.height === 0, 'a block from before the first one of its chain');
+    return ref;
+  };
+}
 
 const isHeight = (height: number): boolean => Number.isSafeInteger(height) && height >= 0;
 
@@ -80,9 +98,13 @@ function checkFinality(finality: Finality, ensure: Ensure): Finality {
   for (const height of [safe, finalized, chainlock]) ensure(height === null || isHeight(height), `the final height ${height}`);
   return finality;
 }
-function checkHealth(health: ChainHealth, ensure: Ensure): ChainHealth {
-  checkBlockRef(health.tip, ensure);
-  return health;
+/** More confirmations than the chain can have are a number that was counted wrong. */
+function checkTransaction(found: ChainTransaction, { coin }: Pick<ChainSource, 'coin'>, ensure: Ensure, now: Date): ChainTransaction {
+  const { firstBlock, blockSeconds } = chainOf(coin);
+  const most = (2 * (now.getTime() - Date.parse(firstBlock))) / 1000 / blockSeconds;
+  const { confirmations, blockHeight } = found;
+  ensure(isHeight(confirmations) && (blockHeight ?? 0) + confirmations <= most, `${confirmations} confirmations of a transaction`);
+  return found;
 }
 function checkSummary(summary: AddressSummary, ensure: Ensure): AddressSummary {
   const { balanceUnits, receivedUnits, sentUnits } = summary;
@@ -94,17 +116,17 @@ function checkUnspent(unspent: Unspent, ensure: Ensure): Unspent {
   return unspent;
 }
 
-function checkedRanges(ranges: RangeReader, ensure: Ensure, coin: Coin): RangeReader {
+function checkedRanges(ranges: RangeReader, { ensure, checkRef, coin }: { ensure: Ensure; checkRef: CheckRef; coin: Coin }): RangeReader {
   return {
     ...ranges,
-    head: async () => checkBlockRef(await ranges.head(), ensure),
+    head: async () => checkRef(await ranges.head()),
     at: async (heights) => {
       const refs = await ranges.at(heights);
       ensure(
         refs.length === heights.length && refs.every((ref, i) => ref === null || ref.height === heights[i]),
         'other blocks than asked for',
       );
-      return refs.map((ref) => ref && checkBlockRef(ref, ensure));
+      return refs.map((ref) => ref && checkRef(ref));
     },
     search: async (range, accounts) => {
       const found = await ranges.search(range, accounts);
@@ -119,7 +141,7 @@ function checkedRanges(ranges: RangeReader, ensure: Ensure, coin: Coin): RangeRe
     },
     fetch: async (hash) => {
       const block = await ranges.fetch(hash);
-      ensure(checkBlockRef(block.ref, ensure).hash === hash, 'another block than the one asked for');
+      ensure(checkRef(block.ref).hash === hash, 'another block than the one asked for');
       return {
         ...block,
         sightings: (matcher) => {
@@ -133,23 +155,29 @@ function checkedRanges(ranges: RangeReader, ensure: Ensure, coin: Coin): RangeRe
 }
 
 /** The same source; `name` identifies it in errors. */
-export function checkedSource(source: ChainSource, name: string): ChainSource {
+export function checkedSource(source: ChainSource, { name, clock }: { name: string; clock: Pick<Clock, 'now'> }): ChainSource {
   const ensure = ensureOf(name);
+  const checkRef = checkRefsOf(source, ensure, clock);
   const block = (ref: BlockRef | null, isAsked: (ref: BlockRef) => boolean): BlockRef | null => {
     if (ref === null) return null;
     ensure(isAsked(ref), 'another block than the one asked for');
-    return checkBlockRef(ref, ensure);
+    return checkRef(ref);
   };
   const { readUnspent, ranges, gasFee } = source;
   return {
     ...source,
-    health: async () => checkHealth(await source.health(), ensure),
-    tip: async () => checkBlockRef(await source.tip(), ensure),
+    health: async () => {
+      const health = await source.health();
+      checkRef(health.tip);
+      return health;
+    },
+    transaction: async (txid, hint) => checkTransaction(await source.transaction(txid, hint), source, ensure, clock.now()),
+    tip: async () => checkRef(await source.tip()),
     blockAt: async (height) => block(await source.blockAt(height), (ref) => ref.height === height),
     block: async (hash) => block(await source.block(hash), (ref) => ref.hash === hash),
     fetchBlock: async (hash) => {
       const fetched = await source.fetchBlock(hash);
-      const ref = checkBlockRef(fetched.ref, ensure);
+      const ref = checkRef(fetched.ref);
       ensure(ref.hash === hash, 'another block than the one asked for');
       return {
         ...fetched,
@@ -168,7 +196,7 @@ export function checkedSource(source: ChainSource, name: string): ChainSource {
     addressSummary: async (address) => checkSummary(await source.addressSummary(address), ensure),
     fees: async () => checkFees(await source.fees(), ensure),
     ...(gasFee && { gasFee: async () => checkGasFee(await gasFee(), ensure) }),
-    ...(ranges && { ranges: checkedRanges(ranges, ensure, source.coin) }),
+    ...(ranges && { ranges: checkedRanges(ranges, { ensure, checkRef, coin: source.coin }) }),
     ...(readUnspent && { readUnspent: async (of) => checkUnspent(await readUnspent(of), ensure) }),
   };
 }

@@ -61,6 +61,8 @@ type ChainRow = {
   /** Where a node on the same machine listens, unless its operator chose another port. */
   rpcPort: number;
   blockSeconds: number;
+  /** The day of its first block, or the day before. No block is older. */
+  firstBlock: string;
   pollSeconds: number;
   /** How long after the deadline a first sight still counts as on time: two polls, for ETH two blocks. */
   slackSeconds: number;
@@ -219,6 +221,7 @@ const CHAIN_ROWS = [
     chainIds: null,
     rpcPort: 8332,
     blockSeconds: 600,
+    firstBlock: '2009-01-03',
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
@@ -240,6 +243,7 @@ const CHAIN_ROWS = [
     chainIds: { mainnet: 1, testnet: 11_155_111, regtest: 31_337 },
     rpcPort: 8545,
     blockSeconds: 12,
+    firstBlock: '2015-07-30',
     pollSeconds: 4,
     slackSeconds: 24,
     maxReorg: 128,
@@ -264,6 +268,7 @@ const CHAIN_ROWS = [
     chainIds: null,
     rpcPort: 9332,
     blockSeconds: 150,
+    firstBlock: '2011-10-07',
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 500,
@@ -285,6 +290,7 @@ const CHAIN_ROWS = [
     chainIds: null,
     rpcPort: 9998,
     blockSeconds: 158,
+    firstBlock: '2014-01-18',
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 144,
@@ -307,6 +313,7 @@ const CHAIN_ROWS = [
     chainIds: null,
     rpcPort: 22555,
     blockSeconds: 60,
+    firstBlock: '2013-12-06',
     pollSeconds: 3,
     slackSeconds: 10,
     maxReorg: 1440,
@@ -328,6 +335,7 @@ const CHAIN_ROWS = [
     chainIds: { mainnet: 8_453, testnet: 84_532, regtest: 8_453 },
     rpcPort: 8545,
     blockSeconds: 0.2,
+    firstBlock: '2023-06-15',
     pollSeconds: 2,
     slackSeconds: 10,
     maxReorg: 216_000,
@@ -354,6 +362,7 @@ const CHAIN_ROWS = [
     chainIds: { mainnet: 42_161, testnet: 421_614, regtest: 42_161 },
     rpcPort: 8547,
     blockSeconds: 0.25,
+    firstBlock: '2021-05-28',
     pollSeconds: 2,
     slackSeconds: 10,
     maxReorg: 172_800,
@@ -380,6 +389,7 @@ const CHAIN_ROWS = [
     chainIds: { mainnet: 10, testnet: 11_155_420, regtest: 10 },
     rpcPort: 8545,
     blockSeconds: 2,
+    firstBlock: '2021-01-14',
     pollSeconds: 4,
     slackSeconds: 12,
     maxReorg: 21_600,
@@ -406,6 +416,7 @@ const CHAIN_ROWS = [
     chainIds: { mainnet: 137, testnet: 80_002, regtest: 137 },
     rpcPort: 8545,
     blockSeconds: 2,
+    firstBlock: '2020-05-30',
     pollSeconds: 4,
     slackSeconds: 12,
     maxReorg: 21_600,

@@ -297,7 +297,7 @@ export function createProvider(
     },
     ranges,
   } as unknown as NamedSource['source'];
-  return { provider, named: { name, trust, source: checkedSource(source, name), follows: true } };
+  return { provider, named: { name, trust, source: checkedSource(source, { name, clock: { now: () => new Date() } }), follows: true } };
 }
 
 export type RangeShop = {

@@ -8,14 +8,20 @@ import { readContracts } from './token-contracts.ts';
 
 const POLYGON_SLOT = '0xbaab7dbf64751104133af04abc7d9979f0fda3b059a322a8333f533d3f32bf7f';
 const DEPRECATED = '0x0e136b19';
+/** What the hash of `6000` begins with, and the code of a contract that is no proxy. */
+const CODE = '#07ad118d6cc8642c';
+const PLAIN = `0,0,0,${CODE}`;
 const word = (value: bigint) => `0x${value.toString(16).padStart(64, '0')}`;
 
 /** The state of a coin, when its contract answers these words to these selectors and slots, and reverts for all other functions. */
-async function read(coin: Coin, words: Record<string, bigint>) {
+async function read(coin: Coin, words: Record<string, bigint>, codes: Record<string, string | null> = {}) {
   const to = contractOf(coin, 'mainnet');
   const batch = async (calls: readonly EthCall[]) =>
     calls.map(([method, first, second]) => {
-      if (method === 'eth_getCode') return { result: '0x6000', error: null };
+      if (method === 'eth_getCode') {
+        const code = codes[first as string];
+        return code === null ? { result: null, error: { code: 1, message: 'nope' } } : { result: code ?? '0x6000', error: null };
+      }
       const at = method === 'eth_call' ? (first as { to: string; data: string }) : { to: first, data: second as string };
       const said = at.to === to ? words[at.data] : undefined;
       if (method === 'eth_call' && said === undefined && at.data !== '0x313ce567')
@@ -28,10 +34,10 @@ async function read(coin: Coin, words: Record<string, bigint>) {
 
 test('USDT on Ethereum is not offered once its issuer deprecated the contract', async () => {
   const fine = await read('USDT@ethereum', { [DEPRECATED]: 0n });
-  assert.deepEqual([fine.decimals, fine.paused, fine.deprecated, fine.code], [6, false, false, '0,0']);
+  assert.deepEqual([fine.decimals, fine.paused, fine.deprecated, fine.code], [6, false, false, PLAIN]);
   assert.equal(whyNotOffered(fine, fine.code), null);
   const replaced = await read('USDT@ethereum', { [DEPRECATED]: 1n });
-  assert.deepEqual([replaced.paused, replaced.deprecated, replaced.code], [false, true, '0,0']);
+  assert.deepEqual([replaced.paused, replaced.deprecated, replaced.code], [false, true, PLAIN]);
   assert.match(whyNotOffered(replaced, replaced.code)!, /is deprecated: its issuer replaced it/);
   // Other contracts have no such function, and may answer anything.
   assert.equal((await read('USDC@ethereum', { [DEPRECATED]: 1n })).deprecated, false);
@@ -40,7 +46,7 @@ test('USDT on Ethereum is not offered once its issuer deprecated the contract', 
 test('an upgrade behind the proxy of the Polygon bridge is seen', async () => {
   const before = await read('USDT@polygon', { [POLYGON_SLOT]: 0xaan });
   const after = await read('USDT@polygon', { [POLYGON_SLOT]: 0xbbn });
-  assert.deepEqual([before.code, after.code], ['0,0,aa', '0,0,bb']);
+  assert.deepEqual([before.code, after.code], [`0,0,aa,0,${CODE}`, `0,0,bb,0,${CODE}`]);
   assert.equal(whyNotOffered(before, before.code), null);
   assert.match(whyNotOffered(after, before.code)!, /was upgraded/);
 });
@@ -49,4 +55,21 @@ test('code that was accepted before that place was read is still accepted, and n
   const state = await read('USDT@polygon', { [POLYGON_SLOT]: 0xaan });
   assert.equal(whyNotOffered(state, '0,0'), null);
   for (const known of ['0,1', '0,0,a', '1,0']) assert.match(whyNotOffered(state, known) ?? 'offered', /was upgraded/, known);
+});
+
+test('an upgrade is seen wherever the code changes: at the contract, behind a beacon, or at the address that a proxy names', async () => {
+  const beacon = '0xa3f0ad74e5423aebfd80d3ef4346578335a9a72aeaee59ff6cb3582b35133d50';
+  const run = 0xabcdef0123456789abcdef0123456789abcdef01n;
+  const [USDC, at] = [contractOf('USDC@polygon', 'mainnet')!, `0x${run.toString(16)}`];
+  const before = await read('USDC@polygon', { [POLYGON_SLOT]: run });
+  assert.equal(whyNotOffered(before, before.code), null);
+  for (const after of [
+    await read('USDC@polygon', { [POLYGON_SLOT]: run }, { [USDC]: '0x6001' }),
+    await read('USDC@polygon', { [POLYGON_SLOT]: run, [beacon]: 1n }),
+    await read('USDC@polygon', { [POLYGON_SLOT]: run }, { [at]: '0x6001' }),
+  ])
+    assert.match(whyNotOffered(after, before.code)!, /was upgraded/);
+  // What one contract does not say hides nothing of the others.
+  assert.equal(await read('USDC@polygon', { [POLYGON_SLOT]: run }, { [at]: null }), undefined);
+  assert.notEqual(await read('USDT@polygon', {}, { [USDC]: null }), undefined);
 });

@@ -1,7 +1,9 @@
 /** What the contract of a token says about itself: whether it is there, its decimals, whether it is in use, and which code it runs. */
+import { keccak_256 } from '@noble/hashes/sha3.js';
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { type Coin, chainCode, contractOf, isOfferable, type Network } from '../../core/coin.ts';
 import type { ContractState } from '../chain.ts';
-import { type EthCall, type EthReply, type EthRpc, failure } from './eth-rpc.ts';
+import { type EthCall, type EthReply, type EthRpc, failure, readOrNull } from './eth-rpc.ts';
 import { tokensBeside } from './token-logs.ts';
 
 /** `decimals()` and `paused()`. */
@@ -14,6 +16,8 @@ const SLOTS = [
   '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc',
   '0x7050c9e0f4ca769c69bd3a8ef740bc37934f8e2c036e5a723fd8ee048ed3f8c3',
 ] as const;
+/** EIP-1967 too: the contract that tells a proxy which code to run. */
+const BEACON_SLOT = '0xa3f0ad74e5423aebfd80d3ef4346578335a9a72aeaee59ff6cb3582b35133d50';
 /** The same for tokens that Polygon's bridge created: keccak256('matic.network.proxy.implementation'). */
 const POLYGON_SLOT = '0xbaab7dbf64751104133af04abc7d9979f0fda3b059a322a8333f533d3f32bf7f';
 
@@ -22,7 +26,7 @@ const mayBeDeprecated = (coin: Coin): boolean => coin === 'USDT@ethereum';
 /** What the contract of a coin is asked: its code, its functions, then its slots. */
 function questionsOf(coin: Coin, to: string | null): EthCall[] {
   const functions = [DECIMALS, PAUSED, ...(mayBeDeprecated(coin) ? [DEPRECATED] : [])];
-  const slots = [...SLOTS, ...(chainCode(coin) === 'polygon' ? [POLYGON_SLOT] : [])];
+  const slots = [...SLOTS, ...(chainCode(coin) === 'polygon' ? [POLYGON_SLOT] : []), BEACON_SLOT];
   return [
     ['eth_getCode', to, 'latest'],
     ...functions.map((data): EthCall => ['eth_call', { to, data }, 'latest']),
@@ -51,18 +55,37 @@ export async function readContracts(
   const asked = coins.map((one) => questionsOf(one, contractOf(one, network)));
   const replies = await batch(asked.flat());
   let from = 0;
-  return coins.map((one, i) => {
+  const states: ContractState[] = [];
+  for (const [i, one] of coins.entries()) {
     const own = replies.slice(from, from + asked[i]!.length);
     from += own.length;
-    return stateOf(one, own);
+    // What cannot be said of one token is no reason to miss the upgrade of another one.
+    const state = readOrNull(() => stateOf(one, own));
+    if (state !== null) states.push(state);
+  }
+  const named = await batch(states.flatMap(({ code }) => runBy(code)).map((address): EthCall => ['eth_getCode', address, 'latest']));
+  let next = 0;
+  return states.flatMap((state) => {
+    const run = runBy(state.code).map(() => hashOf(named[next++]?.result));
+    return run.includes(null) ? [] : [{ ...state, code: [state.code, ...run].join() }];
   });
 }
+
+/** The contracts that its slots name. The code at an address may change too. */
+const runBy = (code: string): string[] =>
+  code.split(',').flatMap((word) => (/^[0-9a-f]{20,40}$/.test(word) ? [`0x${word.padStart(40, '0')}`] : []));
+/** Null when it is not code. */
+const hashOf = (bytes: unknown): string | null =>
+  typeof bytes === 'string' && /^0x([0-9a-f]{2})*$/i.test(bytes)
+    ? `#${bytesToHex(keccak_256(hexToBytes(bytes.slice(2)))).slice(0, 16)}`
+    : null;
 
 /** What the replies to its questions say about a contract. */
 function stateOf(coin: Coin, [code, decimals, paused, ...rest]: readonly EthReply[]): ContractState {
   const [deprecated, slots] = mayBeDeprecated(coin) ? [rest[0], rest.slice(1)] : [null, rest];
   const bytes = answered(code, 'eth_getCode').result;
-  if (typeof bytes !== 'string') throw failure({ code: 0, message: 'no answer' }, 'eth_getCode');
+  const own = hashOf(bytes);
+  if (typeof bytes !== 'string' || own === null) throw failure({ code: 0, message: 'no answer' }, 'eth_getCode');
   const digits = wordOf(answered(decimals, 'eth_call'));
   return {
     coin,
@@ -70,6 +93,6 @@ function stateOf(coin: Coin, [code, decimals, paused, ...rest]: readonly EthRepl
     decimals: digits === null || digits > 255n ? null : Number(digits),
     paused: wordOf(answered(paused, 'eth_call')) === 1n,
     deprecated: deprecated !== null && wordOf(answered(deprecated, 'eth_call')) === 1n,
-    code: slots.map((slot) => (wordOf(answered(slot, 'eth_getStorageAt')) ?? 0n).toString(16)).join(),
+    code: [...slots.map((slot) => (wordOf(answered(slot, 'eth_getStorageAt')) ?? 0n).toString(16)), own].join(),
   };
 }
