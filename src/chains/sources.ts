@@ -33,7 +33,7 @@ const STATE_OF: Partial<Readonly<Record<ChainError['kind'], SourceState['state']
   unproven: 'unproven',
 };
 /** Another source may have what this one lacks. */
-const ELSEWHERE: readonly ChainError['kind'][] = ['outage', 'pruned', 'behind', 'unproven'];
+const ELSEWHERE: readonly ChainError['kind'][] = ['outage', 'pruned', 'behind', 'unproven', 'unsupported'];
 
 /** What proves the blocks of a chain, whatever source they are read from. */
 export type Proof = Pick<Chain, 'requireProof' | 'provenWork'> & { witnesses?: Chain['witnesses'] };

@@ -84,6 +84,11 @@ function differences(older: any, newer: any, at = ''): string[] {
     assert.notEqual(newer.transaction_hash, null);
     return differences(Object.fromEntries(Object.entries(older).filter(([key]) => ![...RECEIVED, 'amount_held'].includes(key))), newer, at);
   }
+  // What is in no block was received before; now it is announced.
+  if (holdsMoney(newer?.amount_announced) && older?.amount_received === newer.amount_announced) {
+    const rest = Object.entries(older).filter(([key]) => key !== 'amount_received' && key !== 'amount_received_usd');
+    return differences(Object.fromEntries(rest), newer, at);
+  }
   if (typeof older === 'object' && older !== null)
     return Object.entries(older).flatMap(([key, value]) => differences(value, newer?.[key], `${at}.${key}`));
   // A test payment had 1,001 confirmations; now it has as many as it needs.

@@ -107,6 +107,7 @@ export function createWorld({ coin, now, height = 100 }: { coin: Coin; now(): Da
   for (let i = 0; i <= height; i++) mine();
   return {
     coin,
+    now,
     blocks,
     mine,
     mineEmpty: (count: number): void => {
@@ -297,7 +298,7 @@ export function createProvider(
     },
     ranges,
   } as unknown as NamedSource['source'];
-  return { provider, named: { name, trust, source: checkedSource(source, { name, clock: { now: () => new Date() } }), follows: true } };
+  return { provider, named: { name, trust, source: checkedSource(source, { name, clock: world }), follows: true } };
 }
 
 export type RangeShop = {

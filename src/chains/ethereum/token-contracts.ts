@@ -3,7 +3,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { type Coin, chainCode, contractOf, isOfferable, type Network } from '../../core/coin.ts';
 import type { ContractState } from '../chain.ts';
-import { type EthCall, type EthReply, type EthRpc, failure, readOrNull } from './eth-rpc.ts';
+import { AnsweredError, type EthCall, type EthReply, type EthRpc, failure as failureOf } from './eth-rpc.ts';
 import { tokensBeside } from './token-logs.ts';
 
 /** `decimals()` and `paused()`. */
@@ -39,10 +39,10 @@ const wordOf = ({ result, error }: EthReply): bigint | null =>
   !error && typeof result === 'string' && /^0x[0-9a-f]{64}$/i.test(result) ? BigInt(result) : null;
 /** Errors: ChainError, because a source that does not answer says nothing about the contract. */
 const answered = (reply: EthReply | undefined, method: string): EthReply => {
-  if (!reply) throw failure({ code: 0, message: 'no answer' }, method);
+  if (!reply) throw failureOf({ code: 0, message: 'no answer' }, method);
   // A call that reverts is an answer: the function does not exist.
   if (reply.error && !/revert|invalid opcode|execution|out of gas|bad instruction/i.test(reply.error.message))
-    throw failure(reply.error, method);
+    throw failureOf(reply.error, method);
   return reply;
 };
 
@@ -56,13 +56,19 @@ export async function readContracts(
   const replies = await batch(asked.flat());
   let from = 0;
   const states: ContractState[] = [];
+  let failure: AnsweredError | null = null;
   for (const [i, one] of coins.entries()) {
     const own = replies.slice(from, from + asked[i]!.length);
     from += own.length;
     // What cannot be said of one token is no reason to miss the upgrade of another one.
-    const state = readOrNull(() => stateOf(one, own));
-    if (state !== null) states.push(state);
+    try {
+      states.push(stateOf(one, own));
+    } catch (error) {
+      if (!(error instanceof AnsweredError)) throw error;
+      failure = error;
+    }
   }
+  if (failure !== null && states.length === 0) throw failure;
   const named = await batch(states.flatMap(({ code }) => runBy(code)).map((address): EthCall => ['eth_getCode', address, 'latest']));
   let next = 0;
   return states.flatMap((state) => {
@@ -85,7 +91,7 @@ function stateOf(coin: Coin, [code, decimals, paused, ...rest]: readonly EthRepl
   const [deprecated, slots] = mayBeDeprecated(coin) ? [rest[0], rest.slice(1)] : [null, rest];
   const bytes = answered(code, 'eth_getCode').result;
   const own = hashOf(bytes);
-  if (typeof bytes !== 'string' || own === null) throw failure({ code: 0, message: 'no answer' }, 'eth_getCode');
+  if (typeof bytes !== 'string' || own === null) throw failureOf({ code: 0, message: 'no answer' }, 'eth_getCode');
   const digits = wordOf(answered(decimals, 'eth_call'));
   return {
     coin,
