@@ -8,7 +8,7 @@ import { readContracts } from './token-contracts.ts';
 
 const POLYGON_SLOT = '0xbaab7dbf64751104133af04abc7d9979f0fda3b059a322a8333f533d3f32bf7f';
 const DEPRECATED = '0x0e136b19';
-/** What the hash of `6000` begins with, and the code of a contract that is no proxy. */
+/** What the hash of `6000` begins with, and the code of a contract that is not a proxy. */
 const CODE = '#07ad118d6cc8642c';
 const PLAIN = `0,0,0,${CODE}`;
 const word = (value: bigint) => `0x${value.toString(16).padStart(64, '0')}`;
