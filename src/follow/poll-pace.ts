@@ -13,7 +13,7 @@ const FREQUENT_SECONDS = 2;
 export const tagsSeconds = (coin: Coin): number => (chainOf(coin).pollSeconds <= FREQUENT_SECONDS ? 24 : 12);
 /** How often the contracts of tokens are asked, and how many requests that takes for each at most. */
 export const CONTRACTS_SECONDS = 300;
-export const REQUESTS_PER_CONTRACT = 9;
+export const REQUESTS_PER_CONTRACT = 7;
 /** How often balances are compared with what was recorded, and how many requests that takes at most. */
 export const BALANCES_SECONDS = 45;
 export const MOST_BALANCE_REQUESTS = 2;

@@ -1,6 +1,4 @@
 /** What the contract of a token says about itself: whether it is there, its decimals, whether it is in use, and which code it runs. */
-import { keccak_256 } from '@noble/hashes/sha3.js';
-import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { type Coin, chainCode, contractOf, isOfferable, type Network } from '../../core/coin.ts';
 import type { ContractState } from '../chain.ts';
 import { AnsweredError, type EthCall, type EthReply, type EthRpc, failure as failureOf } from './eth-rpc.ts';
@@ -69,29 +67,14 @@ export async function readContracts(
     }
   }
   if (failure !== null && states.length === 0) throw failure;
-  const named = await batch(states.flatMap(({ code }) => runBy(code)).map((address): EthCall => ['eth_getCode', address, 'latest']));
-  let next = 0;
-  return states.flatMap((state) => {
-    const run = runBy(state.code).map(() => hashOf(named[next++]?.result));
-    return run.includes(null) ? [] : [{ ...state, code: [state.code, ...run].join() }];
-  });
+  return states;
 }
-
-/** The contracts that its slots name. The code at an address may change too. */
-const runBy = (code: string): string[] =>
-  code.split(',').flatMap((word) => (/^[0-9a-f]{20,40}$/.test(word) ? [`0x${word.padStart(40, '0')}`] : []));
-/** Null when it is not code. */
-const hashOf = (bytes: unknown): string | null =>
-  typeof bytes === 'string' && /^0x([0-9a-f]{2})*$/i.test(bytes)
-    ? `#${bytesToHex(keccak_256(hexToBytes(bytes.slice(2)))).slice(0, 16)}`
-    : null;
 
 /** What the replies to its questions say about a contract. */
 function stateOf(coin: Coin, [code, decimals, paused, ...rest]: readonly EthReply[]): ContractState {
   const [deprecated, slots] = mayBeDeprecated(coin) ? [rest[0], rest.slice(1)] : [null, rest];
   const bytes = answered(code, 'eth_getCode').result;
-  const own = hashOf(bytes);
-  if (typeof bytes !== 'string' || own === null) throw failureOf({ code: 0, message: 'no answer' }, 'eth_getCode');
+  if (typeof bytes !== 'string') throw failureOf({ code: 0, message: 'no answer' }, 'eth_getCode');
   const digits = wordOf(answered(decimals, 'eth_call'));
   return {
     coin,
@@ -99,6 +82,6 @@ function stateOf(coin: Coin, [code, decimals, paused, ...rest]: readonly EthRepl
     decimals: digits === null || digits > 255n ? null : Number(digits),
     paused: wordOf(answered(paused, 'eth_call')) === 1n,
     deprecated: deprecated !== null && wordOf(answered(deprecated, 'eth_call')) === 1n,
-    code: [...slots.map((slot) => (wordOf(answered(slot, 'eth_getStorageAt')) ?? 0n).toString(16)), own].join(),
+    code: slots.map((slot) => (wordOf(answered(slot, 'eth_getStorageAt')) ?? 0n).toString(16)).join(),
   };
 }
