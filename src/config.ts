@@ -80,7 +80,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'secret',
     default: 'a file in FLORIN_DATA',
     description: 'Key that encrypts stored secrets.',
-    danger: 'If you lose it, stored signing secrets cannot be read.',
+    danger: 'It must stay what it was at the first start. If you lose it, stored signing secrets cannot be read.',
   },
   {
     name: 'REDIS_URL',

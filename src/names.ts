@@ -7,13 +7,16 @@ import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import type { Unreached } from './core/unreached.ts';
 
 export type Address = { address: string; family: number };
-/** Why a name does not resolve. Merchants see the message. */
+/** Why a name does not resolve. Merchants see the message and the reason. */
 export class NameError extends Error {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  readonly reason: Extract<Unreached, `name_${string}`>;
+  constructor(message: string, { reason = 'name_unknown', cause }: { reason?: NameError['reason']; cause?: unknown } = {}) {
+    super(message, { cause });
     this.name = 'NameError';
+    this.reason = reason;
   }
 }
 export type Names = {
@@ -87,7 +90,8 @@ export function createNames({
     turns.set(merchantId, own);
     try {
       return await own.run(async () => {
-        if (!isWanted()) throw new NameError(`the name ${host} was not asked: nobody waits for it any more`);
+        if (!isWanted())
+          throw new NameError(`the name ${host} was not asked: nobody waits for it any more`, { reason: 'name_lookups_busy' });
         return askOnce(host);
       });
     } finally {
@@ -118,7 +122,8 @@ function createTurns(atOnce: number, mostWaiting: number): Turns {
     isIdle: () => running === 0,
     run: async (work) => {
       if (running < atOnce) running++;
-      else if (waiting.length >= mostWaiting) throw new NameError('too many names are being looked up for this merchant');
+      else if (waiting.length >= mostWaiting)
+        throw new NameError('too many names are being looked up for this merchant', { reason: 'name_lookups_busy' });
       // A finished call hands its place to the next one.
       else await new Promise<void>((resolve) => waiting.push(resolve));
       try {
@@ -151,10 +156,12 @@ async function askServers(host: string, lookUpMs: number, servers: readonly stri
     const addresses = (prefersSix() ? found.toReversed() : found).flat();
     if (addresses.length > 0) return addresses;
     const reasons = [four, six].flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as NodeJS.ErrnoException] : []));
-    const silent = reasons.find(({ code }) => code === 'ETIMEOUT' || code === 'ECANCELLED');
-    throw new NameError(silent ? `the name servers of ${host} do not answer` : `the name ${host} does not resolve`, {
-      cause: silent ?? reasons[0],
-    });
+    const answered = (...codes: string[]) => reasons.find(({ code = '' }) => codes.includes(code));
+    const silent = answered('ETIMEOUT', 'ECANCELLED');
+    if (silent) throw new NameError(`the name servers of ${host} do not answer`, { reason: 'name_servers_silent', cause: silent });
+    const failed = answered('ESERVFAIL', 'EREFUSED', 'ECONNREFUSED', 'EBADRESP');
+    const reason = failed ? 'name_servers_failed' : answered('ENODATA') ? 'name_without_address' : 'name_unknown';
+    throw new NameError(`the name ${host} does not resolve`, { reason, cause: failed ?? reasons[0] });
   } finally {
     clearTimeout(timer);
   }

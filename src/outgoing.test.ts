@@ -1,13 +1,16 @@
 /** Outgoing requests over real sockets: what a merchant's URL must never reach, and what a receiver cannot do to the service. */
 import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer, type Server as NetServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcpServer, type Server as NetServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { createOutgoing } from './outgoing/http-client.ts';
 import { isPublicAddress, OutgoingError, type OutgoingRequest } from './outgoing.ts';
 
@@ -396,6 +399,147 @@ test('a certificate must be valid, trusted and issued for the name', async () =>
   await assert.rejects(untrusting.requestMerchantUrl({ url, ...limits }), fails('tls'));
   const plain = await httpReceiver((_, reply) => reply.end('ok'));
   await assert.rejects(trusting.requestMerchantUrl({ url: `https://hooks.example:${plain.port}/`, ...limits }), fails('tls'));
+});
+
+/** Why a delivery to the URL fails, and the address that it names; null when it gets an answer. */
+async function toldOf(outgoing: ReturnType<typeof createOutgoing>, url: string, timeoutMs = limits.timeoutMs) {
+  const sent = await outgoing.requestMerchantUrl({ url, ...limits, timeoutMs }).then(
+    ({ address }) => ({ reason: null, address }),
+    ({ reason, address }: OutgoingError) => ({ reason, address }),
+  );
+  return sent;
+}
+
+test('each way in which a server cannot be reached has its own reason, when it is saved as when it is asked', async () => {
+  const chain = readFileSync(join(import.meta.dirname, '../test/fixtures/chain.example.pem'), 'utf8');
+  const [leafKey, leaf, intermediate, root] = chain.match(/-----BEGIN .*?-----END [A-Z ]+-----/gs)!;
+  const secure = (options: object) => listen(createHttpsServer(options, (_, reply) => reply.end('ok')));
+  const [alone, whole, selfSigned, ended, demanding] = await Promise.all([
+    secure({ key: leafKey, cert: leaf }),
+    secure({ key: leafKey, cert: `${leaf}\n${intermediate}` }),
+    secure({ key, cert: certificate }),
+    secure({ key, cert: endedCertificate }),
+    secure({ key: leafKey, cert: `${leaf}\n${intermediate}`, requestCert: true, rejectUnauthorized: true, ca: [root!] }),
+  ]);
+  const plain = await httpReceiver((_, reply) => reply.end('ok'));
+  const gone = await httpReceiver(() => {});
+  gone.close();
+  const silentServer = await rawReceiver(() => {});
+  const names = { 'hooks.example': [['127.0.0.1']], 'other.example': [['127.0.0.1']], 'none.example': [[]] };
+  const allow = ['127.0.0.0/8'];
+  const trusting = wayOut(names, { allow, ca: `${root}\n${endedCertificate}` }).outgoing;
+  const untrusting = wayOut(names, { allow }).outgoing;
+  for (const [reason, url, outgoing = trusting] of [
+    [null, `https://hooks.example:${whole.port}/`],
+    ['certificate_incomplete', `https://hooks.example:${alone.port}/`],
+    ['certificate_unknown_authority', `https://hooks.example:${whole.port}/`, untrusting],
+    ['certificate_wrong_name', `https://other.example:${whole.port}/`],
+    ['certificate_expired', `https://hooks.example:${ended.port}/`],
+    ['certificate_self_signed', `https://hooks.example:${selfSigned.port}/`],
+    ['plain_http', `https://hooks.example:${plain.port}/`],
+    ['client_certificate_required', `https://hooks.example:${demanding.port}/`],
+    ['connection_refused', `https://hooks.example:${gone.port}/`],
+    ['tls_timeout', `https://hooks.example:${silentServer.port}/`],
+    ['name_without_address', 'https://none.example/'],
+    ['name_unknown', 'https://unknown.example/'],
+    ['address_private', 'https://10.0.0.1/'],
+  ] as const) {
+    const isNamed = reason === null || !/^name_|private/.test(reason);
+    const expected = { reason, address: isNamed ? '127.0.0.1' : null };
+    assert.deepEqual(await toldOf(outgoing, url, reason === 'tls_timeout' ? 1_000 : limits.timeoutMs), expected, url);
+    // Without a request, TLS 1.3 never shows that a certificate was missing.
+    if (reason !== 'client_certificate_required')
+      assert.deepEqual(await outgoing.reachMerchantUrl({ merchantId, url }), expected, `saved: ${url}`);
+  }
+  const mute = await rawReceiver((socket) => socket.end('SSH-2.0-OpenSSH\r\n'));
+  for (const [reason, url, timeoutMs] of [
+    ['not_http', `http://127.0.0.1:${mute.port}/`, limits.timeoutMs],
+    ['answer_timeout', `http://127.0.0.1:${silentServer.port}/`, 1_000],
+    ['connection_lost', `http://127.0.0.1:${(await rawReceiver((socket) => socket.end())).port}/`, limits.timeoutMs],
+  ] as const)
+    assert.equal((await toldOf(trusting, url, timeoutMs)).reason, reason);
+});
+
+test('an authority in NODE_EXTRA_CA_CERTS is trusted for every outgoing request', async () => {
+  const chain = readFileSync(join(import.meta.dirname, '../test/fixtures/chain.example.pem'), 'utf8');
+  const [leafKey, leaf, intermediate, root] = chain.match(/-----BEGIN .*?-----END [A-Z ]+-----/gs)!;
+  const receiver = await listen(createHttpsServer({ key: leafKey!, cert: `${leaf}\n${intermediate}` }, (_, reply) => reply.end('ok')));
+  const folder = mkdtempSync(join(tmpdir(), 'florin-authority-'));
+  closers.push(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'root.pem'), root!);
+  const program = `
+    import { createOutgoing } from '${join(import.meta.dirname, 'outgoing/http-client.ts')}';
+    const log = { debug() {}, info() {}, warn() {}, error() {} };
+    const out = createOutgoing({ allow: ['127.0.0.0/8'], log, resolve: async () => [{ address: '127.0.0.1', family: 4 }] });
+    const sent = out.requestMerchantUrl({ url: 'https://hooks.example:${receiver.port}/', merchantId: 'm', timeoutMs: 60000, maxReplyBytes: 9 });
+    console.log(await sent.then((reply) => reply.status, (error) => error.reason));`;
+  const run = async (env: Record<string, string>) => {
+    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program];
+    return (await promisify(execFile)(process.execPath, args, { env })).stdout.trim();
+  };
+  assert.deepEqual(await Promise.all([run({ NODE_EXTRA_CA_CERTS: join(folder, 'root.pem') }), run({})]), [
+    '200',
+    'certificate_unknown_authority',
+  ]);
+});
+
+test('a host with one dead address is reached at another one, whichever comes first', async () => {
+  const seen: string[] = [];
+  const server = createHttpServer((request, reply) => {
+    seen.push(request.socket.localAddress!);
+    reply.end('ok');
+  });
+  const receiver = await listen(server, '127.0.0.2');
+  // Nothing listens on the others: 127.0.0.3 refuses at once.
+  const { outgoing, asked } = wayOut(
+    {
+      'first-dead.example': [['127.0.0.3', '127.0.0.2']],
+      'last-dead.example': [['127.0.0.2', '127.0.0.3']],
+      'six-dead.example': [['::1', '127.0.0.2']],
+      'many-dead.example': [['127.0.0.3', '127.0.0.4', '127.0.0.5', '127.0.0.2']],
+      'all-dead.example': [['127.0.0.3', '127.0.0.4']],
+      'one-private.example': [['127.0.0.2', '10.0.0.1']],
+    },
+    { allow: ['127.0.0.0/8', '::1'] },
+  );
+  const hosts = ['first-dead', 'last-dead', 'six-dead', 'many-dead'];
+  for (const host of hosts)
+    assert.deepEqual(await toldOf(outgoing, `http://${host}.example:${receiver.port}/`), { reason: null, address: '127.0.0.2' }, host);
+  assert.deepEqual(await toldOf(outgoing, `http://all-dead.example:${receiver.port}/`), {
+    reason: 'connection_refused',
+    address: '127.0.0.3, 127.0.0.4',
+  });
+  // All addresses are checked before the first one is tried.
+  assert.equal((await toldOf(outgoing, `http://one-private.example:${receiver.port}/`)).reason, 'address_private');
+  assert.deepEqual([asked.length, seen.length, receiver.connections], [6, 4, 4]);
+});
+
+/** An address of this machine that neither accepts nor refuses: its process is stopped, and its queue is full. */
+async function silentAddress(host: string, port: number): Promise<void> {
+  const program = `require('node:net').createServer().listen({ host: '${host}', port: ${port}, backlog: 1 }, () => console.log('ready'))`;
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout, 'data');
+  child.kill('SIGSTOP');
+  const waiting = Array.from({ length: 4 }, () => connect({ host, port }).on('error', () => {}));
+  closers.push(() => {
+    for (const socket of waiting) socket.destroy();
+    child.kill('SIGKILL');
+  });
+  await Promise.all(waiting.slice(0, 2).map((socket) => once(socket, 'connect')));
+}
+
+test('an address that never answers takes nothing from the others, and is named when it is the only one', async () => {
+  const receiver = await httpReceiver((_, reply) => reply.end('ok'));
+  await silentAddress('127.0.0.6', receiver.port);
+  const { outgoing } = wayOut(
+    { 'half.example': [['127.0.0.6', '127.0.0.1']], 'silent.example': [['127.0.0.6']] },
+    { allow: ['127.0.0.0/8'] },
+  );
+  assert.deepEqual(await toldOf(outgoing, `http://half.example:${receiver.port}/`), { reason: null, address: '127.0.0.1' });
+  assert.deepEqual(await toldOf(outgoing, `http://silent.example:${receiver.port}/`, 1_000), {
+    reason: 'connect_timeout',
+    address: '127.0.0.6',
+  });
 });
 
 test('a request that cannot be written fails alone', async () => {

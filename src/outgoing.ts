@@ -1,7 +1,10 @@
 /** What outgoing requests are, why they fail, and which addresses are public. `outgoing/http-client.ts` sends them. */
 import { BlockList, isIP } from 'node:net';
 
-export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array };
+import type { Unreached } from './core/unreached.ts';
+
+/** `address`: the one that answered, where it was pinned. */
+export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array; address?: string };
 export type OutgoingRequest = {
   url: string;
   method?: 'GET' | 'POST';
@@ -22,15 +25,36 @@ export type OutgoingRequest = {
 };
 /** A request for a merchant, whose lookups are limited together. */
 export type MerchantRequest = OutgoingRequest & { merchantId: string };
-/** Why a request failed. `class` is stable, and merchants see it. */
+/** Of each class of failures, the reason where nothing more is known. */
+const REASON_OF = {
+  refused_address: 'address_private',
+  dns: 'name_unknown',
+  connect: 'connect_failed',
+  tls: 'tls_refused',
+  timeout: 'answer_timeout',
+  reset: 'connection_lost',
+  too_large: 'answer_too_large',
+  invalid_url: 'url_invalid',
+} as const satisfies Record<string, Unreached>;
+/** Why a request failed. `class` and `reason` are stable, and merchants see them. */
 export class OutgoingError extends Error {
-  readonly class: 'refused_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'too_large' | 'invalid_url';
-  constructor(failure: OutgoingError['class'], message: string, options?: { cause?: unknown }) {
+  readonly class: keyof typeof REASON_OF;
+  readonly reason: Unreached;
+  /** The address that the request went to; all that were tried if none could be reached; null if there was none. */
+  address: string | null = null;
+  constructor(
+    failure: OutgoingError['class'],
+    message: string,
+    { reason = REASON_OF[failure], ...options }: { cause?: unknown; reason?: Unreached | undefined } = {},
+  ) {
     super(message, options);
     this.name = 'OutgoingError';
     this.class = failure;
+    this.reason = reason;
   }
 }
+/** Whether a server accepted a connection, with TLS; `reason` is null if it did. */
+export type Reached = { reason: Unreached | null; address: string | null };
 export type Outgoing = {
   /** To hosts the operator configured: nodes, price sources. No redirects. */
   request(request: OutgoingRequest): Promise<OutgoingReply>;
@@ -38,6 +62,8 @@ export type Outgoing = {
   requestMerchantUrl(request: MerchantRequest): Promise<OutgoingReply>;
   /** Whether a merchant URL may be saved: grammar, scheme, port, literal addresses, and every address its name resolves to. Throws OutgoingError. */
   vetMerchantUrl(target: { merchantId: string; url: string }): Promise<void>;
+  /** Connects to a merchant URL without sending anything, and says what a delivery would meet. */
+  reachMerchantUrl(target: { merchantId: string; url: string }): Promise<Reached>;
   close(): Promise<void>;
 };
 

@@ -2982,6 +2982,19 @@ export type Api = {
       success: boolean;
     };
   };
+  'POST /:mode/shops/:id/roll': {
+    query: undefined;
+    body: {
+      ends: 'now' | 'hour' | 'day' | 'week';
+    };
+    reply: {
+      success: boolean;
+      api_key: string;
+      store_id: string;
+      url: string;
+      not_granted: string[];
+    };
+  };
   'POST /:mode/shops/:id/disconnect': {
     query: undefined;
     body: {
@@ -3590,6 +3603,9 @@ export type Api = {
           delivered: number;
           last_failure: string | null;
           last_failure_at: string | null;
+          message: string | null;
+          advice: string | null;
+          address: string | null;
           /** At most 1000: then there may be more. */
           waiting: number;
           oldest_waiting_at: string | null;
@@ -3616,7 +3632,7 @@ export type Api = {
     };
     reply: {
       success: boolean;
-      /** An endpoint with its signing secret. */
+      /** A new endpoint with its signing secret. */
       endpoint: {
         /** Always true: failed requests return an error object instead. */
         success: boolean;
@@ -3642,6 +3658,21 @@ export type Api = {
         created_at: string;
         /** The signing secret. Store it: the API does not return it again. */
         secret: string;
+        /** Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given. */
+        connection: {
+          /** Whether the server accepted the connection, with TLS. */
+          reached: boolean;
+          /** The IP address that was connected to. Null if there was none. */
+          address: string | null;
+          /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+          reason: string | null;
+          /** The reason in words. Null when nothing failed. */
+          message: string | null;
+          /** What to do about it. Null when nothing failed. */
+          advice: string | null;
+        } | null;
+        /** Your other endpoints with the same URL in this mode. It receives each event once for each of them. */
+        same_url: string[];
       };
     };
   };
@@ -3679,6 +3710,9 @@ export type Api = {
           delivered: number;
           last_failure: string | null;
           last_failure_at: string | null;
+          message: string | null;
+          advice: string | null;
+          address: string | null;
           /** At most 1000: then there may be more. */
           waiting: number;
           oldest_waiting_at: string | null;
@@ -3730,12 +3764,30 @@ export type Api = {
           delivered: number;
           last_failure: string | null;
           last_failure_at: string | null;
+          message: string | null;
+          advice: string | null;
+          address: string | null;
           /** At most 1000: then there may be more. */
           waiting: number;
           oldest_waiting_at: string | null;
           off_since: string | null;
         };
       };
+      /** Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given. */
+      connection: {
+        /** Whether the server accepted the connection, with TLS. */
+        reached: boolean;
+        /** The IP address that was connected to. Null if there was none. */
+        address: string | null;
+        /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+        reason: string | null;
+        /** The reason in words. Null when nothing failed. */
+        message: string | null;
+        /** What to do about it. Null when nothing failed. */
+        advice: string | null;
+      } | null;
+      /** Your other endpoints with the same URL in this mode. It receives each event once for each of them. */
+      same_url: string[];
     };
   };
   'DELETE /:mode/webhooks/:id': {
@@ -3865,6 +3917,14 @@ export type Api = {
           status: number | null;
           /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
           failure: string | null;
+          /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+          reason: string | null;
+          /** The reason in words. Null when nothing failed. */
+          message: string | null;
+          /** What to do about it. Null when nothing failed. */
+          advice: string | null;
+          /** The IP address that the request went to. If none could be reached, all that were tried, comma-separated. Null if there was none. */
+          address: string | null;
           /** Headers that were sent. */
           request_headers: { [key: string]: string };
           /** The first 4 kB of the answer. Null when there was no answer. */
@@ -3929,6 +3989,7 @@ export type Api = {
           duration_ms: number;
           status: number | null;
           failure: string | null;
+          message: string | null;
         } | null;
       }[];
       has_more: boolean;
@@ -3983,6 +4044,14 @@ export type Api = {
           status: number | null;
           /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
           failure: string | null;
+          /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+          reason: string | null;
+          /** The reason in words. Null when nothing failed. */
+          message: string | null;
+          /** What to do about it. Null when nothing failed. */
+          advice: string | null;
+          /** The IP address that the request went to. If none could be reached, all that were tried, comma-separated. Null if there was none. */
+          address: string | null;
           /** Headers that were sent. */
           request_headers: { [key: string]: string };
           /** The first 4 kB of the answer. Null when there was no answer. */
@@ -4039,6 +4108,14 @@ export type Api = {
           status: number | null;
           /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
           failure: string | null;
+          /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+          reason: string | null;
+          /** The reason in words. Null when nothing failed. */
+          message: string | null;
+          /** What to do about it. Null when nothing failed. */
+          advice: string | null;
+          /** The IP address that the request went to. If none could be reached, all that were tried, comma-separated. Null if there was none. */
+          address: string | null;
           /** Headers that were sent. */
           request_headers: { [key: string]: string };
           /** The first 4 kB of the answer. Null when there was no answer. */

@@ -1610,6 +1610,82 @@ export type WebhookEndpointWithSecret = {
   secret: string;
 };
 
+/** A new endpoint with its signing secret. */
+export type CreatedWebhookEndpoint = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the endpoint. */
+  id: string;
+  /** Where events are sent. */
+  url: string;
+  /** Event types that are sent. */
+  events: EndpointEventType[];
+  /** Your note about the endpoint. Null when you gave none. */
+  description: string | null;
+  /** Whether events are sent. */
+  enabled: boolean;
+  /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+  disabled_reason: DisabledReason | null;
+  /** Since when every delivery has failed. Null when the last one was delivered. */
+  failing_since: string | null;
+  /** Until when the old secret also signs. Null when there is no old secret. */
+  previous_secret_expires_at: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** When the endpoint was created. */
+  created_at: string;
+  /** The signing secret. Store it: the API does not return it again. */
+  secret: string;
+  /** Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given. */
+  connection: EndpointConnection | null;
+  /** Your other endpoints with the same URL in this mode. It receives each event once for each of them. */
+  same_url: string[];
+};
+
+/** An endpoint that was changed. */
+export type UpdatedWebhookEndpoint = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the endpoint. */
+  id: string;
+  /** Where events are sent. */
+  url: string;
+  /** Event types that are sent. */
+  events: EndpointEventType[];
+  /** Your note about the endpoint. Null when you gave none. */
+  description: string | null;
+  /** Whether events are sent. */
+  enabled: boolean;
+  /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+  disabled_reason: DisabledReason | null;
+  /** Since when every delivery has failed. Null when the last one was delivered. */
+  failing_since: string | null;
+  /** Until when the old secret also signs. Null when there is no old secret. */
+  previous_secret_expires_at: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** When the endpoint was created. */
+  created_at: string;
+  /** Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given. */
+  connection: EndpointConnection | null;
+  /** Your other endpoints with the same URL in this mode. It receives each event once for each of them. */
+  same_url: string[];
+};
+
+/** The result of one connection to an endpoint. */
+export type EndpointConnection = {
+  /** Whether the server accepted the connection, with TLS. */
+  reached: boolean;
+  /** The IP address that was connected to. Null if there was none. */
+  address: string | null;
+  /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+  reason: string | null;
+  /** The reason in words. Null when nothing failed. */
+  message: string | null;
+  /** What to do about it. Null when nothing failed. */
+  advice: string | null;
+};
+
 export type WebhookEndpointList = {
   /** Always true: failed requests return an error object instead. */
   success: boolean;
@@ -1741,6 +1817,14 @@ export type DeliveryAttempt = {
   status: number | null;
   /** Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered. */
   failure: string | null;
+  /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+  reason: string | null;
+  /** The reason in words. Null when nothing failed. */
+  message: string | null;
+  /** What to do about it. Null when nothing failed. */
+  advice: string | null;
+  /** The IP address that the request went to. If none could be reached, all that were tried, comma-separated. Null if there was none. */
+  address: string | null;
   /** Headers that were sent. */
   request_headers: { [key: string]: string };
   /** The first 4 kB of the answer. Null when there was no answer. */

@@ -1,5 +1,5 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
-import { backup, ROLES, restore } from '../app.ts';
+import { acceptSecretKey, backup, ROLES, restore } from '../app.ts';
 import { forgetCertificate } from '../chains/bitcoin/electrum/electrum-certificates.ts';
 import { Problem } from '../core/problem.ts';
 import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
@@ -66,6 +66,11 @@ export const INSTALL_COMMANDS: Commands = {
       await claimDeposit(ctx, deposit);
       return { ...deposit, claimed: true };
     },
+  },
+  'secret-key accept': {
+    about: 'Use the current SECRET_KEY or key file after the old key was lost',
+    notes: 'Stop the service first. What was sealed with the old key cannot be read any more; the command lists it.',
+    onStore: async (config, _flags, log) => ({ accepted: true, unreadable: (await acceptSecretKey(config, { log })).closed }),
   },
   backup: {
     about: 'Write everything to one file; the service can keep running',

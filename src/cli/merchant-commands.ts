@@ -8,7 +8,16 @@ import { printableLine } from '../core/text.ts';
 import { listApiKeys } from '../keys/key-ring.ts';
 import { createApiKey, revokeApiKey } from '../keys/keys.ts';
 import { setBranding } from '../merchants/branding.ts';
-import { createMerchant, createSetupLink, getMerchant, listMerchants, SETUP_DAYS, setPlan } from '../merchants/merchants.ts';
+import {
+  changeSettings,
+  createMerchant,
+  createSetupLink,
+  getMerchant,
+  listMerchants,
+  SETUP_DAYS,
+  setPlan,
+} from '../merchants/merchants.ts';
+import { readTokens, tokensFor } from '../merchants/settings.ts';
 import { THEMES } from '../merchants/stored-settings.ts';
 import { listUsers, resetFactors, resetPassword, setEmail } from '../people/account.ts';
 import { setOperator } from '../people/operators.ts';
@@ -201,6 +210,20 @@ export const MERCHANT_COMMANDS: Commands = {
         tolerance_percent: formatDecimal(BigInt(settings.toleranceBasisPoints), 2),
         tolerance_cap_usd: formatUsd(BigInt(settings.toleranceCapUsdCents)),
       };
+    },
+  },
+  'wallet tokens': {
+    about: 'Set the stablecoins that a merchant accepts at the addresses of its wallets',
+    options: {
+      merchant: MERCHANT,
+      tokens: { value: 'A,B', about: 'Such as USDC@ethereum,USDC@base; none turns all off', required: true },
+    },
+    run: async (ctx, flags) => {
+      const merchantId = need(flags, 'merchant');
+      const names = need(flags, 'tokens');
+      const tokens = readTokens(ctx, names === 'none' ? [] : commaList(names));
+      await changeSettings(ctx, { merchantId, settings: { tokens } });
+      return { merchant_id: merchantId, tokens, available: tokensFor(ctx) };
     },
   },
   'checkout set': {

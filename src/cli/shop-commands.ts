@@ -1,12 +1,15 @@
 /** Operator commands for the shops that are connected to a merchant. */
 
+import { ROLL_ENDS, type RollEnds } from '../keys/key-ring.ts';
 import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../shops/commerce/connect-commerce.ts';
 import { GREENFIELD_PATH } from '../shops/greenfield/invoice-body.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../shops/permissions.ts';
-import { connectShop, disconnectShop, listShops } from '../shops/shop-keys.ts';
+import { connectShop, disconnectShop, listShops, rollShopKey } from '../shops/shop-keys.ts';
 import { type Commands, MERCHANT, MODE, need, oneOf, ownerOf, UsageError } from './command.ts';
 
 const OWNER = { merchant: MERCHANT, mode: MODE };
+const SHOP = { value: 'ID', about: 'Shop, such as shp_... ("shop list" shows them)', required: true } as const;
+const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 const CONNECTABLE = [...PLATFORMS, COMMERCE_PLATFORM] as const;
 const TITLES = {
   woocommerce: 'WooCommerce',
@@ -62,9 +65,23 @@ export const SHOP_COMMANDS: Commands = {
       })),
     }),
   },
+  'shop roll-key': {
+    about: 'Replace the key of a shop; its webhooks and their secrets stay',
+    options: {
+      ...OWNER,
+      shop: SHOP,
+      ends: { value: ENDS.join('|'), about: 'When the old key ends (default day)' },
+    },
+    run: async (ctx, flags) => {
+      const ends = oneOf(flags.ends ?? 'day', ENDS, 'ends');
+      const shop = { ...ownerOf(flags), shopId: need(flags, 'shop'), ends, createdBy: 'The operator', actorId: null };
+      const { apiKey, storeId } = await ctx.db.begin((tx) => rollShopKey(ctx, tx, shop));
+      return { api_key: apiKey, store_id: storeId };
+    },
+  },
   'shop disconnect': {
     about: 'Disconnect a shop; its key stops working within a second',
-    options: { ...OWNER, shop: { value: 'ID', about: 'Shop, such as shp_... ("shop list" shows them)', required: true } },
+    options: { ...OWNER, shop: SHOP },
     run: async (ctx, flags) => {
       const shopId = need(flags, 'shop');
       await ctx.db.begin((tx) => disconnectShop(tx, { ...ownerOf(flags), shopId }));

@@ -2,7 +2,7 @@
 import { readTime } from '../core/dates.ts';
 import { idOfNumber } from '../core/id.ts';
 import { FULL_SIGHT } from '../core/sight.ts';
-import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../http/webhook-bodies.ts';
+import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../http/webhook-bodies.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
 import {
   BY_OPERATOR,
@@ -12,6 +12,7 @@ import {
   planUpdate,
   rotateSecret,
   sendTestEvent,
+  tryEndpoint,
 } from '../webhooks/endpoints.ts';
 import {
   type Command,
@@ -72,14 +73,16 @@ export const WEBHOOK_COMMANDS: Commands = {
     about: 'Create a webhook endpoint and print its signing secret',
     options: { ...OWNER, url: { value: 'URL', about: 'Where events are sent', required: true }, events: EVENTS },
     run: async (ctx, flags) => {
+      const url = need(flags, 'url');
       const made = await createEndpoint(ctx, {
         ...ownerOf(flags),
-        url: need(flags, 'url'),
+        url,
         events: flags.events === undefined ? ['*'] : commaList(flags.events),
         description: null,
         by: BY_OPERATOR,
       });
-      return { endpoint_id: made.endpointId, secret: made.secret };
+      const reached = await tryEndpoint(ctx, { ...ownerOf(flags), url });
+      return { endpoint_id: made.endpointId, secret: made.secret, connection: connectionBody(reached), same_url: made.sameUrl };
     },
   },
   'endpoint update': {

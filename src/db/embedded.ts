@@ -10,9 +10,11 @@ import {
   existsSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -139,6 +141,23 @@ function isFree(folder: string): boolean {
 
 /** Whether a database was created in the data folder. */
 export const hasCluster = (dataFolder: string): boolean => existsSync(join(dataFolder, 'postgres'));
+
+/**
+ * Removes a database that was created in the data folder and never held anything, unless a server runs on it. `kept`: what was in the
+ * folder before; null when there was no folder.
+ */
+export function removeCluster(dataFolder: string, kept: readonly string[] | null): void {
+  const lock = openSync(join(dataFolder, 'postgres.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
+  try {
+    // Held until everything is gone, so that no other process starts the server meanwhile.
+    if (spawnSync('flock', ['--nonblock', '3'], { stdio: ['ignore', 'ignore', 'ignore', lock] }).status !== 0) return;
+    const made = ['postgres', 'postgres.log', 'postgres.socket', 'postgres.lock'].filter((name) => !kept?.includes(name));
+    for (const name of made) rmSync(join(dataFolder, name), { recursive: true, force: true });
+    if (kept === null && readdirSync(dataFolder).length === 0) rmdirSync(dataFolder);
+  } finally {
+    closeSync(lock);
+  }
+}
 
 function prepareFolder(dataFolder: string): string {
   try {

@@ -2,7 +2,7 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Db } from './db.ts';
+import type { Db, Sql, Tx } from './db.ts';
 
 export type Sealer = {
   seal(purpose: string, plain: Uint8Array): Uint8Array;
@@ -43,10 +43,10 @@ export function sealerOf(material: string): Sealer {
   };
 }
 
-/** The key in the data folder's file; null when there is none. */
+/** The key in the data folder's file; null when there is none. Errors: the file is empty. */
 export async function readKeyFile(dataFolder: string): Promise<string | null> {
   try {
-    return (await readFile(join(dataFolder, KEY_FILE), 'utf8')).trim();
+    return await readKey(join(dataFolder, KEY_FILE));
   } catch (error) {
     if ((error as { code?: string }).code === 'ENOENT') return null;
     throw error;
@@ -93,6 +93,34 @@ export async function placeKeyFile(dataFolder: string, key: string): Promise<voi
   if (there === key) return;
   if (there !== null) await rename(join(dataFolder, KEY_FILE), join(dataFolder, `${KEY_FILE}.${randomBytes(4).toString('hex')}.old`));
   await makeKeyFile(dataFolder, key);
+}
+
+const CHECK_PURPOSE = 'key check';
+
+/** Whether a key is the one of the install: null while the install has no check value. Schemas before the check value have none. */
+export async function opensKeyCheck(sql: Sql | Tx, { open: unseal }: Pick<Sealer, 'open'>): Promise<boolean | null> {
+  const [column] = await sql`
+    select 1 from information_schema.columns where table_schema = current_schema() and table_name = 'install' and column_name = 'key_check'`;
+  if (!column) return null;
+  const [row] = await sql<{ check: Uint8Array | null }[]>`select key_check as check from install`;
+  return row?.check ? canOpen({ open: unseal }, CHECK_PURPOSE, row.check) : null;
+}
+
+/** Makes the key the one of the install, if it has none; with `replace`, also if it has one. Needs the install's row. */
+export async function writeKeyCheck(sql: Sql | Tx, { seal }: Pick<Sealer, 'seal'>, { replace = false } = {}): Promise<void> {
+  const check = Buffer.from(seal(CHECK_PURPOSE, Buffer.from('florin')));
+  await sql`update install set key_check = ${check} where key_check is null or ${replace}`;
+}
+
+/** Whether the bytes were sealed with this key for this purpose. */
+export function canOpen({ open: unseal }: Pick<Sealer, 'open'>, purpose: string, sealed: Uint8Array): boolean {
+  try {
+    unseal(purpose, sealed);
+    return true;
+  } catch {
+    // The answer is no.
+    return false;
+  }
 }
 
 /** The key that event IDs and form tokens are derived from; created once per install. */

@@ -1,5 +1,6 @@
 /** Examples for the API document: for each operation the valid requests and one reply. The ids are the same throughout. */
 import { API_VERSION, type EventType, TEST_EVENT } from '../core/event.ts';
+import { explainUnreached } from '../core/unreached.ts';
 
 export const PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
 export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
@@ -311,6 +312,10 @@ const deliveryDetail = {
       url: endpoint.url,
       status: 503,
       failure: 'status_503',
+      reason: 'server_error',
+      message: explainUnreached('server_error')!.words,
+      advice: explainUnreached('server_error')!.advice,
+      address: '203.0.113.7',
       request_headers: {
         'Content-Type': 'application/json',
         'User-Agent': 'Florin-Webhooks/1',
@@ -335,6 +340,7 @@ const recovery = {
   delivered: 0,
   failed: 0,
 };
+const CONNECTION = { reached: true, address: '203.0.113.7', reason: null, message: null, advice: null };
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
 
 export type Example = { requests?: Readonly<Record<string, object>>; reply: object };
@@ -515,13 +521,13 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       default: { url: 'https://shop.example/hook', events: ['*'], description: 'Orders', enabled: true },
       some: { url: 'https://shop.example/hook', events: ['payment.completed', 'payment.updated'] },
     },
-    reply: { ...endpoint, description: 'Orders', secret: SECRET },
+    reply: { ...endpoint, description: 'Orders', secret: SECRET, connection: CONNECTION, same_url: [] },
   },
   readWebhookEndpoints: { reply: { success: true, data: [endpoint], has_more: false } },
   readWebhookEndpoint: { reply: endpoint },
   updateWebhookEndpoint: {
     requests: { default: { events: ['payment.completed'], description: null }, disable: { enabled: false }, enable: { enabled: true } },
-    reply: { ...endpoint, events: ['payment.completed'] },
+    reply: { ...endpoint, events: ['payment.completed'], connection: null, same_url: [] },
   },
   deleteWebhookEndpoint: { reply: { success: true, id: ENDPOINT_ID, deleted: true } },
   rotateWebhookSecret: {

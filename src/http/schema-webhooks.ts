@@ -13,6 +13,7 @@ import {
   UPDATED_EVENT,
 } from '../core/event.ts';
 import type { PaymentStatus } from '../core/payment.ts';
+import { UNREACHED } from '../core/unreached.ts';
 import { LONGEST_OVERLAP_SECONDS } from '../webhooks/endpoints.ts';
 import { Detail } from './schema.ts';
 import {
@@ -200,6 +201,35 @@ export const RotateSecret = Type.Object({
 export const Recover = Type.Object({
   since: Text('Deliveries created at or after this time, in ISO 8601 with a time zone.', '2026-11-21T08:00:00.000Z', { maxLength: 40 }),
 });
+const WhyFields = {
+  reason: OrNull(
+    Text('A reason.', 'certificate_incomplete'),
+    `Why it failed, in more detail: ${UNREACHED.map((reason) => `\`${reason}\``).join(', ')}. Null when nothing failed.`,
+  ),
+  message: OrNull(Text('A sentence.', 'The intermediate certificate is missing'), 'The reason in words. Null when nothing failed.'),
+  advice: OrNull(
+    Text('A sentence.', 'Make the web server send the whole chain, such as fullchain.pem instead of cert.pem.'),
+    'What to do about it. Null when nothing failed.',
+  ),
+};
+export const EndpointConnection = Type.Object(
+  {
+    reached: Flag('Whether the server accepted the connection, with TLS.', true),
+    address: OrNull(Text('An IP address.', '203.0.113.7'), 'The IP address that was connected to. Null if there was none.'),
+    ...WhyFields,
+  },
+  { description: 'The result of one connection to an endpoint.' },
+);
+/** What creating or updating an endpoint also says. */
+const savedFields = {
+  connection: OrNull(
+    EndpointConnection,
+    'Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given.',
+  ),
+  same_url: Type.Array(EndpointId('An endpoint.'), {
+    description: 'Your other endpoints with the same URL in this mode. It receives each event once for each of them.',
+  }),
+};
 const endpointFields = {
   success: Success,
   id: EndpointId('Identifier of the endpoint.'),
@@ -221,6 +251,11 @@ export const EndpointWithSecret = Type.Object(
   { ...endpointFields, secret: Text('The signing secret. Store it: the API does not return it again.', 'whsec_…') },
   { description: 'An endpoint with its signing secret.' },
 );
+export const EndpointCreated = Type.Object(
+  { ...EndpointWithSecret.properties, ...savedFields },
+  { description: 'A new endpoint with its signing secret.' },
+);
+export const EndpointUpdated = Type.Object({ ...endpointFields, ...savedFields }, { description: 'An endpoint that was changed.' });
 export const EndpointList = Type.Object({
   success: Success,
   data: Type.Array(EndpointReply, { description: 'The endpoints, newest first.' }),
@@ -278,6 +313,11 @@ export const DeliveryAttempt = Type.Object(
     failure: OrNull(
       Text('A reason.', 'status_503'),
       'Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered.',
+    ),
+    ...WhyFields,
+    address: OrNull(
+      Text('An IP address.', '203.0.113.7'),
+      'The IP address that the request went to. If none could be reached, all that were tried, comma-separated. Null if there was none.',
     ),
     request_headers: Type.Record(Type.String(), Type.String(), {
       description: 'Headers that were sent.',

@@ -1,5 +1,7 @@
 /** How endpoints, deliveries and recoveries are shown by the API, the dashboard and the commands. */
 import { FULL_SIGHT, type Sight, shownHeaders, shownUrl } from '../core/sight.ts';
+import { explainUnreached } from '../core/unreached.ts';
+import type { Reached } from '../outgoing.ts';
 import type { Delivery, DeliveryItem, Recovery } from '../webhooks/deliveries.ts';
 import type { Endpoint } from '../webhooks/endpoints.ts';
 
@@ -24,6 +26,14 @@ export const endpointBody = (endpoint: Endpoint, sight: Sight) => ({
 });
 /** With its signing secret, which is shown only in the reply that creates it. */
 export const secretBody = (endpoint: Endpoint & { secret: string }) => ({ ...endpointBody(endpoint, FULL_SIGHT), secret: endpoint.secret });
+/** A reason with its words. */
+export const whyBody = (reason: string | null) => {
+  const why = explainUnreached(reason);
+  return { reason, message: why?.words ?? null, advice: why?.advice ?? null };
+};
+/** What a connection to the URL met when it was saved; null when it was not tried. */
+export const connectionBody = (reached: Reached | null) =>
+  reached && { reached: reached.reason === null, address: reached.address, ...whyBody(reached.reason) };
 export const itemBody = (item: DeliveryItem) => ({
   id: item.id,
   event_id: item.eventId,
@@ -52,6 +62,8 @@ export const deliveryBody = (delivery: Delivery, sight: Sight) => ({
     url: attempt.url && shownUrl(attempt.url, sight),
     status: attempt.status,
     failure: attempt.failure,
+    ...whyBody(attempt.reason),
+    address: attempt.address,
     request_headers: shownHeaders(attempt.requestHeaders, sight),
     response_body: attempt.reply && sight.secrets ? Buffer.from(attempt.reply).toString() : null,
   })),

@@ -17,6 +17,7 @@ import {
   planUpdate,
   rotateSecret,
   sendTestEvent,
+  tryEndpoint,
 } from '../webhooks/endpoints.ts';
 import { needPermission } from './gate.ts';
 import { readCursor, readLimit, readQuery } from './read.ts';
@@ -27,16 +28,18 @@ import {
   DeliveriesQuery,
   DeliveryList,
   DeliveryReply,
+  EndpointCreated,
   EndpointDeleted,
   EndpointList,
   EndpointReply,
+  EndpointUpdated,
   EndpointWithSecret,
   Recover,
   RecoveryReply,
   RotateSecret,
   UpdateEndpoint,
 } from './schema-webhooks.ts';
-import { deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from './webhook-bodies.ts';
+import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from './webhook-bodies.ts';
 
 /** Runs a change at most once per Idempotency-Key. A reply that contains a secret is stored encrypted. */
 const once = ({ ctx, claim }: Pick<Call, 'ctx' | 'claim'>, work: (tx: Tx) => Promise<Rendered>, { secret = false } = {}): Promise<Answer> =>
@@ -62,17 +65,18 @@ const ENDPOINTS: readonly Route[] = [
     permission: 'webhooks',
     summary: 'Create a webhook endpoint',
     body: CreateEndpoint,
-    reply: EndpointWithSecret,
+    reply: EndpointCreated,
     created: true,
     handle: async (call) => {
       const { url, events = ['*'], description = null, enabled = true } = call.body;
       checkEvents(call, events);
       const { madeBy } = call.owner;
       const write = await planEndpoint(call.ctx, { ...mine(call.owner), url, events, description, enabled, by: by(call), madeBy });
+      const reached = await tryEndpoint(call.ctx, { ...mine(call.owner), url, enabled });
       const work = async (tx: Tx) => {
         const endpoint = await write(tx);
         await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
-        return call.reply(secretBody(endpoint));
+        return call.reply({ ...secretBody(endpoint), connection: connectionBody(reached), same_url: endpoint.sameUrl });
       };
       return once(call, work, { secret: true });
     },
@@ -110,16 +114,18 @@ const ENDPOINTS: readonly Route[] = [
     permission: 'webhooks',
     summary: 'Update a webhook endpoint',
     body: UpdateEndpoint,
-    reply: EndpointReply,
+    reply: EndpointUpdated,
     handle: async (call) => {
       const target = { ...mine(call.owner), endpointId: call.params.id };
       const write = await planUpdate(call.ctx, { ...target, ...call.body, by: by(call) });
+      const reached = await tryEndpoint(call.ctx, { ...target, url: call.body.url, enabled: call.body.enabled });
       return once(call, async (tx) => {
         const before = await getEndpoint(call.ctx, { ...target, tx });
         const after = await write(tx);
         checkEvents(call, after.url === before.url ? after.events.filter((type) => !before.events.includes(type)) : after.events);
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
-        return call.reply(endpointBody(after, sightOfKey(call.owner)));
+        const body = endpointBody(after, sightOfKey(call.owner));
+        return call.reply({ ...body, connection: connectionBody(reached), same_url: after.sameUrl });
       });
     },
   }),

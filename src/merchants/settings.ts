@@ -1,7 +1,19 @@
 /** Settings that a merchant changes: validated, stored and written to the audit log in one transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '../context.ts';
-import { type Coin, type CompletionRule, type ConfirmationTier, chainOf, coinText, isCoin, isToken, leadingCoins } from '../core/coin.ts';
+import {
+  COIN,
+  COINS,
+  type Coin,
+  type CompletionRule,
+  type ConfirmationTier,
+  chainOf,
+  coinText,
+  contractOf,
+  isCoin,
+  isToken,
+  leadingCoins,
+} from '../core/coin.ts';
 import { formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { readName } from '../core/text.ts';
@@ -94,6 +106,22 @@ export const tiersOf = (ctx: Context, settings: MerchantSettings, coin: Coin): O
     const confirmations = Math.max(tier.confirmations, own?.confirmations ?? 0);
     return { ...tier, confirmations, minimum: tier.confirmations, loweredFrom: loweredFrom(coin, tier) };
   });
+
+/** The tokens with a contract on the network of their chain. */
+export const tokensFor = (ctx: Context): Coin[] =>
+  COINS.filter((coin) => isToken(coin) && contractOf(coin, ctx.settings.networks[COIN[coin].chain]) !== null);
+
+/** Tokens to turn on, by name, in the order of the table. Errors: parameter_invalid (tokens). */
+export function readTokens(ctx: Context, names: readonly string[]): Coin[] {
+  const tokens = tokensFor(ctx).filter((coin) => names.includes(coin));
+  if (tokens.length !== new Set(names).size)
+    throw new Problem(
+      'parameter_invalid',
+      { reason: `it must list tokens that can be turned on: ${tokensFor(ctx).join(', ')}` },
+      { param: 'tokens' },
+    );
+  return tokens;
+}
 
 /**
  * Changes the given settings; others stay. `isRecent`: the member recently confirmed their identity, which risky settings require, and the

@@ -3,6 +3,7 @@ import type { Mode } from '../core/coin.ts';
 import { ACTIONS, type MemberRole, mayDo, ROLES } from '../core/roles.ts';
 import { asObject, type Json } from '../core/stored-json.ts';
 import { cutText, harmless, toPrintableLine } from '../core/text.ts';
+import { explainUnreached } from '../core/unreached.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { attentionWords, reversedWords } from './payment-notices.ts';
 
@@ -122,10 +123,12 @@ export const KINDS: Readonly<
 > = {
   endpoint_off: {
     mailed: ['owner', 'admin', 'developer'],
-    words: ({ reason }) =>
-      reason === 'gone'
-        ? 'A webhook endpoint was disabled: it answered 410 Gone.'
-        : 'A webhook endpoint was disabled after five days of failed deliveries.',
+    words: ({ reason, cause }) => {
+      if (reason === 'gone') return 'A webhook endpoint was disabled: it answered 410 Gone.';
+      const why = explainUnreached(typeof cause === 'string' ? cause : null);
+      const off = 'A webhook endpoint was disabled after five days of failed deliveries';
+      return why === null ? `${off}.` : `${off}: ${why.words.charAt(0).toLowerCase()}${why.words.slice(1)}. ${why.advice}`;
+    },
     to: 'webhooks',
     once: 'detail',
   },

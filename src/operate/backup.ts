@@ -14,8 +14,9 @@ import { createGunzip, createGzip } from 'node:zlib';
 import type { Db, Tx } from '../db/db.ts';
 import { SERVE_LOCK } from '../db/embedded.ts';
 import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames } from '../db/migrate.ts';
-import { placeKeyFile, readKeyFile, sealerOf } from '../db/seal.ts';
+import { canOpen, placeKeyFile, readKeyFile, sealerOf } from '../db/seal.ts';
 import type { Log } from '../log.ts';
+import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
 
 /** Version of the file format, not of the tables: those follow from the migrations listed in it. */
 const FORMAT = 1;
@@ -35,7 +36,7 @@ type Header = {
   migrations: string[];
   /** The key file; null when SECRET_KEY was set, or nothing was encrypted yet. */
   secret_key: string | null;
-  /** A value encrypted with the key, so that a wrong key is detected before it is too late. */
+  /** A value encrypted with the key. It decides only where the tables hold nothing that is sealed. */
   key_check: string | null;
   tables: { name: string; columns: string[] }[];
   sequences: { table: string; column: string; last: string }[];
@@ -58,6 +59,8 @@ export type BackupResult = {
   file: string;
   bytes: number;
   migration: string;
+  /** Whether the key of the stored secrets is in the file, and what else a restore needs. */
+  secret_key: string;
   tables: Record<string, number>;
   rows: number;
   duration_ms: number;
@@ -65,7 +68,7 @@ export type BackupResult = {
 
 /**
  * Writes a backup, also next to a running service: one snapshot, no blocking locks. The file gets its name when it is complete and on
- * disk, readable only by its owner. Errors: BackupError.
+ * disk, readable only by its owner. Errors: BackupError, also when the key at hand does not open what is sealed.
  */
 export async function writeBackup({
   db,
@@ -90,6 +93,8 @@ export async function writeBackup({
     await db.sql.begin('isolation level repeatable read read only', async (tx) => {
       await tx`set local statement_timeout = 0`;
       header = await describe(tx);
+      if (!isRightKey(await inspectSeals(tx, key === null ? NO_KEY : sealerOf(key))))
+        throw new BackupError(`${await explainWrongKey(tx, { secretKey, dataFolder })} No backup was written.`);
       if (key !== null) header.key_check = Buffer.from(sealerOf(key).seal(KEY_PURPOSE, Buffer.from('florin'))).toString('base64');
       header.secret_key = fileKey;
       await compress((stopped) => contents(tx, header!, counts, stopped), out);
@@ -105,6 +110,7 @@ export async function writeBackup({
       file,
       bytes: size,
       migration: header!.migrations.at(-1)!,
+      secret_key: fileKey !== null ? 'included' : key === null ? 'none yet' : 'not included: a restore needs the same SECRET_KEY',
       tables: counts,
       rows: sum(counts),
       duration_ms: Math.round(performance.now() - began),
@@ -287,7 +293,6 @@ export async function restoreBackup<T>({
   const reader = readPieces(plain);
   try {
     const header = await readHeader(reader, file);
-    const keyFile = await chooseKey(header, { secretKey, dataFolder });
     const known = migrationNames();
     const newer = header.migrations.find((name) => !known.includes(name));
     if (newer !== undefined)
@@ -307,6 +312,7 @@ export async function restoreBackup<T>({
         await applyMigration(tx, name);
         migrated.push(name);
       }
+      const keyFile = await chooseKey(tx, header, { secretKey, dataFolder });
       const result = await finish(tx);
       // Last, before the commit: a key without data does no harm, but data without its key cannot be read.
       if (keyFile !== null) await placeKeyFile(dataFolder, keyFile);
@@ -432,32 +438,31 @@ async function readHeader(reader: Reader, file: string): Promise<Header> {
 }
 
 /**
- * The key to write to the key file; null when the correct one exists or is given. Errors: BackupError when the secrets cannot be
- * decrypted.
+ * The key to write to the key file; null when the right one exists or is given. What the restored tables hold decides, not what the
+ * header says of it: older versions wrote it without looking. Errors: BackupError when no key at hand opens the secrets.
  */
 async function chooseKey(
+  tx: Tx,
   header: Header,
   { secretKey, dataFolder }: { secretKey: string | undefined; dataFolder: string },
 ): Promise<string | null> {
-  if (header.key_check === null) return null;
-  const opens = (key: string): boolean => {
-    try {
-      sealerOf(key).open(KEY_PURPOSE, Buffer.from(header.key_check!, 'base64'));
-      return true;
-    } catch {
-      // The answer is no.
-      return false;
-    }
+  const opens = async (key: string | null): Promise<boolean> => {
+    const sealer = key === null ? NO_KEY : sealerOf(key);
+    const seals = await inspectSeals(tx, sealer);
+    if (seals.check === null && seals.opened + seals.closed.length === 0)
+      return header.key_check === null || canOpen(sealer, KEY_PURPOSE, Buffer.from(header.key_check, 'base64'));
+    return isRightKey(seals);
   };
-  const given = secretKey ?? (header.secret_key === null ? await readKeyFile(dataFolder) : null);
-  if (given !== null && opens(given)) return null;
-  if (secretKey !== undefined && header.secret_key !== null)
-    throw new BackupError(
-      'The secrets in this backup are sealed with the key that is in it, not with SECRET_KEY. Unset SECRET_KEY and restore again.',
-    );
-  if (header.secret_key === null)
-    throw new BackupError('The secrets in this backup are sealed with a SECRET_KEY that is not in it. Set SECRET_KEY to what it was then.');
-  return header.secret_key;
+  if (await opens(secretKey ?? null)) return null;
+  const included = header.secret_key !== null && (await opens(header.secret_key));
+  if (secretKey === undefined && included) return header.secret_key;
+  const there = secretKey === undefined ? await readKeyFile(dataFolder) : null;
+  if (there !== null && (await opens(there))) return null;
+  throw new BackupError(
+    included
+      ? 'The secrets in this backup are sealed with the key that is in it, not with SECRET_KEY. Unset SECRET_KEY and restore again.'
+      : 'The secrets in this backup are sealed with a SECRET_KEY that is not in it. Set SECRET_KEY to what it was then.',
+  );
 }
 
 /** Locks the install for this transaction: no service, no migration, and no data in it. Empty old tables are dropped. */

@@ -19,6 +19,7 @@ import {
   settingOf,
 } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
+import { explainUnreached } from '../core/unreached.ts';
 import { explainUnwatched, readUnwatched, type Unwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
 import { type Missing, readReadinessOfAll } from '../payments/readiness.ts';
@@ -28,6 +29,7 @@ import { readSecondsSinceAttempt } from '../webhooks/health.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 import { bad, type Finding, good } from './finding.ts';
 import { checkContracts, checkRanges } from './range-findings.ts';
+import { checkSecrets, inspectSeals } from './secret-key.ts';
 
 /** How many rows are listed; the rest are counted. */
 const MOST_NAMED = 20;
@@ -48,6 +50,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...(await checkDatabase(ctx)),
     ...(await checkSkipped(ctx)),
     ...(await checkDisk(ctx.settings.dataFolder)),
+    ...(await checkSecrets(ctx)),
     ...checkAddress(ctx),
     ...(await checkProxies(ctx)),
     ...(await checkCoins(ctx, wallets)),
@@ -501,18 +504,20 @@ function howToTake(missing: Missing | undefined): string {
 }
 
 async function checkEndpoints(ctx: Context): Promise<Finding[]> {
-  const failing = await ctx.db.sql<{ id: string; url: string; since: Date; failure: string | null; total: bigint }[]>`
-    select e.id, e.url, e.failing_since as since, count(*) over () as total,
-      (select a.failure from deliveries d join attempts a on a.delivery_id = d.id
-        where d.endpoint_id = e.id and a.failure is not null order by a.at desc limit 1) as failure
+  const failing = await ctx.db.sql<
+    { id: string; url: string; since: Date; reason: string | null; address: string | null; total: bigint }[]
+  >`
+    select e.id, e.url, e.failing_since as since, count(*) over () as total, e.failure_reason as reason, e.failure_address as address
     from endpoints e where e.failing_since is not null and e.state = 'enabled' order by e.failing_since, e.id limit ${MOST_NAMED}`;
-  const findings = failing.map(({ id, url, since, failure }) =>
-    bad(
+  const findings = failing.map(({ id, url, since, reason, address }) => {
+    const why = explainUnreached(reason);
+    const detail = `${url} has been failing since ${since.toISOString()}`;
+    return bad(
       `endpoint ${id}`,
-      `${url} has been failing since ${since.toISOString()}${failure === null ? '' : ` (${failure})`}`,
-      'make it answer 2xx within ten seconds; deliveries are retried, and it is disabled after five days without success',
-    ),
-  );
+      why === null ? detail : `${detail}: ${why.words}${address === null ? '' : ` (${address})`}`,
+      `${why?.advice ?? 'Look at its last deliveries.'} Deliveries are retried; it is disabled after five days without success`,
+    );
+  });
   const more = Number(failing[0]?.total ?? 0) - failing.length;
   if (more > 0) findings.push(bad('endpoints', `${more} more are failing`, 'fix the ones above first, then run this again'));
   for (const { endpointId, mode, merchantId, url, reason, at } of await listNotices(ctx, { limit: MOST_NAMED })) {
@@ -574,11 +579,14 @@ const isBeingRead = ({ from, to, failure }: Unwatched): boolean => from !== null
 
 const PAGE = 1_000;
 
+type Verified = { ok: boolean; checked: number; mismatches: string[]; unwatched: string[]; unreadable: string[] };
 /**
  * Rederives every deposit address from its wallet's account key, offline. A swapped address shows as a mismatch; `unwatched` lists
- * the coins whose addresses may have been paid in a block that was not read; it is `ok` while these blocks are being read.
+ * the coins whose addresses may have been paid in a block that was not read (it is `ok` while these blocks are being read), and
+ * `unreadable` the secrets that the key does not open.
  */
-export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; checked: number; mismatches: string[]; unwatched: string[] }> {
+export async function verifyAddresses(ctx: Context): Promise<Verified> {
+  const { closed: unreadable } = await inspectSeals(ctx.db.sql, ctx);
   const found = await readUnwatched(ctx);
   const unwatched = found.map((one) => `${one.coin}: ${explainUnwatched(one).detail}`);
   const isWatched = found.every(isBeingRead);
@@ -604,7 +612,8 @@ export async function verifyAddresses(ctx: Context): Promise<{ ok: boolean; chec
     }
     checked += rows.length;
     const last = rows.at(-1);
-    if (!last || rows.length < PAGE) return { ok: mismatches.length === 0 && isWatched, checked, mismatches, unwatched };
+    if (!last || rows.length < PAGE)
+      return { ok: mismatches.length + unreadable.length === 0 && isWatched, checked, mismatches, unwatched, unreadable };
     after = [last.coin, last.key];
   }
 }

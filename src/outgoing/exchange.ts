@@ -1,19 +1,29 @@
 /** One request and its reply: a time limit for all of it, a size limit for the reply, no redirects. */
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
-import type { LookupFunction } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
 import { createGunzip } from 'node:zlib';
 import type { Address } from '../names.ts';
-import { OutgoingError, type OutgoingReply, type OutgoingRequest } from '../outgoing.ts';
+import { OutgoingError, type OutgoingReply, type OutgoingRequest, type Reached } from '../outgoing.ts';
+import { classify } from './classify.ts';
+import { dial } from './dial.ts';
 
 /** How requests leave: pools of kept connections, and the certificate authority to trust in tests. */
 export type Way = { agents: { http: http.Agent; https: https.Agent }; ca: string | undefined };
 
-/** Sends a request. `pinned`: the address to connect to, whatever the name resolves to now. Errors: OutgoingError. */
-export const exchange = (way: Way, url: URL, request: OutgoingRequest, pinned?: Address): Promise<OutgoingReply> =>
+/** How far a request to pinned addresses came. */
+type Progress = { address: string | null; tried: string[]; phase: 'connecting' | 'securing' | 'asking' };
+const TIMED_OUT = { connecting: 'connect_timeout', securing: 'tls_timeout', asking: 'answer_timeout' } as const;
+
+/** Sends a request. `pinned`: the addresses to connect to, whatever the name resolves to now. Errors: OutgoingError. */
+export const exchange = (way: Way, url: URL, request: OutgoingRequest, pinned?: readonly Address[]): Promise<OutgoingReply> =>
   new Promise((resolve, reject) => {
-    const outgoing = (url.protocol === 'https:' ? https : http).request(url, optionsOf(way, url, request, pinned));
+    const progress: Progress = { address: null, tried: [], phase: pinned ? 'connecting' : 'asking' };
+    const ended = new AbortController();
+    const options = optionsOf(way, url, request, pinned && { at: pinned, progress, ended: ended.signal });
+    const outgoing = (url.protocol === 'https:' ? https : http).request(url, options);
     let settled = false;
     let answered = false;
     /** Only the first outcome counts. */
@@ -21,48 +31,112 @@ export const exchange = (way: Way, url: URL, request: OutgoingRequest, pinned?: 
       if (settled) return;
       settled = true;
       clearTimeout(timer);
+      ended.abort();
       act();
     };
-    const fail = (error: unknown) =>
+    const fail = (cause: unknown) =>
       settle(() => {
         outgoing.destroy();
-        reject(error instanceof OutgoingError ? error : classify(error));
+        reject(placed(classify(cause), progress));
       });
     // Started after the request, which throws on an invalid header.
     const timer = setTimeout(
-      () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`)),
+      () => fail(new OutgoingError('timeout', `no complete answer within ${request.timeoutMs} ms`, { reason: TIMED_OUT[progress.phase] })),
       request.timeoutMs,
     );
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       // A server may close an idle connection at the moment it is used again, for example after a restart. The request is sent once
-      // more. Only read requests use kept connections.
+      // more. Connections are kept only to the operator's own servers, whose requests may be repeated: they read, or announce a
+      // transaction that is the same each time.
       if (answered || !outgoing.reusedSocket || error.code !== 'ECONNRESET') return fail(error);
       settle(() => resolve(exchange(way, url, request, pinned)));
     });
     outgoing.on('upgrade', (_reply, socket) => {
       socket.destroy();
-      fail(new OutgoingError('reset', 'the answer switches to another protocol'));
+      fail(new OutgoingError('reset', 'the answer switches to another protocol', { reason: 'not_http' }));
     });
     outgoing.on('response', (reply) => {
       answered = true;
-      const complete = (body: Buffer) => settle(() => resolve({ status: reply.statusCode ?? 0, headers: headersOf(reply), body }));
+      const address = progress.address === null ? {} : { address: progress.address };
+      const complete = (body: Buffer) =>
+        settle(() => resolve({ status: reply.statusCode ?? 0, headers: headersOf(reply), body, ...address }));
       readReply(reply, request, { complete, fail, stop: () => outgoing.destroy() });
     });
     outgoing.end(request.body);
   });
 
+function placed(error: OutgoingError, { address, tried }: Progress): OutgoingError {
+  error.address = address ?? (tried.join(', ') || null);
+  return error;
+}
+
+type Pinned = { at: readonly Address[]; progress: Progress; ended: AbortSignal };
+
 function optionsOf(
   { agents, ca }: Way,
   url: URL,
   { method = 'GET', headers, body, gzip }: OutgoingRequest,
-  pinned?: Address,
+  pinned: Pinned | undefined,
 ): RequestOptions {
   const accepted = gzip && { 'Accept-Encoding': 'gzip' };
   const all = { method, headers: { ...headers, ...accepted, ...(body && { 'Content-Length': String(body.length) }) } };
   if (!pinned) return { ...all, agent: url.protocol === 'https:' ? agents.https : agents.http };
-  const lookup: LookupFunction = (_host, options, done) => (options.all ? done(null, [pinned]) : done(null, pinned.address, pinned.family));
-  // A pinned socket is never reused: the pool is keyed by name, not by the address that was checked for this attempt.
-  return { ...all, agent: false, lookup, ...(ca !== undefined && { ca }) };
+  return {
+    ...all,
+    // Without an agent, so a pinned socket is never reused: a pool is keyed by name, not by the addresses that were checked this time.
+    createConnection: (_options, done) => {
+      open(url, ca, pinned).then(
+        (socket) => done(null, socket),
+        (error: Error) => done(error, undefined as never),
+      );
+      return undefined;
+    },
+  };
+}
+
+/** A connection to the first of the checked addresses that accepts one; with TLS, the handshake is under way. */
+async function open(url: URL, ca: string | undefined, { at, progress, ended }: Pinned): Promise<Socket> {
+  const isSecure = url.protocol === 'https:';
+  const tried = (address: string) => void progress.tried.push(address);
+  const { socket, address } = await dial({ addresses: at, port: Number(url.port || (isSecure ? 443 : 80)), tried, ended });
+  progress.address = address;
+  progress.phase = isSecure ? 'securing' : 'asking';
+  if (!isSecure) return socket;
+  // RFC 6066, section 3: SNI names a host without its final dot.
+  const host = url.hostname.replace(/^\[|\]$|\.$/g, '');
+  const secure = connectTls({ socket, host, servername: isIP(host) === 0 ? host : '', ALPNProtocols: ['http/1.1'], ...(ca && { ca }) });
+  secure.once('secureConnect', () => {
+    progress.phase = 'asking';
+  });
+  return secure;
+}
+
+/** Connects, with TLS where the URL wants it, and sends nothing. */
+export async function reach(way: Way, url: URL, at: readonly Address[], timeoutMs: number): Promise<Reached> {
+  const progress: Progress = { address: null, tried: [], phase: 'connecting' };
+  const ended = new AbortController();
+  let socket: Socket | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const late = () =>
+        reject(new OutgoingError('timeout', `no connection within ${timeoutMs} ms`, { reason: TIMED_OUT[progress.phase] }));
+      timer = setTimeout(late, timeoutMs);
+      open(url, way.ca, { at, progress, ended: ended.signal }).then((opened) => {
+        socket = opened.on('error', reject).once('close', () => reject(new OutgoingError('reset', 'the connection was closed')));
+        if (progress.phase === 'asking') resolve();
+        else opened.once('secureConnect', () => resolve());
+      }, reject);
+    });
+    return { reason: null, address: progress.address };
+  } catch (error) {
+    const { reason, address } = placed(classify(error), progress);
+    return { reason, address };
+  } finally {
+    clearTimeout(timer);
+    ended.abort();
+    socket?.destroy();
+  }
 }
 
 const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
@@ -114,16 +188,4 @@ function readReply(
   reply.on('close', () => {
     if (!reply.complete) fail(new OutgoingError('reset', 'the connection closed in the middle of the answer'));
   });
-}
-
-function classify(error: unknown): OutgoingError {
-  const { code = '', message = String(error) } = error as { code?: string; message?: string };
-  const failure = /^(ENOTFOUND|EAI_AGAIN)$/.test(code)
-    ? 'dns'
-    : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_VERIFY|ERR_TLS|EPROTO/.test(code)
-      ? 'tls'
-      : /^(ECONNRESET|EPIPE|HPE_)/.test(code)
-        ? 'reset'
-        : 'connect';
-  return new OutgoingError(failure, message, { cause: error });
 }

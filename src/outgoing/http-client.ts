@@ -6,11 +6,13 @@ import { matchNetworks } from '../core/networks.ts';
 import type { Log } from '../log.ts';
 import { type Address, createNames, NameError, type Names } from '../names.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
-import { exchange, type Way } from './exchange.ts';
-import { chooseAddress, literalOf, parseMerchantUrl } from './merchant-url.ts';
+import { exchange, reach, type Way } from './exchange.ts';
+import { checkAddresses, literalOf, parseMerchantUrl } from './merchant-url.ts';
 
 /** Limit for checking a URL that a merchant saves. */
 const CHECK_MS = 5_000;
+/** Limit for connecting to it once. */
+const CONNECT_MS = 4_000;
 
 /** Creates the client. `allow`: CIDRs and host names of the operator's network that merchants' URLs may reach anyway. */
 export function createOutgoing({
@@ -35,17 +37,16 @@ export function createOutgoing({
   };
   const way: Way = { agents, ca };
 
-  /** Checks the URL and every address that it resolves to; returns one checked address to connect to. */
+  /** Checks the URL and every address that it resolves to; returns all of them, the only ones to connect to. */
   const check = async (
     { merchantId, url }: { merchantId: string; url: string },
     signal: AbortSignal,
-  ): Promise<{ url: URL; at: Address }> => {
+  ): Promise<{ url: URL; at: readonly Address[] }> => {
     const parsed = parseMerchantUrl(url);
     const literal = literalOf(parsed);
     const addresses = literal ? [literal] : await resolveHost(find, parsed.host, { merchantId, signal });
-    return { url: parsed.url, at: chooseAddress(parsed, addresses, isAllowed) };
+    return { url: parsed.url, at: checkAddresses(parsed, addresses, isAllowed) };
   };
-
   return {
     request: (request) => exchange(way, new URL(request.url), request),
     requestMerchantUrl: async (request) => {
@@ -57,6 +58,15 @@ export function createOutgoing({
     vetMerchantUrl: async (target) => {
       await within((signal) => check(target, signal), CHECK_MS);
       log.debug({ url: target.url }, 'Merchant URL checked');
+    },
+    reachMerchantUrl: async (target) => {
+      try {
+        const { url, at } = await within((signal) => check(target, signal), CHECK_MS);
+        return await reach(way, url, at, CONNECT_MS);
+      } catch (error) {
+        if (error instanceof OutgoingError) return { reason: error.reason, address: null };
+        throw error;
+      }
     },
     close: async () => {
       agents.http.destroy();
@@ -73,7 +83,11 @@ async function resolveHost(
   try {
     return await find(host, caller);
   } catch (cause) {
-    throw new OutgoingError('dns', cause instanceof NameError ? cause.message : `the host ${host} does not resolve`, { cause });
+    const isKnown = cause instanceof NameError;
+    throw new OutgoingError('dns', isKnown ? cause.message : `the host ${host} does not resolve`, {
+      cause,
+      ...(isKnown && { reason: cause.reason }),
+    });
   }
 }
 
@@ -81,7 +95,10 @@ async function within<T>(work: (ended: AbortSignal) => Promise<T>, timeoutMs: nu
   const ended = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new OutgoingError('timeout', `no answer within ${timeoutMs} ms`)), timeoutMs);
+    timer = setTimeout(
+      () => reject(new OutgoingError('timeout', `no answer within ${timeoutMs} ms`, { reason: 'name_servers_silent' })),
+      timeoutMs,
+    );
   });
   try {
     return await Promise.race([work(ended.signal), late]);

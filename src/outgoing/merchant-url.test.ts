@@ -2,13 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OutgoingError } from '../outgoing.ts';
-import { chooseAddress, literalOf, parseMerchantUrl } from './merchant-url.ts';
+import { checkAddresses, literalOf, parseMerchantUrl } from './merchant-url.ts';
 
 const addressOf = (address: string) => ({ address, family: address.includes(':') ? 6 : 4 });
-/** Why a URL is refused when its host resolves to these addresses; the address to connect to when it is not. */
+/** Why a URL is refused when its host resolves to these addresses; the addresses to connect to when it is not. */
 function judge(text: string, addresses: readonly string[], allowed: readonly string[] = []): string {
   try {
-    return chooseAddress(parseMerchantUrl(text), addresses.map(addressOf), (_host, address) => allowed.includes(address)).address;
+    return checkAddresses(parseMerchantUrl(text), addresses.map(addressOf), (_host, address) => allowed.includes(address))
+      .map(({ address }) => address)
+      .join(' ');
   } catch (error) {
     assert.ok(error instanceof OutgoingError);
     return `${error.class}: ${error.message}`;
@@ -30,7 +32,7 @@ test('the form of a URL: http or https, a host, no password, at most 2,048 chara
 });
 
 test('one private address among several refuses a host; an opened network allows http and any port', () => {
-  assert.equal(judge('https://hooks.example', ['1.1.1.1', '2606:4700::1']), '1.1.1.1');
+  assert.equal(judge('https://hooks.example', ['1.1.1.1', '2606:4700::1']), '1.1.1.1 2606:4700::1');
   assert.equal(judge('https://hooks.example', []), 'dns: the host hooks.example does not resolve');
   assert.equal(judge('https://hooks.example', ['1.1.1.1', '10.0.0.1']), 'refused_address: its host must resolve to a public address');
   assert.equal(judge('http://hooks.example', ['1.1.1.1']), 'invalid_url: it must start with https://');

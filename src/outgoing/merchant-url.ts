@@ -1,5 +1,6 @@
 /** Whether a merchant's URL may be requested: its form, its port, and the addresses that its host resolves to. */
 import { isIP } from 'node:net';
+import type { Unreached } from '../core/unreached.ts';
 import type { Address } from '../names.ts';
 import { isPublicAddress, OutgoingError } from '../outgoing.ts';
 
@@ -9,8 +10,8 @@ const CLOSED_PORTS = new Set([
 ]);
 const MOST_CHARACTERS = 2048;
 
-const refuse = (kind: OutgoingError['class'], reason: string): never => {
-  throw new OutgoingError(kind, reason);
+const refuse = (kind: OutgoingError['class'], message: string, reason?: Unreached): never => {
+  throw new OutgoingError(kind, message, { reason });
 };
 
 /** A URL that could be requested, and its host in lower case, without brackets and without a final dot. */
@@ -32,22 +33,21 @@ export function parseMerchantUrl(text: string): MerchantUrl {
 }
 
 /**
- * The address to connect to: the first one, if all may be connected to. `isAllowed`: whether an address belongs to the operator's
- * network and was opened to merchants. Errors: OutgoingError dns, refused_address, invalid_url.
+ * The addresses to connect to: all of them, and only if each may be connected to. `isAllowed`: whether an address belongs to the
+ * operator's network and was opened to merchants. Errors: OutgoingError dns, refused_address, invalid_url.
  */
-export function chooseAddress(
+export function checkAddresses(
   { url, host }: MerchantUrl,
   addresses: readonly Address[],
   isAllowed: (host: string, address: string) => boolean,
-): Address {
-  const [first] = addresses;
-  if (!first) return refuse('dns', `the host ${host} does not resolve`);
-  if (addresses.every(({ address }) => isAllowed(host, address))) return first;
+): readonly Address[] {
+  if (addresses.length === 0) refuse('dns', `the host ${host} does not resolve`, 'name_without_address');
+  if (addresses.every(({ address }) => isAllowed(host, address))) return addresses;
   if (!addresses.every(({ address }) => isPublicAddress(address))) refuse('refused_address', 'its host must resolve to a public address');
   if (url.protocol !== 'https:') refuse('invalid_url', 'it must start with https://');
   const port = Number(url.port || 443);
-  if ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port)) refuse('refused_address', `webhooks cannot use port ${port}`);
-  return first;
+  if ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port)) refuse('refused_address', `webhooks cannot use port ${port}`, 'url_invalid');
+  return addresses;
 }
 
 /** An address in place of a name; null for a name. */

@@ -39,6 +39,9 @@ export type SignedIn = {
   isRecent: boolean;
 };
 
+/** The secret under which second factors are stored. */
+export const signInSecret = ({ derive }: Pick<Context, 'derive'>): string => Buffer.from(derive('dashboard sign-in')).toString('base64');
+
 /** Loaded on first use, so that a service that only handles payments does not pay for it. */
 async function open(ctx: Context) {
   const [
@@ -67,7 +70,7 @@ async function open(ctx: Context) {
     appName: 'Florin',
     baseURL: url.origin,
     basePath: '/dashboard/api/unmounted',
-    secret: Buffer.from(ctx.derive('dashboard sign-in')).toString('base64'),
+    secret: signInSecret(ctx),
     database: { db, type: 'postgres' },
     trustedOrigins: [url.origin],
     telemetry: { enabled: false },

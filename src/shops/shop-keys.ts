@@ -8,6 +8,7 @@ import { Problem } from '../core/problem.ts';
 import { mayDo } from '../core/roles.ts';
 import { cutText, toPrintableLine } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
+import { ROLL_ENDS, type RollEnds } from '../keys/key-ring.ts';
 import { keyChecksum } from '../keys/keys.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { notifyMembers } from '../notices/notices.ts';
@@ -71,16 +72,20 @@ export function findShopKey(ctx: Context, { text, dialect }: { text: string; dia
 
 async function readShopKey({ db: { sql } }: Context, hash: Buffer, dialect: ShopDialect): Promise<ShopKey | null> {
   const [row] = await sql<ShopKey[]>`
-    with used as (
+    with found as (
+      select id from shop_keys where hash = ${hash} or (previous_hash = ${hash} and previous_until > clock_timestamp())
+    ), used as (
       update shop_keys set last_used_at = clock_timestamp()
-      where hash = ${hash} and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute')
+      where id = (select id from found) and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute')
     )
     select k.id, coalesce(k.first_id, k.id) as "lineId", k.merchant_id as "merchantId", k.mode, m.plan, k.name, k.permissions, k.origin
     from shop_keys k join merchants m on m.id = k.merchant_id
-    where k.hash = ${hash} and k.dialect = ${dialect} and k.revoked_at is null`;
+    where k.id = (select id from found) and k.dialect = ${dialect} and k.revoked_at is null`;
   return row ?? null;
 }
 
+type Owner = { merchantId: string; mode: Mode };
+export type RolledShop = Pick<ListedShop, 'name' | 'dialect' | 'platform' | 'permissions'> & { apiKey: string; storeId: string };
 export type NewShop = {
   merchantId: string;
   mode: Mode;
@@ -100,13 +105,23 @@ export type NewShop = {
 };
 
 /** What the member may give the shop of what its plugin expects; the operator gives all of it. Errors: key_out_of_reach, member_not_found. */
-async function grant(tx: Tx, { merchantId, actorId, permissions }: NewShop): Promise<readonly Permission[]> {
+async function grant(
+  tx: Tx,
+  { merchantId, actorId, permissions }: Pick<NewShop, 'merchantId' | 'actorId' | 'permissions'>,
+): Promise<readonly Permission[]> {
   if (!actorId) return permissions;
   const role = await holdRole(tx, { merchantId, userId: actorId });
   const granted = grantableTo(role, permissions);
   if (!mayDo(role, 'keys.manage') || granted.length < Math.min(1, permissions.length))
     throw new Problem('key_out_of_reach', { role, permissions: permissions.join(', ') || 'payments' });
   return granted;
+}
+
+/** The text of a new key, and what is stored of it. */
+function newKey(ctx: Context, mode: Mode): { apiKey: string; hash: Buffer; hint: string } {
+  const body = `shop_${mode}_${base62(32, ctx.random)}`;
+  const apiKey = body + keyChecksum(body);
+  return { apiKey, hash: Buffer.from(hashOf(apiKey), 'hex'), hint: `${apiKey.slice(0, 10)}…${apiKey.slice(-4)}` };
 }
 
 type Connected = { shopId: string; lineId: string; apiKey: string; storeId: string; permissions: readonly Permission[] };
@@ -125,13 +140,12 @@ export async function connectShop(ctx: Context, tx: Tx, shop: NewShop): Promise<
   if (count >= MOST_SHOPS) throw new Problem('key_limit_reached', { limit: MOST_SHOPS, mode });
   const permissions = await grant(tx, shop);
   const firstId = await firstKeyOf(tx, { ...shop, name });
-  const body = `shop_${mode}_${base62(32, ctx.random)}`;
-  const apiKey = body + keyChecksum(body);
+  const { apiKey, hash, hint } = newKey(ctx, mode);
   const shopId = newId('shp', ctx.random);
   await tx`
     insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions, origin, site, first_id, created_by, made_by)
-    values (${shopId}, ${merchantId}, ${mode}, ${dialect}, ${platform}, ${name}, ${Buffer.from(hashOf(apiKey), 'hex')},
-      ${`${apiKey.slice(0, 10)}…${apiKey.slice(-4)}`}, ${permissions as string[]}, ${origin}, ${site}, ${firstId}, ${createdBy}, ${actorId})`;
+    values (${shopId}, ${merchantId}, ${mode}, ${dialect}, ${platform}, ${name}, ${hash}, ${hint},
+      ${permissions as string[]}, ${origin}, ${site}, ${firstId}, ${createdBy}, ${actorId})`;
   if (mode === 'live') {
     const detail = { name, by: createdBy ?? 'The operator' };
     await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail, actorId }]);
@@ -158,6 +172,41 @@ async function firstKeyOf(tx: Tx, shop: NewShop): Promise<string | null> {
     where merchant_id = ${merchantId} and mode = ${mode} and dialect = ${dialect} and ${which} order by created_at desc, id limit 1`;
   if (replaces !== null && !known) throw new Problem('key_not_found', { id: replaces }, { param: 'replaces' });
   return known?.firstId ?? null;
+}
+
+/**
+ * Replaces the key of a shop. The shop stays the same: its webhooks keep their URLs and secrets, so no event is lost. The old key ends now
+ * or after the given time. The member learns the new key, so they must be allowed to give it its permissions. Errors: key_not_found,
+ * key_out_of_reach, member_not_found.
+ */
+export async function rollShopKey(
+  ctx: Context,
+  tx: Tx,
+  {
+    merchantId,
+    mode,
+    shopId,
+    ends,
+    createdBy,
+    actorId,
+  }: Owner & { shopId: string; ends: RollEnds; createdBy: string; actorId: string | null },
+): Promise<RolledShop> {
+  const [shop] = await tx<RolledShop[]>`
+    select name, dialect, platform, permissions from shop_keys
+    where id = ${shopId} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null for update`;
+  if (!shop) throw new Problem('key_not_found', { id: shopId }, { param: 'shop' });
+  const permissions = shop.permissions as readonly Permission[];
+  const granted = await grant(tx, { merchantId, actorId, permissions });
+  if (granted.length < permissions.length) throw new Problem('key_out_of_reach', { role: 'member', permissions: permissions.join(', ') });
+  const { apiKey, hash, hint } = newKey(ctx, mode);
+  await tx`
+    update shop_keys set hash = ${hash}, hint = ${hint}, made_by = ${actorId},
+      previous_hash = ${ends === 'now' ? null : tx`hash`},
+      previous_until = ${ends === 'now' ? null : tx`clock_timestamp() + make_interval(secs => ${ROLL_ENDS[ends]})`}
+    where id = ${shopId}`;
+  if (mode === 'live')
+    await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'key_created', detail: { name: shop.name, by: createdBy }, actorId }]);
+  return { ...shop, apiKey, storeId: storeIdOf({ merchantId, mode }) };
 }
 
 /** The connected shops of a merchant in a mode, newest first. */

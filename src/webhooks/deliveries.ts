@@ -45,6 +45,9 @@ export type Attempt = {
   url: string | null;
   status: number | null;
   failure: string | null;
+  /** More exactly than `failure`. Attempts from before reasons were stored have none. */
+  reason: string | null;
+  address: string | null;
   requestHeaders: Record<string, string>;
   reply: Uint8Array | null;
 };
@@ -143,15 +146,16 @@ export async function listDeliveries(
   };
 }
 
+export type LastAttempt = Pick<Attempt, 'at' | 'durationMs' | 'status' | 'failure' | 'reason'>;
 /** The result of the last attempt of each delivery; deliveries without attempts are omitted. */
 export async function listLastAttempts(
   ctx: Context,
   { deliveryIds }: { deliveryIds: readonly string[] },
-): Promise<Map<string, Pick<Attempt, 'at' | 'durationMs' | 'status' | 'failure'>>> {
-  const rows = await ctx.db.sql<(Pick<Attempt, 'at' | 'durationMs' | 'status' | 'failure'> & { id: bigint })[]>`
-    select i.id, a.at, a.duration_ms as "durationMs", a.status, a.failure
+): Promise<Map<string, LastAttempt>> {
+  const rows = await ctx.db.sql<(LastAttempt & { id: bigint })[]>`
+    select i.id, a.at, a.duration_ms as "durationMs", a.status, a.failure, a.reason
     from unnest(${deliveryIds.map((id) => numberOf(ctx, id).toString())}::bigint[]) as i (id) cross join lateral (
-      select at, duration_ms, status, failure from attempts where delivery_id = i.id order by number desc limit 1
+      select at, duration_ms, status, failure, reason from attempts where delivery_id = i.id order by number desc limit 1
     ) a`;
   return new Map(rows.map(({ id, ...attempt }) => [idOfNumber('del', ctx.installKey, id), attempt]));
 }
@@ -204,7 +208,7 @@ export async function getDelivery(
     where d.id = ${number} and d.merchant_id = ${merchantId} and d.mode = ${mode} ${visibleTo(sql, sight, sql`d.payment_id`)}`;
   if (!row) throw new Problem('delivery_not_found', { id: deliveryId });
   const attempts = await sql<(Omit<Attempt, 'requestHeaders'> & { requestHeaders: unknown })[]>`
-    select number, at, duration_ms as "durationMs", url, status, failure, request_headers as "requestHeaders", reply
+    select number, at, duration_ms as "durationMs", url, status, failure, reason, address, request_headers as "requestHeaders", reply
     from attempts where delivery_id = ${number} order by number desc limit 100`;
   const { body, ...item } = row;
   return {

@@ -7,9 +7,10 @@ import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { hostOfUrl } from '../core/urls.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { canOpen } from '../db/seal.ts';
 import { readMerchant } from '../merchants/merchants.ts';
 import { notifyMembers } from '../notices/notices.ts';
-import { OutgoingError } from '../outgoing.ts';
+import { OutgoingError, type Reached } from '../outgoing.ts';
 import type { Dialect } from './dialect.ts';
 import { STEPS } from './queue.ts';
 
@@ -34,10 +35,18 @@ export type Endpoint = {
   disabledReason: (typeof DISABLED_REASONS)[number] | null;
   /** No delivery has succeeded since then. */
   failingSince: Date | null;
+  /** Of the last attempt, while it fails. */
+  failureReason: string | null;
+  failureAddress: string | null;
   previousSecretUntil: Date | null;
   createdAt: Date;
 };
 export type WithSecret = Endpoint & { secret: string };
+/** What saving an endpoint also finds. */
+type Found = {
+  /** Other endpoints of the merchant with the same URL in this mode: their receiver gets each event once for each of them. */
+  sameUrl: string[];
+};
 type Owner = { merchantId: string; mode: Mode };
 /** Who changed an endpoint, for the notification; `userId` of a member. */
 export type By = { name: string; userId: string | null };
@@ -48,6 +57,7 @@ export type Write<T> = (tx: Tx) => Promise<T>;
 
 const shown = (sql: Sql | Tx) => sql`
   id, dialect, mode, url, events, description, state = 'enabled' as enabled, disabled_reason as "disabledReason", failing_since as "failingSince",
+  failure_reason as "failureReason", failure_address as "failureAddress",
   case when previous_until > clock_timestamp() then previous_until end as "previousSecretUntil", created_at as "createdAt"`;
 
 /** Rejects merchants whose plan has no webhooks. Errors: merchant_not_found, plan_required. */
@@ -83,6 +93,26 @@ function checkDescription(description: string | null): void {
   if (description !== null && (description.length > 500 || description.includes('\u0000') || !description.isWellFormed()))
     throw new Problem('parameter_invalid', { reason: 'it must have at most 500 characters' }, { param: 'description' });
 }
+/** The other endpoints that send to the same URL. What follows a # never reaches a server. */
+async function findSameUrl(tx: Tx, { merchantId, mode, endpointId, url }: Owner & { endpointId: string; url: string }): Promise<string[]> {
+  const asSent = (text: string): string => {
+    const parsed = new URL(text);
+    parsed.hash = '';
+    return parsed.href;
+  };
+  const rows = await tx<{ id: string; url: string }[]>`
+    select id, url from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and dialect = 'florin' and id <> ${endpointId}
+    order by created_at, id`;
+  return rows.filter((row) => asSent(row.url) === asSent(url)).map(({ id }) => id);
+}
+/**
+ * Connects to a URL that is being saved, so that a mistake in its certificate or its firewall shows at once. Null: nothing is sent
+ * there for now.
+ */
+export const tryEndpoint = async (
+  ctx: Context,
+  { merchantId, url, enabled = true }: { merchantId: string; url: string | undefined; enabled?: boolean | undefined },
+): Promise<Reached | null> => (url === undefined || !enabled ? null : ctx.outgoing.reachMerchantUrl({ merchantId, url }));
 const newSecret = (ctx: Context): string => `whsec_${Buffer.from(ctx.random(32)).toString('base64')}`;
 const sealed = (ctx: Context, secret: string): Buffer => Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)));
 
@@ -119,7 +149,7 @@ export async function planEndpoint(
     /** The signing secret, if the caller brings one. */
     secret?: string | null;
   },
-): Promise<(tx: Tx, shop?: ByShop) => Promise<WithSecret>> {
+): Promise<(tx: Tx, shop?: ByShop) => Promise<WithSecret & Found>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events, dialect);
   checkDescription(description);
@@ -149,7 +179,8 @@ export async function planEndpoint(
         ${enabled ? null : 'merchant'}, ${sealed(ctx, secret)}, ${shop?.keyId ?? null}, ${madeBy})
       returning ${shown(tx)}`;
     await tellChange(ctx, tx, { merchantId, mode, by, url, was: null });
-    return { ...row!, secret };
+    const sameUrl = dialect === 'florin' ? await findSameUrl(tx, { merchantId, mode, endpointId: row!.id, url }) : [];
+    return { ...row!, secret, sameUrl };
   };
 }
 
@@ -171,9 +202,9 @@ async function tellChange(
 export async function createEndpoint(
   ctx: Context,
   endpoint: Owner & { url: string; events: readonly string[]; description: string | null; by?: By },
-): Promise<{ endpointId: string; secret: string }> {
-  const { id, secret } = await ctx.db.begin(await planEndpoint(ctx, endpoint));
-  return { endpointId: id, secret };
+): Promise<{ endpointId: string; secret: string; sameUrl: string[] }> {
+  const { id, secret, sameUrl } = await ctx.db.begin(await planEndpoint(ctx, endpoint));
+  return { endpointId: id, secret, sameUrl };
 }
 
 /** The keys of a shop, which replaced one another. `lineId`: the first of them. */
@@ -223,7 +254,7 @@ type Update = Owner &
  * Validates an update and returns the function that writes it. Enabling resets the failures; missed events are sent by a recovery.
  * Errors: endpoint_not_found, plan_required, url_invalid, parameter_invalid (events, description).
  */
-export async function planUpdate(ctx: Context, update: Update): Promise<Write<Endpoint>> {
+export async function planUpdate(ctx: Context, update: Update): Promise<Write<Endpoint & Found>> {
   const { merchantId, events, description, enabled, url } = update;
   const known = await getEndpoint(ctx, update);
   if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
@@ -238,13 +269,13 @@ async function writeUpdate(
   ctx: Context,
   tx: Tx,
   { merchantId, mode, endpointId, url, events, description, enabled, by = BY_API, secret = null, ...of }: Update,
-): Promise<Endpoint> {
+): Promise<Endpoint & Found> {
   const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
   await tx`
     update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${(events as string[] | undefined) ?? null}::text[], events),
       description = ${description === undefined ? was.description : description}
       ${secret === null ? tx`` : tx`, secret = ${sealed(ctx, secret)}`}
-      ${url === undefined || url === was.url ? tx`` : tx`, made_by = ${by.userId}`}
+      ${url === undefined || url === was.url ? tx`` : tx`, made_by = ${by.userId}, answered = false`}
     where id = ${endpointId}`;
   if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
   if (enabled === true && !was.enabled) {
@@ -257,7 +288,8 @@ async function writeUpdate(
     await tx`update endpoints set state = 'disabled', disabled_reason = 'merchant' where id = ${endpointId}`;
     await tx`select pg_notify('deliveries', '')`;
   }
-  return getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
+  const now = await getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
+  return { ...now, sameUrl: url === undefined ? [] : await findSameUrl(tx, { merchantId, mode, endpointId, url }) };
 }
 const closeNotices = (tx: Tx, endpointId: string) => tx`
   update endpoint_notices set closed_at = clock_timestamp() where endpoint_id = ${endpointId} and closed_at is null`;
@@ -311,9 +343,12 @@ export async function rotateSecret(
   }
   await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
   const secret = newSecret(ctx);
+  const [old] = await tx<{ secret: Uint8Array }[]>`select secret from endpoints where id = ${endpointId}`;
+  // A secret that was sealed with another key signs nothing any more.
+  const overlaps = overlapSeconds > 0 && canOpen(ctx, SECRET_PURPOSE, old!.secret);
   await tx`
-    update endpoints set previous_secret = case when ${overlapSeconds} > 0 then secret end, secret = ${sealed(ctx, secret)},
-      previous_until = case when ${overlapSeconds} > 0 then clock_timestamp() + make_interval(secs => ${overlapSeconds}) end
+    update endpoints set previous_secret = case when ${overlaps} then secret end, secret = ${sealed(ctx, secret)},
+      previous_until = case when ${overlaps} then clock_timestamp() + make_interval(secs => ${overlapSeconds}) end
     where id = ${endpointId}`;
   return { ...(await getEndpoint(ctx, { merchantId, mode, endpointId, tx })), secret };
 }

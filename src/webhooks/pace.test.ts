@@ -10,7 +10,7 @@ const fast = { failed: false, durationMs: 20 };
 const failed = { failed: true, durationMs: 20 };
 /** Starts so many requests to an endpoint. */
 function begin(paces: Paces, endpointId: string, times = 1, failing = false): void {
-  for (let i = 0; i < times; i++) beginRequest(paces, { endpointId, failing });
+  for (let i = 0; i < times; i++) beginRequest(paces, { endpointId, merchantId: 'mer_1', failing });
 }
 
 test('an endpoint that responds quickly gets twice as many requests each time, up to a limit; failures and slowness halve them', () => {
@@ -43,7 +43,10 @@ test('a success frees its slot at once; a failure only when it is stored, so tha
 test('failing and slow endpoints share half of the slots; the other half stays free for those that respond', () => {
   const paces: Paces = new Map();
   const room = (running: number) => roomFor(paces, { running, concurrency: 128 });
-  assert.deepEqual(room(0), { limit: 128, suspectLimit: 64, lanes: 256, rooms: [] });
+  assert.deepEqual(room(0), {
+    ...{ limit: 128, suspectLimit: 64, merchantLimit: 32, merchantSuspectLimit: 16, lanes: 256 },
+    ...{ rooms: [], shares: [] },
+  });
   begin(paces, 'bad', 40, true);
   begin(paces, 'good', 10);
   const { limit, suspectLimit, lanes, rooms } = room(50)!;
@@ -55,6 +58,7 @@ test('failing and slow endpoints share half of the slots; the other half stays f
       ['good', 10, false],
     ],
   );
+  assert.deepEqual(room(50)!.shares, [{ merchantId: 'mer_1', underWay: 50, suspects: 40 }]);
   begin(paces, 'bad', 40, true);
   assert.deepEqual([room(90)!.limit, room(90)!.suspectLimit], [38, 0]);
   assert.deepEqual([room(125)!.limit, room(125)!.lanes], [3, 32], 'some endpoints beyond the free slots, because many have nothing due');

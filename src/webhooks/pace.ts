@@ -1,8 +1,8 @@
 /**
- * How many requests each endpoint gets at the same time, in memory. Failing or slow endpoints share half of the request slots, so the
- * other half is always free for those that respond.
+ * How many requests each endpoint gets at the same time, in memory. Failing, slow and new endpoints share half of the request slots, so
+ * the other half is always free for those that respond. No merchant gets more than a quarter of all, and an eighth for such endpoints.
  */
-import { FIRST_ROOM, type Room } from './queue.ts';
+import { type Due, FIRST_ROOM, type Room, type Share } from './queue.ts';
 
 /** Concurrent requests to one endpoint that responds quickly: doubled after each success, halved after each failure. */
 export const MOST_ROOM = 16;
@@ -14,12 +14,12 @@ export const REMEMBERED = 10_000;
 const FEWEST_LANES = 32;
 
 /** `underWay` counts failures until they are stored, so that the rows that they delay are not leased again before. */
-export type Pace = { underWay: number; allowed: number; suspect: boolean };
+export type Pace = { merchantId: string; underWay: number; allowed: number; suspect: boolean };
 export type Paces = Map<string, Pace>;
 
 /** A request to the endpoint starts. `failing`: what the database knows of an endpoint that this worker does not know yet. */
-export function beginRequest(paces: Paces, { endpointId, failing }: { endpointId: string; failing: boolean }): void {
-  const pace = paces.get(endpointId) ?? { underWay: 0, allowed: FIRST_ROOM, suspect: failing };
+export function beginRequest(paces: Paces, { endpointId, merchantId, failing }: Pick<Due, 'endpointId' | 'merchantId' | 'failing'>): void {
+  const pace = paces.get(endpointId) ?? { merchantId, underWay: 0, allowed: FIRST_ROOM, suspect: failing };
   paces.set(endpointId, pace);
   pace.underWay++;
 }
@@ -47,15 +47,35 @@ export function forgetIdle(paces: Paces): void {
 export function roomFor(
   paces: Paces,
   { running, concurrency }: { running: number; concurrency: number },
-): { limit: number; suspectLimit: number; lanes: number; rooms: Room[] } | null {
+): {
+  limit: number;
+  suspectLimit: number;
+  merchantLimit: number;
+  merchantSuspectLimit: number;
+  lanes: number;
+  rooms: Room[];
+  shares: Share[];
+} | null {
   const limit = concurrency - running;
   if (limit <= 0) return null;
   let suspects = 0;
-  for (const { suspect, underWay } of paces.values()) if (suspect) suspects += underWay;
+  const shares = new Map<string, Share>();
+  for (const { merchantId, suspect, underWay } of paces.values()) {
+    if (underWay === 0) continue;
+    const share = shares.get(merchantId) ?? { merchantId, underWay: 0, suspects: 0 };
+    shares.set(merchantId, share);
+    share.underWay += underWay;
+    if (!suspect) continue;
+    share.suspects += underWay;
+    suspects += underWay;
+  }
   return {
     limit,
     suspectLimit: Math.max(0, Math.min(limit, (concurrency >> 1) - suspects)),
     lanes: Math.max(FEWEST_LANES, limit * 2),
-    rooms: Array.from(paces, ([endpointId, pace]) => ({ endpointId, ...pace })),
+    merchantLimit: Math.max(1, concurrency >> 2),
+    merchantSuspectLimit: Math.max(1, concurrency >> 3),
+    rooms: Array.from(paces, ([endpointId, { underWay, allowed, suspect }]) => ({ endpointId, underWay, allowed, suspect })),
+    shares: [...shares.values()],
   };
 }

@@ -21,7 +21,8 @@ import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { startSweep } from '../payments/sweep.ts';
 import { startDeliveries } from './deliver.ts';
-import { createEndpoint } from './endpoints.ts';
+import { createEndpoint, deleteEndpoint } from './endpoints.ts';
+import { beginRequest, type Paces, roomFor } from './pace.ts';
 import { leaseDue, leaseStatement } from './queue.ts';
 
 let database: TestDatabase;
@@ -117,7 +118,11 @@ async function fill(endpointIds: readonly string[], merchantId: string, count: n
       'pay_f' || ${first}::int || '_' || n / ${each}::int, 1 + n % ${each}::int, clock_timestamp() + make_interval(secs => ${dueIn})
     from generate_series(${first}::int, ${first + count - 1}::int) as n`;
 }
-const OPTIONS = { limit: 128, suspectLimit: 64, lanes: 64, after: '', rooms: [] };
+/** As for a worker that does nothing yet; without the shares of merchants, which have a test of their own. */
+const OPTIONS = {
+  ...{ limit: 128, suspectLimit: 64, merchantLimit: 128, merchantSuspectLimit: 128 },
+  ...{ lanes: 64, after: '', rooms: [], shares: [] },
+};
 /** Pages that picking touches now. */
 async function pagesTouched(): Promise<number> {
   let pages = 0;
@@ -182,6 +187,56 @@ test('a burst for one endpoint leaves the others their turn in each round, and a
     rounds++;
   } while (after !== '');
   assert.deepEqual([seen.size, rounds], [41, 5]);
+  await clear();
+});
+
+test('endpoints of one merchant that hang hold an eighth of the requests while they are new, and a quarter at most', async () => {
+  const open = async (merchantId: string) => {
+    const url = 'http://127.0.0.1:9/hook';
+    const made = Array.from({ length: 16 }, () =>
+      createEndpoint(ctx, { merchantId, mode: 'test', url, events: ['payment.created'], description: null }),
+    );
+    return (await Promise.all(made)).map(({ endpointId }) => endpointId);
+  };
+  const merchantOf = async () => (await createMerchant(ctx, { name: 'Shop', plan: 'enterprise' })).merchantId;
+  const paces: Paces = new Map();
+  let running = 0;
+  /** Leases as the worker does until nothing more is taken, with requests that never end. Returns how many were taken of each merchant. */
+  const takeAll = async (): Promise<Record<string, number>> => {
+    const taken: Record<string, number> = {};
+    for (let after = '', idle = 0; idle < 2; ) {
+      const room = roomFor(paces, { running, concurrency: 128 });
+      if (room === null) return taken;
+      const { due, next } = await leaseDue(ctx, { ...room, after });
+      for (const row of due) {
+        beginRequest(paces, row);
+        taken[row.merchantId] = (taken[row.merchantId] ?? 0) + 1;
+      }
+      running += due.length;
+      after = next;
+      idle = due.length === 0 && next === '' ? idle + 1 : 0;
+    }
+    return taken;
+  };
+  const [one, two, good] = [await merchantOf(), await merchantOf(), await merchantOf()];
+  const hanging = { [one]: await open(one), [two]: await open(two) };
+  for (const merchantId of [one, two]) await fill(hanging[merchantId]!, merchantId, 16 * 8);
+  assert.deepEqual(await takeAll(), { [one]: 16, [two]: 16 });
+  // Deleted and made again, they are as new as before, and the requests that hang still count.
+  await clear();
+  for (const merchantId of [one, two]) {
+    for (const endpointId of hanging[merchantId]!)
+      await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { merchantId, mode: 'test', endpointId }));
+    await fill(await open(merchantId), merchantId, 16 * 8);
+  }
+  // Somebody else's first event is not held up.
+  const [fresh] = await open(good);
+  await fill([fresh!], good, 1);
+  assert.deepEqual(await takeAll(), { [good]: 1 });
+  // Even endpoints that answered once, and hang then.
+  await ctx.db.sql`update endpoints set answered = true where merchant_id in (${one}, ${two})`;
+  assert.deepEqual(await takeAll(), { [one]: 16, [two]: 16 });
+  assert.equal(running, 65);
   await clear();
 });
 

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { PLANS } from '../core/plan.ts';
+import type { Unreached } from '../core/unreached.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import type { Dialect } from './dialect.ts';
@@ -49,7 +50,7 @@ export type Due = {
   previousSecret: Uint8Array | null;
   /** Null when the event body was deleted: nothing can be sent. */
   body: Uint8Array | null;
-  /** The endpoint's last attempt failed. */
+  /** The endpoint's last attempt failed, or there was none yet. */
   failing: boolean;
 };
 export type Outcome = {
@@ -57,14 +58,30 @@ export type Outcome = {
   durationMs: number;
   status: number | null;
   failure: string | null;
+  /** More exactly than `failure`; null when it was delivered. */
+  reason: Unreached | null;
+  address: string | null;
   headers: Record<string, string>;
   reply: Uint8Array | null;
   retryAfterSeconds: number | null;
 };
 /** What this worker knows of an endpoint: its current and maximum concurrency, and whether it is slow or failing. */
 export type Room = { endpointId: string; underWay: number; allowed: number; suspect: boolean };
+/** How many requests a merchant has under way, and how many of them to suspect endpoints. */
+export type Share = { merchantId: string; underWay: number; suspects: number };
 
-type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after: string; rooms: readonly Room[]; plans: readonly string[] };
+type LeaseOptions = {
+  limit: number;
+  suspectLimit: number;
+  /** The most requests of one merchant, and of them to suspect endpoints, those under way included. */
+  merchantLimit: number;
+  merchantSuspectLimit: number;
+  lanes: number;
+  after: string;
+  rooms: readonly Room[];
+  shares: readonly Share[];
+  plans: readonly string[];
+};
 
 /**
  * The statement that leases deliveries that are due. It walks the endpoints with waiting deliveries in a ring, `lanes` at a
@@ -80,15 +97,22 @@ type LeaseOptions = { limit: number; suspectLimit: number; lanes: number; after:
  * second, one behind a later retry at that time; either is pulled forward when the row before it is done. While an endpoint
  * takes nothing at all, successors wait for as long as it does: what was missed then arrives in order. An `ordered` row waits for
  * the close attempts of those before it, and is ended when a later one has been taken, which says more than it does.
+ *
+ * Endpoints that fail, are slow, or have not taken anything yet are suspect: nobody knows that they will answer. They share a part of
+ * the requests, and each merchant gets a part of both, so that nobody's hanging endpoints, old or new, hold up the others'.
  */
-export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, after, rooms, plans }: LeaseOptions) => sql`
+export const leaseStatement = (
+  sql: Sql | Tx,
+  { limit, suspectLimit, merchantLimit, merchantSuspectLimit, lanes, after, rooms, shares, plans }: LeaseOptions,
+) => sql`
   with recursive lanes (id) as (
     (select endpoint_id from deliveries where state = 'pending' and endpoint_id > ${after} order by endpoint_id limit 1)
     union all
     select (select d.endpoint_id from deliveries d where d.state = 'pending' and d.endpoint_id > l.id order by d.endpoint_id limit 1)
     from lanes l where l.id is not null
   ), visited as materialized (
-    select e.id, e.failures, e.failures >= ${BREAK_AFTER} as broken, e.failures > 0 or coalesce(r.suspect, false) as suspect,
+    select e.id, e.merchant_id, e.failures, e.failures >= ${BREAK_AFTER} as broken,
+      e.failures > 0 or coalesce(r.suspect, not e.answered) as suspect,
       e.state = 'enabled' and m.plan = any(${plans as string[]}::text[]) as receives,
       case when e.rests_until > now() then 0
         when e.failures >= ${BREAK_AFTER} then 1 - least(1, coalesce(r.under_way, 0))
@@ -99,7 +123,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
         ${rooms.map((r) => r.allowed)}::int[], ${rooms.map((r) => (r.suspect ? 1 : 0))}::int[]::bool[])
         as r (id, under_way, allowed, suspect) on r.id = e.id
   ), looked as materialized (
-    select d.*, v.broken, v.suspect, v.room, b.active or l.under_way as active, b.holds, b.until, l.taken as outdated
+    select d.*, v.merchant_id, v.broken, v.suspect, v.room, b.active or l.under_way as active, b.holds, b.until, l.taken as outdated
     from visited v cross join lateral (
       select d.id, d.endpoint_id, d.payment_id, d.sequence, d.due_at, d.ordered from deliveries d
       where d.endpoint_id = v.id and d.state = 'pending' and d.due_at <= now() and (d.leased_until is null or d.leased_until < now())
@@ -118,10 +142,18 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     ) l on d.ordered
     where v.receives and v.room > 0
   ), free as (
-    select id, suspect, room, due_at, row_number() over (partition by endpoint_id order by due_at, id) as place
+    select id, merchant_id, suspect, room, due_at, row_number() over (partition by endpoint_id order by due_at, id) as place
     from looked where active is not true and holds is not true and outdated is not true
+  ), shared as (
+    -- Of each merchant first the suspects that it may have, then everything.
+    select m.*, row_number() over (partition by merchant_id order by place, due_at) + coalesce(s.under_way, 0) as held
+    from (
+      select *, row_number() over (partition by merchant_id, suspect order by place, due_at) as suspect_place from free where place <= room
+    ) m left join unnest(${shares.map((s) => s.merchantId)}::text[], ${shares.map((s) => s.underWay)}::int[], ${shares.map((s) => s.suspects)}::int[])
+      as s (owner, under_way, suspects) on s.owner = m.merchant_id
+    where not suspect or suspect_place + coalesce(s.suspects, 0) <= ${merchantSuspectLimit}
   ), ranked as (
-    select *, row_number() over (partition by suspect order by place, due_at) as rank from free where place <= room
+    select *, row_number() over (partition by suspect order by place, due_at) as rank from shared where held <= ${merchantLimit}
   ), chosen as (
     select d.id from (
       select id, place, due_at from ranked where not suspect or rank <= ${suspectLimit} order by place, due_at limit ${limit}
@@ -162,7 +194,7 @@ export const leaseStatement = (sql: Sql | Tx, { limit, suspectLimit, lanes, afte
     (select count(*)::int from moved) + (select count(*)::int from ended) as moved,
     l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.payment_id as "paymentId", l.attempts, l.step, l.lease,
     e.merchant_id as "merchantId", e.dialect, e.url, e.secret, case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body,
-    e.failures > 0 as failing
+    e.failures > 0 or not e.answered as failing
   -- A lease need not reach the disk: one that is lost in a crash is taken again.
   from (select set_config('synchronous_commit', 'off', true)) as one left join (leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id) on true
   order by l.id`;
@@ -216,6 +248,8 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
     duration_ms: o.durationMs,
     status: o.status,
     failure: o.failure,
+    reason: o.reason,
+    address: o.address,
     url: o.due.url,
     request_headers: o.headers,
     reply: o.reply?.length ? Buffer.from(o.reply).toString('base64') : null,
@@ -229,10 +263,10 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
     const written = await tx<{ endpointId: string; paymentId: string | null; state: string; step: number; recoveryId: string | null }[]>`
       with input as (
         select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (id bigint, lease text, number int, duration_ms int, status int,
-          failure text, url text, request_headers jsonb, reply text, next_seconds double precision, gone boolean)
+          failure text, reason text, address text, url text, request_headers jsonb, reply text, next_seconds double precision, gone boolean)
       ), logged as (
-        insert into attempts (delivery_id, number, at, duration_ms, status, failure, url, request_headers, reply)
-        select id, number, clock_timestamp() - make_interval(secs => duration_ms / 1000.0), duration_ms, status, failure, url, request_headers,
+        insert into attempts (delivery_id, number, at, duration_ms, status, failure, reason, address, url, request_headers, reply)
+        select id, number, clock_timestamp() - make_interval(secs => duration_ms / 1000.0), duration_ms, status, failure, reason, address, url, request_headers,
           decode(reply, 'base64') from input
         on conflict (delivery_id, number) do nothing
       )
@@ -296,10 +330,11 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
   if (working.length > 0) {
     const mended = await tx<{ id: string; failures: number }[]>`
       with was as (
-        select id, failures from endpoints where id = any(${working}::text[]) and (failing_since is not null or failures > 0)
+        select id, failures from endpoints where id = any(${working}::text[]) and (failing_since is not null or failures > 0 or not answered)
         order by id for update
       )
-      update endpoints e set failing_since = null, failures = 0, rests_until = null from was where e.id = was.id returning was.id, was.failures`;
+      update endpoints e set failing_since = null, failures = 0, rests_until = null, answered = true, failure_reason = null, failure_address = null
+      from was where e.id = was.id returning was.id, was.failures`;
     // Failed deliveries wait for hours. The endpoint responds again, so they are sent now.
     for (const { id } of mended.filter((row) => row.failures >= BREAK_AFTER)) {
       await tx`
@@ -308,21 +343,24 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
         on conflict do nothing`;
     }
   }
-  const failed = outcomes.filter((o) => o.failure !== null && !working.includes(o.due.endpointId));
+  // What failed before it was sent says nothing of the endpoint.
+  const failed = outcomes.filter((o) => o.failure !== null && o.failure !== 'internal' && !working.includes(o.due.endpointId));
   if (failed.length === 0) return;
   const failures = tally(failed.map((o) => o.due.endpointId));
   const of = (endpointId: string) => failed.filter((o) => o.due.endpointId === endpointId);
   const asked = failures.map(([id]) => Math.min(Math.max(0, ...of(id).map((o) => o.retryAfterSeconds ?? 0)), LONGEST_REST_SECONDS));
   const gone = failures.map(([id]) => (of(id).some((o) => o.status === 410) ? 1 : 0));
-  const off = await tx<{ id: string; merchantId: string; mode: Mode; reason: string; state: string }[]>`
+  const last = failures.map(([id]) => of(id).at(-1)!);
+  const off = await tx<{ id: string; merchantId: string; mode: Mode; reason: string; state: string; cause: string | null }[]>`
     with input as (
       select i.*, e.failures + i.n as total from unnest(${failures.map(([id]) => id)}::text[], ${failures.map(([, n]) => n)}::int[],
-        ${asked}::float8[], ${gone}::int[]) as i (id, n, asked, gone)
+        ${asked}::float8[], ${gone}::int[], ${last.map((o) => o.reason)}::text[], ${last.map((o) => o.address)}::text[])
+        as i (id, n, asked, gone, reason, address)
       join (select id, failures from endpoints where id = any(${failures.map(([id]) => id)}::text[]) and state = 'enabled' order by id for update) e
         on e.id = i.id
     )
     update endpoints e set
-      failures = i.total, failing_since = coalesce(e.failing_since, clock_timestamp()),
+      failures = i.total, failure_reason = i.reason, failure_address = i.address, failing_since = coalesce(e.failing_since, clock_timestamp()),
       rests_until = clock_timestamp() + make_interval(secs => greatest(i.asked, case when i.total < ${BREAK_AFTER} then 0
         else least(${LONGEST_REST_SECONDS}, ${REST_SECONDS} * 2 ^ least(i.total - ${BREAK_AFTER}, 10)) end)),
       state = case when i.gone = 1 then 'gone'
@@ -330,11 +368,13 @@ async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]):
       disabled_reason = case when i.gone = 1 then 'gone'
         when e.failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'failures' end
     from input i where e.id = i.id
-    returning e.id, e.merchant_id as "merchantId", e.mode, e.state, e.disabled_reason as reason`;
-  for (const { id, merchantId, mode, reason } of off.filter((row) => row.state !== 'enabled')) {
+    returning e.id, e.merchant_id as "merchantId", e.mode, e.state, e.disabled_reason as reason, i.reason as cause`;
+  for (const { id, merchantId, mode, reason, cause } of off.filter((row) => row.state !== 'enabled')) {
     ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'A webhook endpoint was disabled');
     await tx`insert into endpoint_notices (endpoint_id, merchant_id, mode, reason) values (${id}, ${merchantId}, ${mode}, ${reason})`;
-    await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, reason } }]);
+    await notifyMembers(ctx, tx, [
+      { merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, reason, ...(cause !== null && { cause }) } },
+    ]);
   }
 }
 

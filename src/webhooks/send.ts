@@ -1,6 +1,7 @@
 /** Signs one delivery, posts it to its endpoint, and says what came of it. */
 import type { Context } from '../context.ts';
 import { idOfNumber } from '../core/id.ts';
+import { unreachedOfStatus } from '../core/unreached.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { ATTEMPT_MS, commerceBody, commerceHeaders, greenfieldBody, greenfieldHeaders } from './dialect.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
@@ -19,17 +20,18 @@ export async function sendDelivery(ctx: Context, due: Due): Promise<Outcome> {
     durationMs: Math.round(performance.now() - started),
     status: null,
     failure: null,
+    reason: null,
+    address: null,
     headers,
     reply: null,
     retryAfterSeconds: null,
     ...more,
   });
-  if (due.body === null) return outcome({ failure: 'forgotten' });
+  if (due.body === null) return outcome({ failure: 'forgotten', reason: 'forgotten' });
+  const secrets = openSecrets(ctx, due);
+  if (secrets === null) return outcome({ failure: 'internal', reason: 'secret_unreadable' });
   try {
-    const open = (sealed: Uint8Array) => Buffer.from(ctx.open(SECRET_PURPOSE, sealed)).toString();
-    const secret = open(due.secret);
-    const previousSecret = due.previousSecret && open(due.previousSecret);
-    const { body, headers: signed } = form(ctx, due, { body: due.body, secret, previousSecret });
+    const { body, headers: signed } = form(ctx, due, { body: due.body, ...secrets });
     headers = { 'Content-Type': 'application/json', 'User-Agent': 'Florin-Webhooks/1', ...signed };
     const reply = await ctx.outgoing.requestMerchantUrl({
       merchantId: due.merchantId,
@@ -41,15 +43,30 @@ export async function sendDelivery(ctx: Context, due: Due): Promise<Outcome> {
       maxReplyBytes: REPLY_BYTES,
       over: 'cut',
     });
+    const isTaken = reply.status >= 200 && reply.status < 300;
     return outcome({
       status: reply.status,
-      failure: reply.status >= 200 && reply.status < 300 ? null : `status_${reply.status}`,
+      failure: isTaken ? null : `status_${reply.status}`,
+      reason: isTaken ? null : unreachedOfStatus(reply.status),
+      address: reply.address ?? null,
       reply: reply.body.subarray(0, REPLY_KEPT_BYTES),
       retryAfterSeconds: readRetryAfter(reply.headers['retry-after'], ctx.clock.now()),
     });
   } catch (error) {
-    if (!(error instanceof OutgoingError)) ctx.log.error({ err: error, event: due.eventId }, 'Could not send a webhook delivery');
-    return outcome({ failure: error instanceof OutgoingError ? error.class : 'internal' });
+    if (error instanceof OutgoingError) return outcome({ failure: error.class, reason: error.reason, address: error.address });
+    ctx.log.error({ err: error, event: due.eventId }, 'Could not send a webhook delivery');
+    return outcome({ failure: 'internal', reason: 'internal' });
+  }
+}
+
+/** The signing secrets of the endpoint; null, with a line in the log, when they were sealed with another key. */
+function openSecrets(ctx: Context, due: Due): Secrets | null {
+  try {
+    const open = (sealed: Uint8Array) => Buffer.from(ctx.open(SECRET_PURPOSE, sealed)).toString();
+    return { secret: open(due.secret), previousSecret: due.previousSecret && open(due.previousSecret) };
+  } catch (error) {
+    ctx.log.error({ err: error, endpoint: due.endpointId }, 'Could not read a signing secret');
+    return null;
   }
 }
 

@@ -57,6 +57,7 @@ test('an endpoint is added by keyboard; an invalid URL is refused at its field',
   await page.keyboard.type(hook.url);
   await page.keyboard.press('Enter');
   await page.getByText('Endpoint added').waitFor();
+  await page.getByText('Your server accepted a connection at 127.0.0.1.').waitFor();
   const secret = (await page.getByRole('dialog').locator('code').innerText()).trim();
   assert.match(secret, /^whsec_/);
   await audit('the secret of a new endpoint');
@@ -281,5 +282,22 @@ test('an endpoint is deleted after typing its host', async () => {
   await page.keyboard.press('Enter');
   await page.getByText('No test webhook endpoints yet').waitFor();
   assert.deepEqual((await app.test.get('/v1/webhook_endpoints')).json.data, []);
+  noFaults();
+});
+
+test('a new endpoint whose server cannot be reached says why and what to do; a second one with its URL is named', async () => {
+  const url = hook.url.replace('http:', 'https:');
+  for (const turn of ['first', 'second'] as const) {
+    await open('webhooks');
+    await page.getByRole('button', { name: 'Add endpoint' }).click();
+    await page.getByLabel('URL').fill(url);
+    await page.getByRole('dialog').getByRole('button', { name: 'Add endpoint' }).click();
+    await page.getByText('Endpoint added').waitFor();
+    const warning = page.getByRole('dialog').getByRole('alert');
+    await warning.getByText('The port answers in plain HTTP (127.0.0.1)').waitFor();
+    await warning.getByText(/Turn on TLS for this port/).waitFor();
+    if (turn === 'second') await page.getByText('Another endpoint has the same URL').waitFor();
+    await audit(`an endpoint that cannot be reached, the ${turn} time`);
+  }
   noFaults();
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { MERCHANT_COMMANDS } from '../../src/cli/merchant-commands.ts';
 import { COINS, isToken } from '../../src/core/coin.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { changeFromJson } from '../../src/people/audit-change.ts';
@@ -385,6 +386,19 @@ test('stablecoins are turned on one by one, need no key of their own, and are of
   const [change] = await app.app.ctx.db.sql<{ before: any; after: any }[]>`
     select before, after from audit_log where action = 'settings.changed' order by id desc limit 1`;
   assert.deepEqual([change!.before.tokens, change!.after.tokens], [['USDC@ethereum', 'DAI@ethereum'], []]);
+  // An operator without a browser has a command.
+  const command = MERCHANT_COMMANDS['wallet tokens']!;
+  assert.ok('run' in command);
+  const { merchantId: merchant } = app.merchant;
+  const set = (list: string) => command.run(app.app.ctx, { merchant, tokens: list });
+  await set('USDC@base');
+  assert.deepEqual(
+    (await tokens()).filter(([, isOn]) => isOn),
+    [['USDC@base', true]],
+  );
+  await assert.rejects(set('USDC@base,BTC'), { code: 'parameter_invalid' });
+  await set('none');
+  assert.deepEqual(await tokens(), off);
 });
 
 test('an address paid only in a token counts as used, and its amount is not added to that of the native coin', async () => {

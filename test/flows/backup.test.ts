@@ -12,12 +12,17 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { HDKey } from '@scure/bip32';
+import { acceptSecretKey, openCore, restore as restoreInstall } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
 import { openDb } from '../../src/db/db.ts';
 import { claimServe } from '../../src/db/embedded.ts';
 import { applyMigration, createMigrations, migrationNames } from '../../src/db/migrate.ts';
+import { sealerOf } from '../../src/db/seal.ts';
 import { createLog } from '../../src/log.ts';
 import { BackupError, restoreBackup, writeBackup } from '../../src/operate/backup.ts';
+import { diagnose, verifyAddresses } from '../../src/operate/doctor.ts';
 import { jumpRestored } from '../../src/wallets/wallets.ts';
+import { rotateSecret } from '../../src/webhooks/endpoints.ts';
 import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
@@ -424,6 +429,115 @@ test('a backup without its key is refused during the restore, not found unreadab
   await assert.rejects(restore(empty, path), refused(/Set SECRET_KEY to what it was then/));
   await assert.rejects(restore(empty, path, 'a wrong key'), refused(/Set SECRET_KEY to what it was then/));
   await restore(empty, path, 'the right key');
+});
+
+const RIGHT = 'the right key';
+/** Starts what every start and every command opens, and returns it. */
+const open = ({ url, folder: dataFolder }: TestDatabase, SECRET_KEY: string) =>
+  openCore(readConfig(testEnvironment(url, dataFolder, { SECRET_KEY })), log);
+const seals = ({ db }: TestDatabase, id: string, key: string) => db.sql`
+  insert into endpoints (id, dialect, merchant_id, mode, url, events, state, secret)
+  values (${id}, 'florin', 'mer_1', 'live', 'https://shop.example/', '{*}', 'enabled', ${Buffer.from(sealerOf(key).seal('endpoint secret', Buffer.from('whsec_')))})`;
+const hasCheck = async ({ db }: TestDatabase): Promise<boolean> =>
+  (await db.sql`select 1 from install where key_check is not null`).length > 0;
+
+test('every start after the first one needs the first key, and so does every backup', async (t) => {
+  const { full, empty, path } = await pair(t);
+  await (await open(full, RIGHT)).close();
+  assert.ok(await hasCheck(full));
+  // Nothing but the check value is sealed yet.
+  for (const [key, reason] of [
+    ['a wrong key', /SECRET_KEY is not the key that the secrets of this install were sealed with\. Set it to what it was then/],
+    ['', /SECRET_KEY is not set, and there is no .*secret\.key\. Set SECRET_KEY to what it was, or FLORIN_DATA to/],
+  ] as const) {
+    await assert.rejects(open(full, key), reason);
+    await assert.rejects(backup(full, path, key === '' ? undefined : key), refused(reason));
+    assert.ok(!existsSync(path) && !existsSync(join(full.folder, 'secret.key')), 'nothing is written');
+  }
+  writeFileSync(join(full.folder, 'secret.key'), 'a file of another install\n');
+  await assert.rejects(open(full, ''), /secret\.key is not the key that the secrets/);
+  await assert.rejects(backup(full, path), refused(/secret\.key is not the key/));
+  writeFileSync(join(full.folder, 'secret.key'), `${RIGHT}\n`);
+  await assert.rejects(open(full, 'a wrong key'), /that is the one in .*secret\.key\. Unset SECRET_KEY/);
+  assert.equal((await backup(full, path)).secret_key, 'included');
+  assert.equal((await backup(full, path, RIGHT)).secret_key, 'not included: a restore needs the same SECRET_KEY');
+  await assert.rejects(restore(empty, path, 'a wrong key'), refused(/Set SECRET_KEY to what it was then/));
+  await restore(empty, path, RIGHT);
+  await (await open(empty, RIGHT)).close();
+});
+
+test('an install from before the check value gets one from the key that opens what is sealed, from no other', async (t) => {
+  const { full, path } = await pair(t);
+  await seals(full, 'we_right', RIGHT);
+  for (const key of ['a wrong key', '']) await assert.rejects(open(full, key), /sealed with/);
+  await assert.rejects(backup(full, path, 'a wrong key'), refused(/No backup was written/));
+  assert.ok(!(await hasCheck(full)) && !existsSync(join(full.folder, 'secret.key')));
+  // It ran with another key for a while: it still starts, names what that key sealed, and keeps waiting.
+  await seals(full, 'we_wrong', 'a wrong key');
+  // Its account keys are made up.
+  await full.db.sql`delete from wallets`;
+  const mixed = await open(full, RIGHT);
+  const named = (await diagnose(mixed.ctx)).findings.filter(({ check }) => check === 'secret key');
+  assert.deepEqual([named[0]!.ok, /we_wrong/.test(named[0]!.detail), /we_right/.test(named[0]!.detail)], [false, true, false]);
+  assert.equal((await verifyAddresses(mixed.ctx)).unreadable.join(), 'the signing secret of we_wrong');
+  assert.ok(!(await hasCheck(full)));
+  // What nobody can read any more is replaced, without an overlap that could not be signed.
+  await mixed.ctx.db.sql`update merchants set plan = 'enterprise'`;
+  const rolled = await mixed.ctx.db.begin((tx) =>
+    rotateSecret(mixed.ctx, tx, { merchantId: 'mer_1', mode: 'live', endpointId: 'we_wrong' }),
+  );
+  assert.equal(rolled.previousSecretUntil, null);
+  await mixed.close();
+  const whole = await open(full, RIGHT);
+  writeFileSync(join(full.folder, 'secret.key'), 'a file that nothing uses\n');
+  const findings = (await diagnose(whole.ctx)).findings.filter(({ check }) => /key/.test(check));
+  assert.deepEqual(
+    findings.map(({ check, ok }) => [check, ok]),
+    [
+      ['secret key', true],
+      ['key file', true],
+    ],
+  );
+  await whole.close();
+  assert.ok(await hasCheck(full));
+  await full.db.sql`delete from endpoints`;
+  await assert.rejects(open(full, 'a wrong key'), /SECRET_KEY is not the key/);
+});
+
+test('a backup that an older version made with a wrong key is restored with the key that opens its secrets', async (t) => {
+  const { full, empty, path } = await pair(t);
+  await seals(full, 'we_right', RIGHT);
+  await backup(full, path, RIGHT);
+  const [header, , ...rest] = gunzipSync(readFileSync(path)).toString('latin1').split('\n');
+  const check = Buffer.from(sealerOf('a wrong key').seal('backup', Buffer.from('florin'))).toString('base64');
+  const text = JSON.stringify({ ...JSON.parse(header!), key_check: check, secret_key: 'a wrong key' });
+  writeFileSync(path, gzipSync(Buffer.from([text, createHash('sha256').update(text).digest('hex'), ...rest].join('\n'), 'latin1')));
+  for (const key of ['a wrong key', 'another key', undefined])
+    await assert.rejects(restore(empty, path, key), refused(/Set SECRET_KEY to what it was then/));
+  await restore(empty, path, RIGHT);
+});
+
+test('a lost key is replaced by the operator, who learns what cannot be read any more', async (t) => {
+  const { full } = await pair(t);
+  await seals(full, 'we_lost', RIGHT);
+  await (await open(full, RIGHT)).close();
+  const config = readConfig(testEnvironment(full.url, full.folder, { SECRET_KEY: 'a new key' }));
+  assert.deepEqual(await acceptSecretKey(config, { log }), { closed: ['the signing secret of we_lost'] });
+  await (await open(full, 'a new key')).close();
+  await assert.rejects(open(full, RIGHT), /SECRET_KEY is not the key/);
+});
+
+test('a refused restore into a new folder leaves nothing there', async () => {
+  const fresh = join(folder, 'refused');
+  const environment = testEnvironment('', fresh, { SECRET_KEY: 'a key' });
+  const bad = join(folder, 'not-a.backup');
+  writeFileSync(bad, 'no backup');
+  await assert.rejects(restoreInstall(readConfig(environment), { file: bad, log }), refused(/is not a backup/));
+  assert.ok(!existsSync(fresh));
+  mkdirSync(fresh, { mode: 0o711 });
+  writeFileSync(join(fresh, 'wallet-indexes.json'), '{}');
+  await assert.rejects(restoreInstall(readConfig(environment), { file: bad, log }), refused(/is not a backup/));
+  assert.deepEqual(readdirSync(fresh), ['wallet-indexes.json']);
 });
 
 test('the key in a backup replaces a key that never sealed anything, and the old key is kept', async (t) => {

@@ -110,6 +110,32 @@ test('payment pages, their updates and their streams: each client has a limit pe
   assert.deepEqual([receipt.status, receipt.headers.get('cache-control')], [303, 'no-store'], 'where it leads changes: nobody keeps it');
 });
 
+test('one client keeps at most 64 streams of payment pages open; its other pages poll, and others are not affected', async () => {
+  const { id } = (await app.test.post(CREATE, simple)).json;
+  const open: AbortController[] = [];
+  const stream = async (ip: string) => {
+    const leaving = new AbortController();
+    const reply = await fetch(`${app.url}/pay/events?id=${id}`, { headers: from(ip), signal: leaving.signal });
+    if (reply.status === 200) open.push(leaving);
+    return reply.status;
+  };
+  // One network with a new address for each page.
+  const replies = await Promise.all(Array.from({ length: 80 }, (_, i) => stream(`2001:db8:7:7::${i + 1}`)));
+  assert.equal(replies.filter((status) => status === 200).length, 64);
+  assert.equal(replies.filter((status) => status === 429).length, 16);
+  assert.equal((await fetch(`${app.url}/pay/status?id=${id}`, { headers: from('2001:db8:7:7::1') })).status, 200);
+  assert.equal(await stream('198.51.100.77'), 200);
+  open[0]!.abort();
+  assert.equal(
+    await eventually(
+      () => stream('2001:db8:7:7::1'),
+      (status) => status === 200,
+    ),
+    200,
+  );
+  for (const leaving of open) leaving.abort();
+});
+
 test('one client gets only a part of the addresses that a wallet issues in an hour, and leaves the rest to others', async (t) => {
   const node: TestNode = await startBitcoind();
   t.after(() => node.destroy());

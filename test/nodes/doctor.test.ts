@@ -8,6 +8,7 @@ import { after, before, type TestContext, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { openCore } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import type { Context } from '../../src/context.ts';
 import { createLog } from '../../src/log.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import type { Finding } from '../../src/operate/finding.ts';
@@ -290,6 +291,8 @@ test('price sources: the answer of each; coins offered without a price are a pro
   assert.deepEqual(of('coinbase rates'), [[true, 'it answers status 404', true]]);
 });
 
+const sealedBy = ({ seal }: Pick<Context, 'seal'>) => Buffer.from(seal('endpoint secret', Buffer.from('whsec_')));
+
 test('failing endpoints and deliveries that nobody sends', async (t) => {
   const app = await startTestApp();
   t.after(() => app.stop());
@@ -297,7 +300,7 @@ test('failing endpoints and deliveries that nobody sends', async (t) => {
   const { sql } = ctx.db;
   const add = (id: string, state: string, since: string | null) => sql`
     insert into endpoints (id, merchant_id, mode, url, events, secret, state, failing_since)
-    values (${id}, ${app.merchant.merchantId}, 'live', ${`https://shop.example/${id}`}, '{*}', '\\x00', ${state}, ${since}::timestamptz)`;
+    values (${id}, ${app.merchant.merchantId}, 'live', ${`https://shop.example/${id}`}, '{*}', ${sealedBy(ctx)}, ${state}, ${since}::timestamptz)`;
   await add('we_fine', 'enabled', null);
   await add('we_off', 'disabled', null);
   await add('we_fails', 'enabled', '2026-11-20T10:00:00Z');
@@ -328,8 +331,9 @@ test('overdue deliveries: a missing worker is named only when nothing is sent at
   const { ctx } = app.app;
   const { sql } = ctx.db;
   await sql`
-    insert into endpoints (id, merchant_id, mode, url, events, secret, state, failing_since, failures)
-    values ('we_fails', ${app.merchant.merchantId}, 'live', 'https://shop.example/', '{*}', '\\x00', 'enabled', now() - interval '1 hour', 9)`;
+    insert into endpoints (id, merchant_id, mode, url, events, secret, state, failing_since, failures, failure_reason, failure_address)
+    values ('we_fails', ${app.merchant.merchantId}, 'live', 'https://shop.example/', '{*}', ${sealedBy(ctx)}, 'enabled', now() - interval '1 hour', 9,
+      'status_unexpected', '203.0.113.7')`;
   await sql`
     insert into events (id, merchant_id, mode, type, sequence, body, created_at)
     values ('evt_late', ${app.merchant.merchantId}, 'live', 'payment.created', 1, '{}', now())`;
@@ -339,7 +343,7 @@ test('overdue deliveries: a missing worker is named only when nothing is sent at
   const failing = async () => (await diagnose(ctx)).findings.filter(({ ok }) => !ok).map(({ check, fix }) => [check, fix]);
   const endpoint = [
     'endpoint we_fails',
-    'make it answer 2xx within ten seconds; deliveries are retried, and it is disabled after five days without success',
+    'Make it answer 2xx within ten seconds. Deliveries are retried; it is disabled after five days without success',
   ];
   assert.deepEqual(await failing(), [
     endpoint,

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PLATFORM_PERMISSIONS } from '../../src/shops/permissions.ts';
-import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
+import { connectShop, disconnectShop, rollShopKey } from '../../src/shops/shop-keys.ts';
 import { sendCurrentState } from '../../src/shops/shop-worker.ts';
 import { greenfieldHeaders } from '../../src/webhooks/dialect.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
@@ -236,6 +236,44 @@ test('a shop sees and changes only its own webhooks, not those of another shop o
   assert.equal((await two.call('POST', `${path2}/${other}/status`, { status: 'Invalid' })).status, 404);
   const listed = (await one.call('GET', `${path2}?orderId=12`)).json.map((invoice: any) => invoice.id);
   assert.deepEqual(listed, [other]);
+});
+
+test('replacing the key of a shop loses no event: its webhook and secret stay, and the old key works until it ends', async (t) => {
+  const { ctx } = app.app;
+  const shop = await openShop(t);
+  const of = { merchantId: shop.merchantId, mode: 'test' as const, shopId: shop.shopId, createdBy: 'Olga', actorId: null };
+  const open = await order(shop);
+  await until(shop, open, 'InvoiceCreated');
+  const stores = async (key: string) => (await shopClient(`${app.url}/btcpay`, key)('GET', '/api/v1/stores')).status;
+  const first = await ctx.db.begin((tx) => rollShopKey(ctx, tx, { ...of, ends: 'hour' }));
+  assert.equal(await stores(first.apiKey), 200);
+  assert.equal((await shop.call('GET', '/api/v1/stores')).status, 200, 'the old key still works');
+  // Again: only the last key and the one before it.
+  const second = await ctx.db.begin((tx) => rollShopKey(ctx, tx, { ...of, ends: 'hour' }));
+  await eventually(
+    () => shop.call('GET', '/api/v1/stores'),
+    ({ status }) => status === 401,
+  );
+  assert.deepEqual([await stores(first.apiKey), await stores(second.apiKey)], [200, 200]);
+  await ctx.db.sql`update shop_keys set previous_until = clock_timestamp() where id = ${shop.shopId}`;
+  await eventually(
+    () => stores(first.apiKey),
+    (status) => status === 401,
+  );
+  const third = await ctx.db.begin((tx) => rollShopKey(ctx, tx, { ...of, ends: 'now' }));
+  await eventually(
+    () => stores(second.apiKey),
+    (status) => status === 401,
+  );
+  assert.equal(await stores(third.apiKey), 200);
+  await play(shop, open, 'success');
+  await until(shop, open, 'InvoiceSettled');
+  for (const { signature, text } of shop.hook.hits)
+    assert.equal(signature, `sha256=${createHmac('sha256', shop.secret).update(text).digest('hex')}`);
+  await assert.rejects(
+    ctx.db.begin((tx) => rollShopKey(ctx, tx, { ...of, mode: 'live' as never, ends: 'now' })),
+    { code: 'key_not_found' },
+  );
 });
 
 test('a shop that is disconnected receives nothing more, and its key can no longer enable or add a webhook', async (t) => {

@@ -78,6 +78,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'settings.changed': 'Changed settings',
   'shop.connected': 'Connected a shop',
   'shop.disconnected': 'Disconnected a shop',
+  'shop.key_rolled': 'Replaced the key of a shop',
   'shop.refund_sent': 'Marked a refund of a shop as sent',
   'sweep.canceled': 'Canceled a sweep',
   'sweep.destination_asked': 'Requested another destination for sweeps',

@@ -52,7 +52,7 @@ function Sent({ paymentId }: { paymentId: string }) {
               </span>
               <span className="flex flex-wrap items-center gap-2">
                 {row.state !== 'delivered' && row.last_attempt?.failure && (
-                  <span className="text-soft">{outcomeWords(row.last_attempt.failure)}</span>
+                  <span className="text-soft">{row.last_attempt.message ?? outcomeWords(row.last_attempt.failure)}</span>
                 )}
                 <TestLabel />
                 <DeliveryState state={row.state} />

@@ -111,6 +111,42 @@ export function ShowShopKey({ made, platform, onClose }: { made: Shown; platform
   );
 }
 
+const ENDS = [
+  { value: 'now', label: 'Now' },
+  { value: 'hour', label: 'In 1 hour' },
+  { value: 'day', label: 'In 1 day' },
+  { value: 'week', label: 'In 7 days' },
+] as const;
+
+/** Replaces the key of a shop, whose webhooks stay as they are. */
+export function RollKey({ shop, onClose }: { shop: Shop; onClose: () => void }) {
+  const [ends, setEnds] = useState<(typeof ENDS)[number]['value']>('day');
+  const roll = useAct('POST /:mode/shops/:id/roll', { refreshes: [['shops']] });
+  if (roll.data) {
+    const platform = CONNECTABLE.find((known) => known === shop.platform) ?? null;
+    return <ShowShopKey made={roll.data} platform={platform} onClose={onClose} />;
+  }
+  return (
+    <Dialog open onClose={onClose} title={`Replace the key of ${shop.name}`}>
+      <p className="text-sm text-soft">
+        You get a new key to enter in your shop. Its webhooks keep their secrets, so it is notified about every payment, also about those
+        that are open now.
+      </p>
+      <Choice
+        label="Old key ends"
+        options={ENDS}
+        value={ends}
+        onChange={(event) => setEnds(ENDS.find(({ value }) => value === event.target.value)?.value ?? 'day')}
+      />
+      <Foot onBack={onClose}>
+        <Button look="main" busy={roll.isPending} onClick={() => roll.mutate({ params: { id: shop.id }, body: { ends } })}>
+          Replace key
+        </Button>
+      </Foot>
+    </Dialog>
+  );
+}
+
 export function Disconnect({ shop, onClose }: { shop: Shop; onClose: () => void }) {
   const end = useAct('POST /:mode/shops/:id/disconnect', { refreshes: [['shops']], done: 'Shop disconnected.' });
   return (

@@ -11,6 +11,7 @@ import { PLATFORM_WORDS, type Shop } from './platforms.ts';
 import { Refunds } from './refunds.tsx';
 
 const ConnectShop = lazy(() => import('./connect.tsx').then((module) => ({ default: module.ConnectShop })));
+const RollKey = lazy(() => import('./connect.tsx').then((module) => ({ default: module.RollKey })));
 const Disconnect = lazy(() => import('./connect.tsx').then((module) => ({ default: module.Disconnect })));
 
 export function Screen() {
@@ -19,6 +20,7 @@ export function Screen() {
   const shops = useApi('GET /:mode/shops', ['shops'], {});
   const [connecting, setConnecting] = useState(false);
   const [ending, setEnding] = useState<Shop | null>(null);
+  const [rolling, setRolling] = useState<Shop | null>(null);
   const rows = shops.data?.data ?? [];
   const sites = shops.data?.sites ?? [];
   const isEmpty = rows.length === 0 && sites.length === 0;
@@ -52,7 +54,7 @@ export function Screen() {
       ) : (
         rows.length > 0 && (
           <Card title="Connected shops">
-            <Table label="Connected shops" columns={columnsOf(mayManage, setEnding)} rows={rows} />
+            <Table label="Connected shops" columns={columnsOf(mayManage, { onEnd: setEnding, onRoll: setRolling })} rows={rows} />
           </Card>
         )
       )}
@@ -88,6 +90,7 @@ export function Screen() {
       )}
       <Suspense>
         {connecting && <ConnectShop onClose={() => setConnecting(false)} />}
+        {rolling && <RollKey shop={rolling} onClose={() => setRolling(null)} />}
         {ending && <Disconnect shop={ending} onClose={() => setEnding(null)} />}
       </Suspense>
     </div>
@@ -112,7 +115,8 @@ const Site = ({ site: { site, endpoint_id, enabled, created_at } }: { site: Repl
 
 const GUIDES: Readonly<Record<string, string>> = { WooCommerce: '/docs/guides/shops/woocommerce', 'Medusa 2': '/docs/guides/shops/medusa' };
 
-const columnsOf = (mayManage: boolean, onEnd: (shop: Shop) => void): Column<Shop>[] => [
+type Acts = { onEnd: (shop: Shop) => void; onRoll: (shop: Shop) => void };
+const columnsOf = (mayManage: boolean, { onEnd, onRoll }: Acts): Column<Shop>[] => [
   {
     name: 'Shop',
     phone: 'title',
@@ -145,9 +149,14 @@ const columnsOf = (mayManage: boolean, onEnd: (shop: Shop) => void): Column<Shop
         {
           name: 'Action',
           cell: (shop: Shop) => (
-            <Button onClick={() => onEnd(shop)} aria-label={`Disconnect ${shop.name}`}>
-              Disconnect
-            </Button>
+            <span className="flex flex-wrap gap-2 max-sm:justify-end">
+              <Button onClick={() => onRoll(shop)} aria-label={`Replace key of ${shop.name}`}>
+                Replace key
+              </Button>
+              <Button onClick={() => onEnd(shop)} aria-label={`Disconnect ${shop.name}`}>
+                Disconnect
+              </Button>
+            </span>
           ),
         },
       ]

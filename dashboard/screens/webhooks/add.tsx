@@ -7,6 +7,7 @@ import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { EndpointForm } from './form.tsx';
 import { SecretBox } from './secret.tsx';
+import { SavedNotes } from './words.tsx';
 
 export function Add({ onClose }: { onClose: () => void }) {
   const create = useAct('POST /:mode/webhooks', { refreshes: [['webhooks']] });
@@ -18,6 +19,7 @@ export function Add({ onClose }: { onClose: () => void }) {
           Your server uses this signing secret to verify that events come from Florin. You can find it again in the endpoint’s settings.
         </p>
         <SecretBox secret={made.secret} />
+        <SavedNotes connection={made.connection} same_url={made.same_url} />
         <div className="flex flex-wrap justify-end gap-2">
           <Button onClick={onClose}>Close</Button>
           <ModeLink to={`webhooks/${made.id}`} className={buttonClass('main')}>

@@ -59,7 +59,9 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
         last_attempt === null ? (
           <span className="text-soft">–</span>
         ) : (
-          <span className="tabular-nums">{last_attempt.status ?? outcomeWords(last_attempt.failure ?? 'internal')}</span>
+          <span className="tabular-nums">
+            {last_attempt.status ?? last_attempt.message ?? outcomeWords(last_attempt.failure ?? 'internal')}
+          </span>
         ),
     },
     {

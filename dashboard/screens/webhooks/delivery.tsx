@@ -151,14 +151,20 @@ function AttemptCard({ attempt, open }: { attempt: Attempt; open: boolean }) {
       <summary className="cursor-pointer px-4 py-2.5 text-sm">
         <span className="font-medium">Attempt {attempt.number}</span>{' '}
         <span className={`tabular-nums ${good ? 'text-good' : 'text-bad'}`}>
-          {good ? `${attempt.status} response` : outcomeWords(attempt.failure!)}
+          {good ? `${attempt.status} response` : (attempt.message ?? outcomeWords(attempt.failure!))}
         </span>{' '}
         <span className="tabular-nums text-soft">
           · {millis(attempt.duration_ms)} · <Time at={attempt.at} />
         </span>
       </summary>
       <div className="grid gap-3 border-t border-line p-4">
-        {attempt.url && <p className="text-xs break-all text-soft">POST {attempt.url}</p>}
+        {attempt.advice && <p className="text-sm">{attempt.advice}</p>}
+        {attempt.url && (
+          <p className="text-xs break-all text-soft">
+            POST {attempt.url}
+            {attempt.address && ` at ${attempt.address}`}
+          </p>
+        )}
         <Code
           label="Request headers"
           text={Object.entries(attempt.request_headers)

@@ -90,7 +90,8 @@ function Notice({ endpoint }: { endpoint: Endpoint }) {
   const mayManage = useMay('webhooks.manage');
   const resume = useAct('POST /:mode/webhooks/:id', { refreshes: [['webhooks']], done: 'Endpoint enabled.' });
   const { health, failing_since, disabled_reason } = endpoint;
-  const last = health.last_failure ? outcomeWords(health.last_failure).toLowerCase() : 'unknown';
+  const words = health.message ?? (health.last_failure ? outcomeWords(health.last_failure) : 'unknown');
+  const last = `${words.charAt(0).toLowerCase()}${words.slice(1)}${health.address ? ` (${health.address})` : ''}`;
   const turnOn = (label: string) => (
     <p className="flex flex-wrap gap-2 pt-1">
       {mayManage && (
@@ -112,7 +113,10 @@ function Notice({ endpoint }: { endpoint: Endpoint }) {
           Every attempt since <Time at={failing_since} /> has failed. Last failure: {last}. We’ll keep retrying until <Time at={end} />,
           then disable the endpoint.
         </p>
-        <p>Check your server’s responses under Deliveries. Pending events are sent automatically, in order, once it responds with 2xx.</p>
+        <p>
+          {health.advice ?? 'Check your server’s responses under Deliveries.'} Pending events are sent automatically, in order, once it
+          responds with 2xx.
+        </p>
       </Told>
     );
   }
@@ -147,7 +151,7 @@ function Notice({ endpoint }: { endpoint: Endpoint }) {
       <p>
         {gone
           ? 'If the URL changed, update it under Settings. Then enable the endpoint and resend failed events under Recover.'
-          : 'Fix your server or update the URL under Settings. Then enable the endpoint and resend failed events under Recover.'}{' '}
+          : `${health.advice ? `${health.advice} ` : ''}Fix your server or update the URL under Settings. Then enable the endpoint and resend failed events under Recover.`}{' '}
         Events that happened while it was disabled were not queued.
       </p>
       {turnOn('Enable')}

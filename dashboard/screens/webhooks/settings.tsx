@@ -13,7 +13,7 @@ import { EndpointForm } from './form.tsx';
 import { Frame } from './frame.tsx';
 import { Dialog } from './later.tsx';
 import { SecretBox } from './secret.tsx';
-import { type Endpoint, eventsText, hostOf } from './words.tsx';
+import { type Endpoint, eventsText, hostOf, SavedNotes } from './words.tsx';
 
 export const Screen = () => (
   <Frame tab="Settings">
@@ -48,6 +48,7 @@ function What({ endpoint }: { endpoint: Endpoint }) {
     <Card title="Endpoint details">
       <div className="p-4">
         <EndpointForm initial={endpoint} error={update.error} onSubmit={(body) => update.mutate({ params, body })}>
+          {update.data && <SavedNotes connection={update.data.connection} same_url={update.data.same_url} />}
           <div>
             <Button type="submit" look="main" busy={update.isPending}>
               Save

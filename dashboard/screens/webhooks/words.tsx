@@ -23,7 +23,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   timeout: 'Timed out after 10 s',
   dns: 'Host not found',
   connect: 'Couldn’t connect',
-  tls: 'Invalid certificate',
+  tls: 'No secure connection',
   reset: 'Connection lost',
   refused_address: 'Address isn’t public',
   invalid_url: 'Invalid URL',
@@ -101,6 +101,31 @@ export const MissedReversal = () => (
     This endpoint receives <code>payment.completed</code> but not <code>payment.reversed</code>: your server isn’t told if the network
     reverses a completed payment.
   </p>
+);
+
+type Saved = Pick<Reply<'POST /:mode/webhooks'>['endpoint'], 'connection' | 'same_url'>;
+/** What saving an endpoint found: whether its server can be reached, and other endpoints with its URL. */
+export const SavedNotes = ({ connection, same_url }: Saved) => (
+  <>
+    {connection?.reached === true && (
+      <p className="rounded-lg bg-good-wash px-3 py-2 text-sm text-good">Your server accepted a connection at {connection.address}.</p>
+    )}
+    {connection?.reached === false && (
+      <p role="alert" className="grid gap-1 rounded-lg bg-warn-wash px-3 py-2 text-sm text-warn">
+        <strong>
+          {connection.message}
+          {connection.address && ` (${connection.address})`}
+        </strong>
+        <span>The endpoint is saved, but events can’t reach it yet. {connection.advice}</span>
+      </p>
+    )}
+    {same_url.length > 0 && (
+      <p className="rounded-lg bg-warn-wash px-3 py-2 text-sm text-warn">
+        {same_url.length === 1 ? 'Another endpoint has' : `${same_url.length} other endpoints have`} the same URL: your server receives each
+        event once for each of them. Delete the ones you don’t need.
+      </p>
+    )}
+  </>
 );
 
 /** `97.3%`, rounded down, so that 100% means all. */

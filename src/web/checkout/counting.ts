@@ -14,6 +14,8 @@ const LOOKS_A_MINUTE = 600;
 const TRANSFERS_A_LOOK = 100;
 /** Update polls, which are cheap, and streams of updates. */
 const NEWS_A_MINUTE = 1_200;
+/** Open streams of updates, per process. Pages beyond them poll. */
+const STREAMS_AT_ONCE = 64;
 /** Forms submitted for one payment. */
 const ACTS_A_MINUTE = 10;
 /** Payments started from links. */
@@ -27,6 +29,8 @@ export type Counting = {
   /** The cost of showing this payment beyond a normal view, charged to the client's next views. */
   looked(request: FastifyRequest, view: CustomerView): Promise<void>;
   news(request: FastifyRequest): Promise<void>;
+  /** One more open stream of the client, until the result is called. Errors: rate_limit_exceeded. */
+  stream(request: FastifyRequest): () => void;
   act(request: FastifyRequest, paymentId: string): Promise<void>;
   start(request: FastifyRequest): Promise<void>;
   /** The choice of a coin that takes a new address from the wallet. */
@@ -40,6 +44,12 @@ export function countRequests({ client, limits }: { client: ReadClient; limits: 
     const wait = Math.max(1, Math.ceil(resetMs / 1000));
     throw new Problem('rate_limit_exceeded', { seconds: wait }, { retryAfterSeconds: wait });
   };
+  const streams = new Map<string, number>();
+  const addStreams = (network: string, more: number): void => {
+    const count = (streams.get(network) ?? 0) + more;
+    if (count === 0) streams.delete(network);
+    else streams.set(network, count);
+  };
   return {
     look: (request) => take(request, 'look', LOOKS_A_MINUTE),
     looked: async (request, { transfersCount }) => {
@@ -47,6 +57,17 @@ export function countRequests({ client, limits }: { client: ReadClient; limits: 
       if (cost > 0) await limits.consume(`page look ${client(request).network}`, LOOKS_A_MINUTE, { cost });
     },
     news: (request) => take(request, 'news', NEWS_A_MINUTE),
+    stream: (request) => {
+      const { network } = client(request);
+      if ((streams.get(network) ?? 0) >= STREAMS_AT_ONCE)
+        throw new Problem('rate_limit_exceeded', { seconds: MINUTE_SECONDS }, { retryAfterSeconds: MINUTE_SECONDS });
+      addStreams(network, 1);
+      let isOpen = true;
+      return () => {
+        if (isOpen) addStreams(network, -1);
+        isOpen = false;
+      };
+    },
     act: (request, paymentId) => take(request, `act ${paymentId}`, ACTS_A_MINUTE),
     start: (request) => take(request, 'start', STARTS_A_MINUTE),
     address: async (request, { facts, createdWith, merchantId }, coin) => {

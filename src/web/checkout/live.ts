@@ -71,8 +71,10 @@ export function registerLive(
     // Only the page's script requests updates, so someone is viewing it.
     await markOpened(ctx, { paymentId: id });
     const page = reply.raw;
+    // It may have left meanwhile.
+    if (page.destroyed) return reply.hijack();
+    page.once('close', counting.stream(request));
     reply.hijack();
-    if (page.destroyed) return;
     page.writeHead(200, {
       'content-type': 'text/event-stream',
       'cache-control': 'no-store',

@@ -8,6 +8,7 @@ import { isLoopback } from '../../core/networks.ts';
 import { Problem } from '../../core/problem.ts';
 import { type MemberRole, mayDo } from '../../core/roles.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { ROLL_ENDS, type RollEnds } from '../../keys/key-ring.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { readTxid } from '../../money-out/refunds.ts';
 import { isPublicAddress } from '../../outgoing.ts';
@@ -16,7 +17,7 @@ import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../../shops/com
 import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
 import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { grantableTo, PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
-import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, storeIdOf } from '../../shops/shop-keys.ts';
+import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, rollShopKey, storeIdOf } from '../../shops/shop-keys.ts';
 import { approveShopRefund, listRefunds, markRefundSent, needApproval, renewRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { type Endpoint, listEndpoints } from '../../webhooks/endpoints.ts';
 import { offeredPlugins, pluginAt } from '../shop-plugins.ts';
@@ -30,6 +31,7 @@ function isUnprotected(site: string | null): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   return isIP(host) === 0 || isPublicAddress(host);
 }
+const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '^\\S(.*\\S)?$' });
 /** What a member connects by hand. */
 const Platform = literals([...PLATFORMS, COMMERCE_PLATFORM] as const);
@@ -287,6 +289,27 @@ export const SHOPS: readonly Route[] = [
         await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.refund_sent', object: call.params.id, after: { txid } });
       });
       return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/shops/:id/roll',
+    action: 'keys.manage',
+    recent: true,
+    body: Type.Object({ ends: literals(ENDS) }),
+    reply: Connected,
+    handle: async (call) => {
+      const ends = ENDS.find((known) => known === call.body.ends);
+      if (!ends) throw new Problem('parameter_invalid', { reason: `it must be one of ${ENDS.join(', ')}` }, { param: 'ends' });
+      const { userId: actorId, name: createdBy } = call.actor;
+      const rolled = await call.ctx.db.begin(async (tx) => {
+        const shop = await rollShopKey(call.ctx, tx, { ...ownerOf(call), shopId: call.params.id, ends, createdBy, actorId });
+        const after = { name: shop.name, ends };
+        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.key_rolled', object: call.params.id, after });
+        return shop;
+      });
+      const url = rolled.dialect === 'commerce' ? commerceUrl(call.ctx) : greenfieldUrl(call.ctx);
+      return { success: true, api_key: rolled.apiKey, store_id: rolled.storeId, url, not_granted: [] };
     },
   }),
   memberRoute({

@@ -1,12 +1,11 @@
 /** Wallets: a card for each coin, the import of account keys, and scheduled changes. Live mode only: test mode needs none. */
 import Type from 'typebox';
-import type { Context } from '../../context.ts';
-import { ASSET, COIN, COINS, type Coin, chainOf, contractOf, isToken, NATIVE_COINS, NETWORKS } from '../../core/coin.ts';
+import { ASSET, COIN, type Coin, chainOf, NATIVE_COINS, NETWORKS } from '../../core/coin.ts';
 import { formatUnits, formatUsd } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
-import { changeOwnSettings, tiersOf } from '../../merchants/settings.ts';
+import { changeOwnSettings, readTokens, tiersOf, tokensFor } from '../../merchants/settings.ts';
 import { feeCentsOf, readLiveFees } from '../../payments/network-costs.ts';
 import { readReadiness } from '../../payments/readiness.ts';
 import {
@@ -77,10 +76,6 @@ const TokenCard = Type.Object({
   /** Null while it is off. */
   readiness: Nullable(Readiness),
 });
-/** The tokens with a contract on the network of their chain. */
-const tokensFor = (ctx: Context): Coin[] =>
-  COINS.filter((coin) => isToken(coin) && contractOf(coin, ctx.settings.networks[COIN[coin].chain]) !== null);
-
 /** Errors: live_mode_only. */
 const liveOnly = (call: Call): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
@@ -172,9 +167,7 @@ export const WALLETS: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       const owner = liveOnly(call);
-      const tokens = tokensFor(call.ctx).filter((coin) => call.body.tokens.includes(coin));
-      if (tokens.length !== new Set(call.body.tokens).size)
-        throw new Problem('parameter_invalid', { reason: 'it must list tokens that can be turned on' }, { param: 'tokens' });
+      const tokens = readTokens(call.ctx, call.body.tokens);
       await changeOwnSettings(call.ctx, { ...owner, change: { tokens }, actor: call.actor, isRecent: call.signedIn.isRecent });
       return { success: true };
     },

@@ -7,12 +7,14 @@ import { literals } from '../../http/schema-fields.ts';
 import {
   CreateEndpoint,
   DeliveryReply,
+  EndpointCreated,
   EndpointReply,
+  EndpointUpdated,
   EndpointWithSecret,
   RecoveryReply,
   UpdateEndpoint,
 } from '../../http/schema-webhooks.ts';
-import { at, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../../http/webhook-bodies.ts';
+import { at, connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody, whyBody } from '../../http/webhook-bodies.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { sendCurrentState } from '../../shops/shop-worker.ts';
@@ -20,6 +22,7 @@ import {
   cancelRecovery,
   DELIVERY_STATES,
   getDelivery,
+  type LastAttempt,
   listDeliveries,
   listLastAttempts,
   listRecoveries,
@@ -39,6 +42,7 @@ import {
   revealSecret,
   rotateSecret,
   sendTestEvent,
+  tryEndpoint,
 } from '../../webhooks/endpoints.ts';
 import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
 import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
@@ -54,19 +58,23 @@ const HealthFields = {
   delivered: Type.Integer(),
   last_failure: Nullable(PlainText),
   last_failure_at: Nullable(Instant),
+  message: Nullable(PlainText),
+  advice: Nullable(PlainText),
+  address: Nullable(PlainText),
   waiting: Type.Integer({ description: `At most ${MOST_COUNTED}: then there may be more.` }),
   oldest_waiting_at: Nullable(Instant),
   off_since: Nullable(Instant),
 };
 const EndpointItem = Type.Object({ ...EndpointReply.properties, health: Type.Object(HealthFields) });
-const LastAttempt = Type.Object({
+const LastAttemptItem = Type.Object({
   at: Instant,
   duration_ms: Type.Integer(),
   status: Nullable(Type.Integer()),
   failure: Nullable(PlainText),
+  message: Nullable(PlainText),
 });
 const { attempts: _attempts, request_body: _body, success: _success, ...itemProperties } = DeliveryReply.properties;
-const DeliveryItem = Type.Object({ ...itemProperties, last_attempt: Nullable(LastAttempt) });
+const DeliveryItem = Type.Object({ ...itemProperties, last_attempt: Nullable(LastAttemptItem) });
 const OneEndpoint = Type.Object({ success: Type.Boolean(), endpoint: EndpointItem });
 const Secret = Type.Object({ success: Type.Boolean(), endpoint: EndpointWithSecret });
 const OneDelivery = Type.Object({ success: Type.Boolean(), delivery: DeliveryReply });
@@ -75,7 +83,10 @@ const Since = Type.String({ format: 'date-time', maxLength: 40 });
 
 const targetOf = (call: Call<'/:id'>) => ({ ...ownerOf(call), endpointId: call.params.id });
 
-const healthBody = (health: Health | undefined) => ({
+const healthBody = (health: Health | undefined, { failureReason, failureAddress }: Endpoint) => ({
+  message: whyBody(failureReason).message,
+  advice: whyBody(failureReason).advice,
+  address: failureAddress,
   attempts: health?.attempts ?? 0,
   delivered: health?.delivered ?? 0,
   last_failure: health?.lastFailure ?? null,
@@ -83,6 +94,10 @@ const healthBody = (health: Health | undefined) => ({
   waiting: health?.waiting ?? 0,
   oldest_waiting_at: at(health?.oldestWaitingAt ?? null),
   off_since: at(health?.offSince ?? null),
+});
+const lastBody = ({ at: when, durationMs, status, failure, reason }: LastAttempt) => ({
+  ...{ at: at(when), duration_ms: durationMs, status, failure },
+  message: whyBody(reason).message,
 });
 /** The data of an event of this type about a sample payment. */
 async function sampleOf(type: EventType): Promise<object> {
@@ -99,7 +114,7 @@ const audit = (
 
 async function oneEndpoint(call: Call, endpoint: Endpoint) {
   const [health] = await listHealth(call.ctx, { ...ownerOf(call), endpointId: endpoint.id });
-  return { success: true, endpoint: { ...endpointBody(endpoint, readerOf(call).sight), health: healthBody(health) } };
+  return { success: true, endpoint: { ...endpointBody(endpoint, readerOf(call).sight), health: healthBody(health, endpoint) } };
 }
 /** The receiver of an event reads all of it. Errors: action_not_permitted. */
 const needEvents = ({ member }: Call, events: readonly string[]): void => {
@@ -126,7 +141,7 @@ const ENDPOINTS: readonly Route[] = [
       const byId = new Map(healths.map((health) => [health.endpointId, health]));
       return {
         success: true,
-        data: endpoints.map((endpoint) => ({ ...endpointBody(endpoint, sight), health: healthBody(byId.get(endpoint.id)) })),
+        data: endpoints.map((endpoint) => ({ ...endpointBody(endpoint, sight), health: healthBody(byId.get(endpoint.id), endpoint) })),
         has_more: false,
         limit: MOST_ENDPOINTS,
         on_plan: call.ctx.settings.plans[merchant.plan].webhooks,
@@ -139,17 +154,19 @@ const ENDPOINTS: readonly Route[] = [
     action: 'webhooks.manage',
     recent: true,
     body: CreateEndpoint,
-    reply: Secret,
+    reply: Type.Object({ success: Type.Boolean(), endpoint: EndpointCreated }),
     handle: async (call) => {
       const { url, events = ['*'], description = null, enabled = true } = call.body;
       needEvents(call, events);
       const write = await planEndpoint(call.ctx, { ...ownerOf(call), url, events, description, enabled, by: call.actor });
+      const reached = await tryEndpoint(call.ctx, { ...ownerOf(call), url, enabled });
       const made = await call.ctx.db.begin(async (tx) => {
         const endpoint = await write(tx);
         await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
         return endpoint;
       });
-      return { success: true, endpoint: secretBody(made) };
+      const saved = { connection: connectionBody(reached), same_url: made.sameUrl };
+      return { success: true, endpoint: { ...secretBody(made), ...saved } };
     },
   }),
   memberRoute({
@@ -164,7 +181,11 @@ const ENDPOINTS: readonly Route[] = [
     path: '/webhooks/:id',
     action: 'webhooks.manage',
     body: UpdateEndpoint,
-    reply: OneEndpoint,
+    reply: Type.Object({
+      ...OneEndpoint.properties,
+      connection: EndpointUpdated.properties.connection,
+      same_url: EndpointUpdated.properties.same_url,
+    }),
     handle: async (call) => {
       const write = await planUpdate(call.ctx, { ...targetOf(call), dialect: 'any', ...call.body, by: call.actor });
       const changed = await call.ctx.db.begin(async (tx) => {
@@ -179,7 +200,9 @@ const ENDPOINTS: readonly Route[] = [
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         return after;
       });
-      return oneEndpoint(call, changed);
+      // Only what may be saved is tried, and the change itself does not wait for it.
+      const reached = await tryEndpoint(call.ctx, { ...ownerOf(call), url: call.body.url, enabled: changed.enabled });
+      return { ...(await oneEndpoint(call, changed)), connection: connectionBody(reached), same_url: changed.sameUrl };
     },
   }),
   memberRoute({
@@ -315,7 +338,7 @@ const SENT: readonly Route[] = [
           const last = attempts.get(item.id);
           return {
             ...itemBody(item),
-            last_attempt: last ? { at: at(last.at), duration_ms: last.durationMs, status: last.status, failure: last.failure } : null,
+            last_attempt: last ? lastBody(last) : null,
           };
         }),
         has_more: page.hasMore,
