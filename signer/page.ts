@@ -7,11 +7,12 @@ import { checkAddresses, describeFile, type Review, signInSteps } from './sign.t
 import { finishInSlices } from './steps.ts';
 
 const find = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
-const [file, text, destination, recipients, secret, passphrase, signed] = [
+const [file, text, destination, recipients, fee, secret, passphrase, signed] = [
   find<HTMLInputElement>('file'),
   find<HTMLTextAreaElement>('text'),
   find<HTMLTextAreaElement>('destination'),
   find<HTMLTextAreaElement>('recipients'),
+  find<HTMLInputElement>('fee'),
   find<HTMLTextAreaElement>('secret'),
   find<HTMLInputElement>('passphrase'),
   find<HTMLTextAreaElement>('signed'),
@@ -115,7 +116,9 @@ function readContent(given: string): void {
     show('sign', true);
     show('own', review.paysOwn);
     show('others', review.paysOthers);
-    [destination.value, recipients.value] = ['', ''];
+    show('amounts', review.paysPayouts);
+    show('high', review.hasHighFee);
+    [destination.value, recipients.value, fee.value] = ['', '', ''];
     (review.paysOwn ? destination : recipients).focus();
   } catch (error) {
     show('review', false);
@@ -151,7 +154,7 @@ function showSigned({ text: result, review }: { text: string; review: Review }):
 
 async function sign(): Promise<void> {
   show('error', false);
-  const addresses = { destination: destination.value, recipients: recipients.value };
+  const addresses = { destination: destination.value, recipients: recipients.value, fee: fee.value };
   find('progress').textContent = 'Checking the file';
   setBusy(true);
   try {

@@ -19,7 +19,7 @@ const PURPOSE: Readonly<Record<SigningScript, number>> = { p2pkh: 44, eoa: 44, '
 const ACCOUNTS = 20;
 
 /** What a person can correct. Null: nothing, because the file itself is wrong. */
-export type Field = 'destination' | 'recipients' | 'secret' | null;
+export type Field = 'destination' | 'recipients' | 'fee' | 'secret' | null;
 /** Something to show to the person who signs. It never contains a part of the secret. */
 export class SignerError extends Error {
   readonly field: Field;

@@ -5,7 +5,7 @@ import { domainOf, feeOf, gasLimits, mostFunded, transactionOf, transfersOf } fr
 import { accountOf } from '../src/chains/ethereum/address.ts';
 import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
 import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
-import { CHAIN, CHAINS, chainOf, contractOf, isToken } from '../src/core/coin.ts';
+import { CHAIN, CHAINS, COIN, chainOf, contractOf, feeCoinOf, isToken } from '../src/core/coin.ts';
 import type {
   AccountPath,
   AccountRequest,
@@ -47,7 +47,19 @@ export function checkChain({ coin, network, chainId, gasPrice }: SigningFile): v
 const needsGas = (request: Request): request is NativeRequest | TokenRequest =>
   request.kind === 'token' || (request.kind === 'native' && request.line.purpose !== 'sweep');
 
-function checkRequest(request: AccountRequest, file: SigningFile, account: Account): void {
+/** Florin makes authorizations that are valid for a week. One that lasts longer could be sent long after its file was canceled. */
+const MOST_VALID_SECONDS = 8 * 86_400;
+
+/** The most that a transaction may cost for each address without a typed word, in base units: 0.05 ETH, or 10 POL. */
+const MOST_FEE = 5n * 10n ** 16n;
+const MOST_FEE_IN_POL = 10n ** 19n;
+/** Whether a request costs so much for each of its addresses that the person has to type that this is right. */
+export const isFeeHigh = (request: AccountRequest, file: SigningFile): boolean => {
+  const addresses = request.kind === 'batch' ? BigInt(Math.max(1, request.authorizations.length)) : 1n;
+  return feeOf(request, file) > (COIN[feeCoinOf(file.coin)].asset === 'POL' ? MOST_FEE_IN_POL : MOST_FEE) * addresses;
+};
+
+function checkRequest(request: AccountRequest, file: SigningFile, { account, nowSeconds }: { account: Account; nowSeconds: number }): void {
   checkOwn(account, request.from, request.path);
   const count = request.kind === 'batch' ? BigInt(request.authorizations.length) : 1n;
   if (request.gas > gasLimits(file).gas * count) refuse('A transaction may use more gas than such a transfer needs.');
@@ -60,6 +72,8 @@ function checkRequest(request: AccountRequest, file: SigningFile, account: Accou
     if (!paid || request.units > mostFunded(paid, file)) refuse('The file sends money for gas to an address that does not need it.');
   }
   if (request.kind === 'batch') {
+    if (request.validBefore > nowSeconds + MOST_VALID_SECONDS)
+      refuse('The file authorizes transfers for longer than 8 days. If the clock of this computer is right, do not sign it.');
     for (const { from, path } of request.authorizations) checkOwn(account, from, path);
     checkGathered(request);
   }
@@ -85,10 +99,10 @@ function checkGathered({ authorizations }: BatchRequest): void {
 }
 
 /** Pauses after each request. Errors: SignerError. */
-export function* checkAccounts(file: SigningFile, account: Account): Steps<AccountRequest[]> {
+export function* checkAccounts(file: SigningFile, account: Account, nowSeconds: number): Steps<AccountRequest[]> {
   const requests = file.requests.map((request) => (request.kind === 'psbt' ? refuse('The file mixes two kinds of chains.') : request));
   for (const request of requests) {
-    checkRequest(request, file, account);
+    checkRequest(request, file, { account, nowSeconds });
     yield;
   }
   const nonces = requests.map(({ from, nonce }) => `${from.toLowerCase()} ${nonce}`);

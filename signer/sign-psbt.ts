@@ -2,12 +2,15 @@
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { getPrevOut, Transaction } from '@scure/btc-signer/transaction.js';
-import { addressOfOutput, outputScript } from '../src/chains/bitcoin/address.ts';
+import { outputScript, scriptOfAddress } from '../src/chains/bitcoin/address.ts';
 import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { COIN } from '../src/core/coin.ts';
 import type { PsbtRequest, SigningFile } from '../src/core/signing-file.ts';
 import { type Account, refuse } from './secret.ts';
 import type { Steps } from './steps.ts';
+
+/** Replaceable (BIP-125), and without a relative lock time (BIP-68). */
+const REPLACEABLE = 0xfffffffd;
 
 export type Checked = { tx: Transaction; indexes: readonly number[]; spentUnits: bigint; paidUnits: bigint; inputs: readonly string[] };
 
@@ -37,6 +40,8 @@ export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses 
   if (!isBitcoinLike(family) || file.account.script === 'eoa') return refuse('The file mixes two kinds of chains.');
   // Amounts of inputs count only with the transaction that made them; Taproot signatures cover all amounts.
   const tx = readPsbt(request);
+  // Anything else would make a transaction that waits, or that cannot be replaced.
+  if (tx.version !== 2 || tx.lockTime !== 0) refuse('The transaction has another version or lock time than Florin uses.');
   const indexes: number[] = [];
   const inputs: string[] = [];
   let spentUnits = 0n;
@@ -45,6 +50,7 @@ export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses 
     if (!input.nonWitnessUtxo && !(script === 'p2tr' && input.witnessUtxo)) refuse('The file does not prove the amount of an input.');
     if (input.sighashType !== undefined && input.sighashType !== 0 && input.sighashType !== 1)
       refuse('The file asks for a signature that does not cover the whole transaction.');
+    if (input.sequence !== REPLACEABLE) refuse('The transaction has another sequence number than Florin uses.');
     const spent = getPrevOut(input);
     const index = indexOf(input);
     const ours = outputScript(script, addresses.deriveChild(index).publicKey!);
@@ -59,7 +65,8 @@ export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses 
   let paidUnits = 0n;
   for (const [i, { to, units }] of request.lines.entries()) {
     const { script: paid, amount } = tx.getOutput(i);
-    if (addressOfOutput(bytesToHex(paid!), PARAMS[family].forms[file.network]) !== to)
+    // One script has several spellings.
+    if (bytesToHex(paid!) !== scriptOfAddress(to, PARAMS[family].forms[file.network]))
       refuse(`The transaction pays another address than ${to}.`);
     if (amount !== units) refuse('The transaction pays another amount than the file says.');
     paidUnits += units;

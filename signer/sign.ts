@@ -1,8 +1,9 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
+import { scriptOfAddress } from '../src/chains/bitcoin/address.ts';
 import { isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
 import { COIN, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';
-import { formatUnits } from '../src/core/money.ts';
+import { formatUnits, readAmountText } from '../src/core/money.ts';
 import {
   type Line,
   linesOf,
@@ -13,7 +14,7 @@ import {
   signedFileText,
 } from '../src/core/signing-file.ts';
 import { type Account, type Field, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
-import { checkAccounts, checkChain, countSignatures, isTestChain, signAccounts } from './sign-accounts.ts';
+import { checkAccounts, checkChain, countSignatures, isFeeHigh, isTestChain, signAccounts } from './sign-accounts.ts';
 import { type Checked, checkPsbt, signPsbt } from './sign-psbt.ts';
 import { counted, finish, type Progress, type Steps } from './steps.ts';
 
@@ -40,7 +41,12 @@ export type Review = {
   inputs: bigint;
   /** How many deposit addresses pay a recipient together with others. */
   together: number;
+  /** Whether it pays payouts, whose amounts are entered too, and whether a fee is so high that `HIGH_FEE` has to be typed. */
+  paysPayouts: boolean;
+  hasHighFee: boolean;
 };
+/** What is typed to accept a high fee. */
+export const HIGH_FEE = 'HIGH FEE';
 
 const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
 
@@ -110,8 +116,12 @@ export function describeFile(file: SigningFile): Review {
     transactions: file.requests.length,
     inputs: sum(file.requests.map(inputsOf)),
     together: file.requests.reduce((count, request) => count + togetherIn(request), 0),
+    paysPayouts: lines.some(({ purpose }) => purpose === 'payout'),
+    hasHighFee: hasHighFee(file),
   };
 }
+
+const hasHighFee = (file: SigningFile): boolean => file.requests.some((request) => request.kind !== 'psbt' && isFeeHigh(request, file));
 
 function* checkBitcoin(file: SigningFile, account: Account): Steps<Checked[]> {
   const checked: Checked[] = [];
@@ -137,42 +147,59 @@ function* signBitcoin(file: SigningFile, account: Account, inputs: number): Gene
   return yield* counted('Signing', inputs, signAll(checked, account));
 }
 
-function* signEthereum(file: SigningFile, account: Account): Generator<Progress, string[]> {
-  const requests = yield* counted('Checking', file.requests.length, checkAccounts(file, account));
+function* signEthereum(file: SigningFile, account: Account, nowSeconds: number): Generator<Progress, string[]> {
+  const requests = yield* counted('Checking', file.requests.length, checkAccounts(file, account, nowSeconds));
   // Fees of tokens are paid in another coin, so they are only shown.
   if (!isToken(file.coin) && file.feeUnits * 100n > (file.totalUnits + file.feeUnits) * MOST_FEE_PERCENT)
     refuse(`The fee is more than ${MOST_FEE_PERCENT} percent of the money.`);
   return yield* counted('Signing', countSignatures(requests), signAccounts(requests, file, account));
 }
 
-/** Addresses that are the same in two spellings. QR codes show Bech32 in capital letters (BIP-173); Base58 distinguishes them. */
+/** What all spellings of an address have in common: QR codes show Bech32 in capital letters (BIP-173), and LTC has two forms of one script. */
 function formOf(address: string, { coin, network }: SigningFile): string {
   const { family } = COIN[coin];
   if (!isBitcoinLike(family)) return address.toLowerCase();
-  const { hrp } = PARAMS[family].forms[network];
-  const isCapital = hrp !== undefined && address.startsWith(`${hrp.toUpperCase()}1`) && address === address.toUpperCase();
-  return isCapital ? address.toLowerCase() : address;
+  return scriptOfAddress(address, PARAMS[family].forms[network]) ?? address;
 }
 
-/** What the person entered in a field. */
-function enteredIn(field: Field, text: string, file: SigningFile): Set<string> {
-  const entered = text.split(/[\s,;]+/).filter(Boolean);
-  if (entered.length === 0) refuse(field === 'recipients' ? 'Enter the recipients.' : 'Enter your own address.', field);
-  const wrong = kindOf(file.coin) === 'ethereum' && entered.find((one) => !isAddress(one) || !hasValidChecksum(one));
-  if (wrong) refuse(`${wrong} is not a complete address, or has a typing error.`, field);
-  return new Set(entered.map((one) => formOf(one, file)));
+/** The addresses that the person entered in a field, each with the amounts that were entered beside it. */
+type Entered = Map<string, bigint[]>;
+/** One address per line, or several; an amount stands after its address, or before it if the line has only one, as in a CSV file. */
+function enteredIn(field: Field, text: string, file: SigningFile): Entered {
+  const entered: Entered = new Map();
+  for (const line of text.split(/[\r\n]/)) {
+    const words = line.split(/[\s,;"]/).filter(Boolean);
+    const amounts = words.map((word) =>
+      /^\d/.test(word) && !word.startsWith('0x') ? readAmountText(word, COIN[file.coin].decimals) : null,
+    );
+    const isOne = (word: string, at: number): boolean =>
+      amounts[at] === null && (kindOf(file.coin) !== 'ethereum' || (isAddress(word) && hasValidChecksum(word)));
+    const wrong = words.find((word, at) => amounts[at] === null && !isOne(word, at) && (word.startsWith('0x') || words.length === 1));
+    if (wrong !== undefined) refuse(`${wrong} is not a complete address, or has a typing error.`, field);
+    const addresses = words.filter(isOne).length;
+    for (const [at, word] of words.entries()) {
+      if (!isOne(word, at)) continue;
+      const amount = amounts[at + 1] ?? (addresses === 1 ? amounts[at - 1] : null) ?? null;
+      const form = formOf(word, file);
+      entered.set(form, [...(entered.get(form) ?? []), ...(amount === null ? [] : [amount])]);
+    }
+  }
+  if (entered.size === 0) refuse(field === 'recipients' ? 'Enter the recipients.' : 'Enter your own address.', field);
+  return entered;
 }
 
-/** The whole addresses that a person expects, from their own records: the own one, and those of others, one per line. */
-export type Addresses = { destination?: string; recipients?: string };
+/** What a person expects, from their own records: the own address, those of others, one per line with the amounts of payouts, and a word. */
+export type Addresses = { destination?: string; recipients?: string; fee?: string };
 
 /**
  * Every address that is paid must be one that the person entered for that purpose, in all of its characters: a server can make others that
- * look alike, and send a customer what is left for the merchant. Errors: SignerError.
+ * look alike, and send a customer what is left for the merchant. Payouts also pay what was entered, because a server could exchange the
+ * amounts of two recipients. Errors: SignerError.
  */
-export function checkAddresses(file: SigningFile, { destination = '', recipients = '' }: Addresses): void {
-  const paid = (isOwn: boolean) => linesOf(file).flatMap(({ purpose, to }) => (IS_OWN[purpose] === isOwn ? [to] : []));
-  const [own, others] = [paid(true), paid(false)];
+export function checkAddresses(file: SigningFile, { destination = '', recipients = '', fee = '' }: Addresses): void {
+  const lines = linesOf(file);
+  const own = lines.flatMap(({ purpose, to }) => (IS_OWN[purpose] ? [to] : []));
+  const others = lines.filter(({ purpose }) => !IS_OWN[purpose]);
   if (own.length > 0) {
     const entered = enteredIn('destination', destination, file);
     if (entered.size > 1) refuse('Enter one address as your own, and the others as recipients.', 'destination');
@@ -182,24 +209,51 @@ export function checkAddresses(file: SigningFile, { destination = '', recipients
         'destination',
       );
   }
-  if (others.length === 0) return;
-  const entered = enteredIn('recipients', recipients, file);
-  const unknown = others.find((to) => !entered.has(formOf(to, file)));
-  if (unknown !== undefined)
-    refuse(
-      `The file pays ${unknown}, which is not among the recipients that you entered. Enter all of them from your own records, one per line.`,
-      'recipients',
-    );
+  if (others.length > 0) checkRecipients(file, others, enteredIn('recipients', recipients, file));
+  if (hasHighFee(file) && fee.trim().toUpperCase() !== HIGH_FEE)
+    refuse(`The network fee of an address may be above what such a transfer usually costs. Type ${HIGH_FEE} if that is right.`, 'fee');
 }
 
-type Asked = Addresses & { content: string; secret: string; passphrase?: string };
+function checkRecipients(file: SigningFile, lines: readonly Line[], entered: Entered): void {
+  const unknown = lines.find(({ to }) => !entered.has(formOf(to, file)));
+  if (unknown !== undefined)
+    refuse(
+      `The file pays ${unknown.to}, which is not among the recipients that you entered. Enter all of them from your own records, one per line.`,
+      'recipients',
+    );
+  const shown = (units: bigint): string => `${formatUnits(file.coin, units)} ${COIN[file.coin].asset}`;
+  for (const [form, paid] of Map.groupBy(lines, ({ to }) => formOf(to, file))) {
+    const left = [...entered.get(form)!];
+    const isChecked = left.length > 0;
+    for (const { to, units, purpose } of paid) {
+      const at = left.indexOf(units);
+      if (at >= 0) left.splice(at, 1);
+      else if (purpose === 'payout' || isChecked)
+        refuse(
+          isChecked
+            ? `The file pays ${shown(units)} to ${to}, which is not the amount that you entered for it.`
+            : `Enter the amount of each payout after its address, on the same line. None is entered for ${to}.`,
+          'recipients',
+        );
+    }
+  }
+}
+
+/** `nowSeconds`: by the clock of the device. */
+type Asked = Addresses & { content: string; secret: string; passphrase?: string; nowSeconds?: number };
 type Signed = { text: string; review: Review };
 
 /** Signs a file at once. Returns the signed file. Errors: SignerError, FileError. */
 export const signFile = (asked: Asked): Signed => finish(signInSteps(asked));
 
 /** The same, step by step. */
-export function* signInSteps({ content, secret, passphrase = '', ...addresses }: Asked): Generator<Progress, Signed> {
+export function* signInSteps({
+  content,
+  secret,
+  passphrase = '',
+  nowSeconds = Math.floor(Date.now() / 1000),
+  ...addresses
+}: Asked): Generator<Progress, Signed> {
   const file = readSigningFile(content);
   const review = describeFile(file);
   checkAddresses(file, addresses);
@@ -208,7 +262,7 @@ export function* signInSteps({ content, secret, passphrase = '', ...addresses }:
   try {
     account = findAccount(root, file);
     const isAccounts = kindOf(file.coin) === 'ethereum';
-    const transactions = yield* isAccounts ? signEthereum(file, account) : signBitcoin(file, account, Number(review.inputs));
+    const transactions = yield* isAccounts ? signEthereum(file, account, nowSeconds) : signBitcoin(file, account, Number(review.inputs));
     return { text: signedFileText({ id: file.id, round: file.round, transactions }), review };
   } finally {
     forget(root, account?.account ?? null, account?.addresses ?? null);

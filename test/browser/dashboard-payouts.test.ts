@@ -8,6 +8,7 @@ import { eventually } from '../kit/app.ts';
 import { startDashboard } from '../kit/dashboard.ts';
 import { startBitcoind } from '../kit/nodes.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
+import { recordsFor } from '../kit/signing.ts';
 
 const node = await startBitcoind();
 after(() => node.destroy());
@@ -126,7 +127,12 @@ test('a payout: requested, approved, signed offline, uploaded, and confirmed wit
   const [file] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download the file' }).click()]);
   const content = await readFile(await file.path(), 'utf8');
   await dialog.getByRole('button', { name: 'Close' }).last().click();
-  const signed = signFile({ content, secret: account('BTC').privateExtendedKey, destination, recipients: recipient });
+  const signed = signFile({
+    content,
+    secret: account('BTC').privateExtendedKey,
+    destination,
+    recipients: recordsFor(content, [recipient]),
+  });
   await page
     .getByLabel('Signed file')
     .setInputFiles({ name: 'signed.json', mimeType: 'application/json', buffer: Buffer.from(signed.text) });

@@ -8,6 +8,7 @@ import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { feeOf } from '../../src/chains/ethereum/account-requests.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { ALL_COINS, type BitcoinFamily, type Coin, chainOf, contractOf, kindOf, type Network } from '../../src/core/coin.ts';
+import { formatUnits } from '../../src/core/money.ts';
 import {
   type AccountRequest,
   type Authorization,
@@ -17,6 +18,7 @@ import {
   linesOf,
   type NativeRequest,
   type PsbtRequest,
+  readSigningFile,
   type SigningFile,
   type TokenRequest,
 } from '../../src/core/signing-file.ts';
@@ -136,7 +138,10 @@ export function randomPaymentFile(
   })!;
   const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);
   const isRest = (line: Line): boolean => line.purpose === 'sweep';
-  const recipients = [...new Set(request.lines.filter((line) => !isRest(line)).map((line) => line.to))].join('\n');
+  const recipients = recordsOf(
+    coin,
+    request.lines.filter((line) => !isRest(line)),
+  );
   const destination = request.lines.some(isRest) ? made.destination : '';
   return { ...made, file: { ...made.file, requests: [request], totalUnits, feeUnits: request.feeUnits }, destination, recipients };
 }
@@ -205,6 +210,18 @@ export function tokenRefundFile(count: number): { file: SigningFile; request: Ba
     ...{ totalUnits: 5_000_000n * BigInt(count), feeUnits: request.gas * 10n ** 9n, gasPrice: { max: 10n ** 9n, tip: 1n } },
   };
   return { file, request, customers };
+}
+
+/** What the records of a merchant say about payments: each recipient with its amount, as they are entered in the signer. */
+export const recordsOf = (coin: Coin, lines: readonly Pick<Line, 'to' | 'units'>[]): string =>
+  lines.map(({ to, units }) => `${to} ${formatUnits(coin, units)}`).join('\n');
+/** The same for those recipients of a file whose addresses the merchant knows. */
+export function recordsFor(content: string, known: readonly string[]): string {
+  const file = readSigningFile(content);
+  const paid = linesOf(file).filter(
+    ({ to, purpose }) => purpose !== 'sweep' && known.some((one) => one.toLowerCase() === to.toLowerCase()),
+  );
+  return [...known, recordsOf(file.coin, paid)].join('\n');
 }
 
 /** A file of two payouts in USDC: three deposit addresses pay 60 together, and another one pays 5. */

@@ -5,7 +5,7 @@ import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { encodeFunctionData, type Hex, keccak256, parseAbi, parseSignature } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { SignerError } from '../../signer/secret.ts';
-import { describeFile, signFile } from '../../signer/sign.ts';
+import { describeFile, HIGH_FEE, signFile } from '../../signer/sign.ts';
 import { accountOf } from '../../src/chains/ethereum/address.ts';
 import { domainSeparator, MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned, signedBytes, signerOf, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
@@ -20,7 +20,7 @@ import {
   type SigningFile,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import { accountFile, masterKey, numbersFrom, PHRASE, randomAccountFile } from '../kit/signing.ts';
+import { accountFile, masterKey, numbersFrom, PHRASE, randomAccountFile, recordsOf } from '../kit/signing.ts';
 
 const ABI = parseAbi([
   'function transfer(address to, uint256 value)',
@@ -89,14 +89,10 @@ export async function checkAccountAgreement(files: number): Promise<void> {
   let gathered = 0;
   for (let i = 0; i < files; i++) {
     const file = randomAccountFile(number, i);
-    const [destination, recipients] = [true, false].map((isOwn) =>
-      linesOf(file)
-        .filter(({ purpose }) => (purpose === 'sweep') === isOwn)
-        .map(({ to }) => to),
-    );
+    const [destination, recipients] = [true, false].map((isOwn) => linesOf(file).filter(({ purpose }) => (purpose === 'sweep') === isOwn));
     const { text, review } = signFile({
-      ...{ content: signingFileText(file), secret },
-      ...{ destination: destination![0] ?? '', recipients: recipients!.join('\n') },
+      ...{ content: signingFileText(file), secret, nowSeconds: 1_900_000_000 },
+      ...{ destination: destination![0]?.to ?? '', recipients: recordsOf(file.coin, recipients!), fee: HIGH_FEE },
     });
     if (review.together > 0) gathered++;
     const { transactions } = readSignedFile(text);

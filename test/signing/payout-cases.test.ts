@@ -22,14 +22,16 @@ import type { Lot } from '../../src/money-out/make-accounts.ts';
 import { chooseSources, gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
 import { type PayoutParts, partsFromJson, partsToJson } from '../../src/money-out/payout-parts.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
-import { masterKey, PHRASE, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
+import { masterKey, PHRASE, recordsFor, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
 
 const made = tokenPayoutFile();
 const [first, second, payer, alone] = made.request.authorizations as [Authorization, Authorization, Authorization, Authorization];
 const STRANGER = '0x00000000000000000000000000000000000b11ce';
-const everybody = [...made.recipients, STRANGER, first.from, second.from, payer.from, alone.from].join(' ');
-const sign = (file: SigningFile, recipients = made.recipients.join(' ')) =>
-  signFile({ content: signingFileText(file), secret: PHRASE, recipients });
+/** Every address with what the file pays it. */
+const everybody = (file: SigningFile): string =>
+  recordsFor(signingFileText(file), [...made.recipients, STRANGER, first.from, second.from, payer.from, alone.from]);
+const records = `${made.recipients[0]} 60\n${made.recipients[1]} 5.00`;
+const sign = (file: SigningFile, recipients = records) => signFile({ content: signingFileText(file), secret: PHRASE, recipients });
 
 /** The file with other authorizations, whose sums are right. */
 function withThese(authorizations: readonly Authorization[], more: Partial<BatchRequest> = {}): SigningFile {
@@ -143,11 +145,48 @@ test('the signer moves money between addresses only for a payout that the other 
   ];
   for (const [what, file, reason] of rows)
     assert.throws(
-      () => sign(file, everybody),
+      () => sign(file, everybody(file)),
       (error: unknown) => error instanceof SignerError && reason.test(error.message),
       what,
     );
   assert.throws(() => sign(made.file, made.recipients[0]), /not among the recipients/);
+});
+
+test('the signer pays each payout the amount that was entered for it, in the forms in which people have it', () => {
+  const [one, other] = made.recipients as [string, string];
+  const csv = `reference,currency,amount,address\npo_0,USDC,60,${one}\n"po_1",USDC,5.00,"${other}"`;
+  for (const recipients of [records, `${one.toLowerCase()}\t60.000000\r\n${other};5`, `${one} 60 ${other} 5`, csv])
+    assert.equal(sign(made.file, recipients).text, sign(made.file).text, recipients);
+  const exchanged = withThese([first, second, changed(payer, { to: other }), changed(alone, { to: one })]);
+  const rows: [what: string, file: SigningFile, recipients: string, reason: RegExp][] = [
+    ['amounts of two recipients are exchanged', exchanged, records, /which is not the amount that you entered/],
+    ['another amount', made.file, `${one} 61\n${other} 5`, /pays 60.00 USDC to .* which is not the amount/],
+    ['no amounts', made.file, `${one}\n${other}`, /Enter the amount of each payout after its address/],
+    ['no amount for one of them', made.file, `${one} 60\n${other}`, /None is entered for/],
+    ['one amount for two payouts', withThese([first, second, payer, changed(alone, { to: one })]), `${one} 60`, /not the amount/],
+  ];
+  for (const [what, file, recipients, reason] of rows) assert.throws(() => sign(file, recipients), reason, what);
+});
+
+test('the signer authorizes nothing for longer than 8 days after the clock of its device', () => {
+  const { validBefore } = made.request;
+  const at = (nowSeconds: number) => signFile({ content: signingFileText(made.file), secret: PHRASE, recipients: records, nowSeconds });
+  assert.ok(at(validBefore - 8 * 86_400).text);
+  assert.throws(() => at(validBefore - 8 * 86_400 - 1), /for longer than 8 days/);
+});
+
+test('a fee above 0.05 ETH for an address needs a typed word', () => {
+  const { file, request } = made;
+  const dear = (max: bigint): SigningFile => ({ ...file, gasPrice: { max, tip: 1n }, feeUnits: request.gas * max });
+  const sign = (of: SigningFile, fee?: string) =>
+    signFile({ content: signingFileText(of), secret: PHRASE, recipients: records, ...(fee !== undefined && { fee }) });
+  // Four addresses.
+  const most = (4n * 5n * 10n ** 16n) / request.gas;
+  assert.ok(sign(dear(most)).text);
+  assert.equal(describeFile(dear(most)).hasHighFee, false);
+  assert.equal(describeFile(dear(most + 1n)).hasHighFee, true);
+  for (const typed of [undefined, '', 'HIGH', 'yes']) assert.throws(() => sign(dear(most + 1n), typed), /Type HIGH FEE if that is right/);
+  assert.ok(sign(dear(most + 1n), ' high fee ').text);
 });
 
 test('nothing but an authorization can be said to move money between addresses of the wallet', () => {
@@ -161,7 +200,7 @@ test('nothing but an authorization can be said to move money between addresses o
 test('the service refuses every signed file that is not exactly what was asked', () => {
   const { file } = made;
   // Each is signed by the holder of the keys, so that all signatures are valid.
-  const signedAs = (given: SigningFile) => readSignedFile(sign(given, everybody).text).transactions;
+  const signedAs = (given: SigningFile) => readSignedFile(sign(given, everybody(given)).text).transactions;
   const check = (transactions: readonly string[]) =>
     readSigned(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
   const [right] = signedAs(file);

@@ -9,8 +9,8 @@ import { RawPSBTV0 } from '@scure/btc-signer/psbt.js';
 import * as bitcoin from 'bitcoinjs-lib';
 import { findAccount, SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile, signInSteps } from '../../signer/sign.ts';
-import { outputScript } from '../../src/chains/bitcoin/address.ts';
-import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import { outputScript, scriptOfAddress } from '../../src/chains/bitcoin/address.ts';
+import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import type { Chain } from '../../src/chains/chain.ts';
 import type { BitcoinFamily, Network } from '../../src/core/coin.ts';
 import {
@@ -25,6 +25,7 @@ import {
 import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/money-out/holdings.ts';
 import { makePsbts } from '../../src/money-out/make-utxo.ts';
 import { readSigned } from '../../src/money-out/signed.ts';
+import { base58check } from '../kit/base58.ts';
 import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, randomPaymentFile, refundFile, sweepFile } from '../kit/signing.ts';
 
 bitcoin.initEccLib(ecc);
@@ -225,6 +226,40 @@ function withInputs(made: MadeFile, edit: (inputs: RawInput[]) => void, more: Pa
   edit(raw.inputs as RawInput[]);
   return changed(made, { requests: [{ ...request, psbt: base64.encode(RawPSBTV0.encode(raw)) }], ...more });
 }
+
+test('the signer signs no transaction that would wait: another version, lock time or sequence number', () => {
+  const made = sweepFile('BTC', 'p2wpkh', 2);
+  const request = made.file.requests[0] as PsbtRequest;
+  const asked = Transaction.fromPSBT(Buffer.from(request.psbt, 'base64'));
+  const again = (options: { version?: number; lockTime?: number }, sequence = 0xfffffffd): SigningFile => {
+    const tx = new Transaction({ version: 2, ...options, allowUnknownVersion: true });
+    for (let i = 0; i < asked.inputsLength; i++) tx.addInput({ ...asked.getInput(i), sequence });
+    for (let i = 0; i < asked.outputsLength; i++) tx.addOutput(asked.getOutput(i));
+    return { ...made.file, requests: [{ ...request, psbt: Buffer.from(tx.toPSBT(0)).toString('base64') }] };
+  };
+  const sign = (file: SigningFile) => signFile({ content: signingFileText(file), secret: PHRASE, destination: made.destination });
+  assert.ok(sign(again({})).text);
+  for (const [options, sequence] of [[{ version: 1 }], [{ lockTime: 900_000 }], [{}, 0xffffffff], [{}, 0], [{}, 10]] as const)
+    assert.throws(() => sign(again(options, sequence)), /than Florin uses/, JSON.stringify([options, sequence]));
+});
+
+test('an address in another spelling is the same address, in the file and in what is entered', () => {
+  const bech32 = refundFile('BTC', 'p2wpkh', 2);
+  const text = signingFileText(bech32.file);
+  const entered = { secret: PHRASE, destination: bech32.destination, recipients: bech32.customer };
+  const capital = text.replaceAll(`"${bech32.customer}"`, `"${bech32.customer.toUpperCase()}"`);
+  assert.notEqual(capital, text);
+  assert.equal(signFile({ ...entered, content: capital }).text, signFile({ ...entered, content: text }).text);
+  // LTC has two forms of one script.
+  const made = sweepFile('LTC', 'p2sh-p2wpkh', 2);
+  const script = scriptOfAddress(made.destination, PARAMS.LTC.forms.mainnet)!;
+  const old = base58check.encode(Uint8Array.of(5, ...hexToBytes(script).slice(2, 22)));
+  assert.match(`${made.destination} ${old}`, /^M\S+ 3/);
+  const content = signingFileText(made.file);
+  const sign = (given: string, destination: string) => signFile({ content: given, secret: PHRASE, destination }).text;
+  assert.equal(sign(content, old), sign(content, made.destination));
+  assert.equal(sign(content.replaceAll(made.destination, old), made.destination), sign(content, made.destination));
+});
 
 test('the signer believes no amount or address of an input that the transaction which made it does not show', () => {
   for (const script of ['p2wpkh', 'p2sh-p2wpkh', 'p2pkh'] as const) {
