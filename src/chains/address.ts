@@ -66,19 +66,21 @@ export function addressOfScript(scriptHex: string, { coin, network }: { coin: Co
 }
 
 /**
- * Checks an address of a named coin; `key` is its output script in hex, for accounts the 20 bytes. The coin is never guessed, but a
- * wrong one is named. Errors: address_invalid (param `address`).
+ * Checks an address of a named coin; `key` is its output script in hex, for accounts the 20 bytes, and `address` the one spelling in which it
+ * is stored: QR codes have capital letters, and LTC has two forms of one script. The coin is never guessed, but a wrong one is named.
+ * Errors: address_invalid (param `address`).
  */
-export function decodeAddress(text: string, { coin, network }: { coin: Coin; network: Network }): { key: string } {
+export function decodeAddress(text: string, { coin, network }: { coin: Coin; network: Network }): Derived {
   const bad = (reason: string) => new Problem('address_invalid', { coin: COIN[coin].asset, reason }, { param: 'address' });
   const { family } = COIN[coin];
   if (!isBitcoinLike(family)) {
     if (!isAddress(text)) throw bad(elsewhere(text, family, network) ?? 'it must be 0x followed by 40 hex digits');
     if (!hasValidChecksum(text)) throw bad('its checksum (upper and lower case) is wrong');
-    return { key: text.slice(2).toLowerCase() };
+    const key = text.slice(2).toLowerCase();
+    return { key, address: checksumAddress(key) };
   }
   const key = scriptOfAddress(text, PARAMS[family].forms[network]);
-  if (key) return { key };
+  if (key) return { key, address: addressOfOutput(key, PARAMS[family].forms[network]) ?? text };
   const refused = Object.values(PARAMS)
     .flatMap((row) => row.refused)
     .find(({ prefix }) => text.toLowerCase().startsWith(prefix));

@@ -7,7 +7,7 @@ import { batchBody } from '../money-out/payout-body.ts';
 import { makePayoutFile } from '../money-out/payout-files.ts';
 import { approvePayouts, cancelBatch, cancelPayout, listPayouts, markPayoutSent, payoutDetail, type Which } from '../money-out/payouts.ts';
 import { sweepBody } from '../money-out/sweep-body.ts';
-import { readSigningFileOf } from '../money-out/sweeps.ts';
+import { readFileToSign } from '../money-out/sweeps.ts';
 import {
   COIN_OPTION,
   type Commands,
@@ -85,7 +85,7 @@ export const PAYOUT_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
       const { sweep, payouts, left } = await makePayoutFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR });
-      await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);
+      await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, payouts, left };
     },
   },

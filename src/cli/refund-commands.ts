@@ -3,7 +3,7 @@ import { REFUND_STATES } from '../core/refund.ts';
 import { makeRefundFile } from '../money-out/refund-files.ts';
 import { approveRefund, cancelRefund, getRefund, listRefunds, markRefundSent, refundDetail, renewClaimLink } from '../money-out/refunds.ts';
 import { sweepBody } from '../money-out/sweep-body.ts';
-import { readSigningFileOf } from '../money-out/sweeps.ts';
+import { readFileToSign } from '../money-out/sweeps.ts';
 import {
   ARRIVED_COIN_OPTION,
   arrivedCoinOf,
@@ -60,7 +60,7 @@ export const REFUND_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR });
-      await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);
+      await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, refunds, left };
     },
   },

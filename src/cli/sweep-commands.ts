@@ -13,7 +13,7 @@ import {
   listSweepable,
   listSweeps,
   makeSweep,
-  readSigningFileOf,
+  readFileToSign,
   replaceSweep,
 } from '../money-out/sweeps.ts';
 import { MAX_FEE_PERCENT } from '../money-out/utxo.ts';
@@ -116,7 +116,7 @@ export const SWEEP_COMMANDS: Commands = {
       const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const wanted = { coin, walletId: flags.wallet ?? null, wish: wishOf(flags, coin) };
       const { sweep, remains } = await makeSweep(ctx, { merchantId, ...wanted, actor: OPERATOR });
-      await writeSweep(await readSigningFileOf(ctx, { merchantId, id: sweep.id }), flags);
+      await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, remains: remainsBody(coin, remains) };
     },
   },
@@ -130,7 +130,7 @@ export const SWEEP_COMMANDS: Commands = {
     },
     run: async (ctx, flags) => {
       const id = need(flags, 'sweep');
-      await writeSweep(await readSigningFileOf(ctx, { merchantId: need(flags, 'merchant'), id }), flags);
+      await writeSweep(await readFileToSign(ctx, { merchantId: need(flags, 'merchant'), id }), flags);
       return { id, file: flags.out };
     },
   },
@@ -148,7 +148,7 @@ export const SWEEP_COMMANDS: Commands = {
       const [merchantId, id] = [need(flags, 'merchant'), need(flags, 'sweep')];
       const speed = flags.speed === undefined ? 'fast' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');
       const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: OPERATOR });
-      await writeSweep(await readSigningFileOf(ctx, { merchantId, id }), flags);
+      await writeSweep(await readFileToSign(ctx, { merchantId, id }), flags);
       return { ...sweepBody(sweep), file: flags.out };
     },
   },

@@ -346,6 +346,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'Money that went back to the customer cannot pay for anything. Refunds count from their approval, because they may have been sent.',
     fix: 'Accept only transfers that were not refunded. If an approved refund was not sent, cancel it with `florin refund cancel`, and accept the money afterwards.',
   },
+  refund_open: {
+    why: 'An approved refund is sent by the next signing file. If its money were only marked as sent back, it would be returned twice.',
+    fix: 'Mark the refund itself as sent with `florin refund sent`, or cancel it with `florin refund cancel`, and decide afterwards.',
+  },
   worth_unknown: {
     why: 'The customer sent a coin that Florin recognizes but has no price for, such as POL on Polygon.',
     fix: 'Send it back or move it with a wallet that has your seed phrase, on the network on which it arrived. Accept only the other transfers.',
@@ -389,8 +393,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Retrieve the refund and act on its current status.',
   },
   refund_payment_pending: {
-    why: 'A pending payment counts everything that arrives in time. If a part of it were returned meanwhile, it could complete without it.',
-    fix: 'Cancel the payment or wait until it expires, then approve the refund.',
+    why: 'A pending or processing payment counts everything that arrives in time. If a part of it were returned meanwhile, it could complete without it.',
+    fix: 'Wait until the payment is completed or has expired, or cancel it while it is pending. Then approve the refund.',
   },
   refund_in_file: {
     why: 'A refund is sent once: by the transaction of its signing file, or by your own wallet.',
@@ -403,6 +407,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   refund_address_missing: {
     why: 'The person who approves a refund has to see where the money goes.',
     fix: 'Send the `claim_url` to the customer, and approve the refund after the customer has entered an address.',
+  },
+  payout_reference_missing: {
+    why: 'Without a reference or a key, a request that is repeated after a lost reply is a second payout.',
+    fix: 'Send your own name for the payout as `payout_reference`, or an `Idempotency-Key` header.',
   },
   payout_exists: {
     why: 'A reference belongs to one payout, so that a repeated request or upload never pays twice.',
@@ -451,6 +459,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   sweep_state: {
     why: 'A sweep can be signed or canceled only before it is sent, and replaced only while it waits to be mined.',
     fix: 'Reload the sweep to see its state, and make a new one if money is left.',
+  },
+  sweep_fee_low: {
+    why: 'The base fee of the network rose above the highest price per gas in the file. Nodes refuse such a transaction.',
+    fix: 'Cancel the file and make it again, or raise its fee if it was signed before. You can also wait until the fee falls.',
   },
   signed_file_refused: {
     why: 'The signed file differs from the file that was made: another destination, amount, fee, input or chain, or a signature that does not cover all of it. A changed file can mean that the computer that signed it is not safe.',

@@ -233,6 +233,11 @@ export const PROBLEMS = {
   payment_replaced: entry(409, 'conflict', 'The payment {id} was already replaced by {by}. Use that payment instead.'),
   payment_needs_attention: entry(409, 'conflict', 'The payment {id} needs a decision first: accept or reject the money that arrived.'),
   money_refunded: entry(409, 'conflict', 'Refunds returned {refunded} of this payment or are about to, so this money cannot be accepted.'),
+  refund_open: entry(
+    409,
+    'conflict',
+    'The refund {id} of this payment is {state} and returns this money. If you sent the money in another way, mark that refund as sent, or cancel it first.',
+  ),
   worth_unknown: entry(409, 'conflict', 'There is no price for {coin}, so this money cannot count toward a payment.'),
   nothing_received: entry(409, 'conflict', 'Nothing was received for this payment, so there is nothing to decide.'),
   scenario_started: entry(
@@ -272,7 +277,7 @@ export const PROBLEMS = {
   refund_payment_pending: entry(
     409,
     'conflict',
-    'The payment {id} is still pending: more money could complete it and count what you return. Cancel the payment, or wait until it expires.',
+    'The payment {id} is {status}: more money could complete it and count what you return. Wait until it is completed or has expired, or cancel it while it is pending.',
   ),
   refund_in_file: entry(
     409,
@@ -281,6 +286,9 @@ export const PROBLEMS = {
   ),
   refund_file_empty: entry(409, 'conflict', 'There is no approved refund in {coin} to make a signing file for: {reason}.'),
   refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
+  payout_reference_missing: bad(
+    'Give the payout a payout_reference, or send an Idempotency-Key header, so that a request that you repeat does not pay twice.',
+  ),
   payout_exists: entry(409, 'conflict', 'The payout {id} already has the reference "{reference}". Each payout needs its own.'),
   payout_state: entry(409, 'conflict', 'The payout {id} is {state}, so it cannot be {action} now.'),
   payout_in_file: entry(
@@ -317,6 +325,11 @@ export const PROBLEMS = {
     'Another signing file already spends a part of this money. Send or cancel that file first, then make a new one.',
   ),
   sweep_state: entry(409, 'conflict', 'This cannot be done with the sweep {id}, because it is {state}.'),
+  sweep_fee_low: entry(
+    409,
+    'conflict',
+    'The file {id} pays up to {paid} per gas, and the network takes {needed} now, so it would be refused. Raise its fee, or if it was not signed, cancel it and make it again.',
+  ),
   signed_file_refused: entry(422, 'invalid_request', 'The signed file was refused and nothing was sent: it {reason}.'),
   signed_file_private: entry(
     422,

@@ -1401,6 +1401,8 @@ create table refunds (
   claim_number integer not null default 0,
   display_currency text,
   display_rate numeric(38,0),
+  missed integer,
+  approved_usd_cents bigint,
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),
@@ -1416,10 +1418,11 @@ create table refunds (
   CHECK ((usd_cents >= 0))
 );
 CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
+CREATE INDEX refunds_by_txid ON refunds USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
 CREATE INDEX refunds_in_files ON refunds USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
-CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
+CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
 
 create table balance_proofs (
   chain text not null,
@@ -1498,6 +1501,8 @@ create table payouts (
   published_until bigint,
   display_currency text,
   display_rate numeric(38,0),
+  missed integer,
+  approved_usd_cents bigint,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (batch_id) REFERENCES payout_batches(id),
@@ -1513,12 +1518,14 @@ create table payouts (
 );
 CREATE INDEX payouts_approved ON payouts USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
 CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mode, reference) WHERE ((reference IS NOT NULL) AND (state <> 'canceled'::text));
+CREATE INDEX payouts_by_txid ON payouts USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
+CREATE INDEX payouts_canceled ON payouts USING btree (merchant_id) WHERE ((state = 'canceled'::text) AND (anchor IS NOT NULL));
 CREATE INDEX payouts_in_files ON payouts USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
 CREATE INDEX payouts_of ON payouts USING btree (merchant_id, mode, number DESC);
 CREATE INDEX payouts_of_batch ON payouts USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
 CREATE INDEX payouts_published ON payouts USING btree (published_until) WHERE ((state = ANY (ARRAY['signed'::text, 'sent'::text])) AND (sweep_id IS NULL) AND (published_until IS NOT NULL));
 CREATE INDEX payouts_reserving ON payouts USING btree (merchant_id, coin) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (anchor IS NOT NULL));
-CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND (failure IS NULL) AND (address IS NOT NULL));
+CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
 CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));
 

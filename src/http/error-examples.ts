@@ -44,9 +44,11 @@ const DETAILS: Readonly<Record<string, string | number>> = {
 /** Details of errors for which the usual ones would not fit. */
 const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, string | number>>>>> = {
   money_refunded: { refunded: '0.00010309 BTC' },
+  sweep_fee_low: { id: SWEEP_ID, paid: '12.5 gwei', needed: '14.1 gwei' },
+  refund_open: { id: REFUND_ID, state: 'approved' },
   refund_not_found: { id: REFUND_ID },
   refund_state: { id: REFUND_ID, state: 'confirmed', action: 'canceled' },
-  refund_payment_pending: { id: PAYMENT_ID },
+  refund_payment_pending: { id: PAYMENT_ID, status: 'processing' },
   refund_in_file: { id: REFUND_ID, file: SWEEP_ID },
   refund_file_empty: { reason: 'none is approved' },
   refund_address_missing: { id: REFUND_ID },

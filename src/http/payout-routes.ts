@@ -31,6 +31,8 @@ async function createPayout({ ctx, owner, actor, parsed: body, claim, reply }: R
     },
   }));
   const { address, payout_reference: reference = null, description } = given;
+  // A client that repeats a request without either would make a second payout, which looks like another one.
+  if (reference === null && claim === null) throw new Problem('payout_reference_missing', {}, { param: 'payout_reference' });
   return requestPayout(ctx, {
     ...mine(owner),
     asked: { coin: read.coin, asked: read.asked, address, reference, description: description || null },

@@ -1,10 +1,12 @@
 /** When refunds and payouts need the approval of a second member: above a limit that owners set, counted over a day for each member. */
-import type { Mode } from '../core/coin.ts';
-import { formatUsd } from '../core/money.ts';
+import type { Context } from '../context.ts';
+import type { Coin, Mode } from '../core/coin.ts';
+import { e8ToCents, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { type MemberRole, mayDo } from '../core/roles.ts';
 import type { Tx } from '../db/db.ts';
 import { readMerchant } from '../merchants/merchants.ts';
+import { priceOf } from '../payments/price.ts';
 import { type Actor, checkStanding, type Departure, writeAudit } from '../people/members.ts';
 
 /** What one member approves alone adds up for this long, so that many small amounts do not avoid the limit. */
@@ -21,6 +23,23 @@ type Asked = {
   approvedBy: string | null;
 };
 type Money = 'refunds' | 'payouts';
+
+/**
+ * The worth that the limit is about, in cents: at the current price, because the coin may be worth more now than when the payment or the
+ * request was made, and never less than it was then. Zero: it was worth something that nobody knows.
+ */
+export function weightOf(
+  ctx: Context,
+  { mode, coin, units, usdCents }: { mode: Mode; coin: Coin; units: bigint; usdCents: bigint },
+): bigint {
+  try {
+    const now = e8ToCents(worthUsdE8(coin, units, priceOf(ctx, { mode, coin })));
+    return usdCents > 0n && now > usdCents ? now : usdCents;
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'price_unavailable') return usdCents;
+    throw error;
+  }
+}
 
 /** Whether a member counts as one of two now: they still have a role for what they did, and not only since today. */
 async function counts(tx: Tx, money: Money, { merchantId, backedBy, approvedBy }: Asked): Promise<boolean> {
@@ -50,9 +69,9 @@ export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: A
   if (settings.refundLimitUsdCents === null) return isBacked ? 'second' : 'alone';
   const limit = BigInt(settings.refundLimitUsdCents);
   const [{ sum } = { sum: '0' }] = await tx<{ sum: string }[]>`
-    select coalesce(sum(usd_cents), 0)::text as sum
-    from (select merchant_id, mode, approved_by_user, backed_by, approved_at, state, usd_cents from refunds
-      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, state, usd_cents from payouts
+    select coalesce(sum(cents), 0)::text as sum
+    from (select merchant_id, mode, approved_by_user, backed_by, approved_at, state, coalesce(approved_usd_cents, usd_cents) as cents from refunds
+      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, state, coalesce(approved_usd_cents, usd_cents) from payouts
       union all select merchant_id, mode, approved_by_user, backed_by, approved_at, 'approved', coalesce(usd_cents, 0) from shop_refunds) approved
     where merchant_id = ${merchantId} and mode = ${mode} and approved_by_user = ${userId} and (backed_by is null or backed_by = ${userId})
       and approved_at > clock_timestamp() - make_interval(hours => ${WINDOW_HOURS}) and state <> 'canceled'`;

@@ -109,6 +109,10 @@ const displayed = (sql: Sql | Tx, display: Display): Fragment =>
         when kept_fiat = ${display.currency} and kept_rate ~ ${OWN_RATE.source} then kept_rate::numeric
         else ${display.rateE8.toString()}::numeric end) * 10::numeric ^ ${fiatDecimals(display.currency)} / 10000000000)`;
 
+/** Refunds and payouts whose money left. What a member entered does not count once it is known not to pay. */
+const isPaidOf = (sql: Sql | Tx, one: Fragment): Fragment => sql`
+  (${one}.state = 'confirmed' or (${one}.state = 'sent' and (${one}.sweep_id is not null or ${one}.failure is null)))`;
+
 /**
  * What arrived, and how much of each transfer is part of a sale. A completed payment says how much of its coin it counts; that is taken
  * from its transfers in the order in which they count: accepted ones, then by first sight, rejected and refunded ones last.
@@ -154,7 +158,7 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     select s.*, case when excess > 0 then div(sold * excess, received_usd_cents) else 0 end as surplus,
       case when decision = 'refund_sent' and mined then units - sold else 0 end as marked,
       sum(case when mined then units - sold else 0 end) over (partition by payment_id, coin)
-        - coalesce((select sum(r.units) from refunds r where r.payment_id = s.payment_id and r.coin = s.coin and r.state in ('sent', 'confirmed')), 0)
+        - coalesce((select sum(r.units) from refunds r where r.payment_id = s.payment_id and r.coin = s.coin and ${isPaidOf(sql, sql`r`)}), 0)
         as room
     from sold s
   ), settled as (
@@ -182,7 +186,7 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
       p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
       r.display_currency as kept_fiat, r.display_rate::text as kept_rate
     from refunds r join payments p on p.id = r.payment_id and p.merchant_id = r.merchant_id
-    where r.merchant_id = ${merchantId} and r.mode = ${mode} and r.state in ('sent', 'confirmed') and r.sent_at is not null
+    where r.merchant_id = ${merchantId} and r.mode = ${mode} and ${isPaidOf(sql, sql`r`)} and r.sent_at is not null
   ), owed as (
     select b.id,
       sum(s.units - case when s.sold_at <= b.sent_at then s.sold else 0 end - case when s.decided_at <= b.sent_at then s.returned else 0 end) as held,
@@ -223,7 +227,7 @@ const payingOut = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
     select p.*, ${displayed(sql, display)} as displayed
     from (select *, usd_cents as cents, null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
       from payouts) p
-    where merchant_id = ${merchantId} and mode = ${mode} and state in ('sent', 'confirmed')
+    where merchant_id = ${merchantId} and mode = ${mode} and ${isPaidOf(sql, sql`p`)}
   )`;
 
 /** Refunds that shops requested for no payment, which members sent from their own wallets. */

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
-import { followHandSent, type HandSent, type IsPaid, unpaidText } from './hand-sent.ts';
+import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changePayout, type Payout, writeStep } from './payouts.ts';
 
 const POLL_MS = 1_000;
@@ -125,7 +125,8 @@ const concludeHandSent = (ctx: Context, one: HandSent, isPaid: IsPaid): Promise<
       if (!isOpen) return before;
       if (await isPaid(tx)) return writeStep(ctx, tx, { id: one.id, state: 'confirmed', txid: one.txid, failure: null, now });
       const failure = unpaidText(one);
-      await tx`update payouts set failure = ${failure} where id = ${one.id}`;
+      await tx`update payouts set failure = ${failure}, missed = 0 where id = ${one.id}`;
+      await tellUnpaid(ctx, tx, 'payouts', one);
       return { ...before, failure };
     }),
   );

@@ -6,7 +6,7 @@ import type { RefundState } from '../core/refund.ts';
 import type { Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
-import { followHandSent, type HandSent, type IsPaid, unpaidText } from './hand-sent.ts';
+import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 
 const POLL_MS = 1_000;
@@ -129,8 +129,10 @@ const concludeHandSent = (ctx: Context, one: HandSent, isPaid: IsPaid): Promise<
       const isOpen = before.state === 'sent' && before.txid === one.txid && before.sweepId === null;
       if (!isOpen) return { refund: before, events: [] };
       const pays = await isPaid(tx);
+      if (!pays) await tellUnpaid(ctx, tx, 'refunds', one);
       const [after] = await tx<Refund[]>`
-        update refunds set state = ${pays ? 'confirmed' : 'sent'}, ended_at = ${pays ? now : null}, failure = ${pays ? null : unpaidText(one)}
+        update refunds set state = ${pays ? 'confirmed' : 'sent'}, ended_at = ${pays ? now : null}, failure = ${pays ? null : unpaidText(one)},
+          missed = 0
         where id = ${one.id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: pays ? [['refund.confirmed', after!]] : [] };
     }),

@@ -156,12 +156,18 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   await followConflict(ctx, chain, one);
 }
 
+/** With what to do, if the network takes more for gas than the file pays. */
+const refusalText = (refusal: string): string =>
+  /less than (block )?base fee|max ?fee ?per ?gas|fee cap less than|underpriced/i.test(refusal)
+    ? `the network fee rose above what this file pays; raise the fee and sign the file again, or wait until the fee falls (${refusal.slice(0, 150)})`
+    : refusal.slice(0, 300);
+
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
 async function send(chain: Chain, { coin, raw, isOut }: Waiting): Promise<string | null> {
   if (kindOf(coin) === 'ethereum') {
     const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
     const refusal = reply?.error?.message ?? null;
-    return refusal === null || /already known|already imported/i.test(refusal) ? null : refusal.slice(0, 300);
+    return refusal === null || /already known|already imported/i.test(refusal) ? null : refusalText(refusal);
   }
   try {
     await chain.outlet.send(raw);
@@ -277,6 +283,10 @@ function conflictsOf(rows: readonly Row[]): string[] {
   return lost === 0 ? [] : [`conflict: another transaction spent the inputs or used the account nonce of ${lost} of ${all} transactions`];
 }
 
+/** What happened to money whose transaction was mined and did not move it. */
+const unmovedText = (count: number): string =>
+  `the money of ${count === 1 ? '1 address' : `${count} addresses`} did not move, because the contract of the recipient or of the token refused the transfer`;
+
 /**
  * Ends a sweep. What did not move may be in another file, and the gas address may pay for the next one. What a refund did not pay stays
  * reserved until that has failed: anybody may still send its authorization.
@@ -301,7 +311,7 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
       where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose in ('refund', 'payout')
         and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
         and not lower(t.address) = any(${unmoved}::text[])`;
-  const failures = [...(unmoved.length > 0 ? [`the money of ${unmoved.length} addresses did not move`] : []), ...conflictsOf(rows)];
+  const failures = [...(unmoved.length > 0 ? [unmovedText(unmoved.length)] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`
     update sweeps set state = ${moved > 0 && rows.some(({ failed }) => !failed) ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),

@@ -7,6 +7,7 @@ import type { PaymentStatus, TransferKind } from '../core/payment.ts';
 import { isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
 import { isFinal } from '../core/status.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { isRefundWanted } from '../payments/attention.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
 import { accountIn, partsFromJson } from './payout-parts.ts';
 
@@ -94,10 +95,13 @@ export async function readEndHeight(ctx: Context, coin: Coin, tip: { height: num
 
 /** The states of refunds whose money has not left yet. */
 const OPEN_REFUNDS = REFUND_STATES.filter((state) => isReserved(state) && !isPaidOut(state));
-/** Whether money of the payment `p` may still be refunded. */
+/**
+ * Whether money of the payment `p` may still be refunded: a refund is open, or the customer left an address and nobody has decided yet. A
+ * stranger can leave one too, so it keeps nothing once the payment is completed and owes nothing, was handled, or had a refund that ended.
+ */
 export const hasOpenRefund = (sql: Sql | Tx) => sql`
-  (p.refund_requested_at is not null
-    or exists (select 1 from refunds r where r.payment_id = p.id and r.state = any(${OPEN_REFUNDS as string[]}::text[])))`;
+  (exists (select 1 from refunds r where r.payment_id = p.id and r.state = any(${OPEN_REFUNDS as string[]}::text[]))
+    or (${isRefundWanted(sql)} and not exists (select 1 from refunds r where r.payment_id = p.id and r.state <> 'requested')))`;
 
 type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
   outputs: unknown;

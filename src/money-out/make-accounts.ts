@@ -12,6 +12,7 @@ import { accountOf, checksumAddress } from '../chains/ethereum/address.ts';
 import { postingCall } from '../chains/ethereum/fees.ts';
 import { domainSeparator, selector, transferData, word } from '../chains/ethereum/token-calls.ts';
 import type { Signature } from '../chains/ethereum/transaction.ts';
+import { fields } from '../chains/reply.ts';
 import { type Coin, chainOf, coinText, feeCoinOf, isToken, type Network } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
@@ -63,12 +64,22 @@ const hexOf = ({ result, error }: Reply): string => {
 const numberOf = (reply: Reply): bigint => BigInt(hexOf(reply) === '0x' ? '0x0' : hexOf(reply).slice(0, 66));
 const call = (to: string, data: string) => ['eth_call', { to, data: `0x${data}` }, 'latest'] as const;
 
-/** The price per gas that lasts for a while: half above the current one. */
+/** The base fee per gas of the newest block (EIP-1559); zero where the source does not say it. */
+export async function readBaseFee(chain: Chain): Promise<bigint> {
+  const [reply] = await chain.ask([['eth_getBlockByNumber', 'latest', false]]);
+  const base = reply && !reply.error ? fields(reply.result ?? {}).baseFeePerGas : undefined;
+  return typeof base === 'string' && /^0x[0-9a-f]{1,64}$/i.test(base) ? BigInt(base) : 0n;
+}
+/**
+ * The price per gas that lasts for a while, because files are signed offline: half above the current one, and at least twice the base fee,
+ * which a full block raises by an eighth, with the tip besides.
+ */
 export async function readGasPrice(chain: Chain, { speed }: SweepWish): Promise<GasPrice> {
-  const tiers = await chain.fees();
-  const max = ((tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8 * 10n * 3n) / 2n;
+  const [tiers, base] = await Promise.all([chain.fees(), readBaseFee(chain)]);
+  const usual = ((tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8 * 10n * 3n) / 2n;
   const [reply] = await chain.ask([['eth_maxPriorityFeePerGas']]);
   const tip = reply && !reply.error ? numberOf(reply) : GWEI;
+  const max = usual > 2n * base + tip || base === 0n ? usual : 2n * base + tip;
   return { max, tip: tip < max ? tip : max };
 }
 
@@ -156,11 +167,17 @@ async function estimate(chain: Chain, call: Call): Promise<bigint> {
   const [reply] = await chain.ask([['eth_estimateGas', call]]);
   return withReserve(numberOf(reply!));
 }
-/** What each call needs; null: the chain refuses it. */
-export async function estimateEach(chain: Chain, calls: readonly Call[]): Promise<(bigint | null)[]> {
+/** How nodes say that a contract refuses a call. */
+const REVERTED = /execution reverted|VM Exception|\brevert(ed)?\b|invalid opcode/i;
+/** What each call needs. `refused`: a contract refuses it. `unclear`: the source failed, which says nothing about the recipient. */
+export async function estimateEach(chain: Chain, calls: readonly Call[]): Promise<(bigint | 'refused' | 'unclear')[]> {
   const replies = await chain.ask(calls.map((call) => ['eth_estimateGas', call] as const));
-  return replies.map((reply) => (reply.error ? null : withReserve(numberOf(reply))));
+  return replies.map((reply) => {
+    if (!reply.error) return withReserve(numberOf(reply));
+    return REVERTED.test(reply.error.message) ? 'refused' : 'unclear';
+  });
 }
+const gasIn = (gas: bigint | 'refused' | 'unclear' | undefined): bigint | null => (typeof gas === 'bigint' ? gas : null);
 /** The next nonces of accounts, and what they hold, in order. */
 export async function readNonces(chain: Chain, addresses: readonly string[]): Promise<number[]> {
   const replies = await chain.ask(addresses.map((address) => ['eth_getTransactionCount', address, 'latest'] as const));
@@ -361,13 +378,13 @@ async function readGases(
       chain,
       lots.slice(0, 1).map(({ address: from }) => ({ from, to, value: '0x1' })),
     );
-    return lots.map((lot) => [lot, gas ?? null]);
+    return lots.map((lot) => [lot, gasIn(gas)]);
   }
   const gases = await estimateEach(
     chain,
     lots.map(({ address: from, units }) => ({ from, to: contract, data: `0x${transferData(to, units)}` })),
   );
-  return lots.map((lot, i) => [lot, gases[i]!]);
+  return lots.map((lot, i) => [lot, gasIn(gases[i])]);
 }
 /** What each of these addresses can send, or why its money stays. */
 async function lookAt(

@@ -9,6 +9,7 @@ import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Chain } from '../chains/chain.ts';
 import type { AccountRequest, Authorization, BatchRequest, Line } from '../core/signing-file.ts';
 import { usedAmong } from './authorizations.ts';
+import { boundText } from './canceled.ts';
 import { isDear } from './gas-worth.ts';
 import type { Holding } from './holdings.ts';
 import {
@@ -44,8 +45,11 @@ import {
 } from './refund-accounts.ts';
 import { MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
 
-/** `isPublished`: an earlier file failed, but anybody can still send its authorizations. */
-export type AccountPayout = AskedTransfer & { line: Line; parts: PayoutParts | null; isPublished: boolean };
+/**
+ * `isPublished`: an earlier file failed, but anybody can still send its authorizations. `isTied`: its anchor is that of a canceled payout to
+ * the same recipient.
+ */
+export type AccountPayout = AskedTransfer & { line: Line; parts: PayoutParts | null; isPublished: boolean; isTied?: boolean };
 /** `ready`: what a sweep could move. `holdings`: also what is reserved for payouts. */
 export type PayoutWork = Work & { ready: readonly Holding[] };
 /** `parts`: the deposits that every later file of a payout by authorization uses. */
@@ -58,7 +62,8 @@ const OWN_WALLET = 'sweep first, and send it from your own wallet';
 const REASONS = {
   short: 'the confirmed money on deposit addresses is not enough for it',
   single: `no deposit address holds enough for it; ${OWN_WALLET}`,
-  moved: 'the deposits that an earlier file of it spends are not all there any more; cancel it, and request it again',
+  moved:
+    'the deposits that an earlier file of it spends are not all there any more; cancel it, and request it again once that file can never be sent, or send it from your own wallet and mark it as sent',
   expiring:
     'the deposits that an earlier file of it spends are not all there any more; once that file has expired it fails, then request it again',
   waits: 'a deposit that an earlier file of it spends is not confirmed at the moment; try again later',
@@ -68,9 +73,12 @@ const REASONS = {
   used: 'its deposit address sent another transaction since an earlier file of it was made; look where the money went, then mark it as sent or cancel it',
   changed: 'the token has other functions than when an earlier file of it was made; cancel it, and request it again',
   refused: 'a transfer to its address would fail; cancel it, and ask for another address',
+  unclear: 'the source of the network could not say what a transfer of it needs; try again in a minute',
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower`,
   many: `it needs more deposits than fit into one transaction; ${OWN_WALLET}`,
   later: 'the file is full; it fits into the next one',
+  bound: boundText('payout'),
+  turn: 'its deposit pays another payout in this file; make the next file once this one is confirmed',
 } as const;
 type Reason = keyof typeof REASONS;
 
@@ -155,7 +163,8 @@ async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly
     if (payout.anchor === null) continue;
     const from = accountIn(payout.anchor);
     const found = findFixed(work.holdings, ({ address }) => from !== null && isSame(address, from));
-    if (found === 'waits' || found === null) leave(payout, found ?? 'moved');
+    if (found === 'waits' || found === null) leave(payout, found ?? (payout.isTied ? 'bound' : 'moved'));
+    else if (chosen.some(({ lot }) => isSame(lot.address, from!))) leave(payout, 'turn');
     else chosen.push({ asked: payout, lot: lotsOf(found)[0]!, held: 0n, isFixed: true });
   }
   const lots = chosen.map(({ lot }) => lot);
@@ -163,10 +172,10 @@ async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly
   const fixed = sift(
     chosen.map((one, i) => ({ ...one, held: held[i]!.units })),
     REASONS,
-    ({ asked, held }) => (held < asked.units ? 'moved' : null),
+    ({ asked, held }) => (held >= asked.units ? null : asked.isTied ? 'bound' : 'moved'),
   );
   const candidates: Found<T>[] = [...fixed.found];
-  const used = new Set<string>();
+  const used = new Set(chosen.map(({ lot }) => lot.address));
   for (const payout of payouts) {
     if (payout.anchor !== null) continue;
     const enough = free.filter(({ address, units }) => units >= payout.units && !used.has(address) && !isSame(address, payout.address));

@@ -14,6 +14,7 @@ import { Problem } from '../core/problem.ts';
 import type { Line, Request } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
+import { boundText, goneText, readPayoutLegacy } from './canceled.ts';
 import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish, selectHoldings } from './holdings.ts';
@@ -39,6 +40,8 @@ type Asked = {
   parts: unknown;
   isPublished: boolean;
 };
+/** `anchors`: the outputs or the account nonce that it has to use: of its own earlier files, and of canceled payouts to the same recipient. */
+type Tied = Asked & { anchors: readonly string[] };
 /** Why an approved payout is not in the file. */
 type Left = { id: string; reason: string };
 export type MadePayoutFile = { sweep: Sweep; payouts: string[]; left: Left[] };
@@ -48,6 +51,8 @@ const REASONS = {
   moved:
     'another transaction spent the deposit that an earlier file of it spends; look where the money went, then mark it as sent or cancel it',
   waits: 'the deposit that an earlier file of it spends is not confirmed at the moment; try again later',
+  gone: goneText('payout'),
+  bound: boundText('payout'),
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of the amount; try again when fees are lower`,
   many: 'it needs more deposits than fit into one transaction; sweep first, and send it from your own wallet',
   later: 'the file is full; it can be in the next one',
@@ -76,39 +81,84 @@ async function readApproved(ctx: Context, { merchantId, coin, walletId }: Owner 
   return cut === null ? rows.slice(0, MOST_PAYOUTS) : rows.filter(({ anchor }) => anchor !== cut);
 }
 
+/** Those that can be paid now, with what they have to use, and why the others cannot. Errors: ChainError. */
+async function readPayable(
+  ctx: Context,
+  { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string },
+): Promise<{ asked: Tied[]; kept: Left[] }> {
+  const all = await readApproved(ctx, { merchantId, coin, walletId });
+  const legacy = await readPayoutLegacy(ctx, { merchantId, coin, asked: all });
+  const kept = [...legacy.left];
+  const asked: Tied[] = [];
+  for (const one of all.filter(({ id }) => !kept.some((left) => left.id === id))) {
+    const ties = legacy.ties.get(one.id) ?? [];
+    const anchors = [...new Set([...(one.anchor === null ? [] : [one.anchor]), ...ties.map(({ anchor }) => anchor)])];
+    const isElsewhere = ties.some((tie) => tie.walletId !== null && tie.walletId !== walletId);
+    if (isElsewhere || (kindOf(coin) === 'ethereum' && anchors.length > 1)) kept.push({ id: one.id, reason: REASONS.bound });
+    else asked.push({ ...one, anchors });
+  }
+  return { asked, kept };
+}
+
 type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
-type Plan = { chosen: Map<readonly Asked[], Chosen>; left: Left[] };
-/** One transaction for the payouts of each anchor, and one for those without. */
-function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
+type Plan = { chosen: Map<readonly Tied[], Chosen>; left: Left[] };
+/** Payouts that have to spend the same outputs are paid together, because only one transaction can spend them. Those without any come last. */
+type Group = { payouts: readonly Tied[]; anchors: readonly string[] };
+export function groupsOf<T extends { anchors: readonly string[] }>(
+  asked: readonly T[],
+): { payouts: readonly T[]; anchors: readonly string[] }[] {
+  let groups: { payouts: readonly T[]; anchors: readonly string[] }[] = [];
+  for (const one of asked.filter(({ anchors }) => anchors.length > 0)) {
+    const linked = groups.filter(({ anchors }) => anchors.some((anchor) => one.anchors.includes(anchor)));
+    const merged = {
+      payouts: [...linked.flatMap(({ payouts }) => payouts), one],
+      anchors: [...new Set([...linked.flatMap(({ anchors }) => anchors), ...one.anchors])],
+    };
+    groups =
+      linked.length === 0
+        ? [...groups, merged]
+        : groups.flatMap((group) => (group === linked[0] ? [merged] : linked.includes(group) ? [] : [group]));
+  }
+  const fresh = asked.filter(({ anchors }) => anchors.length === 0);
+  return fresh.length === 0 ? groups : [...groups, { payouts: fresh, anchors: [] }];
+}
+
+/** One transaction for the payouts of each group. */
+function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
   const made: Plan = { chosen: new Map(), left: [] };
   const used = new Set<Lot>();
-  const leave = (payouts: readonly Asked[], reason: keyof typeof REASONS) =>
+  const leave = (payouts: readonly Tied[], reason: keyof typeof REASONS) =>
     void made.left.push(...payouts.map(({ id }) => ({ id, reason: REASONS[reason] })));
-  const worth = (): bigint => lots.reduce((sum, lot) => (lot.holding.stays === null && !used.has(lot) ? sum + lot.units : sum), 0n);
-  const choose = (payouts: readonly Asked[], anchor: string | null): ReturnType<typeof chooseLots> | 'waits' => {
-    const first = lots.find((lot) => anchorOf(lot) === anchor);
-    if (first && first.holding.stays !== null && first.holding.stays !== 'payout_approved') return 'waits';
+  const groups: Group[] = groupsOf(asked);
+  const tied = new Set(groups.flatMap(({ anchors }) => anchors));
+  const isFree = (lot: Lot): boolean => lot.holding.stays === null && !used.has(lot) && !tied.has(anchorOf(lot));
+  const worth = (): bigint => lots.reduce((sum, lot) => (isFree(lot) ? sum + lot.units : sum), 0n);
+  const choose = ({ payouts, anchors }: Group): ReturnType<typeof chooseLots> | 'waits' | 'gone' => {
+    const fixed = lots.filter((lot) => anchors.includes(anchorOf(lot)));
+    if (fixed.some(({ holding: { stays } }) => stays !== null && stays !== 'payout_approved')) return 'waits';
+    const missing = anchors.filter((anchor) => !fixed.some((lot) => anchorOf(lot) === anchor));
+    if (missing.length > 0) return payouts.some(({ anchor }) => anchor !== null && missing.includes(anchor)) ? 'moved' : 'gone';
     return chooseLots({
-      ...{ units: unitsOf(payouts), anchor, inputScript: script, rateE8, mostBlocks, own: [] },
+      ...{ units: unitsOf(payouts), anchors, inputScript: script, rateE8, mostBlocks, own: [] },
       scripts: payouts.map(({ address }) => hexToBytes(decodeAddress(address, { coin, network }).key)),
-      others: lots.filter((lot) => lot === first || (lot.holding.stays === null && !used.has(lot))),
+      others: lots.filter((lot) => fixed.includes(lot) || isFree(lot)),
     });
   };
-  for (const [anchor, group] of Map.groupBy(asked, (one) => one.anchor)) {
-    let payouts = group;
-    let found = choose(payouts, anchor);
+  for (const group of groups) {
+    let { payouts } = group;
+    let found = choose(group);
     // The newest wait for more money. Those with an anchor stay together: once it is spent, no other transaction can pay them.
-    while (anchor === null && payouts.length > 1 && (found === 'short' || found === 'many')) {
+    while (group.anchors.length === 0 && payouts.length > 1 && (found === 'short' || found === 'many')) {
       const free = worth();
       do payouts = payouts.slice(0, -1);
       while (payouts.length > 1 && unitsOf(payouts) > free);
-      found = choose(payouts, anchor);
+      found = choose({ payouts, anchors: [] });
     }
-    if (typeof found === 'string') leave(group, found);
-    else if (blocksOf([...used, ...found.lots]).size > mostBlocks) leave(group, 'later');
+    if (typeof found === 'string') leave(group.payouts, found);
+    else if (blocksOf([...used, ...found.lots]).size > mostBlocks) leave(group.payouts, 'later');
     else {
       made.chosen.set(payouts, found);
-      leave(group.slice(payouts.length), 'short');
+      leave(group.payouts.slice(payouts.length), 'short');
       for (const lot of found.lots) used.add(lot);
     }
   }
@@ -139,7 +189,7 @@ const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
 });
 
 /** Payouts of a Bitcoin-like coin. */
-async function planOutputs(ctx: Context, asked: readonly Asked[], { id, ...making }: Making & { id: string }): Promise<Planned> {
+async function planOutputs(ctx: Context, asked: readonly Tied[], { id, ...making }: Making & { id: string }): Promise<Planned> {
   const { merchantId, coin, speed, wallet, destination } = making;
   const chain = chainFor(ctx, coin);
   const [{ holdings }, rateE8] = await Promise.all([
@@ -148,7 +198,7 @@ async function planOutputs(ctx: Context, asked: readonly Asked[], { id, ...makin
   ]);
   const script = wallet.script as BitcoinScript;
   const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
-  const planned = await planSpendable<readonly Asked[], Plan>(chain, { lots: lotsOf(holdings), script }, (lots) =>
+  const planned = await planSpendable<readonly Tied[], Plan>(chain, { lots: lotsOf(holdings), script }, (lots) =>
     plan(asked, lots, options),
   );
   const { chosen, full, previous } = planned;
@@ -156,12 +206,14 @@ async function planOutputs(ctx: Context, asked: readonly Asked[], { id, ...makin
   if (chosen.size === 0) return { made: { requests: [], inputs: [], stay: new Map() }, placed: [], left, gasPrice: null };
   const groups = [...chosen].map(([payouts, { lots }]) => ({ lots, lines: payouts.map(lineOf) }));
   const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous });
-  const placed = [...chosen].flatMap(([payouts, { anchor }], number) => payouts.map((payout) => ({ payout, anchor, parts: null, number })));
+  const placed = [...chosen].flatMap(([payouts, { anchor }], number) =>
+    payouts.map((payout) => ({ payout, anchor: payout.anchor ?? anchor, parts: null, number })),
+  );
   return { made, placed, left, gasPrice: null };
 }
 
 /** Payouts on a chain of accounts. */
-async function planAccounts(ctx: Context, asked: readonly Asked[], { merchantId, coin, speed, wallet }: Making): Promise<Planned> {
+async function planAccounts(ctx: Context, asked: readonly Tied[], { merchantId, coin, speed, wallet }: Making): Promise<Planned> {
   const chain = chainFor(ctx, coin);
   const network = ctx.settings.networks[COIN[coin].chain];
   const contract = contractOf(coin, network);
@@ -173,7 +225,11 @@ async function planAccounts(ctx: Context, asked: readonly Asked[], { merchantId,
   ]);
   const ready = selectHoldings(holdings, { wish: DEFAULT_WISH, now, wholeAddress: true }).filter(({ stays }) => stays === null);
   const oldest = asked.toSorted((a, b) => (a.number < b.number ? -1 : 1));
-  const payouts = oldest.map((payout) => ({ ...payout, payout, line: lineOf(payout), parts: partsFromJson(payout.parts) }));
+  const payouts = oldest.map((payout) => ({
+    ...{ ...payout, payout, line: lineOf(payout), parts: partsFromJson(payout.parts) },
+    // One account sends a payout, so it can be sent instead of one canceled payout only.
+    ...{ anchor: payout.anchors[0] ?? null, isTied: payout.anchor === null && payout.anchors.length > 0 },
+  }));
   const { chosen, left, ...made } = await makeAccountPayouts(chain, payouts, {
     ...{ holdings, ready, wallet, coin, network, gasPrice, contract },
     ...{ chainId: chainIdOf(ctx, coin), nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
@@ -185,11 +241,12 @@ async function planAccounts(ctx: Context, asked: readonly Asked[], { merchantId,
 /** Null: a payout changed meanwhile. Without a `sweep`: the wallet can pay none of them. */
 async function tryToMake(ctx: Context, making: Making): Promise<MadePayoutFile | { sweep: null; left: Left[] } | null> {
   const { merchantId, coin, wallet, destination, actor } = making;
-  const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
-  if (asked.length === 0) return { sweep: null, left: [] };
+  const { asked, kept } = await readPayable(ctx, { merchantId, coin, walletId: wallet.id });
+  if (asked.length === 0) return { sweep: null, left: kept };
   const id = newId('swp', ctx.random);
   const planned = kindOf(coin) === 'ethereum' ? planAccounts(ctx, asked, making) : planOutputs(ctx, asked, { ...making, id });
-  const { made, placed, left, gasPrice } = await planned;
+  const { made, placed, gasPrice, ...rest } = await planned;
+  const left = [...kept, ...rest.left];
   if (placed.length === 0) return { sweep: null, left };
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice });
   const parts = placed.map(({ parts }) => (parts === null ? null : JSON.stringify(partsToJson(parts))));

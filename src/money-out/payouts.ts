@@ -18,9 +18,9 @@ import { priceOf, unitsFor } from '../payments/price.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
-import { weighApproval } from './approvals.ts';
+import { weighApproval, weightOf } from './approvals.ts';
 import { notifyOfPayouts } from './money-notices.ts';
-import { checkNoFile, mayBeCorrected, openFileOf, readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, correctedFrom, mayBeCorrected, openFileOf, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
   id: string;
@@ -39,6 +39,8 @@ export type Payout = {
   state: RefundState;
   txid: string | null;
   failure: string | null;
+  /** In how many looks nothing found the transaction that a member entered. */
+  missed: number | null;
   requestedBy: string;
   /** The member who requested it or approved it first. */
   backedBy: string | null;
@@ -58,7 +60,7 @@ export type Payout = {
 };
 const COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
-  txid, failure, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
+  txid, failure, missed, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
   approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", ${openFileOf(sql)} as "fileId",
   published_until as "publishedUntil", event_count as "eventCount"`;
 
@@ -110,15 +112,15 @@ export type PayoutDraft = Omit<AskedPayout, 'asked'> & { units: bigint; usdCents
 
 /** Errors: parameter_invalid, address_invalid, amount_too_small, amount_too_large, price_unavailable. */
 export function draftPayout(ctx: Context, { mode, asked, ...payout }: AskedPayout & { mode: Mode }): PayoutDraft {
-  const { coin, address, reference } = payout;
+  const { coin, reference } = payout;
   if (reference !== null) printableLine(reference, 'payout_reference');
-  checkRefundAddress(ctx, { mode, coin, address });
+  const address = checkRefundAddress(ctx, { mode, coin, address: payout.address });
   const priceE8 = priceOf(ctx, { mode, coin });
   const named = (units: bigint) => `${formatUnits(coin, units)} ${coinText(coin)}`;
   const least = COIN[coin].dustUnits;
   const sized = (units: bigint, usdCents: bigint): PayoutDraft => {
     if (units < least) throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(least) }, { param: 'amount' });
-    return { ...payout, units, usdCents };
+    return { ...payout, address, units, usdCents };
   };
   const isUsd = asked.kind === 'usd';
   const usdCents = isUsd ? asked.cents : e8ToCents(worthUsdE8(coin, asked.units, priceE8));
@@ -321,7 +323,7 @@ export function approvePayouts(
     // A member may have approved one payout of a batch first: at most a few members did.
     const groups = Map.groupBy(requested, ({ backedBy, approvedBy }) => JSON.stringify([backedBy, approvedBy]));
     for (const group of groups.values()) {
-      const weight = await weighGroup(tx, { ...owner, group }, actor);
+      const weight = await weighGroup(ctx, tx, { ...owner, group }, actor);
       if (weight instanceof Problem) refused.push(weight);
       else if (weight === 'first') {
         const ids = group.map(({ id }) => id);
@@ -345,12 +347,14 @@ export function approvePayouts(
 
 /** How much the approval of these payouts, with one request or first approval behind them, is worth; a Problem: it does not count. */
 async function weighGroup(
+  ctx: Context,
   tx: Tx,
   { group, ...owner }: Owner & { group: readonly Payout[] },
   actor: Actor,
 ): Promise<Awaited<ReturnType<typeof weighApproval>> | Problem> {
-  const isKnown = group.every(({ usdCents }) => usdCents > 0n);
-  const usdCents = isKnown ? group.reduce((sum, one) => sum + one.usdCents, 0n) : 0n;
+  const worths = group.map((one) => weightOf(ctx, one));
+  const isKnown = worths.every((cents) => cents > 0n);
+  const usdCents = isKnown ? worths.reduce((sum, cents) => sum + cents, 0n) : 0n;
   try {
     const { backedBy, approvedBy } = group[0]!;
     return await weighApproval(tx, 'payouts', { ...owner, backedBy, approvedBy, usdCents }, actor);
@@ -370,9 +374,11 @@ async function writeApproved(
   const rows = await tx<Payout[]>`
     update payouts p set approved_by = case when ${isSecond} then coalesce(p.approved_by || ' and ', '') else '' end || ${actor.name},
       backed_by = case when ${isSecond} then p.backed_by end,
-      approved_by_user = ${actor.userId || null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'}, txid = given.hash,
+      approved_by_user = ${actor.userId || null}, approved_at = ${now}, approved_usd_cents = given.cents,
+      state = ${plays ? 'confirmed' : 'approved'}, txid = given.hash,
       sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}, event_count = p.event_count + ${plays ? 3 : 1}
-    from unnest(${group.map(({ id }) => id)}::text[], ${txids}::text[]) as given (payout, hash)
+    from unnest(${group.map(({ id }) => id)}::text[], ${txids}::text[], ${group.map((one) => weightOf(ctx, one).toString())}::text[]::bigint[])
+      as given (payout, hash, cents)
     where p.id = given.payout returning ${COLUMNS(tx)}`;
   const approved = rows.map(
     (one): Payout =>
@@ -387,7 +393,7 @@ async function writeApproved(
 
 /**
  * Records the transaction in which the merchant sent a payout. The same one again changes nothing, and another one is refused, unless the
- * first one is final and does not pay the payout: a payout is sent once. Errors: payout_not_found, payout_state, payout_in_file, parameter_invalid.
+ * first one is final and does not pay the payout, or was never found: a payout is sent once. Errors: payout_not_found, payout_state, payout_in_file, parameter_invalid.
  */
 export function markPayoutSent(
   ctx: Context,
@@ -400,9 +406,9 @@ export function markPayoutSent(
       checkNoFile(before, 'payout_in_file');
       const mayStillBePaid = before.publishedUntil !== null;
       if (mayStillBePaid || (!mayBecome(before.state, 'sent') && !mayBeCorrected(before))) throw refuse(before, 'marked as sent');
-      await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, after: { txid: hash } });
+      await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, ...correctedFrom(before), after: { txid: hash } });
       // Its file failed, or was canceled a moment ago.
-      await tx`update payouts set sweep_id = null, sweep_number = null, looked_at = null where id = ${id}`;
+      await tx`update payouts set sweep_id = null, sweep_number = null, looked_at = null, missed = null where id = ${id}`;
       return writeStep(ctx, tx, { id, state: 'sent', txid: hash, failure: null, now });
     }),
   );

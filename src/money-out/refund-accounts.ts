@@ -49,6 +49,7 @@ const REASONS = {
   used: 'its deposit address sent another transaction since an earlier file of it was made; look where the money went, then mark it as sent or cancel it',
   changed: 'the token has other functions than when an earlier file of it was made; cancel it, and request it again',
   refused: 'a transfer to the address of the customer would fail; cancel it, and ask for another address',
+  unclear: 'the source of the network could not say what a transfer of it needs; try again in a minute',
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower, or ${OWN_WALLET}`,
   later: 'another refund of the same payment is in this file',
 } as const;
@@ -197,7 +198,11 @@ export async function transferEach<T extends AskedTransfer>(
   chain: Chain,
   candidates: readonly Found<T>[],
   work: Work,
-  { lineOf, reasons, most }: { lineOf: (asked: T) => Line; reasons: Readonly<Record<'used' | 'refused' | 'fee', string>>; most: number },
+  {
+    lineOf,
+    reasons,
+    most,
+  }: { lineOf: (asked: T) => Line; reasons: Readonly<Record<'used' | 'refused' | 'unclear' | 'fee', string>>; most: number },
 ): Promise<MadeTransfers<T>> {
   const { contract, gasPrice } = work;
   const accounts = candidates.map(({ lot }) => lot.address);
@@ -213,20 +218,20 @@ export async function transferEach<T extends AskedTransfer>(
     ),
   ]);
   const anchors = candidates.map(({ asked, lot }, i) => asked.anchor ?? nonceInput(lot.address, nonces[i]!));
-  const costs = gases.map((gas) => (gas ?? 0n) * gasPrice.max + publishing);
+  const costs = gases.map((gas) => (typeof gas === 'bigint' ? gas : 0n) * gasPrice.max + publishing);
   const isAbove = ({ asked: { units } }: Found<T>, i: number): boolean => {
     const needed = costs[i]! + (contract === null ? units : 0n);
     const fee = costs[i]! + (balances[i]! < needed ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
     return isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT });
   };
   const { found: all, left } = sift(candidates, reasons, (one, i) =>
-    nonces[i]! > nonceIn(anchors[i]!) ? 'used' : gases[i] === null ? 'refused' : isAbove(one, i) ? 'fee' : null,
+    nonces[i]! > nonceIn(anchors[i]!) ? 'used' : typeof gases[i] === 'string' ? gases[i] : isAbove(one, i) ? 'fee' : null,
   );
   const found = all.slice(0, most);
   if (found.length === 0) return { ...NOTHING, chosen: new Map(), left };
   const paying = found.map((one) => {
     const i = candidates.indexOf(one);
-    const [anchor, gas] = [anchors[i]!, gases[i]!];
+    const [anchor, gas] = [anchors[i]!, gases[i] as bigint];
     const spent = one.asked.units + (contract === null ? costs[i]! : 0n);
     const transfer = { from: one.lot.address, index: one.lot.index, nonce: nonceIn(anchor), gas, line: lineOf(one.asked) };
     return { ...one, anchor, transfer, units: spent < one.held ? spent : one.held };

@@ -14,14 +14,15 @@ import type { Line, PsbtRequest, Request } from '../core/signing-file.ts';
 import type { Tx } from '../db/db.ts';
 import type { Actor } from '../people/members.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
-import { readHeldBack } from './canceled-refunds.ts';
+import { goneText, readRefundLegacy } from './canceled.ts';
 import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, mostBlocksOf, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
-import { blocksOf, type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
+import { anchorOf, blocksOf, type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
+import { readUnpayable } from './refunds.ts';
 import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
 import { buildPayment, bytesOf, MAX_FILE_BYTES } from './utxo.ts';
 
@@ -32,6 +33,8 @@ export const MOST_TRIES = 3;
 
 type Owner = { merchantId: string };
 type Asked = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
+/** `anchors`: the outputs that it has to spend: that of its own earlier files, and those of canceled refunds of its payment. */
+type Tied = Asked & { anchors: readonly string[] };
 /** Why an approved refund is not in the file. */
 type Left = { id: string; reason: string };
 export type MadeRefundFile = { sweep: Sweep; refunds: string[]; left: Left[] };
@@ -42,6 +45,11 @@ const REASONS = {
   fee: `the network fee would be more than ${MAX_REFUND_FEE_PERCENT} percent of its amount; try again when fees are lower, or send it from your own wallet and mark it as sent`,
   many: 'it needs more deposits than fit into one transaction; send it from your own wallet and mark it as sent',
   later: 'the file is full; it can be in the next one',
+  waits: 'a deposit that it has to spend is in this file, or is not free or not confirmed at the moment; try again later',
+  gone: goneText('refund'),
+  open: 'its payment is not final at the moment, and more money could complete it; try again once it is',
+  unpaid:
+    'what its payment received is not confirmed any more, or is less than its refunds return; wait until it is confirmed again, or cancel it',
   payout: 'an approved payout has to spend its deposit; make the file of that payout first, or cancel the payout',
 } as const;
 
@@ -54,6 +62,27 @@ const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { co
     from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
     order by r.anchor is null, r.number limit ${MOST_LOOKED_AT}`;
+
+/** Those that can be paid now, with the outputs that they have to spend, and why the others cannot. Errors: ChainError. */
+async function readPayable(
+  ctx: Context,
+  { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string },
+): Promise<{ asked: Tied[]; kept: Left[] }> {
+  // None, if another file has taken all of them since this one was asked for.
+  const all = await readApproved(ctx, { merchantId, coin, walletId });
+  const unpayable = await readUnpayable(ctx, ctx.db.sql, { merchantId, coin, asked: all });
+  const kept = all.flatMap(({ id }) => {
+    const why = unpayable.get(id);
+    return why === undefined ? [] : [{ id, reason: why === 'open' ? REASONS.open : REASONS.unpaid }];
+  });
+  const payable = all.filter(({ id }) => !unpayable.has(id));
+  const { ties, left } = await readRefundLegacy(ctx, { merchantId, coin, asked: payable });
+  const free = payable.filter(({ id }) => !left.some((one) => one.id === id));
+  const anchorsOf = ({ id, anchor }: Asked): string[] => [
+    ...new Set([...(anchor === null ? [] : [anchor]), ...(ties.get(id) ?? []).map((tie) => tie.anchor)]),
+  ];
+  return { asked: free.map((one) => ({ ...one, anchors: anchorsOf(one) })), kept: [...kept, ...left] };
+}
 
 /** Wallets with approved refunds in no file: those first whose refunds wait longest. */
 async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: Coin }): Promise<SweepWallet[]> {
@@ -85,12 +114,13 @@ export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
   });
 
 type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
-type Plan = { chosen: Map<Asked, Chosen>; left: Left[] };
-function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
+type Plan = { chosen: Map<Tied, Chosen>; left: Left[] };
+function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
   const used = new Set<Lot>();
-  const [chosen, left] = [new Map<Asked, Chosen>(), [] as Left[]];
-  // The money of a payment whose refund is in this file pays for no other refund before it.
+  const [chosen, left] = [new Map<Tied, Chosen>(), [] as Left[]];
+  // The money of a payment whose refund is in this file pays for no other refund before it, and neither does what another one has to spend.
   const refunding = new Set(asked.map(({ paymentId }) => paymentId));
+  const tied = new Set(asked.flatMap(({ anchors }) => anchors));
   for (const refund of asked) {
     if (chosen.size === MOST_REFUNDS) break;
     // Only one transaction can spend the deposit, and another one pays the payout.
@@ -98,12 +128,21 @@ function plan(asked: readonly Asked[], lots: readonly Lot[], { coin, network, sc
       left.push({ id: refund.id, reason: REASONS.payout });
       continue;
     }
+    const isOf = ({ holding }: Lot): boolean => holding.paymentId === refund.paymentId && isOwn(holding);
+    const fixed = refund.anchors.map((anchor) => ({ anchor, lot: lots.find((lot) => anchorOf(lot) === anchor) }));
+    const gone = fixed.find(({ lot }) => lot === undefined);
+    if (gone || fixed.some(({ lot }) => used.has(lot!) || !(isOf(lot!) || lot!.holding.stays === null))) {
+      left.push({ id: refund.id, reason: !gone ? REASONS.waits : gone.anchor === refund.anchor ? REASONS.moved : REASONS.gone });
+      continue;
+    }
     const free = lots.filter((lot) => !used.has(lot));
+    const isFixed = (lot: Lot): boolean => fixed.some((one) => one.lot === lot);
+    const isFree = (lot: Lot): boolean => lot.holding.stays === null && !refunding.has(lot.holding.paymentId) && !tied.has(anchorOf(lot));
     const found = chooseLots({
-      ...{ units: refund.units, anchor: refund.anchor, inputScript: script, rateE8, mostBlocks },
+      ...{ units: refund.units, anchors: refund.anchors, inputScript: script, rateE8, mostBlocks },
       scripts: [hexToBytes(decodeAddress(refund.address, { coin, network }).key)],
-      own: free.filter(({ holding }) => holding.paymentId === refund.paymentId && isOwn(holding)),
-      others: free.filter(({ holding }) => holding.stays === null && !refunding.has(holding.paymentId)),
+      own: free.filter((lot) => isOf(lot) && (isFixed(lot) || !tied.has(anchorOf(lot)))),
+      others: free.filter((lot) => !isOf(lot) && (isFixed(lot) || isFree(lot))),
     });
     if (typeof found === 'string') left.push({ id: refund.id, reason: REASONS[found] });
     else if (blocksOf([...used, ...found.lots]).size > mostBlocks) left.push({ id: refund.id, reason: REASONS.later });
@@ -185,8 +224,15 @@ export function buildRequests(
   return made;
 }
 
-/** Locks all payments of a file. False: a refund in it changed, or another one of a payment that pays for it was requested. */
-async function lockRefunds(tx: Tx, { merchantId, asked, paymentIds }: Owner & { asked: readonly Asked[]; paymentIds: readonly string[] }) {
+/**
+ * Locks all payments of a file. False: a refund in it changed or cannot be paid any more, or another one of a payment that pays for it was
+ * requested.
+ */
+async function lockRefunds(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, coin, asked, paymentIds }: Owner & { coin: Coin; asked: readonly Asked[]; paymentIds: readonly string[] },
+): Promise<boolean> {
   const own = asked.map(({ paymentId }) => paymentId);
   await tx`
     select 1 from payments where id = any(${[...new Set([...own, ...paymentIds])]}::text[]) and merchant_id = ${merchantId} and mode = 'live'
@@ -197,17 +243,17 @@ async function lockRefunds(tx: Tx, { merchantId, asked, paymentIds }: Owner & { 
   const isSame = ({ id, units, address }: Asked) => rows.some((row) => row.id === id && row.units === units && row.address === address);
   const paying = paymentIds.filter((id) => !own.includes(id));
   const [other] = await tx`select 1 from payments p where p.id = any(${paying}::text[]) and ${hasOpenRefund(tx)} limit 1`;
-  return asked.every(isSame) && !other;
+  return asked.every(isSame) && !other && (await readUnpayable(ctx, tx, { merchantId, coin, asked })).size === 0;
 }
 
 type Planned = {
   made: Made<Request>;
   /** For each refund in the file, what only one of its transactions can use, and the transaction that pays it. */
-  chosen: Map<Asked, { anchor: string; number: number }>;
+  chosen: ReadonlyMap<Asked, { anchor: string; number: number }>;
   left: Left[];
   gasPrice: GasPrice | null;
 };
-type Making = Owner & RefundWish & { asked: readonly Asked[]; wallet: SweepWallet; destination: string; id: string };
+type Making = Owner & RefundWish & { asked: readonly Tied[]; wallet: SweepWallet; destination: string; id: string };
 
 const EMPTY: Made<Request> = { requests: [], inputs: [], stay: new Map() };
 
@@ -220,13 +266,13 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
   ]);
   const script = wallet.script as BitcoinScript;
   const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
-  const planned = await planSpendable<Asked, Plan>(chain, { lots: lotsOf(holdings), script }, (lots) => plan(asked, lots, options));
+  const planned = await planSpendable<Tied, Plan>(chain, { lots: lotsOf(holdings), script }, (lots) => plan(asked, lots, options));
   const left = [...planned.left, ...[...planned.full].map(([{ id }, reason]) => ({ id, reason: REASONS[reason] }))];
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left, gasPrice: null };
   const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });
   const groups = [...planned.chosen].map(([refund, { lots }]) => ({ lots, lines: [lineOf(refund)] }));
   const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous: planned.previous });
-  const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor, number }]));
+  const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor: one.anchor ?? anchor, number }]));
   return { made, chosen, left, gasPrice: null };
 }
 
@@ -241,14 +287,13 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
   const contract = contractOf(coin, network);
   if (isToken(coin) && contract === null)
     throw new Problem('refund_file_empty', { coin: coinText(coin), reason: 'the token is not known on this network' });
-  const own = holdings.filter(isOwn);
-  const heldBack = await readHeldBack(ctx, chain, { merchantId, coin, asked, holdings: own, contract });
-  const free = asked.filter((one) => !heldBack.some(({ id }) => id === one.id));
-  const { chosen, left, ...made } = await makeAccountRefunds(chain, free, {
-    ...{ holdings: own, wallet, coin, network, gasPrice },
+  // A file of a canceled refund of the same deposit address uses the same nonce, so only one of them can be executed.
+  const fixed = asked.map(({ anchors, ...one }) => ({ ...one, anchor: anchors[0] ?? null }));
+  const { chosen, left, ...made } = await makeAccountRefunds(chain, fixed, {
+    ...{ holdings: holdings.filter(isOwn), wallet, coin, network, gasPrice },
     ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
   });
-  return { made, chosen, left: [...heldBack, ...left], gasPrice };
+  return { made, chosen, left, gasPrice };
 }
 
 type Trying = Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor };
@@ -257,20 +302,18 @@ async function tryToMake(
   ctx: Context,
   { merchantId, coin, wallet, destination, speed, actor }: Trying,
 ): Promise<MadeRefundFile | { sweep: null; left: Left[] } | null> {
-  // None, if another file has taken all of them since this one was asked for.
-  const asked = await readApproved(ctx, { merchantId, coin, walletId: wallet.id });
+  const { asked, kept } = await asking(coin, readPayable(ctx, { merchantId, coin, walletId: wallet.id }));
   const id = newId('swp', ctx.random);
   const work = { merchantId, coin, speed, asked, wallet, destination, id };
-  const { made, chosen, left, gasPrice } = await asking(
-    coin,
-    kindOf(coin) === 'ethereum' ? planAccounts(ctx, work) : planOutputs(ctx, work),
-  );
+  const { made, chosen, ...planned } = await asking(coin, kindOf(coin) === 'ethereum' ? planAccounts(ctx, work) : planOutputs(ctx, work));
+  const { gasPrice } = planned;
+  const left = [...kept, ...planned.left];
   const refunds = [...chosen];
   if (refunds.length === 0) return { sweep: null, left };
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice });
   const sweep = await store(ctx, {
     ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'refund' },
-    lock: (tx) => lockRefunds(tx, { merchantId, asked: refunds.map(([one]) => one), paymentIds: paymentsIn(made.inputs) }),
+    lock: (tx) => lockRefunds(ctx, tx, { merchantId, coin, asked: refunds.map(([one]) => one), paymentIds: paymentsIn(made.inputs) }),
     also: async (tx) => {
       await tx`
         update refunds r set sweep_id = ${id}, sweep_number = given.number, anchor = given.anchor

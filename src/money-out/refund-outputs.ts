@@ -25,16 +25,16 @@ export const blocksOf = (lots: readonly Lot[]): Set<string> =>
 
 export type Chosen = { lots: readonly Lot[]; anchor: string };
 /**
- * The transfers to spend for `units`, paid to `scripts`. `anchor`: the output that earlier files of this refund spent, which has to be spent
- * again, so that only one of them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the
- * payment is left. Payouts have no customer: `own` is empty.
- * Transfers whose inputs cost more than they hold are never added. Results without transfers: `moved` (another transaction spent the
+ * The transfers to spend for `units`, paid to `scripts`. `anchors`: the outputs that earlier files spent, which have to be spent again, so
+ * that only one of them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the payment is
+ * left. Payouts have no customer: `own` is empty.
+ * Transfers whose inputs cost more than they hold are never added. Results without transfers: `moved` (another transaction spent an
  * anchor), `short` (too little money), `fee` (the fee is too large a part of the amount), `many` (too many inputs for one transaction, or from more than `mostBlocks`).
  */
 export function chooseLots({
   units,
   scripts,
-  anchor,
+  anchors,
   own,
   others,
   inputScript,
@@ -43,7 +43,7 @@ export function chooseLots({
 }: {
   units: bigint;
   scripts: readonly Uint8Array[];
-  anchor: string | null;
+  anchors: readonly string[];
   own: readonly Lot[];
   others: readonly Lot[];
   inputScript: BitcoinScript;
@@ -55,15 +55,16 @@ export function chooseLots({
   const isLarge = (part: bigint): boolean => part * 100n > units * MAX_REFUND_FEE_PERCENT;
   const all = [...own.toSorted(bySize), ...others.toSorted(bySize)];
   const worthIt = all.filter(isWorthIt);
-  const first = anchor === null ? worthIt[0] : all.find((lot) => anchorOf(lot) === anchor);
-  if (anchor !== null && !first) return 'moved';
+  const fixed = anchors.map((anchor) => all.find((lot) => anchorOf(lot) === anchor));
+  if (!fixed.every((lot) => lot !== undefined)) return 'moved';
+  const lots = fixed.length > 0 ? [...new Set(fixed)] : worthIt.slice(0, 1);
   // Money that came as dust is not exchanged for the money of other customers.
   const ownWorthIt = worthOf(own.filter(isWorthIt));
   if (ownWorthIt < units && isLarge(worthOf(own) - ownWorthIt)) return 'fee';
+  const [first] = lots;
   if (!first) return 'short';
-  if (first.parts.length > MAX_INPUTS) return 'many';
-  const lots = [first];
-  let left = worthIt.filter((lot) => lot !== first);
+  if (sizeOf(lots) > MAX_INPUTS || (lots.length > 1 && blocksOf(lots).size > mostBlocks)) return 'many';
+  let left = worthIt.filter((lot) => !lots.includes(lot));
   const needed = (chosen: readonly Lot[]): bigint => neededFor({ units, scripts }, { inputs: sizeOf(chosen), inputScript, rateE8 });
   const isEnough = (chosen: readonly Lot[]): boolean => worthOf(chosen) >= needed(chosen);
   const isTooDear = (chosen: readonly Lot[]): boolean => isLarge(needed(chosen) - units);

@@ -9,6 +9,7 @@ import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits,
 import { Problem } from '../core/problem.ts';
 import { confirmedUnits, isPaidOut, mayBecome, type RefundRate, type RefundState, shareOf } from '../core/refund.ts';
 import { rolesOf, settle } from '../core/settle.ts';
+import { isFinal } from '../core/status.ts';
 import { worth } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -21,7 +22,7 @@ import { lockAndDecide } from '../payments/settle-payments.ts';
 import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
 import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
-import { weighApproval } from './approvals.ts';
+import { weighApproval, weightOf } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
 import { notifyOfRefund } from './money-notices.ts';
 import { mailClaimLink, mailPayer } from './refund-mails.ts';
@@ -52,6 +53,8 @@ export type Refund = {
   sentAt: Date | null;
   endedAt: Date | null;
   failure: string | null;
+  /** In how many looks nothing found the transaction that a member entered. */
+  missed: number | null;
   /** The signing file that it is part of. */
   sweepId: string | null;
   /** The same; null once that file was canceled. */
@@ -62,7 +65,7 @@ export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s wher
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
   claim_until as "claimUntil", claim_number as "claimNumber", reason, txid, requested_by as "requestedBy", backed_by as "backedBy",
-  approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure,
+  approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, missed,
   sweep_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
 type Owner = { merchantId: string; mode: Mode };
@@ -145,6 +148,35 @@ async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: str
   return BigInt(row!.units);
 }
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
+
+/**
+ * Why refunds that were approved cannot be paid now, by their IDs: what was true then may have changed. `open`: more money could complete the
+ * payment, and count what is returned. `gone`: less of its money is confirmed than its refunds return, and nobody else's pays for it.
+ */
+export async function readUnpayable(
+  ctx: Context,
+  sql: Sql | Tx,
+  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly { id: string; paymentId: string }[] },
+): Promise<ReadonlyMap<string, 'open' | 'gone'>> {
+  if (asked.length === 0) return new Map();
+  const paymentIds = asked.map(({ paymentId }) => paymentId);
+  const records = await readOwnedRecords(
+    ctx,
+    sql as Sql,
+    paymentIds.map((paymentId) => ({ merchantId, mode: 'live', paymentId })),
+  );
+  const rows = await sql<{ paymentId: string; units: string }[]>`
+    select payment_id as "paymentId", sum(units)::text as units from refunds
+    where payment_id = any(${paymentIds}::text[]) and coin = ${coin} and state <> 'canceled' group by payment_id`;
+  const reserved = new Map(rows.map(({ paymentId, units }) => [paymentId, BigInt(units)]));
+  return new Map(
+    asked.flatMap(({ id, paymentId }, i): (readonly [string, 'open' | 'gone'])[] => {
+      const record = records[i];
+      if (!record || !isFinal(record.facts.status)) return [[id, 'open']];
+      return confirmedOf(record, coin) < (reserved.get(paymentId) ?? 0n) ? [[id, 'gone']] : [];
+    }),
+  );
+}
 
 /** A coin by its asset and, if the asset arrived on several networks, the chain. */
 export type WantedCoin = { asset: Asset; chain: Chain | null };
@@ -293,7 +325,7 @@ export async function requestRefund(
       if (units > available) throw new Problem('refund_exceeds', { available: named(available) }, { param: 'amount' });
       if (units < COIN[coin].dustUnits)
         throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(COIN[coin].dustUnits) }, { param: 'amount' });
-      if (address !== null) checkRefundAddress(ctx, { mode: owner.mode, coin, address });
+      const stored = address === null ? null : checkRefundAddress(ctx, { mode: owner.mode, coin, address });
       const id = newId('ref', ctx.random);
       const until = address === null ? claimUntil(record.now) : null;
       // With an address too: the page shows the customer what became of the refund.
@@ -303,7 +335,7 @@ export async function requestRefund(
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
           reason, requested_by, backed_by, created_at, display_currency, display_rate)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
-          'requested', ${address}, ${hash}, ${until}, ${reason}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
+          'requested', ${stored}, ${hash}, ${until}, ${reason}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
           ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
         returning ${REFUND_COLUMNS(tx)}`;
       await eraseAgain(tx, paymentId);
@@ -434,9 +466,9 @@ export async function renewClaimLink(
 }
 
 /** The customer enters the address, once. Errors: refund_not_found, refund_state, address_invalid. */
-export async function claimRefund(ctx: Context, { refund, address }: { refund: Refund; address: string }): Promise<void> {
+export async function claimRefund(ctx: Context, { refund, address: entered }: { refund: Refund; address: string }): Promise<void> {
   const { merchantId, mode, id, coin } = refund;
-  checkRefundAddress(ctx, { mode, coin, address });
+  const address = checkRefundAddress(ctx, { mode, coin, address: entered });
   await ctx.db.begin((tx) =>
     changeRefund(ctx, tx, { merchantId, mode, id }, async (before, { now }) => {
       if (before.address === address) return { refund: before, events: [] };
@@ -460,7 +492,8 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       check(before, 'approved', 'approved');
       const { coin, paymentId, address } = before;
       // More money in time would complete the payment, and count what was returned.
-      if (record.facts.status === 'pending') throw new Problem('refund_payment_pending', { id: paymentId });
+      const { status } = record.facts;
+      if (!isFinal(status)) throw new Problem('refund_payment_pending', { id: paymentId, status });
       if (address === null) throw new Problem('refund_address_missing', { id });
       const left = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       if (left < 0n) {
@@ -468,7 +501,8 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
         throw new Problem('refund_exceeds', { available: `${formatUnits(coin, available)} ${coinText(coin)}` });
       }
       const { now } = record;
-      const weight = await weighApproval(tx, 'refunds', before, actor);
+      const usdCents = weightOf(ctx, before);
+      const weight = await weighApproval(tx, 'refunds', { ...before, usdCents }, actor);
       await writeAudit(tx, { ...owner, actor, action: weight === 'first' ? 'refund.approved_first' : 'refund.approved', object: id });
       if (weight === 'first') {
         const [backed] = await tx<Refund[]>`
@@ -481,7 +515,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       const plays = owner.mode === 'test';
       const [after] = await tx<Refund[]>`
         update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null},
-          backed_by = ${isSecond ? before.backedBy : null}, approved_at = ${now}, state = ${plays ? 'confirmed' : 'approved'},
+          backed_by = ${isSecond ? before.backedBy : null}, approved_at = ${now}, approved_usd_cents = ${usdCents.toString()}, state = ${plays ? 'confirmed' : 'approved'},
           txid = ${plays ? simulatedTxid('refund', before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };
@@ -504,11 +538,17 @@ export function readTxid(coin: Coin, text: string): string {
   throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(coin)}` }, { param: 'txid' });
 }
 
-/** Whether what was sent may get another transaction: the one that a member entered is final, and does not pay it. */
-export const mayBeCorrected = ({ state, failure }: Pick<Refund, 'state' | 'failure'>): boolean => state === 'sent' && failure !== null;
+/** How often the transaction that a member entered is looked for before it may be a typing error. Once a minute. */
+const MISSES = 3;
+/**
+ * Whether what was sent may get another transaction: the one that a member entered is final and does not pay it, or nothing has found it for
+ * longer than the network needs to show one.
+ */
+export const mayBeCorrected = ({ state, sweepId, failure, missed }: Pick<Refund, 'state' | 'sweepId' | 'failure' | 'missed'>): boolean =>
+  state === 'sent' && sweepId === null && (failure !== null || (missed ?? 0) >= MISSES);
 /**
  * Records the transaction that returned the money. The same one again changes nothing, and another one is refused, unless the first one is
- * final and does not pay the refund: a refund is sent once. Errors: refund_not_found, refund_state, refund_in_file, parameter_invalid.
+ * final and does not pay the refund, or was never found: a refund is sent once. Errors: refund_not_found, refund_state, refund_in_file, parameter_invalid.
  */
 export async function markRefundSent(
   ctx: Context,
@@ -520,15 +560,19 @@ export async function markRefundSent(
       if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
       checkNoFile(before, 'refund_in_file');
       if (!mayBeCorrected(before)) check(before, 'sent', 'marked as sent');
-      await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, after: { txid: hash } });
+      await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, ...correctedFrom(before), after: { txid: hash } });
       const [after] = await tx<Refund[]>`
         update refunds set state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null,
-          sweep_id = null, sweep_number = null, looked_at = null
+          sweep_id = null, sweep_number = null, looked_at = null, missed = null
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [['refund.sent', after!]] };
     }),
   );
 }
+
+/** For the audit log: the transaction that was entered before. */
+export const correctedFrom = ({ state, txid }: Pick<Refund, 'state' | 'txid'>): { before?: { txid: string } } =>
+  state === 'sent' && txid !== null ? { before: { txid } } : {};
 
 /** The refund of a claim page, and the time of its payment. Errors: refund_not_found. */
 export async function refundOfClaim(ctx: Context, { hash }: { hash: Uint8Array }): Promise<Refund> {

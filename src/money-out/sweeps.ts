@@ -5,6 +5,7 @@ import { feeOf, transactionOf } from '../chains/ethereum/account-requests.ts';
 import type { Context } from '../context.ts';
 import { ALL_COINS, CHAIN, COIN, type Coin, chainCode, chainOf, contractOf, isToken, kindOf } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
+import { formatUnits } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -27,8 +28,9 @@ import {
   type SweepWish,
   selectHoldings,
 } from './holdings.ts';
-import { type GasPrice, makeAccountRequests, readGasPrice } from './make-accounts.ts';
+import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice } from './make-accounts.ts';
 import { type Made, makePsbts } from './make-utxo.ts';
+import { readUnpayable } from './refunds.ts';
 import { replacePsbts, STAY_TEXT } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
 import { readSigned } from './signed.ts';
@@ -394,12 +396,45 @@ export async function readSigningFileOf(ctx: Context, { merchantId, id }: Owner 
   return signingFileOf(row.file);
 }
 
+/**
+ * The file for somebody who is about to sign it: not one whose fee the network would refuse now. Errors: those of `readSigningFileOf`,
+ * sweep_fee_low.
+ */
+export async function readFileToSign(ctx: Context, of: Owner & { id: string }): Promise<SigningFile> {
+  const file = await readSigningFileOf(ctx, of);
+  const chain = ctx.chains.get(COIN[file.coin].chain);
+  const [signed] = await ctx.db.sql`
+    select 1 from sweeps s where s.id = ${of.id} and (s.state not in ('made', 'signed', 'sent')
+      or exists (select 1 from sweep_transactions t where t.sweep_id = s.id and t.round = s.round))`;
+  if (!file.gasPrice || signed || !chain) return file;
+  // Where no source answers now, the fee is looked at when the transaction is sent.
+  const base = await readBaseFee(chain).catch((error: unknown) => {
+    if (error instanceof ChainError) return 0n;
+    throw error;
+  });
+  if (base <= file.gasPrice.max) return file;
+  const named = (wei: bigint) => `${formatUnits('ETH', wei * GWEIS)} gwei`;
+  throw new Problem('sweep_fee_low', { id: of.id, paid: named(file.gasPrice.max), needed: named(base) });
+}
+/** Gwei in ETH, to show a price per gas. */
+const GWEIS = 10n ** 9n;
+
 type Locked = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown };
 async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<Locked> {
   const [row] = await tx<Locked[]>`
     select id, coin, state, round, wallet_id as "walletId", file from sweeps where id = ${id} and merchant_id = ${merchantId} for update`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   return row;
+}
+
+/** The refunds in a file, whose payments are locked, so that what they return is still there when the file is taken. */
+async function lockRefundsIn(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<{ id: string; paymentId: string }[]> {
+  const refunds = await tx<{ id: string; paymentId: string }[]>`
+    select id, payment_id as "paymentId" from refunds where sweep_id = ${id} and merchant_id = ${merchantId} and state = 'approved'`;
+  await tx`
+    select 1 from payments where id = any(${refunds.map(({ paymentId }) => paymentId)}::text[]) and merchant_id = ${merchantId}
+    order by id for share`;
+  return [...refunds];
 }
 
 /** The sweep that a signed file belongs to: by its ID, or by the inputs of its transaction. Errors: sweep_not_found. */
@@ -428,6 +463,7 @@ export async function acceptSigned(
   // Once it was sent, its transfers would fail, because they were made.
   if ((await findNew(ctx.db.sql, { id, checked: known, file: asked })).length > 0) await tryBatches(ctx, asked, known);
   const isKnown = await ctx.db.begin(async (tx) => {
+    const refunds = await lockRefundsIn(tx, { merchantId, id });
     const sweep = await lockSweep(tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
     // Checking hundreds of signatures takes a second, in which nobody should wait for the lock. Only another round is another file.
@@ -439,6 +475,10 @@ export async function acceptSigned(
     // A replacement is signed while the transaction before it waits.
     const isOpen = sweep.state === 'made' || sweep.state === 'signed' || sweep.state === 'sent';
     if (!isOpen || signed) throw new Problem('sweep_state', { id, state: sweep.state });
+    if (sweep.state === 'made' && (await readUnpayable(ctx, tx, { merchantId, coin: sweep.coin, asked: refunds })).size > 0)
+      throw new Problem('signed_file_refused', {
+        reason: 'pays a refund of a payment whose money is not confirmed any more; cancel this file and make it again',
+      });
     await tx`
       insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, after_number)
       select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric, after_number

@@ -21,7 +21,7 @@ import { isOffered, type Merchant, readMerchant } from '../merchants/merchants.t
 import { type AnyActor, writeAudit } from '../people/members.ts';
 import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
-import { markReviewed } from './attention.ts';
+import { markReviewed, mayOwe } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
@@ -450,7 +450,7 @@ const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
 /**
  * The merchant's decision on held money: `accept` makes the listed transfers count, `reject` and `refund_sent` record what
  * was done and leave the status unchanged. Errors: payment_not_found, payment_status_conflict, nothing_received, worth_unknown, parameter_invalid,
- * money_refunded, shop_mismatch.
+ * money_refunded, refund_open, shop_mismatch.
  */
 export async function resolvePayment(
   ctx: Context,
@@ -491,6 +491,12 @@ export async function resolvePayment(
     const worthless = input.action === 'accept' ? held.find((t) => named.includes(t.ref) && !canBePriced(t.coin)) : undefined;
     if (worthless) throw new Problem('worth_unknown', { coin: worthless.coin });
     if (input.action === 'accept') await checkStillHere(tx, record, new Set(named));
+    if (input.action === 'refund_sent')
+      await checkNotOnItsWay(
+        tx,
+        record,
+        held.filter((t) => named.includes(t.ref)),
+      );
     return decide(tx, record, input.action, named, { txid: input.txid ?? null });
   });
 }
@@ -515,6 +521,16 @@ async function checkStillHere(tx: Tx, record: PaymentRecord, named: ReadonlySet<
     if (accepts && counts > arrived - BigInt(units))
       throw new Problem('money_refunded', { refunded: `${formatUnits(coin, BigInt(units))} ${coinText(coin)}` });
   }
+}
+
+/** Money that a refund is about to return was not sent back in another way: it would be returned twice. Errors: refund_open. */
+async function checkNotOnItsWay(tx: Tx, record: PaymentRecord, transfers: readonly Transfer[]): Promise<void> {
+  const [open] = await tx<{ id: string; state: string }[]>`
+    select id, state from refunds
+    where payment_id = ${record.facts.id} and coin = any(${transfers.map(({ coin }) => coin)}::text[])
+      and (state in ('approved', 'signed', 'failed') or (state = 'sent' and sweep_id is not null))
+    order by number limit 1`;
+  if (open) throw new Problem('refund_open', open);
 }
 
 /** Records a decision. Returns the payment with it. */
@@ -618,35 +634,36 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
   return bytes > 8_192 ? 'keys and values together are larger than 8 kB' : null;
 }
 
-/** Live: an address of the coin's network. Test: an address of any of its networks, or a test address such as `test_btc_payer`. */
-export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): void {
-  if (mode === 'live') {
-    decodeAddress(address, { coin, network: ctx.settings.networks[COIN[coin].chain] });
-    return;
-  }
+/**
+ * The spelling in which an address to pay is stored. Live: of the coin's network. Test: of any of its networks, or a test address such as
+ * `test_btc_payer`. Errors: address_invalid.
+ */
+export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): string {
+  if (mode === 'live') return decodeAddress(address, { coin, network: ctx.settings.networks[COIN[coin].chain] }).address;
   const prefix = testIdentifier(coin, '');
-  if (address.startsWith(prefix) && /^[a-z]{1,40}$/.test(address.slice(prefix.length))) return;
-  const isOne = NETWORKS.some((network) => {
+  if (address.startsWith(prefix) && /^[a-z]{1,40}$/.test(address.slice(prefix.length))) return address;
+  for (const network of NETWORKS) {
     try {
-      return decodeAddress(address, { coin, network }).key !== '';
+      return decodeAddress(address, { coin, network }).address;
     } catch {
       // Not an address of this network.
-      return false;
     }
-  });
-  if (!isOne)
-    throw new Problem(
-      'address_invalid',
-      { coin: COIN[coin].asset, reason: `use an address that can receive ${coinText(coin)}, or a test address such as ${prefix}payer` },
-      { param: 'address' },
-    );
+  }
+  throw new Problem(
+    'address_invalid',
+    { coin: COIN[coin].asset, reason: `use an address that can receive ${coinText(coin)}, or a test address such as ${prefix}payer` },
+    { param: 'address' },
+  );
 }
 
 /** Records what refunds have returned, by coin. The row is locked. */
 export const writeRefunded = (tx: Tx, { paymentId, refunded }: { paymentId: string; refunded: PaymentRecord['refunded'] }) => tx`
   update payments set refunded = ${tx.json(refundedToJson(refunded) as never)} where id = ${paymentId}`;
 
-/** A payer sets a refund address: stored once, never changed, unverified. Errors: payment_not_found, address_invalid, parameter_invalid. */
+/**
+ * A payer sets a refund address: stored once, never changed, unverified. Nobody leaves one on a payment that is completed and owes nothing.
+ * Errors: payment_not_found, payment_status_conflict, address_invalid, parameter_invalid.
+ */
 export async function leaveRefundAddress(
   ctx: Context,
   { paymentId, coin, address, email }: { paymentId: string; coin: Coin; address: string; email: string | null },
@@ -657,12 +674,14 @@ export async function leaveRefundAddress(
   if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
     throw new Problem('parameter_invalid', { reason: 'it must be an email address' }, { param: 'email' });
   // The payer cannot correct it later.
-  checkRefundAddress(ctx, { mode: row.mode, coin, address });
+  const stored = checkRefundAddress(ctx, { mode: row.mode, coin, address });
   await ctx.db.begin((tx) =>
-    decideOne(ctx, tx, paymentId, async () => {
+    decideOne(ctx, tx, paymentId, async (record) => {
+      if (!mayOwe(record.facts))
+        throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'leaving a refund address' });
       const left = await tx`
         insert into refund_addresses (payment_id, merchant_id, coin, address, email)
-        values (${paymentId}, ${row.merchantId}, ${coin}, ${address}, ${email}) on conflict (payment_id) do nothing`;
+        values (${paymentId}, ${row.merchantId}, ${coin}, ${stored}, ${email}) on conflict (payment_id) do nothing`;
       if (left.count === 0) return 'nothing';
       await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
       await queueTexts(tx, [paymentId]);

@@ -134,13 +134,13 @@ export async function claimRefund(
 ): Promise<void> {
   const { mode, coins } = await getRefund(ctx, { refundId });
   if (coins !== null && !coins.includes(coin)) throw new Problem('coin_not_configured', { coin }, { param: 'coin' });
-  checkRefundAddress(ctx, { mode, coin, address });
+  const stored = checkRefundAddress(ctx, { mode, coin, address });
   const taken = await ctx.db.sql`
-    update shop_refunds set coin = ${coin}, address = ${address}, claimed_at = clock_timestamp()
+    update shop_refunds set coin = ${coin}, address = ${stored}, claimed_at = clock_timestamp()
     where id = ${refundId} and claimed_at is null and claim_until > clock_timestamp()`;
   if (taken.count > 0) return;
   const known = await getRefund(ctx, { refundId });
-  if (known.coin === coin && known.address === address) return;
+  if (known.coin === coin && known.address === stored) return;
   const state = known.claimedAt === null ? 'expired' : 'waiting with another address';
   throw new Problem('refund_state', { id: refundId, state, action: 'claimed' });
 }

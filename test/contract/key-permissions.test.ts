@@ -46,7 +46,11 @@ async function played(scenario: string, status: string): Promise<string> {
   );
   return id;
 }
-const payoutOf = (more: object = {}) => ({ currency: 'BTC', amount: '0.001', address: ADDRESS, ...more });
+let payouts = 0;
+const payoutOf = (more: object = {}) => ({
+  ...{ currency: 'BTC', amount: '0.001', address: ADDRESS, payout_reference: `payout-${++payouts}` },
+  ...more,
+});
 
 /** The paths of a route with IDs that do not exist. */
 const pathsOf = (path: string): string[] => {

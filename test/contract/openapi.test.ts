@@ -270,7 +270,7 @@ async function stage(operationId: string): Promise<Stage> {
     ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id
     : '';
   const payout = /^(read|cancel)Payout/.test(operationId)
-    ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer' })).json.id
+    ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer', payout_reference: 'one' })).json.id
     : '';
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   const events = await app.test.get(`/v1/events?payment_id=${payment}`);

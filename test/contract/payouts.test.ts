@@ -61,8 +61,10 @@ test('a payout: requested, approved, confirmed; every step is reported, and othe
     [{ currency: 'USDC', address: '0x52908400098527886E0F7030069857D2E4169EE7' }, 'parameter_missing', 'network'],
   ];
   for (const [more, code, param] of wrong)
-    refused(await app.test.post('/v1/payouts', { ...body, payout_reference: undefined, ...more }), 400, code, param);
+    refused(await app.test.post('/v1/payouts', { ...body, payout_reference: 'wrong', ...more }), 400, code, param);
   refused(await app.test.post('/v1/payouts', body), 409, 'payout_exists', 'payout_reference');
+  const nameless = { ...body, payout_reference: undefined };
+  refused(await app.test.post('/v1/payouts', nameless), 400, 'payout_reference_missing', 'payout_reference');
 
   const clicks = await Promise.allSettled(
     [1, 2, 3].map(() => approvePayouts(app.app.ctx, { ...owner(), which: { id: made.id }, actor: ACTOR })),

@@ -86,7 +86,8 @@ test('above the limit two members approve, also when both press the button at th
   assert.equal((await owner.post('/live/settings/business', { refund_limit_usd: 5 })).status, 200);
   const own = await request();
   assert.deepEqual(answer(await approve(own.id)), [409, 'second_member_required'], 'the request of the same member');
-  const { id } = (await app.test.post('/v1/payouts', { currency: 'BTC', amount_usd: '20.00', address: ADDRESS })).json;
+  const { id } = (await app.test.post('/v1/payouts', { currency: 'BTC', amount_usd: '20.00', address: ADDRESS, payout_reference: 'key' }))
+    .json;
   const both = await Promise.all([approve(id), approve(id, partner)]);
   assert.deepEqual(both.map(answer).toSorted(), [
     [200, 'confirmed'],

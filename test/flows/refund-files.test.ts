@@ -80,7 +80,12 @@ test('a refund leaves the deposit that an approved payout has to spend, until th
   await tell(async (desk, owner) => {
     const { ctx } = desk.app.app;
     const [paymentId] = await receive(desk, 60);
-    const { json } = await desk.app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.02', address: CUSTOMER });
+    const { json } = await desk.app.live.post('/v1/payouts', {
+      currency: 'BTC',
+      amount: '0.02',
+      address: CUSTOMER,
+      payout_reference: 'one',
+    });
     await approvePayouts(ctx, { ...owner, which: { id: json.id }, actor });
     const makePayouts = () => makePayoutFile(ctx, { ...owner, coin: 'BTC', speed: 'normal', actor });
     const { sweep } = await makePayouts();

@@ -1,6 +1,6 @@
 /**
  * Random schedules of refunds, payouts and sweeps, many at a time on one node and one database: requests and clicks are doubled and
- * repeated, files are made, canceled, kept, signed, uploaded twice and replaced, signed transactions are broadcast again, other wallets
+ * repeated, what was canceled is requested again for the same recipient, files are made, canceled, kept, signed, uploaded twice and replaced, signed transactions are broadcast again, other wallets
  * spend the same money, blocks fall off the chain, and processes are killed in the middle of all that. What happened is then read from the
  * chain itself. The seed repeats the draws of each schedule, not how processes and schedules interleave.
  */
@@ -13,6 +13,7 @@ import { eventually } from './app.ts';
 import { type Books, DEEP, type Deposit, type Ground, hashOf, type Merchant, type Out, type Paid, sum } from './money-ground.ts';
 import { type Desk, type MoneyWorld, openMoneyWorld } from './money-world.ts';
 import { randomOf } from './schedules.ts';
+import { recordsFor } from './signing.ts';
 
 type Sweep = { id: string; merchantId: string; coin: Coin; state: string };
 type Rows = { outs: Out[]; sweeps: Sweep[] };
@@ -35,7 +36,7 @@ type Outside = {
   byHand: Set<string>;
   /** Transactions from that wallet by ID, also those that Florin refused. */
   tried: Map<string, string>;
-  /** Those in files of which somebody broadcast a kept copy. */
+  /** The recipients in files of which somebody broadcast a kept copy. */
   leaked: Set<string>;
   /** Merchants whose deposits another wallet spent, or whose kept files were broadcast. */
   strayed: Set<string>;
@@ -132,6 +133,8 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
     );
     count(report.outs, `${one.kind}s ${one.state}${outside.byHand.has(one.id) ? ' by hand' : ''}`);
   }
+  for (const { length } of Map.groupBy(rows.outs, ({ address }) => address).values())
+    for (let again = 1; again < length; again++) count(report.outs, 'requested again');
   for (const { state } of rows.sweeps) count(report.sweeps, state);
   await checkMoney(world, { schedules, outside, rows });
   world.noErrors();
@@ -207,6 +210,9 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const n = below(ground.requests);
     const key = `${name} ${kind} ${n}`;
     const address = ground.strangerOf(key);
+    // What was canceled is requested again, for the same recipient.
+    const before = (await readOuts(world)).filter((out) => out.address === address);
+    const turn = before.every(({ state }) => state === 'canceled') ? before.length : before.length - 1;
     const draw = hashOf(key)[0]! % 3;
     const { id, coin, units } = deposits[n % PAYMENTS]!;
     const [path, body] =
@@ -214,10 +220,10 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
         ? ['/v1/refunds', { payment_id: id, address, ...(draw > 0 && { amount: formatUnits(coin, units / BigInt(draw + 1)) }) }]
         : ['/v1/payouts', { currency: coin, amount: ['0.005', '0.012', '0.03'][draw], address, payout_reference: key }];
     await twice(async (at) => {
-      const reply = await at.post(merchant, path as string, body as object, key);
+      const reply = await at.post(merchant, path as string, body as object, `${key} ${turn}`);
       if (reply?.status !== 201) return;
-      assert.equal(asked.get(key) ?? reply.json.id, reply.json.id, 'the same key is the same payout');
-      asked.set(key, reply.json.id);
+      assert.equal(asked.get(`${key} ${turn}`) ?? reply.json.id, reply.json.id, 'the same key is the same payout');
+      asked.set(`${key} ${turn}`, reply.json.id);
     });
   };
   const approve = async (rows: Rows) => {
@@ -265,7 +271,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const addresses = await ground.addressesIn(one.raws);
     const paid = (await readOuts(world)).filter(({ address }) => addresses.includes(address));
     if (paid.some(({ id }) => outside.byHand.has(id))) return;
-    for (const { id } of paid) outside.leaked.add(id);
+    for (const address of addresses) outside.leaked.add(address);
     outside.strayed.add(merchantId);
     await ground.leak(one.raws, below);
   };
@@ -284,10 +290,11 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
   };
   const sendByHand = async (rows: Rows) => {
     const one = pick(outsIn(rows, 'approved', 'signed', 'sent', 'failed'));
-    if (!one || outside.leaked.has(one.id) || outside.byHand.has(one.id)) return;
+    const isPaid = ({ outs }: Rows, { address }: Out) => outs.some((other) => other.address === address && outside.byHand.has(other.id));
+    if (!one || outside.leaked.has(one.address) || isPaid(rows, one)) return;
     // Paid once Florin recorded that no file does.
     const { txid, raw } = await ground.payByHand(one);
-    if (outside.leaked.has(one.id)) return;
+    if (outside.leaked.has(one.address)) return;
     outside.byHand.add(one.id);
     outside.tried.set(txid, raw);
     await twice((at) => at.ask(one.kind === 'refund' ? 'markRefundSent' : 'markPayoutSent', { merchantId, id: one.id, txid }));
@@ -297,7 +304,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
   };
   const cancel = async (rows: Rows) => {
     const one = pick(outsIn(rows, 'requested', 'approved', 'signed', 'sent', 'failed'));
-    if (one && !outside.leaked.has(one.id))
+    if (one && (below(2) || !outside.leaked.has(one.address)))
       await desk().ask(one.kind === 'refund' ? 'cancelRefund' : 'cancelPayout', { merchantId, id: one.id });
   };
   const broadcast = async (rows: Rows) => {
@@ -347,7 +354,10 @@ async function signedFile(world: MoneyWorld, merchant: Merchant, desk: Desk, id:
   const { sql } = world.database.db;
   const known = await sql<{ address: string }[]>`
     select address from refunds where merchant_id = ${merchant.id} union select address from payouts where merchant_id = ${merchant.id}`;
-  const recipients = known.map(({ address }) => address).join(' ');
+  const recipients = recordsFor(
+    content,
+    known.map(({ address }) => address),
+  );
   const { secret, destination } = merchant;
   const made = inTurn.then(() => signFile({ content, secret, destination, recipients }).text);
   inTurn = made.then(
@@ -385,7 +395,10 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
   const [everywhere, inBlocks] = [paid([...mined, ...waiting]), paid(mined)];
   const { sql } = world.database.db;
   const signed = new Set((await sql<{ txid: string }[]>`select txid from sweep_transactions`).map(({ txid }) => txid));
-  assert.equal(new Set(rows.outs.map(({ address }) => address)).size, rows.outs.length, 'a repeated request is not another one');
+  const recipients = Map.groupBy(rows.outs, ({ address }) => address);
+  for (const [address, outs] of recipients)
+    assert.ok(outs.filter(({ state }) => state !== 'canceled').length <= 1, `a repeated request is not another one: ${address}`);
+  const isUnpaid = ({ state, id }: Out): boolean => ['requested', 'canceled', 'failed'].includes(state) && !byHand.has(id);
   for (const { id, kind, state, units, address, txid } of rows.outs) {
     const got: Paid[] = everywhere.get(address) ?? [];
     assert.ok(got.length <= 1, `${kind} ${id} is paid ${got.length} times`);
@@ -393,7 +406,7 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
     const [paying] = inBlocks.get(address) ?? [];
     if (state === 'confirmed') assert.ok(paying, `${kind} ${id} is confirmed and not paid`);
     if (state === 'confirmed' && paying && !(paying.isPublic && !signed.has(paying.txid))) assert.equal(paying.txid, txid, `${kind} ${id}`);
-    const unpaid = ['requested', 'canceled', 'failed'].includes(state) && !leaked.has(id) && !byHand.has(id);
+    const unpaid = !leaked.has(address) && recipients.get(address)!.every(isUnpaid);
     if (unpaid) assert.equal(got.length, 0, `${kind} ${id} is ${state} and paid`);
   }
   const held = await sql`select input from sweep_inputs where released_at is null group by chain, input having count(*) > 1`;

@@ -18,6 +18,7 @@ import { cancelSweep, getSweep, makeSweep, replaceSweep } from '../../src/money-
 import { eventually } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
 import { account } from '../kit/shop.ts';
+import { recordsFor } from '../kit/signing.ts';
 import { DESTINATION, startTokenShop, type TokenShop, USDC, USDT } from '../kit/token-shop.ts';
 
 const secret = account('ETH').privateExtendedKey;
@@ -44,7 +45,7 @@ const isFree = (id: string) =>
 /** A payout that is approved. */
 async function approved(coin: Coin, amount: string, address: string): Promise<string> {
   const [currency, network = 'ethereum'] = coin.split('@');
-  const made = await shop.app.live.post('/v1/payouts', { currency, network, amount, address });
+  const made = await shop.app.live.post('/v1/payouts', { currency, network, amount, address, payout_reference: `${Math.random()}` });
   assert.equal(made.status, 201, made.text);
   await approvePayouts(shop.ctx, { ...shop.owner, which: { id: made.json.id }, actor: shop.actor });
   return made.json.id;
@@ -63,8 +64,10 @@ const batchIn = async (id: string): Promise<BatchRequest> => {
 };
 /** What addresses authorize, without when that expires. */
 const authorized = async (id: string) => (await batchIn(id)).authorizations;
-const signed = async (id: string, recipients: readonly string[]) =>
-  signFile({ content: await shop.contentOf(id), secret, recipients: recipients.join('\n') });
+const signed = async (id: string, recipients: readonly string[]) => {
+  const content = await shop.contentOf(id);
+  return signFile({ content, secret, recipients: recordsFor(content, recipients) });
+};
 const cancel = async (id: string, payouts: readonly string[]) => {
   await cancelSweep(shop.ctx, { ...shop.owner, id, actor: shop.actor });
   for (const one of payouts) await isFree(one);
@@ -302,9 +305,13 @@ test('USDC: what cannot be paid is left with its reason', async () => {
   await node.rpc('eth_sendTransaction', { from: second!, to: contract(USDC), data: `0x${transferData(ada, 20_000_000n)}`, gas: '0x186a0' });
   await node.rpc('anvil_stopImpersonatingAccount', second!);
   await node.mine(1);
-  assert.match(await leftOf(), /not all there any more; cancel it, and request it again/);
+  assert.match(await leftOf(), /not all there any more; cancel it, and request it again once that file can never be sent/);
   await cancelOne(id);
   const again = await approved(USDC, '30', ada);
+  assert.match(await leftOf(), /a payout to its recipient was canceled, but its signed file can still be sent until/);
+  await ctx.db.sql`
+    update sweeps set file = jsonb_set(file, '{requests,0,validBefore}', '1')
+    where purpose = 'payout' and state = 'canceled' and file #> '{requests,0,validBefore}' is not null`;
   const { sweep: file } = await make(USDC);
   await shop.upload((await signed(file.id, [ada])).text);
   await shop.finish(file.id);

@@ -678,7 +678,13 @@ test('what a member sent in ETH or a token is confirmed by its value or its tran
   ];
   const made: string[] = [];
   for (const [name, currency, amount, txid] of rows) {
-    const reply = await app.live.post('/v1/payouts', { currency, network: 'ethereum', amount, address: recipient });
+    const reply = await app.live.post('/v1/payouts', {
+      currency,
+      network: 'ethereum',
+      amount,
+      address: recipient,
+      payout_reference: amount,
+    });
     assert.equal(reply.status, 201, `${name}: ${reply.text}`);
     const { id } = reply.json;
     await sql`update payouts set state = 'approved' where id = ${id}`;

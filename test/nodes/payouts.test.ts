@@ -24,6 +24,7 @@ import { ageRoles, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { startProxy } from '../kit/proxy.ts';
 import { startService } from '../kit/service.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
+import { recordsFor } from '../kit/signing.ts';
 
 let node: TestNode;
 let app: TestApp;
@@ -47,7 +48,7 @@ const payout = (id: string) => getPayout(app.app.ctx, { ...owner(), id });
 const stateOf = async (id: string) => (await payout(id)).state;
 const sign = async (id: string, destination: string, recipients: readonly string[]) => {
   const content = signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id }));
-  return signFile({ content, secret: account('BTC').privateExtendedKey, destination, recipients: recipients.join('\n') }).text;
+  return signFile({ content, secret: account('BTC').privateExtendedKey, destination, recipients: recordsFor(content, recipients) }).text;
 };
 const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
 const received = async (address: string) => Math.round((await node.rpc('getreceivedbyaddress', address)) * 1e8);
@@ -183,7 +184,8 @@ test('two members approve at the same moment, and both upload the same signed fi
   assert.equal((await people[0]!.post('/live/settings/business', { refund_limit_usd: 1 })).status, 200);
   const destination = await deposit();
   const recipient = await node.newAddress();
-  const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient })).json;
+  const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient, payout_reference: recipient }))
+    .json;
   const everyone = (path: string, body?: object) => Promise.all(people.map((person) => person.post(`/live/${path}`, body)));
   const approvals = await everyone(`payouts/${id}/approve`);
   assert.deepEqual(approvals.map(({ json }) => json.payout.state).toSorted(), ['approved', 'requested'], 'both are needed');
@@ -219,7 +221,8 @@ test('what one process looks at, another one leaves alone, and waits for nothing
   const { ctx } = app.app;
   const destination = await deposit();
   const recipient = await node.newAddress();
-  const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient })).json;
+  const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient, payout_reference: recipient }))
+    .json;
   await approvePayouts(ctx, { ...owner(), which: { id }, actor });
   const { sweep } = await makeFile();
   await upload(await sign(sweep.id, destination, [recipient]));
@@ -244,7 +247,9 @@ test('a payout that a member sent is confirmed once its transaction is final and
   const { sql } = ctx.db;
   const [recipient, stranger] = [await node.newAddress(), await node.newAddress()];
   const request = async (amount: string) => {
-    const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount, address: recipient })).json;
+    const { id } = (
+      await app.live.post('/v1/payouts', { currency: 'BTC', amount, address: recipient, payout_reference: `${Math.random()}` })
+    ).json;
     await sql`update payouts set state = 'approved' where id = ${id}`;
     return id as string;
   };
@@ -333,13 +338,15 @@ test('a service that is killed after its node took the transaction, before it re
       () => service.live.get(`/api/payment/${paid.transaction_id}`),
       ({ json }) => json.status === 'completed',
     );
-    const { id } = (await service.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient })).json;
+    const { id } = (
+      await service.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient, payout_reference: recipient })
+    ).json;
     await approvePayouts(ctx, { ...mine, which: { id }, actor });
     const { sweep } = await makePayoutFile(ctx, { ...mine, coin: 'BTC', speed: 'normal', actor });
     const content = signingFileText(await readSigningFileOf(ctx, { ...mine, id: sweep.id }));
     const secret = account('BTC', 8).privateExtendedKey;
     const isTaken = proxy.afterNext('sendrawtransaction', () => service.end('SIGKILL'));
-    await acceptSigned(ctx, { ...mine, content: signFile({ content, secret, destination, recipients: recipient }).text, actor });
+    await acceptSigned(ctx, { ...mine, content: signFile({ content, secret, destination, recipients: `${recipient} 0.01` }).text, actor });
     await isTaken;
     const mempool = (await node.rpc('getrawmempool')) as string[];
     const [known] = (await getSweep(ctx, { ...mine, id: sweep.id })).transactions;

@@ -205,7 +205,16 @@ test('the output of the customer always pays, others only if they must, and an e
   const anchor = ({ parts }: Lot) => `${parts[0]!.txid}:0`;
   const script = hexToBytes(`0014${'ab'.repeat(20)}`);
   const choose = (units: bigint, own: Lot[], others: Lot[], anchored: string | null = null) =>
-    chooseLots({ units, scripts: [script], anchor: anchored, own, others, inputScript: 'p2wpkh', rateE8: 100_000_000n, mostBlocks: 1 });
+    chooseLots({
+      units,
+      scripts: [script],
+      anchors: anchored === null ? [] : [anchored],
+      own,
+      others,
+      inputScript: 'p2wpkh',
+      rateE8: 100_000_000n,
+      mostBlocks: 1,
+    });
   const [a, b, small, large] = [lot(100_000n), lot(40_000n), lot(5_000n), lot(900_000n)];
   const rows: [what: string, found: ReturnType<typeof choose>, lots: Lot[] | string][] = [
     ['a part of it', choose(50_000n, [a], [small, large]), [a]],
@@ -236,7 +245,16 @@ test('a refund never pays a fee above its share, spends dust, or has more inputs
   const anchor = ({ parts }: Lot) => `${parts[0]!.txid}:0`;
   const script = hexToBytes(`0014${'ab'.repeat(20)}`);
   const choose = (units: bigint, own: Lot[], others: Lot[], anchored: string | null = null) =>
-    chooseLots({ units, scripts: [script], anchor: anchored, own, others, inputScript: 'p2wpkh', rateE8: 2_000_000_000n, mostBlocks: 1 });
+    chooseLots({
+      units,
+      scripts: [script],
+      anchors: anchored === null ? [] : [anchored],
+      own,
+      others,
+      inputScript: 'p2wpkh',
+      rateE8: 2_000_000_000n,
+      mostBlocks: 1,
+    });
   const [dust, main, large] = [lot(490, 546n), lot(1, 300_000n), lot(1, 9_000_000n)];
   const [crumb, many] = [lot(1, 1_000n), lot(501, 100_000n)];
   const rows: [what: string, found: ReturnType<typeof choose>, lots: Lot[] | string][] = [

@@ -31,7 +31,7 @@ test('refunds and payouts in DASH are paid without special transactions, which a
   const { chain, wallet, holdings } = depositsOf('DASH', 'p2pkh', [...SPECIAL.map(([, deposit]) => deposit), { units: [100_000_000n] }]);
   const script = hexToBytes(`76a914${'ab'.repeat(20)}88ac`);
   const planned = await planSpendable(chain, { lots: lotsOf(holdings), script: 'p2pkh' }, (lots) => {
-    const options = { units: 50_000_000n, scripts: [script], anchor: null, own: [], inputScript: 'p2pkh', rateE8: 100_000_000n } as const;
+    const options = { units: 50_000_000n, scripts: [script], anchors: [], own: [], inputScript: 'p2pkh', rateE8: 100_000_000n } as const;
     const found = chooseLots({ ...options, others: lots, mostBlocks: 10 });
     return { chosen: typeof found === 'string' ? new Map() : new Map([['it', found]]) };
   });
@@ -87,7 +87,7 @@ test('refunds and payouts stay within the bytes of a file and the blocks that pe
   );
   const choose = (mostBlocks: number) =>
     chooseLots({
-      ...{ units: 250_000n, scripts: [script], anchor: null, own: [], others: lotsOf(holdings) },
+      ...{ units: 250_000n, scripts: [script], anchors: [], own: [], others: lotsOf(holdings) },
       ...{ inputScript: 'p2wpkh', rateE8: 100_000_000n, mostBlocks },
     });
   assert.equal(choose(2), 'many');

@@ -17,6 +17,7 @@ import {
   listSweepable,
   listSweeps,
   makeSweep,
+  readFileToSign,
   readSigningFileOf,
   replaceSweep,
   SWEEP_STATES,
@@ -209,7 +210,7 @@ const READS: readonly Route[] = [
     recent: true,
     reply: NoFields,
     handle: async (call) => {
-      const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id: call.params.id });
+      const file = await readFileToSign(call.ctx, { ...liveOnly(call), id: call.params.id });
       return { name: `${file.id}.json`, type: 'application/json; charset=utf-8', parts: parts(`${signingFileText(file)}\n`) };
     },
   }),

@@ -1,0 +1,204 @@
+/**
+ * Canceled refunds and payouts whose signed files somebody may have kept, or sent with another wallet. A cancellation forgets nothing: the
+ * next refund of the payment, or the next payout to the recipient, uses the same output or account nonce as all files of the canceled one,
+ * so that only one of them can be executed. Where it cannot, it waits until those files can never be executed.
+ */
+import { type Chain, ChainError } from '../chains/chain.ts';
+import type { Context } from '../context.ts';
+import { minuteText } from '../core/clock.ts';
+import { COIN, type Coin, chainCode, coinText, contractOf, kindOf } from '../core/coin.ts';
+import { usedAmong } from './authorizations.ts';
+import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
+import { accountIn, nonceIn } from './payout-parts.ts';
+
+type Kind = 'refund' | 'payout';
+const TABLES = { refund: 'refunds', payout: 'payouts' } as const;
+type Canceled = {
+  id: string;
+  coin: Coin;
+  anchor: string;
+  walletId: string | null;
+  /** The account that pays it. */
+  from: string | null;
+  paymentId: string | null;
+  reference: string | null;
+  address: string | null;
+};
+/**
+ * `dead`: its files can never be executed. `open`: they can, unless another transaction uses its anchor first. Otherwise the reason why
+ * nothing else can be paid instead of it now.
+ */
+type Fate = 'dead' | 'open' | { reason: string };
+
+/** What has to be used by every transaction of a refund or payout, because files of a canceled one use it, and the wallet that has it. */
+export type Tie = { anchor: string; walletId: string | null };
+/** `ties`: by the ID of what is asked for. `left`: what cannot be in a file now. */
+export type Legacy = { ties: ReadonlyMap<string, readonly Tie[]>; left: { id: string; reason: string }[] };
+
+const WORDS = {
+  refund: { canceled: 'a refund of its payment was canceled', done: 'returned', decide: 'then mark this refund as sent or cancel it' },
+  payout: {
+    canceled: 'a payout to its recipient was canceled',
+    done: 'paid',
+    decide: 'then mark this payout as sent or cancel it',
+  },
+} as const;
+const executed = (kind: Kind): string =>
+  `${WORDS[kind].canceled}, but somebody sent its signed file, so that money was ${WORDS[kind].done}; find the transaction, ${WORDS[kind].decide}`;
+const nonceUsed = (kind: Kind): string =>
+  kind === 'refund'
+    ? `its deposit address sent another transaction since a file of a refund that is canceled now was made; look where the money went, ${WORDS.refund.decide}`
+    : `${WORDS.payout.canceled}, and the deposit address in its file sent another transaction since; look where the money went, ${WORDS.payout.decide}`;
+const live = (kind: Kind, until: Date): string =>
+  `${WORDS[kind].canceled}, but its signed file can still be sent until ${minuteText(until)}; make the file an hour after that`;
+const busy = (kind: Kind): string =>
+  `${WORDS[kind].canceled}, and the deposit in its signed file is in another file now; make the file once that one is confirmed`;
+const behind = (kind: Kind): string => `${WORDS[kind].canceled}, and blocks are being replaced; try again later`;
+/** Why nothing is paid instead of a canceled one whose output is not there any more. */
+export const goneText = (kind: Kind): string =>
+  `${WORDS[kind].canceled}, and the deposit in its signed file was spent; look in a block explorer whether that file was sent, ${WORDS[kind].decide}; if it was not, send the money from your own wallet and mark it as sent`;
+/** Why nothing is paid instead of a canceled one whose file uses something else. */
+export const boundText = (kind: Kind): string =>
+  `${WORDS[kind].canceled}, and its signed file can still be sent; sweep the deposit that it spends first, or send the money from your own wallet and mark it as sent`;
+const inCoin = (coin: Coin): string =>
+  `a payout to its recipient in ${coinText(coin)} was canceled, and its signed file can still be sent; sweep the deposit that it spends first`;
+
+/** The canceled refunds of the same payments. Errors: ChainError. */
+export async function readRefundLegacy(
+  ctx: Context,
+  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly { id: string; paymentId: string }[] },
+): Promise<Legacy> {
+  const canceled = await ctx.db.sql<Canceled[]>`
+    select r.id, r.coin, r.anchor, a.wallet_id as "walletId", a.address as "from", r.payment_id as "paymentId", null as reference, r.address
+    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
+    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null
+      and r.payment_id = any(${asked.map(({ paymentId }) => paymentId)}::text[])
+    order by r.number`;
+  return legacyOf(ctx, 'refund', { merchantId, coin, asked, canceled, isFor: (one, other) => one.paymentId === other.paymentId });
+}
+
+type AskedPayout = { id: string; reference: string | null; address: string };
+/** The canceled payouts with the same reference, in any coin, or to the same recipient. Errors: ChainError. */
+export async function readPayoutLegacy(
+  ctx: Context,
+  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly AskedPayout[] },
+): Promise<Legacy> {
+  const canceled = await ctx.db.sql<Canceled[]>`
+    select id, coin, anchor, wallet_id as "walletId", parts -> 'parts' -> 0 ->> 'address' as "from", null as "paymentId", reference, address
+    from payouts
+    where merchant_id = ${merchantId} and mode = 'live' and state = 'canceled' and anchor is not null
+      and (reference = any(${asked.flatMap(({ reference }) => reference ?? [])}::text[])
+        or lower(address) = any(${asked.map(({ address }) => address.toLowerCase())}::text[]))
+    order by number`;
+  const isFor = (one: AskedPayout, other: Canceled): boolean =>
+    (one.reference !== null && one.reference === other.reference) || one.address.toLowerCase() === other.address?.toLowerCase();
+  return legacyOf(ctx, 'payout', { merchantId, coin, asked, canceled, isFor });
+}
+
+async function legacyOf<A extends { id: string }>(
+  ctx: Context,
+  kind: Kind,
+  {
+    merchantId,
+    coin,
+    asked,
+    canceled,
+    isFor,
+  }: { merchantId: string; coin: Coin; asked: readonly A[]; canceled: readonly Canceled[]; isFor(one: A, other: Canceled): boolean },
+): Promise<Legacy> {
+  const fates = new Map<Canceled, Fate>();
+  for (const [of, group] of Map.groupBy(canceled, (one) => one.coin))
+    for (const [one, fate] of await fatesOf(ctx, kind, { merchantId, coin: of, canceled: group })) fates.set(one, fate);
+  const ties = new Map<string, Tie[]>();
+  const left: Legacy['left'] = [];
+  for (const one of asked) {
+    const before = canceled.filter((other) => isFor(one, other) && fates.get(other) !== 'dead');
+    const reasons = before.flatMap((other) => {
+      const fate = fates.get(other)!;
+      return typeof fate === 'object' ? [fate.reason] : other.coin === coin ? [] : [inCoin(other.coin)];
+    });
+    if (reasons[0] !== undefined) left.push({ id: one.id, reason: reasons[0] });
+    else if (before.length > 0)
+      ties.set(one.id, [...new Map(before.map(({ anchor, walletId }) => [anchor, { anchor, walletId }])).values()]);
+  }
+  return { ties, left };
+}
+
+type Known = { id: string; isDead: boolean; isBusy: boolean; until: Date; expired: boolean };
+/** What the files of the merchant say about anchors. A file that is final and used one ends all others with the same. */
+const readKnown = (
+  ctx: Context,
+  kind: Kind,
+  { merchantId, coin, canceled }: { merchantId: string; coin: Coin; canceled: readonly Canceled[] },
+): Promise<readonly Known[]> => {
+  const { sql } = ctx.db;
+  return sql<Known[]>`
+    select r.id, to_timestamp(u.until) as until, u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS} as expired,
+      coalesce(s.state in ('made', 'signed', 'sent'), false) as "isBusy",
+      coalesce(case when r.anchor like 'nonce:%' then s.state in ('confirmed', 'failed') and exists (
+          select 1 from sweep_transactions t cross join lateral (select s.file -> 'requests' -> t.number as request) q
+          where t.sweep_id = s.id and t.block_height is not null
+            and lower(r.anchor) = lower(concat_ws(':', 'nonce', q.request ->> 'from', q.request ->> 'nonce')))
+        else s.state = 'confirmed' and i.lost_at is null end, false) as "isDead"
+    from ${sql(TABLES[kind])} r
+    left join sweep_inputs i on i.chain = ${chainCode(coin)} and i.input = r.anchor and i.released_at is null
+    left join sweeps s on s.id = i.sweep_id
+    cross join lateral (
+      -- A file that was canceled was made before what it paid was.
+      select coalesce(max((q ->> 'validBefore')::bigint), floor(extract(epoch from r.ended_at))::bigint + ${VALID_SECONDS}) as until
+      from sweeps f cross join lateral jsonb_array_elements(f.file -> 'requests') q
+      where r.anchor like '0x%' and f.merchant_id = r.merchant_id and f.coin = r.coin and f.purpose = ${kind} and f.made_at >= r.created_at
+        and q -> 'authorizations' @> jsonb_build_array(jsonb_build_object('nonce', r.anchor))
+    ) u
+    where r.merchant_id = ${merchantId} and r.id = any(${canceled.map(({ id }) => id)}::text[])`;
+};
+
+async function fatesOf(
+  ctx: Context,
+  kind: Kind,
+  { merchantId, coin, canceled }: { merchantId: string; coin: Coin; canceled: readonly Canceled[] },
+): Promise<Map<Canceled, Fate>> {
+  const known = new Map((await readKnown(ctx, kind, { merchantId, coin, canceled })).map((one) => [one.id, one]));
+  const of = ({ id }: Canceled): Known => known.get(id)!;
+  const fates = new Map<Canceled, Fate>();
+  const rest: Canceled[] = [];
+  for (const one of canceled) {
+    if (of(one).isDead) fates.set(one, 'dead');
+    else if (one.anchor.startsWith('0x')) rest.push(one);
+    else if (of(one).isBusy) fates.set(one, { reason: busy(kind) });
+    else if (kindOf(coin) === 'ethereum') rest.push(one);
+    else fates.set(one, 'open');
+  }
+  if (rest.length === 0) return fates;
+  const chain = ctx.chains.get(COIN[coin].chain);
+  if (!chain) throw new ChainError('unsupported', `no ${coin} source is configured`);
+  const published = rest.filter(({ anchor }) => anchor.startsWith('0x'));
+  const used = await executedAmong(ctx, chain, { coin, published });
+  for (const one of published)
+    fates.set(one, used.has(one) ? { reason: executed(kind) } : of(one).expired ? 'dead' : { reason: live(kind, of(one).until) });
+  const numbered = rest.filter(({ anchor }) => anchor.startsWith('nonce:'));
+  const nonces =
+    numbered.length === 0
+      ? []
+      : await readNonces(
+          chain,
+          numbered.map(({ anchor }) => accountIn(anchor)!),
+        );
+  for (const [i, one] of numbered.entries()) {
+    const ahead = nonces[i]! - nonceIn(one.anchor);
+    fates.set(one, ahead === 0 ? 'open' : { reason: ahead > 0 ? nonceUsed(kind) : behind(kind) });
+  }
+  return fates;
+}
+
+/** Whose authorizations anybody executed. */
+async function executedAmong(
+  ctx: Context,
+  chain: Chain,
+  { coin, published }: { coin: Coin; published: readonly Canceled[] },
+): Promise<ReadonlySet<Canceled>> {
+  const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
+  if (contract === null || published.length === 0) return new Set();
+  const asked = published.flatMap((one) => (one.from === null ? [] : [{ one, from: one.from, nonce: one.anchor }]));
+  return new Set([...(await usedAmong(chain, contract, asked))].map(({ one }) => one));
+}
