@@ -13,6 +13,7 @@ create table install (
   event_key bytea not null,
   created_at timestamp with time zone not null default clock_timestamp(),
   backed_up_at timestamp with time zone,
+  key_check bytea,
   PRIMARY KEY (only_row),
   CHECK (only_row)
 );
@@ -391,6 +392,9 @@ create table endpoints (
   dialect text not null default 'florin'::text,
   shop_key_id text collate "C",
   made_by text collate "C",
+  failure_reason text,
+  failure_address text,
+  answered boolean not null default false,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (shop_key_id) REFERENCES shop_keys(id),
@@ -444,6 +448,8 @@ create table attempts (
   request_headers jsonb not null,
   reply bytea,
   url text,
+  reason text,
+  address text,
   PRIMARY KEY (delivery_id, number),
   FOREIGN KEY (delivery_id) REFERENCES deliveries(id)
 );
@@ -1164,6 +1170,8 @@ create table shop_keys (
   made_by text collate "C",
   first_id text collate "C",
   site text,
+  previous_hash bytea,
+  previous_until timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (hash),
   FOREIGN KEY (first_id) REFERENCES shop_keys(id),
@@ -1174,6 +1182,7 @@ create table shop_keys (
 CREATE INDEX shop_keys_made_by ON shop_keys USING btree (merchant_id, made_by) WHERE ((made_by IS NOT NULL) AND (revoked_at IS NULL));
 CREATE INDEX shop_keys_of ON shop_keys USING btree (merchant_id, mode, created_at);
 CREATE INDEX shop_keys_of_line ON shop_keys USING btree (COALESCE(first_id, id));
+CREATE UNIQUE INDEX shop_keys_previous ON shop_keys USING btree (previous_hash) WHERE (previous_hash IS NOT NULL);
 
 create table shop_invoices (
   payment_id text collate "C" not null,
