@@ -28,6 +28,10 @@ const BY_CODE: Readonly<Record<string, (error: Coded) => Failure>> = {
     message: `${message}.`,
     hint: 'With several servers: DATABASE_URL=postgres://user@host1:5432,host2:5432/florin. docs/guides/self-hosting.md explains failover.',
   }),
+  SHARED_SESSIONS: ({ message }) => ({
+    message: `${message}.`,
+    hint: 'Set pool_mode = session for it in PgBouncer, or let DATABASE_URL lead to the server itself.',
+  }),
   CONNECTION_CLOSED: () => ({ message: 'The database server, or a proxy in front of it, closed the connection.', hint: DATABASE }),
   '08P01': ({ message }) => ({
     message: `The database, or a pooler in front of it, refused the connection: ${message}.`,

@@ -280,7 +280,8 @@ function connectTo(options: Connection, more: object): Sql {
   } as object) as unknown as Sql;
 }
 
-const BEHIND_POOLER = 'The database is behind a pooler that shares sessions. Connect to it directly, or use session pooling.';
+const behindPooler = (cause?: unknown): Error =>
+  Object.assign(new Error('The database is behind a pooler that shares sessions', { cause }), { code: 'SHARED_SESSIONS' });
 /** The errors of statements that a pooler sent to another session, and of a pooler that allows no transactions. */
 const OF_POOLER = /^26000|transaction blocks not allowed/;
 
@@ -291,7 +292,7 @@ async function refuseUnsafe(openSession: Db['session']): Promise<void> {
     await refusePooler(one.sql, other.sql);
   } catch (error) {
     const { code = '', message } = error as { code?: string; message: string };
-    throw OF_POOLER.test(code) || OF_POOLER.test(message) ? new Error(BEHIND_POOLER, { cause: error }) : error;
+    throw OF_POOLER.test(code) || OF_POOLER.test(message) ? behindPooler(error) : error;
   } finally {
     await Promise.all([one.close(), other.close()]);
   }
@@ -321,7 +322,7 @@ async function refusePooler(one: Sql, other: Sql): Promise<void> {
           (extract(epoch from current_setting('lock_timeout')::interval) * 1000)::int as locks,
           (extract(epoch from current_setting('statement_timeout')::interval) * 1000)::int as statements`);
       const { mark, locks, statements } = kept!;
-      if (mark !== 'kept' || locks !== LOCK_TIMEOUT_MS || statements !== STATEMENT_TIMEOUT_MS) throw new Error(BEHIND_POOLER);
+      if (mark !== 'kept' || locks !== LOCK_TIMEOUT_MS || statements !== STATEMENT_TIMEOUT_MS) throw behindPooler();
     });
   }
 }

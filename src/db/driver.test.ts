@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createConnection, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../../test/kit/database-proxy.ts';
 import { createLog } from '../log.ts';
@@ -121,6 +122,19 @@ for (const [how, end] of Object.entries(ENDS)) {
     for (let i = 0; i < 5; i++) assert.equal((await one.sql`select ${i}::int as i`)[0]!.i, i);
   });
 }
+
+test('a statement that the server ends together with its connection fails with the reason of the server', async () => {
+  const { sql, close } = database.db.session();
+  const pid = await pidOf(sql);
+  const cut = assert.rejects(async () => sql`select pg_sleep(30)`, { code: '57P01', message: /administrator command/ });
+  await eventually(
+    () => database.db.sql`select 1 from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`,
+    (rows) => rows.length === 1,
+  );
+  await kill(pid);
+  await cut;
+  await close();
+});
 
 test('a server that owes a reply for too long is left, one whose rows are still being used is not', async () => {
   const { host, port, user: username, database: name } = database.connection;

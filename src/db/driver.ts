@@ -199,9 +199,11 @@ const NOT_PRIMARY = 'The database server is a standby, and accepts no writes. Co
 `,
     ],
     // A closed connection leaves nothing behind for the next one: no half-written bytes, no timer, no query, no error.
+    // A statement whose error arrived fails with that error, although the server then closed the connection.
     [
       "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",
       `    chunk = nextWriteTimer = null
+    query && errorResponse && queryError(query, errorResponse)
     ;(query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options))
     query = results = errorResponse = null
     result = new Result()

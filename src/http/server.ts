@@ -345,7 +345,7 @@ export function toProblem(ctx: Context, request: FastifyRequest, error: FastifyE
     return new Problem('invalid_json', { reason: 'the body cannot be read' });
   // Connection failures and resource limits of the database: the caller can retry.
   // A server that became a standby accepts no writes until the connections are led to the new primary.
-  if (/^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT$|57P0|53|55P03|57014|25006|40001|40P01)/.test(code)) {
+  if (/^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT$|08|57P0|53|55P03|57014|25006|40001|40P01)/.test(code)) {
     ctx.log.error({ err: error, requestId: request.id }, 'The database did not respond');
     return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });
   }

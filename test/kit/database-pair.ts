@@ -1,8 +1,7 @@
 /** A primary database server and its standby on loopback, from Debian's PostgreSQL, which can be killed, hung, promoted and restarted. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, closeSync, cpSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { closeSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type postgres from 'postgres';
 import { openDb } from '../../src/db/db.ts';
@@ -10,17 +9,12 @@ import connectPostgres from '../../src/db/driver.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { createLog } from '../../src/log.ts';
 import { eventually } from './app.ts';
+import { freePort } from './nodes.ts';
+import { postgresPrograms, withoutRoot } from './tools.ts';
 
-/** The newest installed server with replication; the embedded one has none. */
-const PROGRAMS = globSync('/usr/lib/postgresql/*/bin/postgres')
-  .sort((a, b) => Number(a.split('/')[4]) - Number(b.split('/')[4]))
-  .at(-1)
-  ?.replace(/\/postgres$/, '');
-export const missingServer = PROGRAMS === undefined && "Debian's package postgresql is not installed";
+const PROGRAMS = postgresPrograms();
+export const missingServer = PROGRAMS === null && "Debian's package postgresql is not installed";
 
-const isRoot = process.getuid?.() === 0;
-const NOBODY = 65_534;
-const USER = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
 /** Synchronous replication waits for the standby only once it is connected. */
 const SYNCHRONOUS = { synchronous_standby_names: '*' };
 const HBA = 'local all all trust\nhost all all 127.0.0.1/32 trust\nhost replication all 127.0.0.1/32 trust\n';
@@ -38,17 +32,8 @@ export type Server = {
   ask(statement: string): Promise<postgres.RowList<postgres.Row[]>>;
 };
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 function run(program: string, args: readonly string[]): void {
-  const { status, stderr } = spawnSync(join(PROGRAMS!, program), args, { ...USER, cwd: '/', encoding: 'utf8' });
+  const { status, stderr } = spawnSync(...withoutRoot([join(PROGRAMS!, program), ...args]), { cwd: '/', encoding: 'utf8' });
   if (status !== 0) throw new Error(`${program}: ${stderr}`);
 }
 
@@ -97,16 +82,13 @@ function createServerIn(folder: string, port: number): Server {
         wal_keep_size: '256MB',
         shared_buffers: '32MB',
       };
-      child = spawn(
+      const command = [
         join(PROGRAMS!, 'postgres'),
-        ['-D', folder, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-        {
-          ...USER,
-          cwd: '/',
-          stdio: ['ignore', out, out],
-          env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' },
-        },
-      );
+        '-D',
+        folder,
+        ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+      ];
+      child = spawn(...withoutRoot(command), { cwd: '/', stdio: ['ignore', out, out], env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' } });
       closeSync(out);
       await eventually(
         () =>
@@ -139,7 +121,6 @@ export type Template = { pair(options: { synchronous: boolean }): Promise<Pair>;
 /** A migrated database in a stopped server, of which each pair is a copy. */
 export async function createTemplate(fill: (url: string) => Promise<void> = async () => {}): Promise<Template> {
   const folder = mkdtempSync('/dev/shm/florin-pair-');
-  if (isRoot) chownSync(folder, NOBODY, NOBODY);
   const origin = join(folder, 'origin');
   run('initdb', [
     '-D',
@@ -171,7 +152,6 @@ export async function createTemplate(fill: (url: string) => Promise<void> = asyn
     cpSync(origin, to, { recursive: true, preserveTimestamps: true });
     const text = Object.entries(lines).map(([name, value]) => `${name} = '${value}'\n`);
     writeFileSync(join(to, 'postgresql.auto.conf'), text.join(''));
-    if (isRoot) spawnSync('chown', ['-R', `${NOBODY}:${NOBODY}`, to]);
   };
   return {
     pair: async ({ synchronous }) => {
@@ -180,7 +160,6 @@ export async function createTemplate(fill: (url: string) => Promise<void> = asyn
       copy(join(home, 'one'), synchronous ? SYNCHRONOUS : {});
       copy(join(home, 'two'), { primary_conninfo: `host=127.0.0.1 port=${one} user=postgres application_name=two` });
       writeFileSync(join(home, 'two', 'standby.signal'), '');
-      if (isRoot) spawnSync('chown', ['-R', `${NOBODY}:${NOBODY}`, home]);
       spawnSync('chmod', ['-R', 'go-rwx', join(home, 'one'), join(home, 'two')]);
       const [primary, standby] = [createServerIn(join(home, 'one'), one), createServerIn(join(home, 'two'), two)];
       await Promise.all([primary.start(), standby.start()]);

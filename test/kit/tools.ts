@@ -36,10 +36,25 @@ export const LONG_TOOLS: readonly Program[] = [
  * Unpacked separately, with their libraries and their own loader: programs from a later Debian, and servers that their packages would
  * start. The first suite is preferred.
  */
-type Aside = { home: string; packages: readonly string[]; suite: string; program: string };
+type Aside = {
+  home: string;
+  packages: readonly string[];
+  suite: string;
+  program: string;
+  /** Programs that start each other by path: scripts in their places add the loader. */
+  scripts?: readonly string[];
+};
 const KNOTS: Aside = { home: 'bitcoin-knots', packages: ['bitcoin-knots'], suite: 'trixie-backports', program: 'usr/bin/bitcoind' };
 /** Programs of the self-hosting guide: if they are not available, its tests are skipped, and say so. */
 const FRONT: Aside = { home: 'front', packages: ['nginx', 'caddy', 'docker-compose'], suite: 'trixie', program: 'usr/bin/caddy' };
+/** PostgreSQL with replication, and a pooler: if they are not available, their tests are skipped, and say so. */
+const FAILOVER: Aside = {
+  home: 'postgresql',
+  packages: ['postgresql-17', 'pgbouncer'],
+  suite: 'trixie',
+  program: 'usr/sbin/pgbouncer',
+  scripts: ['postgres', 'initdb', 'pg_ctl'].map((name) => `usr/lib/postgresql/17/bin/${name}`),
+};
 const SUITES = ['trixie-backports', 'trixie'];
 const TOOLS = resolve('.cache/tools');
 /** Foundry's Ethereum node is an npm package for one platform: downloaded separately, so that installs elsewhere do not need it. */
@@ -54,7 +69,11 @@ export async function ensureTools(more: readonly Program[] = []): Promise<void> 
   const wanted = [...PROGRAMS, ...more];
   const missing = wanted.filter((program) => !existsSync(program.path)).map((program) => program.package);
   const knots = findBitcoind() === null;
-  const front = findAside(FRONT, FRONT.program) === null;
+  const asides = [
+    ...(knots ? [KNOTS] : []),
+    ...(findAside(FRONT, FRONT.program) === null ? [FRONT] : []),
+    ...(postgresPrograms() === null || poolerCommand() === null ? [FAILOVER] : []),
+  ];
   const debian = existsSync('/etc/debian_version') && process.getuid?.() === 0 && spawnSync('apt-get', ['--version']).status === 0;
   if (!debian && (missing.length > 0 || knots)) {
     const system = existsSync('/etc/os-release')
@@ -68,7 +87,7 @@ export async function ensureTools(more: readonly Program[] = []): Promise<void> 
     findAnvil() === null && timed('Fetching anvil', fetchAnvil),
     packages.length > 0 && timed(`Installing ${packages.join(', ')}`, () => install(packages)),
     // With its own apt state: it does not wait for locks of the system.
-    debian && (knots || front) && timed('Unpacking servers', () => unpackAside([...(knots ? [KNOTS] : []), ...(front ? [FRONT] : [])])),
+    debian && asides.length > 0 && timed('Unpacking servers', () => unpackAside(asides)),
   ]);
 }
 /** Whether a program of this name can be started. */
@@ -97,14 +116,36 @@ function findBitcoind(): string[] | null {
 /** The command for a program in front of the service: nginx, caddy or docker-compose; null if there is none. */
 export const frontCommand = (program: 'usr/sbin/nginx' | 'usr/bin/caddy' | 'usr/bin/docker-compose'): string[] | null =>
   findAside(FRONT, program);
+/** The folder of the newest PostgreSQL with replication (the embedded one has none): the machine's own, or the unpacked one. */
+export function postgresPrograms(): string | null {
+  const versions = globSync('/usr/lib/postgresql/*/bin/postgres').map((path) => Number(path.split('/')[4]));
+  if (versions.length > 0) return `/usr/lib/postgresql/${Math.max(...versions)}/bin`;
+  const unpacked = join(TOOLS, FAILOVER.home, FAILOVER.scripts![0]!);
+  return existsSync(unpacked) ? dirname(unpacked) : null;
+}
+/** The command for PgBouncer: the machine's own, or the unpacked one. */
+export const poolerCommand = (): string[] | null =>
+  existsSync('/usr/sbin/pgbouncer') ? ['/usr/sbin/pgbouncer'] : findAside(FAILOVER, FAILOVER.program);
+/**
+ * A command, as program and arguments, for PostgreSQL and PgBouncer, which refuse to run as root: in a user namespace, root is nobody and
+ * may still enter its own folders.
+ */
+export function withoutRoot(command: readonly string[]): [program: string, args: string[]] {
+  const asNobody = process.getuid?.() === 0 ? ['unshare', '--user', '--map-user=65534', '--map-group=65534'] : [];
+  const [program, ...args] = [...asNobody, ...command];
+  return [program!, args];
+}
 
 function findAside(aside: Aside, path: string): string[] | null {
   const home = join(TOOLS, aside.home);
   const program = join(home, path);
   if (!existsSync(program)) return null;
+  return [...loaderOf(home), program];
+}
+function loaderOf(home: string): string[] {
   const [loader] = globSync(['lib64/ld-linux*', 'usr/lib64/ld-linux*', 'usr/lib/*/ld-linux*', 'lib/*/ld-linux*'], { cwd: home });
   const libraries = globSync(['usr/lib/*-linux-gnu', 'lib/*-linux-gnu'], { cwd: home }).map((folder) => join(home, folder));
-  return [join(home, loader!), '--library-path', libraries.join(':'), program];
+  return [join(home, loader!), '--library-path', libraries.join(':')];
 }
 
 /** The anvil program that the test set-up downloaded. */
@@ -172,7 +213,7 @@ async function unpackAside(all: readonly Aside[]): Promise<void> {
     'APT::Install-Recommends=false',
   ].flatMap((option) => ['-o', option]);
   await run('apt-get', ['update', '-qq', ...options]);
-  for (const { home: name, packages: wanted, suite } of all) {
+  for (const { home: name, packages: wanted, suite, scripts = [] } of all) {
     for (const folder of ['debs', 'root']) mkdirSync(join(work, name, folder), { recursive: true });
     const listed = await run('apt-get', ['install', '-y', '--print-uris', '-qq', ...options, '-t', suite, ...wanted]);
     const packages = [...listed.matchAll(/^'[^']*' ([^_\s]+)_/gm)].map((match) => match[1]!);
@@ -183,6 +224,11 @@ async function unpackAside(all: readonly Aside[]): Promise<void> {
     mkdirSync(dirname(home), { recursive: true });
     rmSync(home, { recursive: true, force: true });
     renameSync(join(work, name, 'root'), home);
+    for (const script of globSync(scripts, { cwd: home }).map((path) => join(home, path))) {
+      renameSync(script, `${script}.bin`);
+      const command = [...loaderOf(home), `${script}.bin`].map((part) => `'${part}'`).join(' ');
+      writeFileSync(script, `#!/bin/sh\nexec ${command} "$@"\n`, { mode: 0o755 });
+    }
   }
   rmSync(work, { recursive: true, force: true });
 }
