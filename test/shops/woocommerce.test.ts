@@ -13,6 +13,7 @@ import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocomm
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { setUpPerson } from '../kit/person.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
 import { startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 
@@ -77,12 +78,24 @@ const advance = async (payment: string, seconds: number) => {
   assert.equal(reply.status, 200, reply.text);
 };
 
-/** A way to Florin that loses the answers that `isLost` names: the request arrives, the reply does not. */
-async function between(t: TestContext, isLost: (path: string) => boolean | Promise<boolean>): Promise<string> {
+/**
+ * A way to Florin that loses the answers that `isLost` names: the request arrives, the reply does not. An older Florin does not know some
+ * parameters.
+ */
+async function between(
+  t: TestContext,
+  isLost: (path: string) => boolean | Promise<boolean>,
+  unknown: readonly string[] = [],
+): Promise<string> {
   const server = createServer(async (request, reply) => {
     const body = request.method === 'GET' ? undefined : await text(request);
     const headers = { ...(request.headers as Record<string, string>) };
     for (const name of ['host', 'connection', 'content-length']) delete headers[name];
+    const param = unknown.find((name) => body?.includes(`"${name}"`));
+    if (param !== undefined) {
+      const error = { type: 'invalid_request_error', code: 'parameter_unknown', message: `There is no parameter ${param} here.`, param };
+      return reply.writeHead(400, { connection: 'close' }).end(JSON.stringify({ error }));
+    }
     const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
     const sent = await answer.text();
     if (await isLost(request.url!)) return request.socket.destroy();
@@ -596,6 +609,99 @@ test('each open order is checked, not one for all', { skip }, async () => {
   for (const { id } of both) assert.equal((await read(id)).status, 'processing');
 });
 
+test('an older Florin, which may cancel money away, cancels nothing, and a changed order can still be paid', { skip }, async (t) => {
+  await settings();
+  await dropWebhooks();
+  const older = await between(t, () => false, ['only_if_unpaid', 'replaces']);
+  await settings({ server_url: older, enabled: 'no' });
+  const unpaid = await ordered('86.00');
+  await ask(`/orders/${unpaid.id}/stock`);
+  const held = await read(unpaid.id);
+  assert.deepEqual([held.status, await statusOf(unpaid.payment)], ['on-hold', 'pending']);
+  assert.ok(hasNote(held, /did not cancel this payment/));
+  const edited = await ordered('86.50');
+  await ask(`/orders/${edited.id}/edit`, { total: '87.00' });
+  const second = paymentIn(await pay(edited.id))!;
+  assert.notEqual(second, edited.payment);
+  await settings();
+  await ask(`/orders/${edited.id}/check`);
+  assert.deepEqual([await statusOf(edited.payment), await statusOf(second)], ['cancelled', 'pending']);
+});
+
+test('Florin refuses to cancel or refund a payment that turned out to be of another shop', { skip }, async (t) => {
+  await settings();
+  const paid = await paidOrder();
+  await dropWebhooks();
+  const open = await ordered('88.00');
+  const moved = async (payment: string, shop: string) =>
+    assert.equal((await app.test.post(`/v1/payments/${payment}`, { metadata: { shop } })).status, 200);
+  const { shop: name } = (await app.test.get(`/api/payment/${open.payment}`)).json.metadata;
+  // The plugin has read the payment, which is another shop's when it acts.
+  const url = await between(t, async (path) => {
+    const payment = [paid.payment, open.payment].find((one) => path === `/api/payment/${one}`);
+    if (payment !== undefined) await moved(payment, 'https://another.example');
+    return false;
+  });
+  await settings({ server_url: url, enabled: 'no' });
+  await ask(`/orders/${open.id}/stock`);
+  assert.equal(await statusOf(open.payment), 'pending');
+  assert.match((await ask(`/orders/${paid.id}/refund`, { amount: '10.00' })).refused, /was not requested/);
+  assert.deepEqual(await refundsOf(paid.payment), []);
+  for (const one of [open, paid]) await moved(one.payment, name);
+  await settings();
+});
+
+test('a payment that the customer started again on its page is the payment of the order, also without webhooks', { skip }, async () => {
+  const owner = await setUpPerson(app);
+  await owner.post('/test/settings/checkout', { payer_cancel: true });
+  const startAgain = async (payment: string) => {
+    await advance(payment, 7_200);
+    await reached(payment, 'expired');
+    const page = await (await fetch(`${app.url}/pay?id=${payment}`)).text();
+    const body = new URLSearchParams({ id: payment, token: /name="token" value="([^"]+)"/.exec(page)![1]! });
+    const reply = await fetch(`${app.url}/pay/again`, { method: 'POST', redirect: 'manual', body });
+    assert.equal(reply.status, 303);
+    return paymentIn(new URL(reply.headers.get('location')!, app.url).href)!;
+  };
+  // The shop does not know that the first one ended when it hears of the second.
+  await settings();
+  await dropWebhooks();
+  const told = await ordered('89.00');
+  await advance(told.payment, 7_200);
+  await reached(told.payment, 'expired');
+  await settings();
+  const second = await startAgain(told.payment);
+  await reach(told.id, ({ meta }) => meta._florin_payment_id === second);
+  assert.deepEqual([await statusOf(second), paymentIn(await pay(told.id))], ['pending', second]);
+  await simulate(second, 'success');
+  assert.equal((await reach(told.id, ({ status }) => status === 'processing')).completions, 1);
+  // Nothing is told at all, and the customer starts again twice.
+  await dropWebhooks();
+  const untold = await ordered('89.50');
+  const last = await startAgain(await startAgain(untold.payment));
+  assert.equal(paymentIn(await pay(untold.id)), last);
+  await simulate(last, 'success');
+  await reached(last, 'completed');
+  await ask(`/orders/${untold.id}/check`);
+  assert.deepEqual([(await read(untold.id)).status, (await read(untold.id)).meta._florin_booked], ['processing', last]);
+  await owner.post('/test/settings/checkout', { payer_cancel: false });
+});
+
+test('an order that is deleted while its customer presses Pay leaves no payment that can be paid', { skip }, async (t) => {
+  await settings();
+  await dropWebhooks();
+  const { id } = await ask('/orders', { total: '90.00' });
+  const url = await between(t, async (path) => {
+    if (path === '/api/payment/create/simple') await ask(`/orders/${id}/vanish`);
+    return false;
+  });
+  await settings({ server_url: url, enabled: 'no' });
+  assert.equal((await ask(`/orders/${id}/pay`)).result, 'failure');
+  const { data } = (await app.test.get(`/api/payments?invoice_id=${id}`)).json;
+  assert.deepEqual([data.map(({ status }: any) => status), (await read(id)).status], [['cancelled'], 'deleted']);
+  await settings();
+});
+
 test('a canceled order that is paid is put on hold with a note, and is not completed by later events', { skip }, async () => {
   await settings();
   const { id, payment } = await ordered('81.00');
@@ -824,7 +930,7 @@ test('money that comes after its order was deleted is named, and so is one that 
   let isDown = true;
   await settings({ server_url: await between(t, () => isDown), enabled: 'no' });
   await ask(`/orders/${unasked.id}/delete`);
-  assert.match(await ask('/notices'), new RegExp(`deleted while Florin could not be reached\\. .*${unasked.payment}`));
+  assert.match(await ask('/notices'), new RegExp(`was deleted, and its payment ${unasked.payment} could not be canceled`));
   isDown = false;
   await settings();
 });
@@ -906,4 +1012,48 @@ test('a signed event of unexpected types is refused without a warning of PHP', {
     });
     assert.deepEqual([reply.status, await reply.text()], [Array.isArray(data) ? 200 : 400, ''], body);
   }
+});
+
+test('money that arrives while the plugin is about to cancel its payment stops the cancel', { skip }, async (t) => {
+  await settings();
+  await dropWebhooks();
+  const acts: Record<string, (id: number) => Promise<unknown>> = {
+    stock: (id) => ask(`/orders/${id}/stock`),
+    method: (id) => ask(`/orders/${id}/edit`, { method: 'bacs' }).then(() => ask(`/orders/${id}/check`)),
+    total: (id) => ask(`/orders/${id}/edit`, { total: '95.00' }).then(() => pay(id)),
+    delete: (id) => ask(`/orders/${id}/delete`),
+  };
+  let next = '';
+  const url = await between(t, async (path) => {
+    if (next === '' || path !== `/api/payment/${next}`) return false;
+    // The plugin is told that nothing came, and then a part does.
+    const payment = next;
+    next = '';
+    await simulate(payment, 'underpaid');
+    await eventually(
+      () => app.test.get(path),
+      ({ json }) => Number(json.amount_received) > 0,
+    );
+    return false;
+  });
+  await settings({ server_url: url, enabled: 'no' });
+  for (const [name, act] of Object.entries(acts)) {
+    const { id, payment } = await ordered('85.00');
+    next = payment;
+    await act(id);
+    assert.equal(await statusOf(payment), 'pending', name);
+    const order = await read(id);
+    if (name === 'delete') assert.match(await ask('/notices'), new RegExp(`Money arrived for order ${id}, .*${payment}`));
+    else
+      assert.ok(
+        order.notes.some(({ text }) => /(did not cancel|A part of) .*payment/.test(text) && text.includes(payment)),
+        name,
+      );
+    if (name === 'stock') assert.equal(order.status, 'on-hold');
+    if (name === 'total') {
+      const { replaces, status } = (await app.test.get(`/api/payment/${order.meta._florin_payment_id}`)).json;
+      assert.deepEqual([replaces, status], [payment, 'pending']);
+    }
+  }
+  await settings();
 });

@@ -13,16 +13,20 @@ final class Florin_Failure extends RuntimeException {
 	public $status;
 	/** @var string Code of the error, such as "plan_required"; empty if the server gave none. */
 	public $error_code;
+	/** @var string The parameter that was refused; empty if none was. */
+	public $param;
 
 	/**
 	 * @param string $message    For people.
 	 * @param int    $status     HTTP status, or 0.
 	 * @param string $error_code Code of the error.
+	 * @param string $param      The parameter that was refused.
 	 */
-	public function __construct( $message, $status = 0, $error_code = '' ) {
+	public function __construct( $message, $status = 0, $error_code = '', $param = '' ) {
 		parent::__construct( $message );
 		$this->status     = $status;
 		$this->error_code = $error_code;
+		$this->param      = $param;
 	}
 }
 
@@ -71,14 +75,22 @@ final class Florin_Client {
 	}
 
 	/**
-	 * Cancels a payment that nobody paid yet.
+	 * Cancels a payment of a shop, unless the network has reported any money for it.
 	 *
-	 * @param string $id Payment ID.
+	 * @param string $id   Payment ID.
+	 * @param string $shop The shop that made it, as its metadata says.
 	 * @return array
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
-	public function cancel( $id ) {
-		return $this->send( 'POST', '/v1/payments/' . rawurlencode( $id ) . '/cancel', array() );
+	public function cancel( $id, $shop ) {
+		return $this->send(
+			'POST',
+			'/v1/payments/' . rawurlencode( $id ) . '/cancel',
+			array(
+				'only_if_unpaid' => true,
+				'shop'           => $shop,
+			)
+		);
 	}
 
 	/**
@@ -205,6 +217,9 @@ final class Florin_Client {
 			? $error['message']
 			/* translators: %d: HTTP status code */
 			: sprintf( __( 'This address does not answer like a Florin server (HTTP status %d).', 'florin-payments' ), $status );
-		throw new Florin_Failure( $message, $status, isset( $error['code'] ) && is_string( $error['code'] ) ? $error['code'] : '' );
+		$text    = static function ( $name ) use ( $error ) {
+			return isset( $error[ $name ] ) && is_string( $error[ $name ] ) ? $error[ $name ] : '';
+		};
+		throw new Florin_Failure( $message, $status, $text( 'code' ), $text( 'param' ) );
 	}
 }

@@ -147,8 +147,10 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 			);
 		} catch ( Florin_Failure $failure ) {
 			wc_get_logger()->error( $failure->getMessage(), array( 'source' => $this->id ) );
-			/* translators: %s: error message */
-			$order->add_order_note( sprintf( __( 'The Florin payment could not be created: %s', 'florin-payments' ), $failure->getMessage() ) );
+			if ( 'order_deleted' !== $failure->error_code ) {
+				/* translators: %s: error message */
+				$order->add_order_note( sprintf( __( 'The Florin payment could not be created: %s', 'florin-payments' ), $failure->getMessage() ) );
+			}
 			wc_add_notice(
 				'currency' === $failure->error_code
 					? __( 'Cryptocurrency payments are not possible in this currency. Choose another way to pay.', 'florin-payments' )

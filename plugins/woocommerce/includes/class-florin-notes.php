@@ -111,6 +111,8 @@ final class Florin_Notes {
 				return __( 'The customer sent another coin than the one asked for. It does not count yet. Accept or refund it in Florin.', 'florin-payments' );
 			case 'wrong_network':
 				return __( 'The customer sent the money on another network. It does not count yet. Accept or refund it in Florin.', 'florin-payments' );
+			case 'kept':
+				return __( 'Florin did not cancel this payment: money has arrived or may be on its way. Look at it in Florin before you cancel or ship this order.', 'florin-payments' );
 			case 'replaced':
 				return __( 'The customer’s transaction was replaced before it was confirmed. Do not ship; the payment is open again.', 'florin-payments' );
 			case 'reorged':

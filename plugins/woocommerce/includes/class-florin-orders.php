@@ -44,10 +44,18 @@ final class Florin_Orders {
 		return self::under_lock(
 			$order_id,
 			static function ( $order ) use ( $return_url ) {
+				if ( ! $order ) {
+					throw self::gone();
+				}
 				$payments = self::follow( $order );
 				$facts    = self::facts( $order );
+				$former   = '';
 				foreach ( $payments as $payment ) {
-					$waits = 'pending' === $payment['status'] && $payment['id'] === $facts['current'] && Florin_Decisions::asks_for( $payment, $facts );
+					$open  = 'pending' === $payment['status'] && $payment['id'] === $facts['current'];
+					$waits = $open && Florin_Decisions::asks_for( $payment, $facts );
+					if ( $open && Florin_Connection::owns( $payment ) ) {
+						$former = $payment['id'];
+					}
 					if ( ! $facts['paid'] && ( $waits || ( 'completed' !== $payment['status'] && self::is_running( $payment ) ) ) ) {
 						return $payment['payment_url'];
 					}
@@ -60,10 +68,10 @@ final class Florin_Orders {
 					/* translators: %s: currency */
 					throw new Florin_Failure( sprintf( __( 'Florin has no rate for %s.', 'florin-payments' ), $facts['currency'] ), 0, 'currency' );
 				}
-				self::attempt( $order, self::request( $order, $amount, $return_url ) );
-				// The former one, if there is one, is not to be paid any more.
+				self::attempt( $order, self::request( $order, $amount, $return_url, $former ) );
+				// The former ones, if there are any, are not to be paid any more.
 				foreach ( $payments as $payment ) {
-					self::apply( $order, $payment );
+					self::apply( $order, Florin_Connection::client()->payment( $payment['id'] ) );
 				}
 				return (string) $order->get_meta( self::PAGE );
 			}
@@ -74,9 +82,10 @@ final class Florin_Orders {
 	 * @param WC_Order $order      The order.
 	 * @param string   $amount     What it costs.
 	 * @param string   $return_url Where the customer returns to.
+	 * @param string   $former     The payment that it takes the place of, or an empty string.
 	 * @return array Idempotency-Key and body.
 	 */
-	private static function request( $order, $amount, $return_url ) {
+	private static function request( $order, $amount, $return_url, $former ) {
 		$order_key = (string) $order->get_order_key();
 		return array(
 			// The order's own key is in it: a database that is put back to an earlier day gives out the same numbers again.
@@ -93,7 +102,7 @@ final class Florin_Orders {
 					'order_key' => $order_key,
 					'shop'      => Florin_Connection::site(),
 				),
-			),
+			) + ( '' === $former ? array() : array( 'replaces' => $former ) ),
 		);
 	}
 
@@ -112,6 +121,12 @@ final class Florin_Orders {
 		try {
 			$payment = Florin_Connection::client()->create_payment( $request['body'], $request['key'] );
 		} catch ( Florin_Failure $failure ) {
+			if ( 'replaces' === $failure->param && isset( $request['body']['replaces'] ) ) {
+				// An older Florin, or the customer started the former one again: the new one stands by itself, and the others are canceled after it.
+				unset( $request['body']['replaces'] );
+				self::attempt( $order, array( 'key' => $request['key'] . ':alone' ) + $request );
+				return;
+			}
 			if ( 422 === $failure->status && 'idempotency_mismatch' === $failure->error_code && empty( $request['fresh'] ) ) {
 				$again = array(
 					'key'   => $request['key'] . ':' . bin2hex( random_bytes( 8 ) ),
@@ -125,6 +140,10 @@ final class Florin_Orders {
 				$order->save();
 			}
 			throw $failure;
+		}
+		if ( ! self::fresh( $order->get_id() ) ) {
+			self::leave( $order, Florin_Connection::client()->payment( $payment['transaction_id'] ) );
+			throw self::gone();
 		}
 		$order->delete_meta_data( self::ATTEMPT );
 		self::adopt( $order, array( 'id' => $payment['transaction_id'] ) + $payment );
@@ -144,6 +163,26 @@ final class Florin_Orders {
 		$order->update_meta_data( self::STARTED, (string) time() );
 		$order->save();
 		self::check_later( $order );
+	}
+
+	/**
+	 * Adds a payment that the order does not know: its answer was lost, or the customer started a payment again on its page.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param array    $payment A payment as the API returns it.
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	private static function learn( $order, array $payment ) {
+		$current = (string) $order->get_meta( self::CURRENT );
+		$first   = $payment;
+		while ( '' !== $current && isset( $first['replaces'] ) && $first['replaces'] !== $current ) {
+			$first = Florin_Connection::client()->payment( $first['replaces'], Florin_Webhook::READ_SECONDS );
+		}
+		if ( '' === $current || isset( $first['replaces'] ) ) {
+			self::adopt( $order, $payment );
+		} else {
+			self::add_id( $order, self::ALL, $payment['id'] );
+		}
 	}
 
 	/**
@@ -219,11 +258,7 @@ final class Florin_Orders {
 					return;
 				}
 				if ( ! in_array( $payment_id, self::payment_ids( $order ), true ) ) {
-					if ( '' === (string) $order->get_meta( self::CURRENT ) ) {
-						self::adopt( $order, $payment );
-					} else {
-						self::add_id( $order, self::ALL, $payment_id );
-					}
+					self::learn( $order, $payment );
 				}
 				self::apply( $order, $payment );
 			}
@@ -231,7 +266,7 @@ final class Florin_Orders {
 	}
 
 	/**
-	 * Whether a payment was made for an order: it is known to it, or names it with its key, which no other order has.
+	 * Whether a payment was made for an order: it is known to it, takes the place of one that is, or names it with its key, which no other order has.
 	 *
 	 * @param WC_Order $order   The order.
 	 * @param array    $payment A payment as the API returns it.
@@ -239,7 +274,9 @@ final class Florin_Orders {
 	 */
 	private static function is_of( $order, array $payment ) {
 		$named = $payment['metadata'] + array( 'order_id' => '', 'order_key' => '' );
-		return in_array( $payment['id'], self::payment_ids( $order ), true )
+		$known = self::payment_ids( $order );
+		return in_array( $payment['id'], $known, true )
+			|| ( isset( $payment['replaces'] ) && in_array( $payment['replaces'], $known, true ) )
 			|| ( Florin_Connection::owns( $payment ) && (string) $order->get_id() === $named['order_id'] && '' !== $named['order_key'] && $order->get_order_key() === $named['order_key'] );
 	}
 
@@ -258,10 +295,23 @@ final class Florin_Orders {
 		}
 		$current  = (string) $order->get_meta( self::CURRENT );
 		$ids      = array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), array( $current ) );
+		$ids      = array_merge( '' === $current ? array() : array( $current ), $ids );
 		$payments = array();
-		foreach ( '' === $current ? $ids : array_merge( array( $current ), $ids ) as $id ) {
+		while ( array() !== $ids ) {
+			$id = array_shift( $ids );
 			try {
-				$payments[] = self::apply( $order, Florin_Connection::client()->payment( $id, $seconds ) );
+				$payment = Florin_Connection::client()->payment( $id, $seconds );
+				if ( isset( $payment['replaced_by'] ) && ! in_array( $payment['replaced_by'], self::payment_ids( $order ), true ) ) {
+					// The customer started it again, and no webhook told.
+					self::learn( $order, Florin_Connection::client()->payment( $payment['replaced_by'], $seconds ) );
+					$ids[] = $payment['replaced_by'];
+				}
+				$payment = self::apply( $order, $payment );
+				if ( $payment['id'] === $order->get_meta( self::CURRENT ) ) {
+					array_unshift( $payments, $payment );
+				} else {
+					$payments[] = $payment;
+				}
 			} catch ( Florin_Failure $failure ) {
 				if ( 404 !== $failure->status ) {
 					throw $failure;
@@ -368,11 +418,14 @@ final class Florin_Orders {
 	private static function apply( &$order, array $payment ) {
 		$order = self::fresh( $order->get_id() );
 		if ( ! $order ) {
-			throw new Florin_Failure( __( 'The order was deleted.', 'florin-payments' ) );
+			throw self::gone();
 		}
 		foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
 			if ( 'cancel' === $step[0] ) {
 				$payment = self::cancel( $order, $payment );
+				if ( isset( $payment['kept'] ) ) {
+					self::note_once( $order, 'kept', Florin_Notes::text( 'kept', $payment ) );
+				}
 			} else {
 				self::take( $order, $payment, $step );
 			}
@@ -429,11 +482,11 @@ final class Florin_Orders {
 	}
 
 	/**
-	 * Cancels a payment that nobody paid, so that nobody pays it any more.
+	 * Cancels a payment that nobody paid, so that nobody pays it any more. Whether money came is decided by Florin at that moment.
 	 *
 	 * @param WC_Order $order   The order.
 	 * @param array    $payment A payment as the API returns it.
-	 * @return array The payment as it is now.
+	 * @return array The payment as it is now; with the key "kept" if money came, or if this version of Florin cannot look at that.
 	 * @throws Florin_Failure If the server does not answer.
 	 */
 	private static function cancel( $order, array $payment ) {
@@ -442,9 +495,12 @@ final class Florin_Orders {
 			return $payment;
 		}
 		try {
-			Florin_Connection::client()->cancel( $payment['id'] );
+			Florin_Connection::client()->cancel( $payment['id'], $payment['metadata']['shop'] );
 		} catch ( Florin_Failure $failure ) {
-			// It ended already, or money is on its way.
+			if ( 'payment_has_money' === $failure->error_code || 'parameter_unknown' === $failure->error_code ) {
+				return array( 'kept' => true ) + Florin_Connection::client()->payment( $payment['id'] );
+			}
+			// It ended already.
 			if ( 409 !== $failure->status ) {
 				throw $failure;
 			}
@@ -526,18 +582,19 @@ final class Florin_Orders {
 		if ( isset( self::$held[ $order_id ] ) || ! self::has_payments( $order ) ) {
 			return;
 		}
-		$left = array_diff( self::payment_ids( $order ), array( $order->get_meta( self::BOOKED ) ) );
+		$unbooked = static function ( $order ) {
+			return $order ? array_diff( self::payment_ids( $order ), array( $order->get_meta( self::BOOKED ) ) ) : array();
+		};
+		$left     = $unbooked( $order );
 		try {
 			self::under_lock(
 				$order_id,
-				static function ( $order ) use ( &$left ) {
-					foreach ( $order ? $left : array() as $at => $id ) {
+				static function ( $order ) use ( $unbooked, &$left ) {
+					// The customer may have been on the way to a payment until now.
+					$left = $unbooked( $order );
+					foreach ( $left as $at => $id ) {
 						try {
-							$payment = Florin_Connection::client()->payment( $id, Florin_Webhook::READ_SECONDS );
-							if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
-								$payment = self::cancel( $order, $payment );
-							}
-							Florin_Unplaced::look( $payment, (string) $order->get_order_number() );
+							self::leave( $order, Florin_Connection::client()->payment( $id, Florin_Webhook::READ_SECONDS ) );
 						} catch ( Florin_Failure $failure ) {
 							if ( 404 !== $failure->status ) {
 								throw $failure;
@@ -553,6 +610,31 @@ final class Florin_Orders {
 			}
 		}
 		as_unschedule_action( self::CHECK_HOOK, array( $order_id ), self::GATEWAY );
+	}
+
+	/**
+	 * Cancels a payment of an order that is deleted, or names it to the merchant.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param array    $payment A payment as the API returns it.
+	 * @throws Florin_Failure If the server does not answer.
+	 */
+	private static function leave( $order, array $payment ) {
+		if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
+			$payment = self::cancel( $order, $payment );
+		}
+		if ( isset( $payment['kept'] ) && ! Florin_Decisions::has_money( $payment ) ) {
+			Florin_Unplaced::unknown( $payment['id'], $payment['mode'], (string) $order->get_order_number() );
+		} else {
+			Florin_Unplaced::look( $payment, (string) $order->get_order_number() );
+		}
+	}
+
+	/**
+	 * @return Florin_Failure
+	 */
+	private static function gone() {
+		return new Florin_Failure( __( 'The order was deleted.', 'florin-payments' ), 0, 'order_deleted' );
 	}
 
 	/**
@@ -577,10 +659,11 @@ final class Florin_Orders {
 						if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
 							$payment = self::cancel( $order, $payment );
 						}
-						if ( Florin_Decisions::has_money( $payment ) && 'pending' === $order->get_status() && self::GATEWAY === $order->get_payment_method() ) {
-							$order->update_status( 'on-hold', Florin_Notes::text( 'partial', $payment ) . "\n" );
+						$kept = isset( $payment['kept'] ) || Florin_Decisions::has_money( $payment );
+						if ( $kept && 'pending' === $order->get_status() && self::GATEWAY === $order->get_payment_method() ) {
+							$order->update_status( 'on-hold', Florin_Notes::text( isset( $payment['kept'] ) ? 'kept' : 'partial', $payment ) . "\n" );
 						}
-						$free = $free && ! Florin_Decisions::has_money( $payment ) && 'pending' !== $payment['status'];
+						$free = $free && ! $kept && 'pending' !== $payment['status'];
 					}
 					return $free;
 				}

@@ -26,7 +26,8 @@ final class Florin_Refunds {
 	 */
 	public static function request( $order, Florin_Client $client, array $body ) {
 		// A copy of a shop refunds nothing of the shop that it was copied from.
-		if ( ! Florin_Connection::owns( $client->payment( $body['payment_id'] ) ) ) {
+		$payment = $client->payment( $body['payment_id'] );
+		if ( ! Florin_Connection::owns( $payment ) ) {
 			Florin_Connection::set_problem( 'copied' );
 			throw new Florin_Failure( __( 'This payment was made by another shop or at another address of this shop, so nothing was refunded. Refund it in the Florin dashboard. If this shop was copied: connect it again.', 'florin-payments' ) );
 		}
@@ -35,7 +36,8 @@ final class Florin_Refunds {
 		// After a lost answer, WooCommerce deletes its refund. The next attempt repeats the request, or the customer would be paid twice.
 		$request = isset( $waiting[ $name ] ) ? $waiting[ $name ] : array(
 			'key'  => self::key( $order, $name ),
-			'body' => $body,
+			// Florin looks at it again when it makes the refund.
+			'body' => $body + array( 'shop' => $payment['metadata']['shop'] ),
 		);
 		self::keep( $order, array( $name => $request ) + $waiting );
 		try {

@@ -31,7 +31,7 @@ final class Florin_Unplaced {
 	}
 
 	/**
-	 * Keeps a payment that could not be looked at when its order was deleted.
+	 * Keeps a payment that could not be canceled when its order was deleted.
 	 *
 	 * @param string $id     The payment.
 	 * @param string $mode   "live" or "test".
@@ -39,7 +39,7 @@ final class Florin_Unplaced {
 	 */
 	public static function unknown( $id, $mode, $number ) {
 		/* translators: 1: order number, 2: payment ID */
-		self::keep( $id, $mode, sprintf( __( 'Order %1$s was deleted while Florin could not be reached. Anyone who has the page of payment %2$s can still pay it: cancel or refund the payment in Florin.', 'florin-payments' ), $number, $id ) );
+		self::keep( $id, $mode, sprintf( __( 'Order %1$s was deleted, and its payment %2$s could not be canceled. Anyone who has its page can still pay it: cancel or refund the payment in Florin.', 'florin-payments' ), $number, $id ) );
 	}
 
 	/**

@@ -136,6 +136,16 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			$order->delete( 'delete' === $parts[2] );
 			reply( array() );
 			break;
+		case 'vanish':
+			// What is left of a deletion, by another request, whose hooks ran before.
+			shop(
+				static function ( &$all ) use ( $id ) {
+					$all['deleted'][ $id ] = $all['orders'][ $id ];
+					unset( $all['orders'][ $id ] );
+				}
+			);
+			reply( array() );
+			break;
 		case 'edit':
 			shop(
 				static function ( &$all ) use ( $id ) {
