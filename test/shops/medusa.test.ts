@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, test } from 'node:test';
+import { text } from 'node:stream/consumers';
+import { after, before, type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import '../kit/medusa-stub.ts';
 import { webhooks } from '../../sdk/src/index.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { setUpPerson } from '../kit/person.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
 const { default: module, FlorinPaymentProvider } = await import('../../plugins/medusa/src/index.ts');
@@ -295,6 +297,96 @@ test('a payment with money is never canceled, its session ends without an error,
     }
   }));
 
+/** A way to Florin that runs something after each answer, before it is passed on, or that does not know some parameters. */
+async function between(t: TestContext, answered: (path: string) => Promise<void>, unknown: readonly string[] = []): Promise<string> {
+  const server = createServer(async (request, reply) => {
+    const body = request.method === 'GET' ? undefined : await text(request);
+    const headers = { ...(request.headers as Record<string, string>) };
+    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
+    const param = unknown.find((name) => body?.includes(`"${name}"`));
+    const error = { type: 'invalid_request_error', code: 'parameter_unknown', message: `There is no parameter ${param} here.`, param };
+    const answer =
+      param === undefined
+        ? await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) })
+        : Response.json({ error }, { status: 400 });
+    const sent = await answer.text();
+    await answered(request.url!);
+    reply.writeHead(answer.status, { 'content-type': 'application/json', connection: 'close' }).end(sent);
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  t.after(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('money that arrives while its payment is about to be canceled stops the cancel', async (t) => {
+  let next = '';
+  const url = await between(t, async (path) => {
+    if (next === '' || path !== `/api/payment/${next}`) return;
+    const payment = next;
+    next = '';
+    await simulate(payment, 'underpaid');
+    await eventually(
+      () => read(payment),
+      (one) => Number(one.amount_received) > 0,
+    );
+  });
+  const racing = createProvider({ url });
+  const acts: ((data: Record<string, unknown>) => Promise<unknown>)[] = [
+    (data) => refused(racing.cancelPayment({ data }), /already sent money/),
+    (data) => refused(racing.updatePayment({ amount: 30, currency_code: 'eur', data }), /already sent money/),
+    (data) => racing.deletePayment({ data }),
+  ];
+  for (const act of acts) {
+    const { payment, data } = await begin();
+    next = payment;
+    await act(data);
+    assert.deepEqual([(await read(payment)).status, (await read(payment)).replaced_by], ['pending', null]);
+  }
+  // An older Florin may cancel money away: it is not asked to.
+  const older = createProvider({ url: await between(t, async () => {}, ['only_if_unpaid', 'replaces']) });
+  const { payment, data } = await begin();
+  logged.length = 0;
+  await older.deletePayment({ data });
+  assert.equal((await read(payment)).status, 'pending');
+  assert.match(logged.join(), new RegExp(`payment ${payment} has money or may have some`));
+});
+
+test('Florin refuses to cancel or refund a payment that turned out to be of another store', async (t) => {
+  const { payment, data } = await begin();
+  const url = await between(t, async (path) => {
+    if (path === `/api/payment/${payment}`)
+      await app.test.post(`/v1/payments/${payment}`, { metadata: { shop: 'https://another.example' } });
+  });
+  const racing = createProvider({ url });
+  const back = () => app.test.post(`/v1/payments/${payment}`, { metadata: { shop: 'https://store.example' } });
+  await refused(racing.cancelPayment({ data }), /shop/);
+  await back();
+  await refused(racing.refundPayment({ amount: 1, data, context: { idempotency_key: 'ref_other' } }), /shop/);
+  assert.equal((await read(payment)).status, 'pending');
+});
+
+test('a changed total names the payment that it replaces; one that the customer started again is the payment of its session', () =>
+  withSessions(async () => {
+    const owner = await setUpPerson(app);
+    await owner.post('/test/settings/checkout', { payer_cancel: true });
+    const first = await restart('paycol_again', 25.5);
+    const changed = await restart('paycol_again', 30);
+    assert.deepEqual([(await read(changed.payment)).replaces, (await read(first.payment)).status], [first.payment, 'cancelled']);
+    await advance(changed.payment, 7_200);
+    const page = await (await fetch(`${app.url}/pay?id=${changed.payment}`)).text();
+    const body = new URLSearchParams({ id: changed.payment, token: /name="token" value="([^"]+)"/.exec(page)![1]! });
+    const reply = await fetch(`${app.url}/pay/again`, { method: 'POST', redirect: 'manual', body });
+    assert.equal(reply.status, 303);
+    const again = new URL(reply.headers.get('location')!, app.url).searchParams.get('id')!;
+    assert.equal((await provider.getPaymentStatus({ data: changed.data })).data!.payment_id, again);
+    assert.equal((await restart('paycol_again', 30)).payment, again);
+    await simulate(again, 'success');
+    const webhook = await delivered(again, 'payment.completed');
+    const { session_id } = (await read(again)).metadata;
+    assert.deepEqual(await provider.getWebhookActionAndData(webhook), { action: 'captured', data: { session_id, amount: '30.00' } });
+    await owner.post('/test/settings/checkout', { payer_cancel: false });
+  }));
+
 test('a copy of the store at another address leaves the payments of the first one alone', async () => {
   const { payment, data } = await begin();
   const copy = createProvider({ returnUrl: 'https://staging.example/checkout?session={session_id}' });
@@ -387,7 +479,8 @@ test('a refund is a claim; without refunds in Florin, Medusa shows what to do', 
   // The claim link is not for everyone who can read the payment in Medusa.
   assert.deepEqual(after!.refunds, [{ id: 'ref_1', amount: '10.01' }]);
   assert.equal(after!.payment_id, payment);
-  const sent = { path: '/v1/refunds', key: 'medusa:ref_medusa', body: { payment_id: payment, amount: '10.01', currency_fiat: 'EUR' } };
+  const body = { payment_id: payment, amount: '10.01', currency_fiat: 'EUR', shop: 'https://store.example' };
+  const sent = { path: '/v1/refunds', key: 'medusa:ref_medusa', body };
   assert.deepEqual(asked, [sent, sent]);
 });
 

@@ -38,7 +38,7 @@ import type { FlorinOptions } from './types.ts';
 type Data = Record<string, unknown>;
 /** What a payment session keeps. Storefronts see it, and may have sent other fields. */
 type Kept = { session_id: string; payment_id: string };
-type Wanted = { amount: unknown; currency: string; sessionId: string; collection: string | null; key: string };
+type Wanted = { amount: unknown; currency: string; sessionId: string; collection: string | null; key: string; replaces: string | null };
 /** Sessions as the payment module of Medusa shares them with its providers. */
 type Session = { id: string; provider_id: string; payment_collection_id: string };
 type Sessions = { list(filters: object, config: object): Promise<Session[]> };
@@ -117,8 +117,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
         throw refuse(
           `The customer has already sent money for this cart at another total (payment ${paid.id}). Change the cart back, or ask the shop to refund the payment in Florin.`,
         );
-      const payment = await this.create({ amount, currency: currency_code, sessionId, collection, key: sessionId });
-      for (const one of before) await this.closeUnpaid(one);
+      const replaces = before.find(({ status, replaced_by }) => status === 'pending' && !replaced_by)?.id ?? null;
+      const payment = await this.create({ amount, currency: currency_code, sessionId, collection, key: sessionId, replaces });
+      for (const { id } of before) await this.closeUnpaid(await this.read(id));
       return { id: payment.id, status: 'pending', data: shown(payment, sessionId) };
     });
   }
@@ -144,15 +145,15 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   /** A payment of Florin never changes its amount: another one takes its place. */
   async updatePayment({ amount, currency_code, data }: UpdatePaymentInput): Promise<UpdatePaymentOutput> {
     const { payment_id, session_id } = keptOf(data);
-    const before = await this.read(payment_id);
+    const before = await this.current(payment_id);
     const currency = readCurrency(currency_code);
     const price = priceOf(before);
     const isSame = price.currency === currency && price.amount === readAmount(amount, currency);
     if (isSame && (before.status === 'pending' || PAID.includes(before.status)))
       return { status: sessionStatusOf(before), data: shown(before, session_id) };
     await this.giveUp(before);
-    const key = `${session_id}:${payment_id}`;
-    const wanted = { amount, currency: currency_code, sessionId: session_id, collection: before.invoice_id, key };
+    const key = `${session_id}:${before.id}`;
+    const wanted = { amount, currency: currency_code, sessionId: session_id, collection: before.invoice_id, key, replaces: before.id };
     return { status: 'pending', data: shown(await this.create(wanted), session_id) };
   }
 
@@ -171,14 +172,14 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
 
   async getPaymentStatus({ data }: GetPaymentStatusInput): Promise<GetPaymentStatusOutput> {
     const { payment_id, session_id } = keptOf(data);
-    const payment = await this.read(payment_id);
+    const payment = await this.current(payment_id);
     return { status: sessionStatusOf(payment), data: shown(payment, session_id) };
   }
 
   /** Nothing is taken from a customer: this only confirms that the money has arrived. */
   async capturePayment({ data }: CapturePaymentInput): Promise<CapturePaymentOutput> {
     const { payment_id, session_id } = keptOf(data);
-    const payment = await this.read(payment_id);
+    const payment = await this.current(payment_id);
     if (sessionStatusOf(payment) !== 'captured')
       throw refuse(`The payment ${payment.id} is not completed in Florin: it is ${isReversed(payment) ? 'reversed' : payment.status}.`);
     return { data: shown(payment, session_id) };
@@ -186,14 +187,14 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
 
   async retrievePayment({ data }: RetrievePaymentInput): Promise<RetrievePaymentOutput> {
     const { payment_id, session_id } = keptOf(data);
-    return { data: shown(await this.read(payment_id), session_id) };
+    return { data: shown(await this.current(payment_id), session_id) };
   }
 
   async cancelPayment({ data }: CancelPaymentInput): Promise<CancelPaymentOutput> {
     // A session whose payment could not be created.
     if (data?.payment_id === undefined) return { data: data ?? {} };
     const { payment_id, session_id } = keptOf(data);
-    return { data: shown(await this.giveUp(await this.read(payment_id)), session_id) };
+    return { data: shown(await this.giveUp(await this.current(payment_id)), session_id) };
   }
 
   /**
@@ -207,7 +208,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     try {
       const { invoice_id: collection } = await this.read(payment_id);
       await this.inTurn(collection ?? session_id, async () => {
-        const payment = await this.read(payment_id);
+        const payment = await this.current(payment_id);
         if (payment.metadata.session_id !== session_id || (await this.isFollowed(session_id, collection))) return;
         await this.closeUnpaid(payment);
       });
@@ -219,11 +220,10 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
 
   /** Requests a refund: the customer enters an address on a claim page, and you approve and sign it in Florin. */
   async refundPayment({ amount, data, context }: RefundPaymentInput): Promise<RefundPaymentOutput> {
-    const { payment_id } = keptOf(data);
-    const payment = await this.read(payment_id);
-    if (!this.owns(payment)) throw refuse(`The payment ${payment_id} was made by another shop. Refund it in the Florin dashboard.`);
+    const payment = await this.current(keptOf(data).payment_id);
+    if (!this.owns(payment)) throw refuse(`The payment ${payment.id} was made by another shop. Refund it in the Florin dashboard.`);
     const { currency } = priceOf(payment);
-    const body = { payment_id, amount: readAmount(amount, currency), currency_fiat: currency };
+    const body = { payment_id: payment.id, amount: readAmount(amount, currency), currency_fiat: currency, ...this.shopOf(payment) };
     const refund = await this.requestRefund(body, context?.idempotency_key);
     const before = Array.isArray(data?.refunds) ? data.refunds : [];
     // Not the claim link: whoever may read the payment in Medusa could claim the money.
@@ -245,13 +245,12 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     }
     const data = event.data as Payment;
     const sessionId = data?.metadata?.session_id;
-    // Anyone can create payments with a public key, and write any metadata.
-    if (!event.type.startsWith('payment.') || typeof sessionId !== 'string' || data.created_with !== 'secret')
-      return { action: 'not_supported' };
+    const isOfShop = data?.created_with === 'secret' || Boolean(data?.replaces);
+    if (!event.type.startsWith('payment.') || typeof sessionId !== 'string' || !isOfShop) return { action: 'not_supported' };
     // The event only says which payment changed: it may be old, and a newer session may have taken the payment over.
     const payment = await this.read(data.id);
     const current = payment.metadata.session_id ?? sessionId;
-    if (!this.owns(payment)) return { action: 'not_supported' };
+    if (!this.owns(payment) || !(await this.isRequested(payment))) return { action: 'not_supported' };
     if (this.sessions && !(await this.findSession(current))) {
       if (hasMoney(payment) && !isReturned(payment))
         this.logger?.error(
@@ -276,7 +275,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   }
 
   /** Errors: a MedusaError. */
-  protected async create({ amount, currency: code, sessionId, collection, key }: Wanted): Promise<Payment> {
+  protected async create({ amount, currency: code, sessionId, collection, key, replaces }: Wanted): Promise<Payment> {
     const currency = readCurrency(code);
     const params = {
       amount: readAmount(amount, currency),
@@ -286,14 +285,43 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       ...(collection !== null && { invoice_id: collection }),
       metadata: { session_id: sessionId, source: 'medusa', shop: this.shop },
     };
+    const send = (more: { replaces?: string }, idempotencyKey: string) =>
+      this.florin.payments.createSimple({ ...params, ...more }, { idempotencyKey });
     return this.call(async () => {
-      const { transaction_id } = await this.florin.payments.createSimple(params, { idempotencyKey: `medusa:${key}` });
+      const { transaction_id } = await send(replaces === null ? {} : { replaces }, `medusa:${key}`).catch((error) => {
+        if (!(error instanceof ApiError) || error.param !== 'replaces') throw error;
+        // An older Florin, or the customer started the former one again: the new one stands by itself.
+        return send({}, `medusa:${key}:alone`);
+      });
       return this.florin.payments.retrieve(transaction_id);
     });
   }
 
   protected read(id: string): Promise<Payment> {
     return this.call(() => this.florin.payments.retrieve(id));
+  }
+
+  /**
+   * The payment of a session: the one that it was started with, or the one that the customer started on its page after that. The one
+   * with the money, if any has it.
+   */
+  protected async current(id: string): Promise<Payment> {
+    const payment = await this.read(id);
+    if (!payment.replaced_by || (PAID.includes(payment.status) && !isReversed(payment))) return payment;
+    const { metadata } = await this.read(payment.replaced_by);
+    // Another session of the cart may have replaced it.
+    return metadata.session_id === payment.metadata.session_id ? this.current(payment.replaced_by) : payment;
+  }
+
+  /** Whether a shop asked for a payment, or its customer started one of those again. Anyone can create others with a public key, and write any metadata. */
+  protected async isRequested(payment: Payment): Promise<boolean> {
+    if (payment.created_with === 'secret') return true;
+    return Boolean(payment.replaces) && this.isRequested(await this.read(payment.replaces!));
+  }
+
+  /** The shop that made a payment, which Florin compares when it acts on it. */
+  protected shopOf({ metadata }: Payment): { shop?: string } {
+    return metadata.shop === undefined ? {} : { shop: this.shop };
   }
 
   /** Whether a payment was made by this shop. Earlier versions did not name theirs. */
@@ -303,19 +331,35 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
 
   /** Cancels a payment that has no money, so that nobody pays it any more. Errors: a MedusaError when it has some. */
   protected async giveUp(payment: Payment): Promise<Payment> {
-    if (hasMoney(payment))
+    const closed = await this.tryCancel(payment);
+    if (closed === null)
       throw refuse(`The customer has already sent money for the payment ${payment.id}. Refund it after it is completed.`);
-    if (payment.status !== 'pending' || !this.owns(payment)) return payment;
-    return this.call(() => this.florin.payments.cancel(payment.id));
+    return closed;
   }
 
   /** The same, without an error: what has money stays as it is, and the log says so. */
   protected async closeUnpaid(payment: Payment): Promise<void> {
-    if (!hasMoney(payment)) await this.giveUp(payment);
-    else if (!isReturned(payment))
+    if ((await this.tryCancel(payment)) === null && !isReturned(payment))
       this.logger?.warn(
-        `Florin: the payment ${payment.id} has money, but its cart has changed. If no order is paid by it, refund it in Florin.`,
+        `Florin: the payment ${payment.id} has money or may have some, and its cart has changed. If no order is paid by it, refund it in Florin.`,
       );
+  }
+
+  /**
+   * Null when a payment has money: Florin decides at that moment. The same when an older Florin cannot look at that: it stays as it is. One that
+   * ended, or is of another shop, is left alone.
+   */
+  protected async tryCancel(payment: Payment): Promise<Payment | null> {
+    if (hasMoney(payment)) return null;
+    if (payment.status !== 'pending' || !this.owns(payment)) return payment;
+    try {
+      return await this.florin.payments.cancel(payment.id, { only_if_unpaid: true, ...this.shopOf(payment) });
+    } catch (error) {
+      const code = error instanceof ApiError ? error.code : '';
+      if (code === 'payment_has_money' || code === 'parameter_unknown') return null;
+      if (code === 'payment_status_conflict') return this.read(payment.id);
+      throw failureOf(error);
+    }
   }
 
   /** Null outside of Medusa, and in versions that do not share them. */
@@ -344,7 +388,10 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   protected async paymentsOf(collection: string): Promise<Payment[]> {
     const { data } = await this.call(() => this.florin.payments.list({ invoice_id: collection, limit: 100 }));
     const payments = await Promise.all(data.map(({ id }) => this.read(id)));
-    return payments.filter((one) => one.created_with === 'secret' && one.metadata.source === 'medusa' && this.owns(one));
+    const ids = new Set(payments.flatMap((one) => (one.created_with === 'secret' ? [one.id] : [])));
+    // From the first to the latest, because each one that was started again follows another.
+    for (const one of payments.toReversed()) if (one.replaces && ids.has(one.replaces)) ids.add(one.id);
+    return payments.filter((one) => ids.has(one.id) && one.metadata.source === 'medusa' && this.owns(one));
   }
 
   protected inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
