@@ -11,9 +11,9 @@ import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocommerce.ts';
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
+import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { setUpPerson } from '../kit/person.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
 import { startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 
@@ -652,8 +652,8 @@ test('Florin refuses to cancel or refund a payment that turned out to be of anot
 });
 
 test('a payment that the customer started again on its page is the payment of the order, also without webhooks', { skip }, async () => {
-  const owner = await setUpPerson(app);
-  await owner.post('/test/settings/checkout', { payer_cancel: true });
+  const { merchantId } = app.merchant;
+  await changeSettings(app.app.ctx, { merchantId, settings: { payerCancel: true } });
   const startAgain = async (payment: string) => {
     await advance(payment, 7_200);
     await reached(payment, 'expired');
@@ -675,7 +675,7 @@ test('a payment that the customer started again on its page is the payment of th
   assert.deepEqual([await statusOf(second), paymentIn(await pay(told.id))], ['pending', second]);
   await simulate(second, 'success');
   assert.equal((await reach(told.id, ({ status }) => status === 'processing')).completions, 1);
-  // Nothing is told at all, and the customer starts again twice.
+  // Nothing arrives, and the customer starts again twice.
   await dropWebhooks();
   const untold = await ordered('89.50');
   const last = await startAgain(await startAgain(untold.payment));
@@ -684,7 +684,7 @@ test('a payment that the customer started again on its page is the payment of th
   await reached(last, 'completed');
   await ask(`/orders/${untold.id}/check`);
   assert.deepEqual([(await read(untold.id)).status, (await read(untold.id)).meta._florin_booked], ['processing', last]);
-  await owner.post('/test/settings/checkout', { payer_cancel: false });
+  await changeSettings(app.app.ctx, { merchantId, settings: { payerCancel: false } });
 });
 
 test('an order that is deleted while its customer presses Pay leaves no payment that can be paid', { skip }, async (t) => {
@@ -1026,7 +1026,7 @@ test('money that arrives while the plugin is about to cancel its payment stops t
   let next = '';
   const url = await between(t, async (path) => {
     if (next === '' || path !== `/api/payment/${next}`) return false;
-    // The plugin is told that nothing came, and then a part does.
+    // The plugin reads that nothing came, and then a part does.
     const payment = next;
     next = '';
     await simulate(payment, 'underpaid');

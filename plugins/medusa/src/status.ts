@@ -8,14 +8,16 @@ export type Facts = { status: PaymentStatus; exceptions: readonly PaymentExcepti
 /** Money that the network took back after the payment was completed. */
 export const isReversed = ({ exceptions }: Facts): boolean => exceptions.includes('reorged');
 
-const isSome = (amount: string | null): boolean => /[1-9]/.test(amount ?? '');
+/** Earlier versions of Florin do not name each amount. */
+const isSome = (amount: string | null | undefined): boolean => /[1-9]/.test(amount ?? '');
 const OF_MONEY: readonly PaymentException[] = ['underpaid', 'late', 'paid_after_cancel', 'wrong_token', 'wrong_network'];
 
 /** Whether money came to a payment or is on its way, whether it counts or not. */
-export const hasMoney = ({ status, exceptions, amount_received, amount_held }: Payment): boolean =>
+export const hasMoney = ({ status, exceptions, amount_received, amount_announced, amount_held }: Payment): boolean =>
   status === 'processing' ||
   status === 'completed' ||
   isSome(amount_received) ||
+  isSome(amount_announced) ||
   isSome(amount_held) ||
   exceptions.some((exception) => OF_MONEY.includes(exception));
 

@@ -149,6 +149,7 @@ final class Florin_Decisions {
 		return in_array( $payment['status'], array( 'processing', 'completed' ), true )
 			|| Florin_Amounts::is_some( $payment['amount_received'] )
 			|| Florin_Amounts::is_some( $payment['amount_held'] )
+			|| ( isset( $payment['amount_announced'] ) && Florin_Amounts::is_some( $payment['amount_announced'] ) )
 			|| array() !== array_intersect( array_merge( self::HELD, array( 'underpaid' ) ), $payment['exceptions'] );
 	}
 
