@@ -64,10 +64,12 @@ const hexOf = ({ result, error }: Reply): string => {
 const numberOf = (reply: Reply): bigint => BigInt(hexOf(reply) === '0x' ? '0x0' : hexOf(reply).slice(0, 66));
 const call = (to: string, data: string) => ['eth_call', { to, data: `0x${data}` }, 'latest'] as const;
 
-/** The base fee per gas of the newest block (EIP-1559); zero where the source does not say it. */
+/** The base fee per gas that the next block takes (EIP-1559); zero where the source does not say it. */
 export async function readBaseFee(chain: Chain): Promise<bigint> {
-  const [reply] = await chain.ask([['eth_getBlockByNumber', 'latest', false]]);
-  const base = reply && !reply.error ? fields(reply.result ?? {}).baseFeePerGas : undefined;
+  const [reply] = await chain.ask([['eth_feeHistory', '0x1', 'latest', []]]);
+  const fees = reply && !reply.error ? fields(reply.result ?? {}).baseFeePerGas : undefined;
+  // The last one is that of the block after the newest.
+  const base = Array.isArray(fees) ? fees.at(-1) : undefined;
   return typeof base === 'string' && /^0x[0-9a-f]{1,64}$/i.test(base) ? BigInt(base) : 0n;
 }
 /**
@@ -78,9 +80,12 @@ export async function readGasPrice(chain: Chain, { speed }: SweepWish): Promise<
   const [tiers, base] = await Promise.all([chain.fees(), readBaseFee(chain)]);
   const usual = ((tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8 * 10n * 3n) / 2n;
   const [reply] = await chain.ask([['eth_maxPriorityFeePerGas']]);
-  const tip = reply && !reply.error ? numberOf(reply) : GWEI;
-  const max = usual > 2n * base + tip || base === 0n ? usual : 2n * base + tip;
-  return { max, tip: tip < max ? tip : max };
+  const suggested = reply && !reply.error ? numberOf(reply) : GWEI;
+  // The tip of one stranger can raise what a node suggests, but not what most blocks were paid.
+  const most = usual > base ? usual - base : 0n;
+  const tip = suggested < most ? suggested : most;
+  const lasting = 2n * base + tip;
+  return { max: usual > lasting ? usual : lasting, tip };
 }
 
 export function lotsOf(holdings: readonly Holding[]): Lot[] {

@@ -10,6 +10,7 @@ import { COIN, type Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { DEFAULT_WISH, MOST_TRANSFERS, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
 import { makeAccountRequests, TRANSFER_BYTES } from '../../src/money-out/make-accounts.ts';
+import { makeSweep, readFileToSign } from '../../src/money-out/sweeps.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { nodeInterface, publishingFee } from '../kit/token-contracts.ts';
@@ -85,6 +86,41 @@ test('Arbitrum: a batch has gas for posting its data on Ethereum, and one that n
   await node.rpc('anvil_setCode', MULTICALL3, code);
   await desk.upload(signed);
   await node.rpc('anvil_setCode', NODE_INTERFACE, '0x');
+  assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+});
+
+test('a file pays twice the base fee and the tip, and while the network takes more than it pays, it is not given out to be signed', async () => {
+  const coin = USDC;
+  const node = desk.nodeOf(coin);
+  const setNext = (wei: bigint) => node.rpc('anvil_setNextBlockBaseFeePerGas', `0x${wei.toString(16)}`);
+  const nextFee = async () => BigInt((await node.rpc('eth_feeHistory', '0x1', 'latest', [])).baseFeePerGas.at(-1));
+  const toSign = (id: string) => readFileToSign(desk.ctx, { ...desk.owner, id });
+  const priceOf = async (id: string) => (await desk.fileOf(id)).gasPrice!;
+  const isLow = { code: 'sweep_fee_low', status: 409, message: /Raise its fee, or if it was not signed, cancel it and make it again/ };
+  await desk.paid(coin, 1);
+  // What the newest block took says nothing about the next one.
+  await mineDear(coin);
+  const actor = { userId: '', name: 'Test', ip: '' };
+  const { sweep } = await makeSweep(desk.ctx, { ...desk.owner, coin, walletId: null, wish: DEFAULT_WISH, actor });
+  const first = await priceOf(sweep.id);
+  assert.equal(await nextFee(), 10n ** 9n);
+  assert.ok(first.tip > 0n && first.max >= 2n * 10n ** 9n + first.tip && first.max < 10n ** 10n);
+  assert.equal((await toSign(sweep.id)).id, sweep.id);
+  await setNext(first.max + 1n);
+  await assert.rejects(toSign(sweep.id), isLow);
+
+  // It was signed before the fee rose, so its fee is raised.
+  await desk.upload(await desk.sign(sweep.id));
+  const { state } = await eventually(
+    () => desk.sweepOf(sweep.id),
+    ({ failure }) => /the network fee rose above what this file pays; raise the fee and sign the file again/.test(failure ?? ''),
+  );
+  assert.equal(state, 'signed');
+  await desk.replace(sweep.id);
+  const second = await priceOf(sweep.id);
+  assert.ok(second.max >= 2n * (first.max + 1n) + second.tip);
+  assert.equal((await toSign(sweep.id)).round, 1);
+  await desk.upload(await desk.sign(sweep.id));
   assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
 });
 
