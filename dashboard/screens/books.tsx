@@ -11,8 +11,6 @@ import { type Column, Table } from '../ui/table.tsx';
 
 type Line = Reply<'GET /:mode/books/statement'>['lines'][number] & { id: string };
 
-const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const ZONES = [...new Set(['UTC', HERE])].map((zone) => ({ value: zone, label: zone }));
 const FORMATS = [
   { format: 'statement', name: 'Statement', text: 'One line for each coin and account, as shown here, with values in USD.' },
   { format: 'koinly', name: 'Koinly', text: 'Transfers, refunds, payouts and network fees in Koinly’s universal format.' },
@@ -54,18 +52,16 @@ const COLUMNS: readonly Column<Line>[] = [
 
 export function Books({ range }: { range: Range }) {
   const mode = useMode();
-  const [zone, setZone] = useState('UTC');
+  const zone = useMe()?.time_zone ?? 'UTC';
   const days = { from: range.from, until: range.until, time_zone: zone };
   const query = new URLSearchParams(days);
   return (
     <>
       <div className="grid gap-1">
-        <div className="flex flex-wrap items-center justify-between gap-3">
-          <h2>Books</h2>
-          <Select label="Time zone of the books" options={ZONES} value={zone} onChange={(event) => setZone(event.target.value)} />
-        </div>
+        <h2>Books</h2>
         <p className="text-soft">
           Double entry for each coin, from what arrived, was refunded, was paid out, was moved to your wallet, and was paid in network fees.
+          Days are in {zone}.
         </p>
       </div>
       <Statement days={days} />

@@ -18,7 +18,7 @@ const REPORTS = [
   {
     kind: 'days',
     name: 'Daily totals',
-    text: 'One line per day and one per coin: created, opened and completed payments, and volume in USD.',
+    text: 'One line per UTC day and one per coin: created, opened and completed payments, and volume in USD, as on Home.',
   },
   {
     kind: 'tax',
@@ -35,7 +35,9 @@ const REPORTS = [
 export function Screen() {
   useTitle('Reports');
   const mode = useMode();
-  const display = useMe()?.display ?? null;
+  const me = useMe();
+  const display = me?.display ?? null;
+  const zone = me?.time_zone ?? 'UTC';
   const [range, setRange] = useState(() => {
     const { from, until } = lastDays(30);
     return { from, until };
@@ -52,7 +54,8 @@ export function Screen() {
       <div className="grid gap-1">
         <h1>Reports</h1>
         <p className="text-soft">
-          CSV files for spreadsheets and accounting. Amounts are exact. Times are in UTC unless a time zone is shown.
+          CSV files for spreadsheets and accounting. Amounts are exact. Days are in {zone}, which you can change in Settings, under
+          Business. Times in files are in UTC.
         </p>
         {display !== null && (
           <p className="text-soft">
@@ -63,8 +66,18 @@ export function Screen() {
       </div>
       <div className="grid gap-3 rounded-xl border border-line bg-card p-4">
         <div className="flex flex-wrap items-end gap-3">
-          <Field label="First day" type="date" value={range.from} onChange={(event) => setRange({ ...range, from: event.target.value })} />
-          <Field label="Last day" type="date" value={range.until} onChange={(event) => setRange({ ...range, until: event.target.value })} />
+          <Field
+            label={`First day, in ${zone}`}
+            type="date"
+            value={range.from}
+            onChange={(event) => setRange({ ...range, from: event.target.value })}
+          />
+          <Field
+            label={`Last day, in ${zone}`}
+            type="date"
+            value={range.until}
+            onChange={(event) => setRange({ ...range, until: event.target.value })}
+          />
           <div className="flex flex-wrap gap-2">
             {presets.map(({ label, from, until }) => (
               <button

@@ -7,6 +7,7 @@ import { coinText, MODES, type Mode } from '../core/coin.ts';
 import { FIATS } from '../core/fiat.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
+import { getMerchant } from '../merchants/merchants.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../money-out/book-files.ts';
 import { periodOf } from '../money-out/book-periods.ts';
 import { ACCOUNT_NAMES, type Display, MOVEMENTS, readStatement, SCOPES, withTrialBalance } from '../money-out/books.ts';
@@ -19,7 +20,7 @@ const PERIOD: Readonly<Record<string, Option>> = {
   mode: { value: MODES.join('|'), about: 'Mode (default live)' },
   from: { value: 'DAY', about: 'First day, such as 2026-01-01', required: true },
   to: { value: 'DAY', about: 'Last day', required: true },
-  'time-zone': { value: 'ZONE', about: 'Time zone of these days, such as Europe/Berlin (default UTC)' },
+  'time-zone': { value: 'ZONE', about: 'Time zone of these days, such as Europe/Berlin (default that of the merchant)' },
 };
 const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
   merchantId: need(flags, 'merchant'),
@@ -28,7 +29,8 @@ const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
 
 async function wishOf(ctx: Context, flags: Flags): Promise<FileWish> {
   const owner = ownerOf(flags);
-  const days = { from: need(flags, 'from'), until: need(flags, 'to'), timeZone: flags['time-zone'] ?? 'UTC' };
+  const { settings } = await getMerchant(ctx, owner);
+  const days = { from: need(flags, 'from'), until: need(flags, 'to'), timeZone: flags['time-zone'] ?? settings.timeZone };
   return { ...owner, period: await periodOf(ctx, days), display: await displayOf(ctx, owner, flags) };
 }
 

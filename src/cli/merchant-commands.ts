@@ -17,7 +17,7 @@ import {
   SETUP_DAYS,
   setPlan,
 } from '../merchants/merchants.ts';
-import { readTokens, tokensFor } from '../merchants/settings.ts';
+import { readTokens, setTimeZone, tokensFor } from '../merchants/settings.ts';
 import { THEMES } from '../merchants/stored-settings.ts';
 import { listUsers, resetFactors, resetPassword, setEmail } from '../people/account.ts';
 import { setOperator } from '../people/operators.ts';
@@ -93,6 +93,15 @@ export const MERCHANT_COMMANDS: Commands = {
       merchant_id: flags.merchant,
       setup_url: await createSetupLink(ctx, { merchantId: need(flags, 'merchant') }),
     }),
+  },
+  'merchant time-zone': {
+    about: 'Set where the days of a merchant begin: in lists, files, reports and books',
+    options: { merchant: MERCHANT, zone: { value: 'ZONE', about: 'Time zone, such as Europe/Berlin, or UTC', required: true } },
+    run: async (ctx, flags) => {
+      const merchantId = need(flags, 'merchant');
+      await setTimeZone(ctx, { merchantId, timeZone: need(flags, 'zone') });
+      return { merchant_id: merchantId, time_zone: flags.zone };
+    },
   },
   'plan set': {
     about: 'Change the plan of a merchant',

@@ -18,6 +18,7 @@ import { formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { readName } from '../core/text.ts';
 import { parseWebUrl } from '../core/urls.ts';
+import { isTimeZone } from '../notices/mail-timing.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import { type Actor, checkStanding, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
@@ -39,6 +40,7 @@ export type SettingsChange = Branding &
       | 'tokens'
       | 'website'
       | 'displayCurrency'
+      | 'timeZone'
       | 'retentionDays'
       | 'refundLimitUsdCents'
       | 'strictParameters'
@@ -147,6 +149,7 @@ export async function changeOwnSettings(
     const value = change[key as keyof typeof BOUNDS];
     if (value != null && (!Number.isInteger(value) || value < low || value > high)) refuse(param, `it must be a whole number ${range}`);
   }
+  if (change.timeZone !== undefined) checkTimeZone(change.timeZone);
   const website = change.website ? parseWebUrl(change.website) : null;
   if (change.website && website?.url.protocol !== 'https:') refuse('website', 'it must be an https URL');
   if (change.tokens && !change.tokens.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
@@ -213,4 +216,14 @@ export async function changeOwnSettings(
       });
     },
   });
+}
+
+function checkTimeZone(timeZone: string): void {
+  if (!isTimeZone(timeZone))
+    throw new Problem('parameter_invalid', { reason: 'it must be a time zone such as Europe/Berlin' }, { param: 'time_zone' });
+}
+/** By an operator. Errors: parameter_invalid (time_zone), merchant_not_found. */
+export async function setTimeZone(ctx: Context, { merchantId, timeZone }: { merchantId: string; timeZone: string }): Promise<void> {
+  checkTimeZone(timeZone);
+  await changeSettings(ctx, { merchantId, settings: { timeZone } });
 }

@@ -27,6 +27,7 @@ const SETTINGS: MerchantSettings = {
   tokens: ['USDC@ethereum'],
   website: 'https://shop.example',
   displayCurrency: 'EUR',
+  timeZone: 'Europe/Berlin',
   retentionDays: 90,
   refundLimitUsdCents: 50_000,
   strictParameters: true,

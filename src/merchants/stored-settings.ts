@@ -33,6 +33,8 @@ export type MerchantSettings = {
   website: string | null;
   /** The currency that the dashboard shows beside US dollars. */
   displayCurrency: Fiat;
+  /** Whose days lists, files, reports and books mean: a name of the tz database. */
+  timeZone: string;
   /** Days after a payment ends until customer data is deleted; null: never. */
   retentionDays: number | null;
   /** Refunds that one member may approve alone within 24 hours, in cents; null: no limit. */
@@ -65,6 +67,7 @@ const DEFAULTS: MerchantSettings = {
   tokens: [],
   website: null,
   displayCurrency: 'USD',
+  timeZone: 'UTC',
   retentionDays: null,
   refundLimitUsdCents: null,
   strictParameters: false,
@@ -96,6 +99,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     tokens: tokensIn(asList(stored.tokens)),
     website: asText(stored.website),
     displayCurrency: oneOf(FIATS, stored.displayCurrency) ?? DEFAULTS.displayCurrency,
+    timeZone: asText(stored.timeZone) ?? DEFAULTS.timeZone,
     retentionDays: asWhole(stored.retentionDays),
     refundLimitUsdCents: asWhole(stored.refundLimitUsdCents),
     strictParameters: asBoolean(stored.strictParameters) ?? DEFAULTS.strictParameters,

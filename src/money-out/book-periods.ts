@@ -17,11 +17,20 @@ export async function periodOf(ctx: Context, { from, until, timeZone }: Days): P
   if (days < 1 || days > LONGEST_DAYS)
     throw new Problem('parameter_invalid', { reason: `it must be 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
   if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is not a time zone' }, { param: 'time_zone' });
+  const { start, end } = await boundsOf(ctx, { from, until, timeZone });
+  return { from, until, timeZone, start: start!, end: end! };
+}
+
+/** The first instant of the day `from`, and the first one after the day `until`; null for a day that is null. */
+export async function boundsOf(
+  ctx: Context,
+  { from, until, timeZone }: { from: string | null; until: string | null; timeZone: string },
+): Promise<{ start: Date | null; end: Date | null }> {
   // The database knows when days begin where clocks change.
-  const [row] = await ctx.db.sql<{ start: Date; end: Date }[]>`
+  const [row] = await ctx.db.sql<{ start: Date | null; end: Date | null }[]>`
     select ${from}::text::date::timestamp at time zone ${timeZone}::text as start,
       (${until}::text::date + 1)::timestamp at time zone ${timeZone}::text as end`;
-  return { from, until, timeZone, start: row!.start, end: row!.end };
+  return row!;
 }
 
 /** The day and the time of an instant in a time zone: 2026-11-21, 14:05:09. */

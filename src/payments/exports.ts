@@ -176,6 +176,16 @@ function displayCells(display: Display): Record<string, (row: Row) => string | n
 const inDisplay = ({ currency, rateE8 }: NonNullable<Display>, cents: bigint): string =>
   formatFiat(currency, usdCentsToFiat(currency, cents, rateE8));
 
+/** The last columns of files for merchants with a time zone: the day of a time there, by which ranges are cut, and the name of the zone. */
+function dayCells<R>(timeZone: string, timeOf: (row: R) => Date): Record<string, (row: R) => string> {
+  if (timeZone === 'UTC') return {};
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short' });
+  return { day: (row) => format.format(timeOf(row)), time_zone: () => timeZone };
+}
+const createdOf = ({ createdAt }: Row): Date => createdAt;
+type Looks = { display?: Display; timeZone?: string };
+const looks = ({ display = null, timeZone = 'UTC' }: Looks) => ({ ...displayCells(display), ...dayCells(timeZone, createdOf) });
+
 /** Pages of payments with their transfers, newest first, until there are no more. */
 async function* readPages(ctx: Context, { merchantId, mode, filter }: Owner & { filter: Filter }): AsyncGenerator<Row[]> {
   const { sql } = ctx.db;
@@ -227,14 +237,14 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   }));
 }
 
-export const paymentColumns = (display: Display): readonly string[] => Object.keys({ ...PAYMENT_CELLS, ...displayCells(display) });
+export const paymentColumns = (shown: Looks): readonly string[] => Object.keys({ ...PAYMENT_CELLS, ...looks(shown) });
 
 /** The payments of a filter; `columns` in the order of the catalog, or all columns if none are given. */
 export async function* exportPayments(
   ctx: Context,
-  { columns, display = null, ...of }: Owner & { filter: Filter; columns: readonly string[] | null; display?: Display },
+  { columns, ...of }: Owner & Looks & { filter: Filter; columns: readonly string[] | null },
 ): AsyncGenerator<string> {
-  const all = { ...PAYMENT_CELLS, ...displayCells(display) };
+  const all = { ...PAYMENT_CELLS, ...looks(of) };
   const names = Object.keys(all).filter((name) => name === 'mode' || columns === null || columns.includes(name));
   yield csvLine(names);
   for await (const rows of readPages(ctx, of)) yield rows.map((row) => csvLine(names.map((name) => all[name]!(row)))).join('');
@@ -243,10 +253,11 @@ export async function* exportPayments(
 /** What arrived from `from` until before `until`, one transfer per line, oldest first: by time of receipt, not of creation. */
 export async function* exportTransfers(
   ctx: Context,
-  { merchantId, mode, from, until }: Owner & { from: Date; until: Date },
+  { merchantId, mode, from, until, timeZone = 'UTC' }: Owner & { from: Date; until: Date; timeZone?: string },
 ): AsyncGenerator<string> {
-  yield csvLine(Object.keys(TRANSFER_CELLS));
-  const cells = Object.values(TRANSFER_CELLS);
+  const all = { ...TRANSFER_CELLS, ...dayCells(timeZone, ({ firstSeenAt }: ReceivedRow) => firstSeenAt) };
+  yield csvLine(Object.keys(all));
+  const cells = Object.values(all);
   const { sql } = ctx.db;
   let after: { at: string; ref: string } | null = null;
   for (;;) {
@@ -266,11 +277,8 @@ export async function* exportTransfers(
   }
 }
 
-export async function* exportFees(
-  ctx: Context,
-  { display = null, ...of }: Owner & { filter: Filter; display?: Display },
-): AsyncGenerator<string> {
-  const all = { ...FEE_CELLS, ...displayCells(display) };
+export async function* exportFees(ctx: Context, of: Owner & Looks & { filter: Filter }): AsyncGenerator<string> {
+  const all = { ...FEE_CELLS, ...looks(of) };
   yield csvLine(Object.keys(all));
   const cells = Object.values(all);
   for await (const rows of readPages(ctx, { ...of, filter: { ...of.filter, status: 'completed' } }))

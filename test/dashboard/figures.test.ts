@@ -531,3 +531,46 @@ test('a date filter finds exactly its days, and an amount filter says how far ba
   const rest = await findPayments(app.app.ctx, { ...of, filter: dear, startingAfter: first.lookedBackTo!.id });
   assert.deepEqual([rest.items.map(({ id }) => id), rest.hasMore, rest.lookedBackTo], [['pay_long50000', 'pay_long7'], false, null]);
 });
+
+test('the list, its file, reports and books cut months in the time zone of the merchant, and the files name it', async () => {
+  const { sql } = app.app.ctx.db;
+  const { merchantId } = app.merchant;
+  const [zone, days] = ['Pacific/Auckland', { from: '2026-03-01', until: '2026-03-31' }];
+  const refused = await owner.post('/test/settings/business', { time_zone: 'Mars/Olympus' });
+  assert.deepEqual([refused.status, refused.json.error.param], [400, 'time_zone']);
+  assert.equal((await owner.post('/test/settings/business', { time_zone: zone })).status, 200);
+  assert.equal((await owner.get('/test/settings/business')).json.time_zone, zone);
+  assert.equal((await owner.get('/test/me')).json.time_zone, zone);
+  // Around both ends of March in Auckland, which is 13 hours ahead of UTC.
+  const ids: string[] = [];
+  for (const at of ['2026-02-28T10:59:59Z', '2026-02-28T11:00:00Z', '2026-03-31T10:59:59Z', '2026-03-31T11:00:00Z']) {
+    const id = await make();
+    await sql`update payments set created_at = ${at}::text::timestamptz where id = ${id}`;
+    ids.push(id);
+  }
+  const [, first, last] = ids;
+  const query = new URLSearchParams(days);
+  const listed = (await owner.get(`/test/payments?${query}`)).json.data as { id: string }[];
+  assert.deepEqual(listed.map(({ id }) => id).sort(), [first, last].sort());
+  for (const path of [`exports/payments?${query}`, `reports/file?kind=payments&${query}`]) {
+    const rows = parse((await owner.get(`/test/${path}`)).text);
+    assert.deepEqual(
+      rows.map(({ id, day, time_zone }) => [id, day, time_zone]).sort(),
+      [
+        [first, '2026-03-01', zone],
+        [last, '2026-03-31', zone],
+      ].sort(),
+      path,
+    );
+  }
+  const { periodOf } = await import('../../src/money-out/book-periods.ts');
+  const { getMerchant } = await import('../../src/merchants/merchants.ts');
+  const { settings } = await getMerchant(app.app.ctx, { merchantId });
+  const { start, end } = await periodOf(app.app.ctx, { ...days, timeZone: settings.timeZone });
+  assert.deepEqual([start.toISOString(), end.toISOString()], ['2026-02-28T11:00:00.000Z', '2026-03-31T11:00:00.000Z']);
+  // The API lists times in UTC, and files of a merchant without a time zone have no such columns.
+  assert.equal((await owner.post('/test/settings/business', { time_zone: 'UTC' })).status, 200);
+  const utc = parse((await owner.get(`/test/exports/payments?${query}`)).text);
+  assert.ok(utc.every((row) => !('time_zone' in row) && !('day' in row)));
+  assert.deepEqual(utc.map(({ id }) => id).sort(), [last, ids[3]].sort());
+});

@@ -1,12 +1,13 @@
 /** The CSV file of the list: every payment that matches the filters, in the columns selected here. */
 import { useState } from 'react';
-import { useApi, useMode } from '../../lib/hooks.ts';
+import { useApi, useMe, useMode } from '../../lib/hooks.ts';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
 import { Pending } from '../../ui/states.tsx';
 
 export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; filtered: boolean; onClose: () => void }) {
   const mode = useMode();
+  const zone = useMe()?.time_zone ?? 'UTC';
   const query = useApi('GET /:mode/exports/columns', ['exports', 'columns'], {});
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
   // Every file says whether it is of test or live mode.
@@ -17,8 +18,8 @@ export function Export({ asked, filtered, onClose }: { asked: URLSearchParams; f
   return (
     <Dialog open onClose={onClose} title="Export CSV">
       <p className="text-sm text-soft">
-        {filtered ? 'All payments that match the filters' : 'All payments'}, newest first. Times are in UTC and amounts are exact. The first
-        column is the mode.
+        {filtered ? 'All payments that match the filters' : 'All payments'}, newest first. Times are in UTC
+        {zone === 'UTC' ? '' : `, days in ${zone}`}, and amounts are exact. The first column is the mode.
       </p>
       {!query.data ? (
         <Pending of={query} />

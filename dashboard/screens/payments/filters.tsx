@@ -3,7 +3,6 @@
 import { type FormEvent, lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { PAYMENT_STATUSES, type PaymentException, type PaymentStatus } from '../../generated/api.ts';
 import { coinFilters, coinText } from '../../lib/coin.ts';
-import { instantOf } from '../../lib/days.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { TYPING_MS } from '../../ui/marked.tsx';
@@ -31,6 +30,8 @@ export const wordOf = (key: Key, value: string): string => {
   if (key === 'status') return STATUS_WORDS[value as PaymentStatus] ?? value;
   return key === 'refund' ? capital(value) : value;
 };
+/** Days are those of the merchant's time zone, which the service knows. */
+const day = (text: string): string | undefined => (/^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined);
 const usd = (text: string): string | undefined => (/^\d{1,9}(\.\d{1,2})?$/.test(text) ? text : undefined);
 
 /** The filters as the service takes them; what it would refuse is left out. */
@@ -43,8 +44,8 @@ export const queryOf = (filters: Filter) => ({
   refund: filters.refund || undefined,
   archived: filters.archived || undefined,
   search: filters.search || undefined,
-  from: instantOf(filters.from, 0),
-  until: instantOf(filters.until, 1),
+  from: day(filters.from),
+  until: day(filters.until),
 });
 
 const BOX = 'min-h-9 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm text-ink placeholder:text-soft';

@@ -1,5 +1,6 @@
 /** The filters that are used less often: exception, refund, archive, amount and days. */
 import { type FormEvent, useState } from 'react';
+import { useMe } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
@@ -18,6 +19,7 @@ export function MoreFilters({
   /** The look of a box, handed over: what is imported from the list would load the list with it. */
   box: string;
 }) {
+  const zone = useMe()?.time_zone ?? 'UTC';
   const [low, setLow] = useState(filters.at_least);
   const [high, setHigh] = useState(filters.at_most);
   const amounts = (event: FormEvent) => {
@@ -76,6 +78,7 @@ export function MoreFilters({
         <Button type="submit">Apply</Button>
       </form>
       <div className="flex flex-wrap items-center gap-2">
+        <span className="text-soft">Created, in {zone}</span>
         <input
           type="date"
           aria-label="From"

@@ -43,6 +43,7 @@ export function Screen() {
         <>
           <Profile business={data} />
           <Display currency={data.display_currency} />
+          <Days zone={data.time_zone} />
           <Retention days={data.retention_days} />
           <Refunds limit={data.refund_limit_usd} />
           <Requests strict={data.strict_parameters} />
@@ -131,6 +132,32 @@ function Display({ currency }: { currency: Business['display_currency'] }) {
         <p className="text-sm text-soft">
           The dashboard shows amounts in this currency beside US dollars, at the current rate and marked with ≈. CSV files get columns in
           it. Prices stay in US dollars.
+        </p>
+        {save.error && <Note tone="bad">{save.error.message}</Note>}
+      </div>
+    </Card>
+  );
+}
+const ZONES = ['UTC', ...Intl.supportedValuesOf('timeZone').filter((zone) => zone !== 'UTC')];
+function Days({ zone }: { zone: string }) {
+  const may = useMay('settings.write');
+  const save = useSave('Saved.');
+  const options = (ZONES.includes(zone) ? ZONES : [zone, ...ZONES]).map((value) => ({ value, label: value.replaceAll('_', ' ') }));
+  return (
+    <Card title="Time zone">
+      <div className="grid gap-2 p-4">
+        <div>
+          <Select
+            label="Time zone"
+            options={options}
+            disabled={!may || save.isPending}
+            value={zone}
+            onChange={(event) => save.mutate({ body: { time_zone: event.target.value } })}
+          />
+        </div>
+        <p className="text-sm text-soft">
+          Where days begin and end: in filters of the payments list, in its CSV file, and in reports and books. Totals on Home, the API and
+          times in files are in UTC.
         </p>
         {save.error && <Note tone="bad">{save.error.message}</Note>}
       </div>

@@ -8,7 +8,7 @@ import { Problem } from '../../core/problem.ts';
 import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '../../core/roles.ts';
 import { readName } from '../../core/text.ts';
 import { literals } from '../../http/schema-fields.ts';
-import { findSetup } from '../../merchants/merchants.ts';
+import { findSetup, getMerchant } from '../../merchants/merchants.ts';
 import { listMemberships, setUpMerchant, setUpOwner } from '../../people/members.ts';
 import { askForReset, resetByLink } from '../../people/password-resets.ts';
 import {
@@ -172,6 +172,8 @@ export const ACCOUNT: readonly Route[] = [
       is_operator: Type.Boolean(),
       must_set_second_factor: Type.Boolean(),
       actions: Type.Array(literals(Object.keys(ACTIONS) as Action[])),
+      /** Whose days lists, files, reports and books mean. */
+      time_zone: PlainText,
       /** The currency that is shown beside US dollars, with its units for one dollar; null for US dollars, or without a current rate. */
       display: Nullable(Type.Object({ currency: literals(FIATS), decimals: Type.Integer(), rate: PlainText })),
       mode: ModeName,
@@ -191,6 +193,7 @@ export const ACCOUNT: readonly Route[] = [
       must_set_second_factor: member.secondFactorRequired && !signedIn.hasSecondFactor,
       role: member.role,
       actions: actionsOf(member.role),
+      time_zone: (await getMerchant(ctx, { merchantId: member.merchantId })).settings.timeZone,
       display: await displayOf(ctx, { merchantId: member.merchantId, mode }),
       mode,
     }),

@@ -4,6 +4,7 @@ import { coinText, namesOf } from '../../core/coin.ts';
 import { formatFiat, usdCentsToFiat } from '../../core/fiat.ts';
 import { formatUnits, formatUsd } from '../../core/money.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../../money-out/book-files.ts';
 import { periodOf } from '../../money-out/book-periods.ts';
 import {
@@ -33,7 +34,9 @@ const File = Type.Object({}, { description: 'CSV, not JSON.' });
 const DAYS = {
   from: DayName,
   until: DayName,
-  time_zone: Type.Optional(Type.String({ maxLength: 60, description: 'Time zone of the days, such as Europe/Berlin. Default: UTC.' })),
+  time_zone: Type.Optional(
+    Type.String({ maxLength: 60, description: 'Time zone of the days, such as Europe/Berlin. Default: that of the business.' }),
+  ),
 };
 const FORMATS = ['statement', 'koinly', 'cointracking', 'xero'] as const;
 
@@ -44,7 +47,8 @@ async function wishOf(
   { priced = false }: { priced?: boolean } = {},
 ): Promise<FileWish> {
   const of = ownerOf(call);
-  const period = await periodOf(call.ctx, { from: query.from, until: query.until, timeZone: query.time_zone ?? 'UTC' });
+  const { settings } = await getMerchant(call.ctx, of);
+  const period = await periodOf(call.ctx, { from: query.from, until: query.until, timeZone: query.time_zone ?? settings.timeZone });
   return { ...of, period, display: await (priced ? needDisplay : readDisplay)(call.ctx, of) };
 }
 

@@ -1,7 +1,8 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
 import Type, { type Static } from 'typebox';
+import type { Context } from '../../context.ts';
 import { ALL_COINS, COIN, isToken, TOKEN_ASSETS } from '../../core/coin.ts';
-import { readTime } from '../../core/dates.ts';
+import { readDay } from '../../core/dates.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, readAmountText } from '../../core/money.ts';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
@@ -9,6 +10,8 @@ import { type Action, mayDo } from '../../core/roles.ts';
 import { hostOfUrl } from '../../core/urls.ts';
 import { Detail } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
+import { boundsOf } from '../../money-out/book-periods.ts';
 import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail, receivedDetail } from '../../payments/detail.ts';
 import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
@@ -139,7 +142,7 @@ const TimelineEntry = Type.Object({
     }),
   ),
 });
-const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
+const Day = Type.Optional(Type.String({ format: 'date', maxLength: 10 }));
 const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' }));
 const decided = { success: Type.Boolean(), payment: Detail };
 
@@ -192,10 +195,20 @@ export const FILTERS = {
   search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
 };
 const Filters = Type.Object(FILTERS);
-const day = (text: string | undefined, param: string): Date | null => (text === undefined ? null : readTime(text, param));
+async function daysIn(
+  ctx: Context,
+  { merchantId, from, until }: { merchantId: string; from: string | undefined; until: string | undefined },
+) {
+  if (from === undefined && until === undefined) return { start: null, end: null };
+  const { settings } = await getMerchant(ctx, { merchantId });
+  const days = { from: from === undefined ? null : readDay(from, 'from'), until: until === undefined ? null : readDay(until, 'until') };
+  return boundsOf(ctx, { ...days, timeZone: settings.timeZone });
+}
 const cents = (text: string | undefined): bigint | null => (text === undefined ? null : readAmountText(text.replace(/^0+(?=\d)/, ''), 2));
 
-export function filterOf(query: Static<typeof Filters>): Filter {
+/** `from` and `until` are days in the time zone of the merchant, both included. */
+export async function filterOf({ ctx, query, member }: Pick<Call, 'ctx' | 'member'> & { query: Static<typeof Filters> }): Promise<Filter> {
+  const { start, end } = await daysIn(ctx, { merchantId: member.merchantId, from: query.from, until: query.until });
   const search = query.search?.trim() || null;
   return {
     status: PAYMENT_STATUSES.find((status) => status === query.status) ?? null,
@@ -206,8 +219,8 @@ export function filterOf(query: Static<typeof Filters>): Filter {
     exception: [...EXCEPTIONS, 'any' as const].find((name) => name === query.exception) ?? null,
     atLeast: cents(query.at_least),
     atMost: cents(query.at_most),
-    from: day(query.from, 'from'),
-    until: day(query.until, 'until'),
+    from: start,
+    until: end,
     refundRequested: query.refund === 'requested',
     // A search finds archived payments too.
     archived: query.archived === 'only' ? 'only' : query.archived === 'with' || search !== null ? 'with' : 'without',
@@ -257,7 +270,7 @@ export const PAYMENTS: readonly Route[] = [
         ...ownerOf(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
-        filter: filterOf(query),
+        filter: await filterOf(call),
       });
       return {
         success: true,

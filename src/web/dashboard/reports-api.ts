@@ -1,16 +1,24 @@
 /** CSV files, streamed: the filtered payments, and the reports of a date range. Exports are written to the audit log. */
 import Type from 'typebox';
 import { literals } from '../../http/schema-fields.ts';
+import { getMerchant } from '../../merchants/merchants.ts';
+import { periodOf } from '../../money-out/book-periods.ts';
 import { exportDays, exportFees, exportPayments, exportTransfers, paymentColumns } from '../../payments/exports.ts';
 import { NO_FILTER } from '../../payments/search.ts';
 import { BOOK_REPORTS, logExport } from './books-api.ts';
 import { readDisplay } from './display.ts';
 import { Done, NoFields, PlainText } from './fields.ts';
-import { DayName, rangeOf } from './home-api.ts';
+import { DayName } from './home-api.ts';
 import { FILTERS, filterOf } from './payments-api.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });
+/** What a file shows beside the payments themselves: amounts in the display currency, and days in the merchant's time zone. */
+async function looksOf(call: Call) {
+  const of = ownerOf(call);
+  const { settings } = await getMerchant(call.ctx, of);
+  return { display: await readDisplay(call.ctx, of), timeZone: settings.timeZone };
+}
 const KINDS = ['payments', 'days', 'tax', 'fees'] as const;
 
 export const REPORTS: readonly Route[] = [
@@ -37,7 +45,7 @@ export const REPORTS: readonly Route[] = [
       const columns = call.query.columns?.split(',') ?? null;
       return {
         name: `payments-${call.mode}.csv`,
-        parts: exportPayments(call.ctx, { ...of, filter: filterOf(call.query), columns, display: await readDisplay(call.ctx, of) }),
+        parts: exportPayments(call.ctx, { ...of, filter: await filterOf(call), columns, ...(await looksOf(call)) }),
       };
     },
   }),
@@ -46,7 +54,7 @@ export const REPORTS: readonly Route[] = [
     path: '/exports/columns',
     action: 'payments.export',
     reply: Type.Object({ success: Type.Boolean(), columns: Type.Array(PlainText) }),
-    handle: async (call) => ({ success: true, columns: paymentColumns(await readDisplay(call.ctx, ownerOf(call))) }),
+    handle: async (call) => ({ success: true, columns: paymentColumns(await looksOf(call)) }),
   }),
   memberRoute({
     method: 'GET',
@@ -57,18 +65,18 @@ export const REPORTS: readonly Route[] = [
     reply: File,
     handle: async (call) => {
       const { kind } = call.query;
-      const { from, until } = rangeOf(call.query);
       const of = ownerOf(call);
-      await logExport(call, { report: kind, from, until });
-      const range = { from: new Date(from), until: new Date(Date.parse(until) + 86_400_000) };
+      const { display, timeZone } = await looksOf(call);
+      const { from, until, start, end } = await periodOf(call.ctx, { ...call.query, timeZone });
+      await logExport(call, { report: kind, from, until, time_zone: timeZone });
+      const range = { from: start, until: end };
       const filter = { ...NO_FILTER, ...range };
-      const display = await readDisplay(call.ctx, of);
       const parts = {
-        payments: () => exportPayments(call.ctx, { ...of, filter, columns: null, display }),
+        payments: () => exportPayments(call.ctx, { ...of, filter, columns: null, display, timeZone }),
         days: () => exportDays(call.ctx, { ...of, from, until, display }),
         // At its own time each transfer was worth what the file says; a current rate would be wrong for taxes.
-        tax: () => exportTransfers(call.ctx, { ...of, ...range }),
-        fees: () => exportFees(call.ctx, { ...of, filter, display }),
+        tax: () => exportTransfers(call.ctx, { ...of, ...range, timeZone }),
+        fees: () => exportFees(call.ctx, { ...of, filter, display, timeZone }),
       }[kind as (typeof KINDS)[number]];
       return { name: `${kind}-${call.mode}-${from}-${until}.csv`, parts: parts() };
     },

@@ -178,6 +178,7 @@ export const SETTINGS: readonly Route[] = [
       website: Nullable(PlainText),
       support_contact: Nullable(PlainText),
       display_currency: FiatName,
+      time_zone: PlainText,
       retention_days: Nullable(Type.Integer()),
       refund_limit_usd: Nullable(Type.Integer()),
       strict_parameters: Type.Boolean(),
@@ -190,6 +191,7 @@ export const SETTINGS: readonly Route[] = [
         website: settings.website,
         support_contact: settings.supportContact,
         display_currency: settings.displayCurrency,
+        time_zone: settings.timeZone,
         retention_days: settings.retentionDays,
         refund_limit_usd: settings.refundLimitUsdCents === null ? null : Math.floor(settings.refundLimitUsdCents / 100),
         strict_parameters: settings.strictParameters,
@@ -205,6 +207,7 @@ export const SETTINGS: readonly Route[] = [
       website: Maybe(Nullable(Short)),
       support_contact: Maybe(Nullable(Short)),
       display_currency: Maybe(FiatName),
+      time_zone: Maybe(Type.String({ maxLength: 60 })),
       retention_days: Maybe(Nullable(Type.Integer())),
       /** Whole dollars that one member may approve alone within 24 hours. */
       refund_limit_usd: Maybe(Nullable(Type.Integer())),
@@ -212,7 +215,8 @@ export const SETTINGS: readonly Route[] = [
     }),
     reply: Done,
     handle: async (call) => {
-      const { name, website, support_contact, display_currency, retention_days, refund_limit_usd, strict_parameters } = call.body;
+      const { name, website, support_contact, display_currency, time_zone, retention_days, refund_limit_usd, strict_parameters } =
+        call.body;
       await changeOwnSettings(call.ctx, {
         merchantId: call.member.merchantId,
         actor: call.actor,
@@ -221,6 +225,7 @@ export const SETTINGS: readonly Route[] = [
           ...(website !== undefined && { website: orNull(website) }),
           ...(support_contact !== undefined && { supportContact: orNull(support_contact) }),
           ...(display_currency !== undefined && { displayCurrency: display_currency as Fiat }),
+          ...(time_zone !== undefined && { timeZone: time_zone }),
           ...(retention_days !== undefined && { retentionDays: retention_days }),
           ...(refund_limit_usd !== undefined && { refundLimitUsdCents: refund_limit_usd === null ? null : refund_limit_usd * 100 }),
           ...(strict_parameters !== undefined && { strictParameters: strict_parameters }),
