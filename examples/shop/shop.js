@@ -97,7 +97,8 @@ async function handle(event) {
   const payment = await florin.payments.retrieve(event.data.id);
   const order = orders.get(payment.metadata.order);
   if (!order || order.paymentId !== payment.id) return;
-  if (payment.status === 'completed') order.state = 'shipped';
+  // A block can be reversed after the payment completed, even before its event arrives.
+  if (payment.status === 'completed') order.state = payment.exceptions.includes('reorged') ? 'review' : 'shipped';
   else if (['expired', 'failed', 'cancelled'].includes(payment.status)) order.state = payment.exception ? 'review' : 'released';
 }
 

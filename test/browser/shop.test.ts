@@ -120,6 +120,8 @@ test('unpaid orders are released, and short or late payments are reviewed; retur
     ['expired', 'Not paid in time. Nothing was sent.'],
     ['failed', 'Something about the payment needs a look.'],
     ['late', 'Something about the payment needs a look.'],
+    // It completed first: what was shipped then is not shipped again, and a person decides.
+    ['reversed', 'Something about the payment needs a look.'],
   ] as const) {
     const { page, close } = await openTab(browser, url);
     const payment = await buy(page, 'Buy mug');
@@ -130,6 +132,7 @@ test('unpaid orders are released, and short or late payments are reviewed; retur
     await eventually(
       async () => {
         try {
+          if (scenario === 'reversed') await app.test.post('/v1/test/clock/advance', { payment_id: payment.id, seconds: 3_600 });
           await page.reload();
           return (await page.getByRole('status').textContent()) ?? '';
         } catch (error) {
