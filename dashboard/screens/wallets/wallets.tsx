@@ -184,7 +184,7 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
         {wallet.readiness.missing.length > 0 && <MissingList missing={wallet.readiness.missing} label={`What ${name} still needs`} />}
         {wallet.unused_run > wallet.gap_limit && (
           <Note tone="warn">
-            The last {wallet.unused_run} addresses were not paid. Most wallets look only {wallet.gap_limit} addresses ahead, so yours may
+            {wallet.unused_run} addresses in a row were not paid. Most wallets look only {wallet.gap_limit} addresses ahead, so yours may
             not show later payments. Your money is safe: set the gap limit in your wallet to {Math.ceil((wallet.unused_run + 20) / 50) * 50}{' '}
             and rescan.
           </Note>
