@@ -159,6 +159,7 @@ export type Api = {
       is_operator: boolean;
       must_set_second_factor: boolean;
       actions: ('account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'approvals.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read')[];
+      time_zone: string;
       display: {
         currency: FiatCurrency;
         decimals: number;
@@ -2536,7 +2537,7 @@ export type Api = {
     query: {
       from: string;
       until: string;
-      /** Time zone of the days, such as Europe/Berlin. Default: UTC. */
+      /** Time zone of the days, such as Europe/Berlin. Default: that of the business. */
       time_zone?: string | undefined;
     };
     body: undefined;
@@ -2565,7 +2566,7 @@ export type Api = {
     query: {
       from: string;
       until: string;
-      /** Time zone of the days, such as Europe/Berlin. Default: UTC. */
+      /** Time zone of the days, such as Europe/Berlin. Default: that of the business. */
       time_zone?: string | undefined;
       format: 'statement' | 'koinly' | 'cointracking' | 'xero';
       wallets?: 'all' | 'deposits' | undefined;
@@ -2578,7 +2579,7 @@ export type Api = {
     query: {
       from: string;
       until: string;
-      /** Time zone of the days, such as Europe/Berlin. Default: UTC. */
+      /** Time zone of the days, such as Europe/Berlin. Default: that of the business. */
       time_zone?: string | undefined;
       chart: 'SKR03' | 'SKR04';
       consultant: string;
@@ -2824,6 +2825,7 @@ export type Api = {
       website: string | null;
       support_contact: string | null;
       display_currency: FiatCurrency;
+      time_zone: string;
       retention_days: number | null;
       refund_limit_usd: number | null;
       strict_parameters: boolean;
@@ -2836,6 +2838,7 @@ export type Api = {
       website?: string | null | undefined;
       support_contact?: string | null | undefined;
       display_currency?: FiatCurrency | undefined;
+      time_zone?: string | undefined;
       retention_days?: number | null | undefined;
       refund_limit_usd?: number | null | undefined;
       strict_parameters?: boolean | undefined;
