@@ -21,7 +21,7 @@ import { isOffered, type Merchant, readMerchant } from '../merchants/merchants.t
 import { type AnyActor, writeAudit } from '../people/members.ts';
 import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
-import { markReviewed, mayOwe } from './attention.ts';
+import { markReviewed, mayOwe, REFUND_REQUEST } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
@@ -683,7 +683,9 @@ export async function leaveRefundAddress(
         insert into refund_addresses (payment_id, merchant_id, coin, address, email)
         values (${paymentId}, ${row.merchantId}, ${coin}, ${stored}, ${email}) on conflict (payment_id) do nothing`;
       if (left.count === 0) return 'nothing';
-      await tx`update payments set refund_requested_at = clock_timestamp() where id = ${paymentId}`;
+      // What the merchant handled before is not this request.
+      await tx`
+        update payments set refund_requested_at = clock_timestamp(), reviewed = array_remove(reviewed, ${REFUND_REQUEST}) where id = ${paymentId}`;
       await queueTexts(tx, [paymentId]);
       await eraseAgain(tx, paymentId);
       await mailReceipts(ctx, tx, [paymentId]);

@@ -327,14 +327,13 @@ test('the queue lists undecided payments, and each decision removes one', async 
     [['refund_sent', 'ab'.repeat(32), 'Olga Owner']],
   );
   assert.equal(told.attention, false);
-  // A customer's refund request adds a payment to the queue.
-  await app.app.ctx.db.begin(async (tx) => {
-    await tx`update payments set refund_requested_at = null, reviewed = '{}' where id = ${plain}`;
-  });
+  // A customer's refund request adds a payment to the queue, unless nothing of it can be owed.
   const { leaveRefundAddress } = await import('../../src/payments/payments.ts');
-  await leaveRefundAddress(app.app.ctx, { paymentId: plain, coin: 'BTC', address: 'test_btc_payer', email: null });
-  assert.deepEqual(await waiting(), [plain]);
-  assert.equal((await owner.get(`/test/payments/${plain}`)).json.refund_request.address, 'test_btc_payer');
+  const leave = (paymentId: string) => leaveRefundAddress(app.app.ctx, { paymentId, coin: 'BTC', address: 'test_btc_payer', email: null });
+  await assert.rejects(leave(plain), { code: 'payment_status_conflict' });
+  await leave(over);
+  assert.deepEqual(await waiting(), [over]);
+  assert.equal((await owner.get(`/test/payments/${over}`)).json.refund_request.address, 'test_btc_payer');
   assert.equal((await owner.get('/test/payments?refund=requested')).json.data.length, 1);
 });
 
@@ -361,8 +360,9 @@ test('the list and its file take a coin on one network, and a stablecoin on all 
 });
 
 test('an archived payment leaves the list and its file, is found by name, stays in all totals, and returns when it changes', async () => {
-  const [paid, waits, under] = [await play('success', 'btc', { invoice_id: 'INV-away' }), await make(), await play('underpaid')];
+  const [paid, waits, under] = [await play('overpaid', 'btc', { invoice_id: 'INV-away' }), await make(), await play('underpaid')];
   await until(paid, 'completed');
+  await owner.post(`/test/payments/${paid}/resolve`, { action: 'reviewed' });
   await app.test.post('/v1/test/clock/advance', { payment_id: under, seconds: 2 * 86_400 });
   await until(under, 'failed');
   const archive = (id: string, archived = true) => owner.post(`/test/payments/${id}/archive`, { archived });
@@ -535,15 +535,15 @@ test('a date filter finds exactly its days, and an amount filter says how far ba
 test('the list, its file, reports and books cut months in the time zone of the merchant, and the files name it', async () => {
   const { sql } = app.app.ctx.db;
   const { merchantId } = app.merchant;
-  const [zone, days] = ['Pacific/Auckland', { from: '2026-03-01', until: '2026-03-31' }];
+  const [zone, days] = ['Pacific/Auckland', { from: '2027-03-01', until: '2027-03-31' }];
   const refused = await owner.post('/test/settings/business', { time_zone: 'Mars/Olympus' });
   assert.deepEqual([refused.status, refused.json.error.param], [400, 'time_zone']);
   assert.equal((await owner.post('/test/settings/business', { time_zone: zone })).status, 200);
   assert.equal((await owner.get('/test/settings/business')).json.time_zone, zone);
   assert.equal((await owner.get('/test/me')).json.time_zone, zone);
-  // Around both ends of March in Auckland, which is 13 hours ahead of UTC.
+  // Around both ends of March in Auckland, which is 13 hours ahead of UTC. Later than all others: lists rely on that order.
   const ids: string[] = [];
-  for (const at of ['2026-02-28T10:59:59Z', '2026-02-28T11:00:00Z', '2026-03-31T10:59:59Z', '2026-03-31T11:00:00Z']) {
+  for (const at of ['2027-02-28T10:59:59Z', '2027-02-28T11:00:00Z', '2027-03-31T10:59:59Z', '2027-03-31T11:00:00Z']) {
     const id = await make();
     await sql`update payments set created_at = ${at}::text::timestamptz where id = ${id}`;
     ids.push(id);
@@ -557,8 +557,8 @@ test('the list, its file, reports and books cut months in the time zone of the m
     assert.deepEqual(
       rows.map(({ id, day, time_zone }) => [id, day, time_zone]).sort(),
       [
-        [first, '2026-03-01', zone],
-        [last, '2026-03-31', zone],
+        [first, '2027-03-01', zone],
+        [last, '2027-03-31', zone],
       ].sort(),
       path,
     );
@@ -567,7 +567,7 @@ test('the list, its file, reports and books cut months in the time zone of the m
   const { getMerchant } = await import('../../src/merchants/merchants.ts');
   const { settings } = await getMerchant(app.app.ctx, { merchantId });
   const { start, end } = await periodOf(app.app.ctx, { ...days, timeZone: settings.timeZone });
-  assert.deepEqual([start.toISOString(), end.toISOString()], ['2026-02-28T11:00:00.000Z', '2026-03-31T11:00:00.000Z']);
+  assert.deepEqual([start.toISOString(), end.toISOString()], ['2027-02-28T11:00:00.000Z', '2027-03-31T11:00:00.000Z']);
   // The API lists times in UTC, and files of a merchant without a time zone have no such columns.
   assert.equal((await owner.post('/test/settings/business', { time_zone: 'UTC' })).status, 200);
   const utc = parse((await owner.get(`/test/exports/payments?${query}`)).text);

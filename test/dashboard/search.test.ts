@@ -46,7 +46,7 @@ test('a payment is found by any part of each of its texts, in any case, and the 
     payment_address: 'test_btc_success',
   });
   const other = await make({ amount_usd: '7.00', invoice_id: 'INV-2026-14' });
-  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success' });
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'overpaid' });
   const detail = (await app.test.get(`/api/payment/${id}`)).json;
   await leaveRefundAddress(app.app.ctx, { paymentId: id, coin: 'BTC', address: 'test_btc_payer', email: 'Payer@Post.example' });
   const rows: readonly (readonly [text: string, field: string])[] = [

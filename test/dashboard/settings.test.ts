@@ -427,7 +427,7 @@ test('erasing: a refund that is requested, and an address that is left, after a 
   const { sql } = ctx.db;
   assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
   const { id } = await create();
-  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'overpaid', currency: 'BTC' });
   await eventually(
     () => app.test.get(`/api/payment/${id}`),
     ({ json }) => json.status === 'completed',

@@ -5,6 +5,7 @@ import { approveRefund, claimRefund, getRefund, markRefundSent } from '../../src
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import type { Reply } from '../kit/app.ts';
 import { readPdf } from '../kit/pdf.ts';
+import { units } from '../kit/shop.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
 
 const ACTOR = { userId: '', name: 'Ada', ip: '' };
@@ -30,11 +31,12 @@ async function pdfAt({ app }: SteppedShop, url: string): Promise<string[]> {
   return readPdf(Buffer.from(await reply.arrayBuffer())).pages.flatMap(({ texts }) => texts);
 }
 
-test('the receipt is mailed once: when the payment is completed, or when the address is left after that', () =>
+test('the receipt is mailed once: when the payment is completed, or when the address of one that was overpaid is left after that', () =>
   tell(async (told) => {
     const { chain, look, pay, detail } = told;
     const [later, without, early] = await pay(chain, 25, 30, 40);
     const id = early!;
+    chain.pay([[(await detail(later!)).payment_address, units('0.01')]]);
     await look();
     await leave(told, id);
     assert.equal((await mailsOf(told, 'receipt')).length, 0, 'not before it is completed');
@@ -57,7 +59,7 @@ test('the receipt is mailed once: when the payment is completed, or when the add
     assert.equal((await detail(later!)).status, 'completed');
     await leave(told, later!);
     await leave(told, later!, 'stranger@example.com');
-    await leave(told, without!, null);
+    await assert.rejects(leave(told, without!), { code: 'payment_status_conflict' }, 'it owes nothing');
     chain.mine(1);
     await look(2);
     const all = await mailsOf(told, 'receipt');
@@ -72,9 +74,11 @@ test('the receipt is mailed once: when the payment is completed, or when the add
 
 test('a claim link is mailed when the refund is requested, a new one stops the one before, and each refund that is sent is mailed', () =>
   tell(async (told) => {
-    const { app, chain, look, pay } = told;
+    const { app, chain, look, pay, detail } = told;
     const { ctx } = app.app;
     const [first, second] = await pay(chain, 25, 30);
+    // Both are overpaid: otherwise nobody may leave an address.
+    for (const id of [first!, second!]) chain.pay([[(await detail(id)).payment_address, units('0.01')]]);
     chain.mine(8);
     await look(2);
     const none = made(await app.live.post('/v1/refunds', { payment_id: first, amount_usd: '1.00' }));
