@@ -15,7 +15,7 @@ const record = {
   merchantId: 'mer_1',
   mode: 'live',
   countedInMonth: false,
-  last: { receivedUnits: 0n, expiresAt: until, coin: 'BTC', held: new Map() },
+  last: { seenUnits: 0n, announced: '', expiresAt: until, coin: 'BTC', held: new Map() },
   marks: { openedAt: at, seenAt: null, paidUsdCents: null, refundRequestedAt: null, reviewed: [] },
   facts: { id: 'pay_1', status: 'pending', exceptions: [], quotes: [{ from: at }] },
   now: at,
@@ -30,6 +30,8 @@ const settlement = {
   coin: 'BTC',
   receivedUnits: 0n,
   receivedUsdE8: 0n,
+  seenUnits: 0n,
+  seenUsdE8: 0n,
   remainingUnits: 5n,
   overpaidUnits: 0n,
   shortUnits: 0n,
@@ -50,7 +52,7 @@ const COMPLETED: Settlement['steps'] = [
   { from: 'processing', status: 'completed' },
 ];
 const CHANGES: readonly [what: string, settlement: Partial<Settlement>, events: string[]][] = [
-  ['money arrives', { receivedUnits: 1n, receivedUsdE8: 1n }, ['payment.updated']],
+  ['money arrives', { receivedUnits: 1n, receivedUsdE8: 1n, seenUnits: 1n, seenUsdE8: 1n }, ['payment.updated']],
   ['the deadline moves', { expiresAt: at }, ['payment.updated']],
   ['another coin is shown', { coin: 'LTC' }, []],
   ['the clocks are extended', { extension: { windowUntil: until, rateLockUntil: null } }, []],

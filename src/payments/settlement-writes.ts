@@ -69,8 +69,10 @@ export function changeOf({ record, settlement }: Settled): Change {
     holds !== null ||
     !same(record.facts.exceptions, settlement.exceptions) ||
     record.last.seenUnits !== settlement.seenUnits ||
-    // While it is confirmed, the event of the end tells what arrived.
-    (settlement.status !== 'processing' && record.last.announced !== announcedOf(settlement.uncounted)) ||
+    // While it is confirmed, the event of the end tells what arrived. After that, an exception tells what is not in a block any more.
+    (settlement.status !== 'processing' &&
+      settlement.status !== 'completed' &&
+      record.last.announced !== announcedOf(settlement.uncounted)) ||
     record.last.expiresAt.getTime() !== settlement.expiresAt.getTime();
   // Rare: most payments have none.
   const isNew = (exception: Exception) => !record.facts.exceptions.includes(exception);
