@@ -63,6 +63,7 @@ const CHANGES: readonly [what: string, settlement: Partial<Settlement>, events: 
       status: 'completed',
       completedAt: at,
       receivedUsdE8: 5n,
+      seenUsdE8: 5n,
       steps: COMPLETED,
     },
     ['payment.processing', 'payment.completed'],
@@ -82,7 +83,9 @@ for (const [what, parts, events] of CHANGES) {
 test('a notice names a token by its asset and its chain, and a native coin by its code', () => {
   const money = (coin: Coin, receivedUnits: bigint) => {
     const priced = { ...record, createdWith: 'public', facts: { ...record.facts, targetUsdCents: 10_000n } } as unknown as PaymentRecord;
-    const paid = { ...settlement, coin, receivedUnits, receivedUsdE8: 2_550_000_000n, exceptions: ['underpaid'] } as Settlement;
+    const usdE8 = 2_550_000_000n;
+    const seen = { seenUnits: receivedUnits, seenUsdE8: usdE8 };
+    const paid = { ...settlement, ...seen, coin, receivedUnits, receivedUsdE8: usdE8, exceptions: ['underpaid'] } as Settlement;
     return noticesOf(changeOf({ record: priced, settlement: paid })).map(({ detail }) => (detail as PaymentNotice).money);
   };
   assert.deepEqual(money('USDC@ethereum', 25_500_000n), ['25.5 USDC on Ethereum ($25.50)']);
