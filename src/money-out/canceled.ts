@@ -125,7 +125,10 @@ async function legacyOf<A extends { id: string }>(
 }
 
 type Known = { id: string; isDead: boolean; isBusy: boolean; until: Date; expired: boolean };
-/** What the files of the merchant say about anchors. A file that is final and used one ends all others with the same. */
+/**
+ * What the files of the merchant say about anchors. A file that is final and used one ends all others with the same. So does any other final
+ * transaction that used an account nonce: that failed the refund or payout, and a member had to look who was paid before canceling it.
+ */
 const readKnown = (
   ctx: Context,
   kind: Kind,
@@ -135,10 +138,13 @@ const readKnown = (
   return sql<Known[]>`
     select r.id, to_timestamp(u.until) as until, u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS} as expired,
       coalesce(s.state in ('made', 'signed', 'sent'), false) as "isBusy",
-      coalesce(case when r.anchor like 'nonce:%' then s.state in ('confirmed', 'failed') and exists (
-          select 1 from sweep_transactions t cross join lateral (select s.file -> 'requests' -> t.number as request) q
-          where t.sweep_id = s.id and t.block_height is not null
-            and lower(r.anchor) = lower(concat_ws(':', 'nonce', q.request ->> 'from', q.request ->> 'nonce')))
+      coalesce(case when r.anchor like 'nonce:%' then
+          -- What is in a file that was not canceled can be canceled only after it failed.
+          exists (select 1 from sweeps f where f.id = r.sweep_id and f.state in ('confirmed', 'failed'))
+          or (s.state in ('confirmed', 'failed') and exists (
+            select 1 from sweep_transactions t cross join lateral (select s.file -> 'requests' -> t.number as request) q
+            where t.sweep_id = s.id and t.block_height is not null
+              and lower(r.anchor) = lower(concat_ws(':', 'nonce', q.request ->> 'from', q.request ->> 'nonce'))))
         else s.state = 'confirmed' and i.lost_at is null end, false) as "isDead"
     from ${sql(TABLES[kind])} r
     left join sweep_inputs i on i.chain = ${chainCode(coin)} and i.input = r.anchor and i.released_at is null

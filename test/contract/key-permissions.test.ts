@@ -258,8 +258,9 @@ test('payouts reach no key without the permission: not by events, deliveries, en
   const key = app.as(ok(await make(developer)).text);
   const secrets = [marker, payout.id, event.id, delivery.id];
   const lists = ROUTES.filter(({ method, path }) => method === 'GET' && !path.includes(':'));
-  for (const { path } of lists)
-    for (const query of ['limit=100', `event_id=${event.id}`, `path=/v1/payouts`, `endpoint_id=${endpoint.id}`]) {
+  // The log of requests then has those of this key, so the only one that names what is secret comes last.
+  for (const query of ['limit=100', 'path=/v1/payouts', `endpoint_id=${endpoint.id}`, `event_id=${event.id}`])
+    for (const { path } of lists) {
       const { text } = await key.get(`${path}?${query}`);
       for (const secret of secrets) assert.ok(!text.includes(secret) || query.includes(secret), `${path}?${query}: ${secret}`);
     }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { signFile } from '../../signer/sign.ts';
+import { HIGH_FEE, signFile } from '../../signer/sign.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { readSigned as readTransaction } from '../../src/chains/ethereum/transaction.ts';
@@ -444,6 +444,10 @@ test('ETH: a refund whose nonce was used otherwise fails with its reason, and it
   await useNonce(payment.address);
   await assert.rejects(refundFile('ETH', customer), isEmptyWith(/sent another transaction.*mark it as sent or cancel it/));
   await cancelOne(next);
+  // Nobody had to look where that money went.
+  const last = await approved(payment, '0.006', customer);
+  await assert.rejects(refundFile('ETH', customer), isEmptyWith(/sent another transaction since a file of a refund that is canceled now/));
+  await cancelOne(last);
   assert.equal(await balanceOf(customer), 0n);
 });
 
@@ -683,7 +687,7 @@ test('what a member sent in ETH or a token is confirmed by its value or its tran
       network: 'ethereum',
       amount,
       address: recipient,
-      payout_reference: amount,
+      payout_reference: name,
     });
     assert.equal(reply.status, 201, `${name}: ${reply.text}`);
     const { id } = reply.json;
@@ -739,7 +743,7 @@ test('a signed file for accounts that is not what was asked is refused', async (
     [
       'a longer validity',
       change((file) => {
-        file.requests[0].validBefore += 9_999_999;
+        file.requests[0].validBefore += 3_600;
       }),
     ],
     [
@@ -763,7 +767,7 @@ test('a signed file for accounts that is not what was asked is refused', async (
     );
   const elsewhere = signFile({ content: payTo(stranger), secret, destination: stranger }).text;
   await assert.rejects(upload(elsewhere), { code: 'signed_file_refused' }, 'another destination');
-  /** What the signer refuses. */
+  /** What the signer refuses, whatever is typed. */
   const refused: [what: string, content: string, reason: RegExp][] = [
     ['a look-alike destination', payTo(DESTINATION.replace('000000', '001000')), /not the address that you entered/],
     [
@@ -786,6 +790,13 @@ test('a signed file for accounts that is not what was asked is refused', async (
         file.requests[0].authorizations[0].from = stranger;
       }),
       /does not belong to path/,
+    ],
+    [
+      'a validity of months',
+      change((file) => {
+        file.requests[0].validBefore += 9_999_999;
+      }),
+      /longer than 8 days/,
     ],
     [
       'much gas',
@@ -824,7 +835,7 @@ test('a signed file for accounts that is not what was asked is refused', async (
     ],
   ];
   for (const [what, given, reason] of refused)
-    assert.throws(() => signFile({ content: given, secret, destination: DESTINATION }), reason, what);
+    assert.throws(() => signFile({ content: given, secret, destination: DESTINATION, fee: HIGH_FEE }), reason, what);
   const text = await sign(sweep.id);
   const { transactions, ...rest } = readSignedFile(text);
   const flipped = transactions[0]!.replace(/..$/, (byte) => (byte === '00' ? '01' : '00'));
