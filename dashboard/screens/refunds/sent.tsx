@@ -13,10 +13,10 @@ import { Money } from '../../ui/values.tsx';
 type Transaction = Reply<'GET /:mode/refunds/:id'>['refund']['transaction'];
 export const TransactionLink = ({ of }: { of: Transaction }) =>
   of === null ? (
-    '–'
+    <span>–</span>
   ) : (
     <span className="font-mono text-xs break-all">
-      {of.id}
+      <span>{of.id}</span>
       {of.explorer_url !== null && (
         <a href={of.explorer_url} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
           Explorer<span className="sr-only"> (opens in a new tab)</span>
