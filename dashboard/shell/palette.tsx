@@ -139,7 +139,9 @@ function Palette() {
           >
             <Icon name={choice.icon} />
             <span className="min-w-0 flex-1 truncate">
-              <Sought value={text}>{choice.label}</Sought>
+              <Sought value={text}>
+                <span className="contents">{choice.label}</span>
+              </Sought>
             </span>
             {choice.note && <span className="text-soft">{choice.note}</span>}
           </div>

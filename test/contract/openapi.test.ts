@@ -1,5 +1,7 @@
 /** The published API document against the running service: every request example is replayed, every reply has the documented form. */
+
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { Check, Errors } from 'typebox/schema';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
@@ -270,7 +272,8 @@ async function stage(operationId: string): Promise<Stage> {
     ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id
     : '';
   const payout = /^(read|cancel)Payout/.test(operationId)
-    ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer', payout_reference: 'one' })).json.id
+    ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer', payout_reference: randomUUID() }))
+        .json.id
     : '';
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   const events = await app.test.get(`/v1/events?payment_id=${payment}`);

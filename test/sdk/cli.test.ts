@@ -400,7 +400,7 @@ test('every operator command is shown as it is run, without repeating a key', as
     execFile(process.execPath, ['src/main.ts', 'help'], { env: environment() }, (_, out, err) => done({ code: 0, out, err })),
   );
   const own = new Set(['deliveries', 'events', 'listen', 'logs', 'open', 'payments', 'trigger', 'webhooks']);
-  const names = [...out.matchAll(/^ {2}([a-z]+)/gm)].map(([, name]) => name!).filter((name) => !own.has(name));
+  const names = [...out.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name!).filter((name) => !own.has(name));
   assert.ok(names.includes('serve') && names.includes('backup') && names.length >= 15, names.join());
   const typed = [
     ...names.map((name) => [name]),
@@ -413,7 +413,7 @@ test('every operator command is shown as it is run, without repeating a key', as
     assert.deepEqual([code, out], [2, ''], args.join(' '));
     const message = args.includes('--json') ? JSON.parse(err).error.message : err;
     assert.ok(message.includes(`./florin ${args[0]}`), err);
-    assert.ok(!err.includes('secret'));
+    assert.doesNotMatch(err, /sk_test_secret|live_sk_secret/);
     if (args.length > 4) assert.ok(message.includes(String.raw`--name 'Zoë'\''s shop' --json`), message);
   });
 });
