@@ -87,7 +87,7 @@ test('the page of a payment with many transfers lists a few and counts the rest;
   const done = await page(id);
   assert.equal(done.state, 'overpaid');
   assert.equal(done.listed, 11);
-  assert.match(done.text, /\+ 175 · Received <bdi translate="no">0\.00101750 BTC<\/bdi>/);
+  assert.match(done.text, /\+ 175 · Total <bdi translate="no">0\.00101750 BTC<\/bdi>/);
   assert.ok(done.text.length < 50_000, `${done.text.length} characters`);
   const receipt = await (await fetch(`${app.url}/pay/receipt?id=${id}`)).text();
   assert.match(receipt, /\+ 175 ·/);
