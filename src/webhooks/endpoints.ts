@@ -121,7 +121,7 @@ type ByShop = { lineId: string; keyId: string };
 
 /**
  * Checks a new endpoint, its URL by asking the name service, and returns what writes it, for a shop if its key creates it. A shop that
- * creates a webhook again, such as with a new key, gets the one with this URL, which keeps its deliveries: two would send everything twice.
+ * creates a webhook again with a new key gets the one with this URL, which keeps its deliveries: two would send everything twice.
  * Errors: merchant_not_found, plan_required, url_invalid, parameter_invalid (events, description); when written: endpoint_limit_reached.
  */
 export async function planEndpoint(
@@ -160,18 +160,19 @@ export async function planEndpoint(
     const secret = given ?? newSecret(ctx);
     const mine = shop ? tx`shop_key_id in ${keysOfShop(tx, shop.lineId)}` : tx`shop_key_id is null`;
     const [kept] = shop
-      ? await tx<{ id: string }[]>`
-          select id from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and dialect = ${dialect}
+      ? await tx<{ id: string; keyId: string }[]>`
+          select id, shop_key_id as "keyId" from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and dialect = ${dialect}
             and url = ${url} and ${mine} order by created_at desc, id limit 1 for update`
       : [];
-    if (kept) {
+    const limit = shop ? MOST_OF_SHOP : MOST_ENDPOINTS;
+    const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
+      select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and ${mine}`;
+    // With the same key, a plugin makes another one and then deletes the former by its ID.
+    if (kept && (kept.keyId !== shop!.keyId || count >= limit)) {
       await tx`update endpoints set shop_key_id = ${shop!.keyId}, made_by = ${madeBy} where id = ${kept.id}`;
       const again = { merchantId, mode, endpointId: kept.id, url, events: types, description, enabled, dialect, by, secret };
       return { ...(await writeUpdate(ctx, tx, again)), secret };
     }
-    const limit = shop ? MOST_OF_SHOP : MOST_ENDPOINTS;
-    const [{ count } = { count: 0n }] = await tx<{ count: bigint }[]>`
-      select count(*) from endpoints where merchant_id = ${merchantId} and mode = ${mode} and state <> 'deleted' and ${mine}`;
     if (count >= limit) throw new Problem('endpoint_limit_reached', { limit, mode });
     const [row] = await tx<Endpoint[]>`
       insert into endpoints (id, dialect, merchant_id, mode, url, events, description, state, disabled_reason, secret, shop_key_id, made_by)
