@@ -76,7 +76,7 @@ test('transfers, their confirmations and deliveries appear without a reload', as
   const other = chain.pay([[elsewhere, units(amount) - half]], { replaces: second });
   chain.mine();
   await card.getByText('Replaced', { exact: true }).waitFor();
-  await card.getByText('Replaced by').getByText(other).waitFor();
+  await card.locator('p', { hasText: 'Replaced by' }).getByText(other).waitFor();
   await audit('payment, a transfer replaced');
   // A deleted endpoint gives up the current delivery and those waiting behind it.
   shy.answer(410);

@@ -38,6 +38,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'password.reset_by_mail': 'Password reset by email',
   'payment.accept': 'Accepted a payment',
   'payment.archived': 'Archived a payment',
+  'payment.invoice_changed': 'Changed the invoice of a payment',
   'payment.cancel': 'Canceled a payment',
   'payment.create': 'Created a payment',
   'payment.events_resent': 'Resent webhook events',

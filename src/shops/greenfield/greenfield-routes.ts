@@ -147,7 +147,7 @@ async function putInvoice(call: ShopCall): Promise<JsonText> {
     also: async (tx) => {
       await updateInvoice(tx, { ...targetOf(call), orderId, metadata });
       const change = { before: { order: before.orderId }, after: { order: orderId } };
-      await writeAudit(tx, { ...ownerOf(call), actor, action: 'invoice.updated', object: before.paymentId, ...change });
+      await writeAudit(tx, { ...ownerOf(call), actor, action: 'payment.invoice_changed', object: before.paymentId, ...change });
     },
   });
   return readInvoice(call);
