@@ -20,7 +20,7 @@ merchant create --name --plan pro                       | --name needs a value
 user operator --email a@b.example --off=yes             | --off takes no value
 plan set --merchant a --merchant b --plan pro           | --merchant was given twice
 doctor now                                              | Unexpected argument "now"
-merchant                                                | "merchant" needs a subcommand: list, create, setup-link
+merchant                                                | "merchant" needs a subcommand: list, create, setup-link, time-zone
 merchant crate                                          | Unknown command "merchant crate". Did you mean "merchant create"?
 docter                                                  | Unknown command "docter". Did you mean "doctor"?
 wobble                                                  | Unknown command "wobble".

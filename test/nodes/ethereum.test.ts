@@ -660,8 +660,15 @@ describe('amounts that wait until the chain is final', () => {
   test("after a reorganization below the finalized block, the node's word for its height no longer counts", async () => {
     const { height, finalized } = await mine(70, 64n);
     assert.equal(finalized, height - 64n);
-    // From here on the node reports nothing about finality.
-    proxy.answer = ({ method, params }) => (method === 'eth_getBlockByNumber' && params[0] === 'finalized' ? {} : undefined);
+    // From here on the node reports nothing about finality: the tip that it is asked for beside the final blocks cannot be read.
+    let isFinality = false;
+    proxy.answer = ({ method, params }) => {
+      if (method !== 'eth_getBlockByNumber') return undefined;
+      if (params[0] === 'finalized') isFinality = true;
+      if (params[0] !== 'latest' || !isFinality) return undefined;
+      isFinality = false;
+      return {};
+    };
     const stored = () =>
       service.database.db.sql<{ height: bigint; hash: string }[]>`select height, hash from blocks where coin = 'ETH' order by height desc`;
     const old = new Map((await stored()).map((row) => [row.height, row.hash]));
