@@ -20,7 +20,6 @@ import { type Endpoint, readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
 import { createWorkThreads, type WorkThreads } from './chains/bitcoin/work-threads.ts';
-import { createBlockbookSource } from './chains/blockbook/blockbook.ts';
 import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
 import { createAuditStore } from './chains/ethereum/audit-store.ts';
@@ -201,7 +200,7 @@ type Opening = {
   clock: Clock;
 };
 
-/** The sources of a coin in order of preference: nodes, peers, Blockbook servers, Electrum servers. */
+/** The sources of a coin in order of preference: nodes, peers, Electrum servers. */
 function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp | null; light: LightService | null }): NamedSource[] {
   const { config, coin, headers, work, db, outgoing, log, clock } = opening;
   const { family, chain } = COIN[coin];
@@ -226,7 +225,6 @@ function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp |
           : (synced ?? source);
     sources.push({ name, trust, source: checkedSource(proven, { name, clock }), follows });
   };
-  const proof = headers?.params ?? null;
   const facts = createAuditFacts(trusts.every((trust) => trust === 'own') ? null : createAuditStore(db));
   for (const url of config.nodeUrls[coin]) {
     const setting = trusts.shift()!;
@@ -253,12 +251,6 @@ function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp |
       connection,
       onDemand,
     });
-  }
-  // Payments are read from Blockbook only without a node, and never for accounts, because it also lists reverted internal transfers.
-  const follows = sources.length === 0 && isBitcoinLike(family);
-  for (const url of config.blockbookUrls[coin]) {
-    const source = createBlockbookSource({ coin, network, url, proof, outgoing, log, clock });
-    add(nameOfSource(url), trusts.shift()!, source, follows);
   }
   const keptByFollowers = sources.some((one) => one.follows && !one.onDemand);
   const electrum = openElectrum(opening, keptByFollowers);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConfigError, readConfig } from './config.ts';
 
-const BTC = { BTC_NODE_URL: 'http://bitcoind:8332,http://8.8.8.8:8332', BTC_BLOCKBOOK_URL: 'https://blockbook.example' };
+const BTC = { BTC_NODE_URL: 'http://bitcoind:8332,http://8.8.8.8:8332,https://node.example' };
 
 test('each source is trusted by its address, or as configured: one word for all, or one for each', () => {
   const trusts = (BTC_TRUST = '') => readConfig({ ...BTC, BTC_TRUST }).trusts.BTC;
@@ -32,7 +32,6 @@ test('peers are used once a wallet needs them, unless a source is set; on test n
   const used = Object.entries(p2p({})).filter(([, how]) => how !== 'off');
   assert.deepEqual(Object.fromEntries(used), { BTC: 'on_demand', LTC: 'on_demand', DASH: 'on_demand', DOGE: 'on_demand' });
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'headers', 'only headers, where the node cannot bring them');
-  assert.equal(p2p({ LTC_BLOCKBOOK_URL: 'https://blockbook.example' }).LTC, 'headers');
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'off' }).BTC, 'off');
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'on' }).BTC, 'on');
   assert.equal(p2p({ BTC_P2P: 'off', BTC_PEERS: '127.0.0.1:8333' }).BTC, 'off');

@@ -124,14 +124,6 @@ export const CONFIG: readonly ConfigKey[] = [
     description: 'Network of the node and of the deposit addresses.',
   },
   {
-    name: '<COIN>_BLOCKBOOK_URL',
-    native: true,
-    type: 'urls',
-    default: '',
-    description:
-      'Blockbook servers, comma-separated. They look up any address, confirm the chain tip, and detect payments when no node is set (except for ETH).',
-  },
-  {
     name: '<COIN>_ELECTRUM_URL',
     kind: 'bitcoin',
     type: 'urls | off',
@@ -147,7 +139,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'auto | on | off',
     default: 'auto',
     description:
-      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node or Blockbook server is set; beside one, only block headers are read from peers, and only while that source would take longer than ten minutes to bring them. on: always, also beside a node as a second source.",
+      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node is set; beside one, only block headers are read from peers, and only while that source would take longer than ten minutes to bring them. on: always, also beside a node as a second source.",
   },
   {
     name: '<COIN>_PEERS',
@@ -268,7 +260,6 @@ export type Config = {
   nodeUrls: Readonly<Record<Coin, readonly string[]>>;
   /** Beacon servers, and the root of the finalized block where the proof begins. */
   beacon: { urls: readonly string[]; checkpoint: string | null };
-  blockbookUrls: Readonly<Record<Coin, readonly string[]>>;
   /** As tls://host:port, tcp://host:port or `public`; empty: none. Null: nothing is set, so on mainnet the public ones answer lookups, and nothing else. */
   electrumUrls: Readonly<Record<Coin, readonly string[] | null>>;
   /** As host:port; empty: peers are found by DNS. */
@@ -276,7 +267,7 @@ export type Config = {
   /** `on_demand`: once a wallet needs it. */
   p2p: Readonly<Record<Coin, P2p>>;
   p2pProxy: string | null;
-  /** Of each source of a coin: its nodes, then its Blockbooks. */
+  /** Of each node of a coin. */
   trusts: Readonly<Record<Coin, readonly TrustSetting[]>>;
   quorumAboveUsdCents: bigint;
   networks: Readonly<Record<Chain, Network>>;
@@ -357,7 +348,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const networks = {} as Record<Chain, Network>;
   for (const chain of CHAINS) networks[chain] = 'mainnet';
   const nodeUrls = {} as Record<Coin, readonly string[]>;
-  const blockbookUrls = {} as Record<Coin, readonly string[]>;
   const electrumUrls = {} as Record<Coin, readonly string[] | null>;
   const peers = {} as Record<Coin, readonly string[]>;
   const p2p = {} as Record<Coin, P2p>;
@@ -370,18 +360,17 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     if (!NETWORKS.some((known) => known === network)) throw new ConfigError(`${name}_NETWORK`, 'must be mainnet, testnet or regtest');
     networks[COIN[coin].chain] = network as Network;
     nodeUrls[coin] = urls(`${name}_NODE_URL`, 'http://user:pass@host:port');
-    blockbookUrls[coin] = isToken(coin) ? [] : urls(`${name}_BLOCKBOOK_URL`, 'https://host:port');
     const isBitcoin = kindOf(coin) === 'bitcoin';
     peers[coin] = isBitcoin ? readPeers(`${name}_PEERS`, list(`${name}_PEERS`)) : [];
     p2p[coin] = isBitcoin
       ? readP2p(coin, text(`${name}_P2P`) ?? 'auto', {
           network: networks[COIN[coin].chain],
           given: peers[coin].length > 0,
-          alone: nodeUrls[coin].length + blockbookUrls[coin].length === 0,
+          alone: nodeUrls[coin].length === 0,
         })
       : 'off';
     electrumUrls[coin] = isBitcoin ? readElectrum(`${name}_ELECTRUM_URL`, list(`${name}_ELECTRUM_URL`), networks[COIN[coin].chain]) : [];
-    trusts[coin] = readTrusts(`${name}_TRUST`, list(`${name}_TRUST`), [...nodeUrls[coin], ...blockbookUrls[coin]]);
+    trusts[coin] = readTrusts(`${name}_TRUST`, list(`${name}_TRUST`), nodeUrls[coin]);
     if (chainOf(coin).ranges) dailyRequests[coin] = integer(`${name}_DAILY_REQUESTS`, 150_000, 2_000, 100_000_000);
     const tiers = text(`${name}_CONFIRMATIONS`);
     if (tiers !== null) confirmations[coin] = readConfirmations(`${name}_CONFIRMATIONS`, tiers);
@@ -403,7 +392,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: text('LOG_LEVEL') ?? 'info',
     nodeUrls,
     beacon: { urls: urls('ETH_BEACON_URL', 'https://host'), checkpoint: readCheckpoint(text('ETH_CHECKPOINT')) },
-    blockbookUrls,
     electrumUrls,
     peers,
     p2p,
@@ -481,10 +469,7 @@ function readTrusts(name: string, words: readonly string[], urls: readonly strin
   if (words.length === 0) return urls.map(defaultTrust);
   const trusts = words.map((word) => TRUST_SETTINGS.find((known) => known === word));
   if (trusts.includes(undefined) || (trusts.length !== 1 && trusts.length !== urls.length))
-    throw new ConfigError(
-      name,
-      'must be own or untrusted, or one of these for each source of the coin: nodes first, then Blockbook servers',
-    );
+    throw new ConfigError(name, 'must be own or untrusted, or one of these for each node of the coin');
   return urls.map((_, i) => trusts[trusts.length === 1 ? 0 : i]!);
 }
 

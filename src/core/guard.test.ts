@@ -71,7 +71,7 @@ test('a node older than the known-safe version holds, with the limit of its coin
     ['DOGE', 1_140_800, true],
     ['DOGE', 1_140_900, false],
     ['ETH', 1, false],
-    // Blockbook before one of its upgrades may not report the version of its node.
+    // A source that does not report the version of its software.
     ['BTC', 0, false],
   ];
   for (const [coin, version, old] of rows)

@@ -479,10 +479,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   },
   recovery_running: { why: 'One recovery per endpoint runs at a time.', fix: 'Follow it with `GET /v1/webhook_recoveries/{id}`.' },
   not_supported: {
-    why: 'The question needs a source that is not configured, such as a Blockbook server for balances of any address. Nothing is estimated instead.',
+    why: 'The question needs a source that is not configured, such as Electrum servers for balances of any address. Nothing is estimated instead.',
     fix: 'The operator sets the setting named in the message, or another source for the coin.',
   },
-  history_pruned: { why: 'The node keeps recent blocks only.', fix: 'The operator adds a node without pruning, or a Blockbook server.' },
+  history_pruned: { why: 'The node keeps recent blocks only.', fix: 'The operator adds a node without pruning.' },
   chain_unavailable: {
     why: 'No source of the coin answers, or all of them are on the wrong network or still syncing.',
     fix: 'Retry after `Retry-After` seconds. The operator runs `./florin doctor`, which names the cause.',

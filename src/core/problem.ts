@@ -341,11 +341,7 @@ export const PROBLEMS = {
   recovery_running: entry(409, 'conflict', 'A recovery of the webhook endpoint {id} is already running. Wait until it is done.'),
   // Networks, prices and the service itself
   not_supported: entry(501, 'service_unavailable', 'No configured source can answer this for {coin}: {missing}.'),
-  history_pruned: entry(
-    501,
-    'service_unavailable',
-    'The {coin} source has pruned this part of the chain. Use a node that keeps it, or a Blockbook server.',
-  ),
+  history_pruned: entry(501, 'service_unavailable', 'The {coin} source has pruned this part of the chain. Use a node that keeps it.'),
   chain_unavailable: entry(503, 'service_unavailable', 'The {coin} network cannot be reached right now: {reason}. {advice}'),
   price_unavailable: entry(503, 'service_unavailable', 'There is no reliable {coin} price right now: {reason}. {advice}'),
   database_unavailable: entry(

@@ -211,7 +211,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
         bad(
           `${coin} node`,
           `a wallet is set up, but no source that detects payments${chain ? ', only one for lookups' : ''}`,
-          kindOf(coin) === 'ethereum' ? `set ${coin}_NODE_URL` : `set ${coin}_P2P=auto, ${coin}_NODE_URL or ${coin}_BLOCKBOOK_URL`,
+          kindOf(coin) === 'ethereum' ? `set ${coin}_NODE_URL` : `set ${coin}_P2P=auto or ${coin}_NODE_URL`,
         ),
       );
     if (chain?.follows) findings.push(...checkFollower(troubles.find((one) => one.coin === coin)));
@@ -278,7 +278,7 @@ async function checkCompletion(ctx: Context): Promise<Finding[]> {
     const detail = `${binding ? 'payments do not complete' : 'on mainnet payments would not complete'}: ${all.join('; ')}`;
     const fix = ctx.chains.get(COIN[coin].chain)?.witnesses
       ? 'docs/guides/ethereum.md says what each reason means and what ends it'
-      : 'get the missing sources running again; docs/guides/blockbook.md lists which payments complete meanwhile';
+      : 'get the missing sources running again; docs/guides/sources.md lists which payments complete meanwhile';
     return [...unproven, binding ? bad(`${coin} completion`, detail, fix) : good(`${coin} completion`, detail, fix)];
   });
 }

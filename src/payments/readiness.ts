@@ -106,7 +106,7 @@ export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCe
   );
 }
 
-/** What connects a source: a node, or a Blockbook server if payments can be read from one. */
+/** What connects a source: a node, or the peers of the network. */
 const sourceLines = (coin: Coin): string[] =>
   kindOf(coin) === 'ethereum'
     ? [
@@ -118,8 +118,6 @@ const sourceLines = (coin: Coin): string[] =>
         `${coin}_NODE_URL=http://USER:PASSWORD@127.0.0.1:${chainOf(coin).rpcPort}`,
         '# or the peers of its network, without a node (mainnet)',
         `#${coin}_P2P=auto`,
-        '# or a Blockbook server',
-        `#${coin}_BLOCKBOOK_URL=https://blockbook.example`,
       ];
 const PRICE_LINES = ['PRICES=coinbase,kraken,bitstamp,bitfinex,coingecko'];
 const PASTE = 'Add this to the service’s settings (.env) and restart it:';
@@ -162,7 +160,7 @@ function explain(
     case 'source_missing':
       return told(
         `No ${source} source is connected, so payments cannot be detected.`,
-        `A source is ${kindOf(coin) === 'ethereum' ? (isToken(native) ? 'your own node or two providers' : 'your own node or a provider') : 'your own node, the peers of its network, or a Blockbook server'}. ${PASTE}`,
+        `A source is ${kindOf(coin) === 'ethereum' ? (isToken(native) ? 'your own node or two providers' : 'your own node or a provider') : 'your own node, or the peers of its network'}. ${PASTE}`,
         `${guide}#connect-a-node`,
         sourceLines(native),
       );
@@ -191,7 +189,7 @@ function explain(
       return told(
         sentence(`${name} payments are received, but do not complete right now: ${about}`),
         DOCTOR,
-        'guides/blockbook#several-sources',
+        'guides/sources#several-sources',
       );
   }
 }

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { addressOfScript } from '../../src/chains/address.ts';
 import { eventually } from '../kit/app.ts';
-import { startBlockbook } from '../kit/blockbook.ts';
+import { startCoreNode } from '../kit/core-node.ts';
 import { startDashboard } from '../kit/dashboard.ts';
 import { startReceiver } from '../kit/receiver.ts';
 import { giveWallet, openPayment, units } from '../kit/shop.ts';
 import { createTestChain } from '../kit/test-chain.ts';
 
 const chain = createTestChain({ coin: 'LTC' });
-const node = await startBlockbook(chain);
+const node = await startCoreNode(chain);
 const hook = await startReceiver();
 const shy = await startReceiver();
 after(async () => {
@@ -18,7 +18,7 @@ after(async () => {
   await hook.stop();
   await shy.stop();
 });
-const dashboard = await startDashboard({ environment: { LTC_BLOCKBOOK_URL: node.url } });
+const dashboard = await startDashboard({ environment: { LTC_NODE_URL: node.url } });
 const { app, page, open, audit, noFaults } = dashboard;
 await giveWallet(app, 'LTC');
 const elsewhere = addressOfScript(`76a914${'22'.repeat(20)}88ac`, { coin: 'LTC', network: 'mainnet' })!;

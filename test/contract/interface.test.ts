@@ -576,7 +576,7 @@ test('lookup of a transaction on a real chain', async () => {
       assert.equal(prices.status, 200);
       assert.match(fees.fees.fast.total_fee_ltc, /^\d+\.\d{8}$/);
       refused(balance, 501, 'service_unavailable', 'currency');
-      assert.match(balance.json.error.message, /LTC_BLOCKBOOK_URL/);
+      assert.match(balance.json.error.message, /LTC_ELECTRUM_URL/);
     },
   );
 });

@@ -2,16 +2,25 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Coin } from '../../src/core/coin.ts';
-import type { ChainBlock, TestChain } from './test-chain.ts';
+import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
 export type CoreNode = {
   url: string;
+  /** Called methods, in order. */
+  calls: string[];
+  /** Transactions that were sent to it, in hex. */
+  sent: string[];
+  /** What it says to a transaction that is sent: why it is refused, or null. */
+  judge(verdict: (hex: string) => string | null): void;
   /** The chain to show from now on. */
   show(chain: TestChain): void;
   /** Changes the bytes of blocks that are served. */
   alter(change: (block: ChainBlock) => Buffer): void;
-  behave(mood: 'well' | 'down'): void;
+  /** Reports the tip of an honest chain, and serves the blocks of the shown one below it. */
+  nameTipOf(honest: TestChain): void;
+  behave(mood: 'well' | 'slow' | 'down'): void;
   /** A pruned Dogecoin node: it shows empty headers of merge-mined blocks below a height. */
   prune(below: number): void;
   close(): Promise<void>;
@@ -28,30 +37,70 @@ class CallError extends Error {
   }
 }
 
-export async function startCoreNode(first: TestChain): Promise<CoreNode> {
+/** Estimated fees per kilobyte, by the number of blocks. */
+const FEES: Readonly<Record<number, number>> = { 2: 0.0003, 6: 0.0002, 24: 0.0001 };
+const coins = (units: bigint): number => Number(units) / 1e8;
+
+/** `version`: of its software; `ahead`: how many headers it has beyond its blocks. */
+export async function startCoreNode(
+  first: TestChain,
+  { version, ahead = 0 }: { version?: number; ahead?: number } = {},
+): Promise<CoreNode> {
   let chain = first;
+  let honest: TestChain | null = null;
   let alter = (block: ChainBlock): Buffer => block.raw;
-  let down = false;
+  let judge: ((hex: string) => string | null) | null = null;
+  let mood: Parameters<CoreNode['behave']>[0] = 'well';
   let prunedBelow = 0;
+  const calls: string[] = [];
+  const sent: string[] = [];
   const blockOf = (hash: unknown): ChainBlock => {
-    const found = chain.blocks.find((block) => block.hash === hash) ?? chain.stale.get(String(hash));
+    const found = [...chain.blocks, ...(honest?.blocks ?? [])].find((block) => block.hash === hash) ?? chain.stale.get(String(hash));
     if (!found) throw new CallError(-5, 'Block not found');
     return found;
   };
+  const spenders = (onlyBlocks: boolean): ChainTx[] => [
+    ...chain.blocks.flatMap(({ txs }) => txs),
+    ...(onlyBlocks ? [] : chain.mempool.values()),
+  ];
+  /** An output that nothing spends, as the node describes it; null when there is none. */
+  const unspent = (txid: string, vout: number, withMempool: boolean): unknown => {
+    const found = chain.find(txid);
+    const output = found?.tx.outputs[vout];
+    if (!found || !output || (!found.block && !withMempool)) return null;
+    if (spenders(!withMempool).some(({ inputs }) => inputs.some((input) => input.txid === txid && input.vout === vout))) return null;
+    const { height, hash } = chain.tip();
+    return { bestblock: hash, confirmations: found.block ? height - found.block.height + 1 : 0, value: coins(output.units) };
+  };
+  const describe = ({ tx, block }: NonNullable<ReturnType<TestChain['find']>>) => ({
+    txid: tx.txid,
+    vin: tx.coinbase ? [{ coinbase: '04ffff001d' }] : tx.inputs.map(({ txid, vout }) => ({ txid, vout })),
+    vout: tx.outputs.map(({ units, script }, n) => ({ n, value: coins(units), scriptPubKey: { hex: script } })),
+    ...(block && { blockhash: block.hash, confirmations: chain.tip().height - block.height + 1 }),
+  });
+  /** Takes a transaction once, and refuses anything else. */
+  const accept = (hex: string): string => {
+    if (!/^0[12]000000/.test(hex)) throw new CallError(-22, 'TX decode failed. Make sure the tx has at least one input.');
+    const refusal = judge?.(hex);
+    if (refusal) throw new CallError(-26, refusal);
+    if (refusal === undefined && sent.includes(hex)) throw new CallError(-27, 'Transaction already in block chain');
+    sent.push(hex);
+    return hex.slice(0, 64);
+  };
   const answer = (method: string, params: readonly unknown[]): unknown => {
-    const tip = chain.tip();
+    const tip = (honest ?? chain).tip();
     switch (method) {
       case 'getblockchaininfo':
         return {
-          chain: 'main',
+          chain: { mainnet: 'main', testnet: 'test', regtest: 'regtest' }[chain.network],
           blocks: tip.height,
-          headers: tip.height,
+          headers: tip.height + ahead,
           bestblockhash: tip.hash,
           initialblockdownload: false,
           pruned: false,
         };
       case 'getnetworkinfo':
-        return { version: VERSIONS[chain.coin] ?? 310000, subversion: '/Test:1.0/', connections: 8 };
+        return { version: version ?? VERSIONS[chain.coin] ?? 310000, subversion: '/Test:1.0/', connections: 8 };
       case 'getindexinfo':
         return { txindex: { synced: true } };
       case 'getmempoolinfo':
@@ -61,7 +110,7 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
       case 'getbestblockhash':
         return tip.hash;
       case 'getblockhash': {
-        const block = chain.blocks[Number(params[0])];
+        const block = (Number(params[0]) === honest?.tip().height ? honest : chain).blocks[Number(params[0])];
         if (!block) throw new CallError(-8, 'Block height out of range');
         return block.hash;
       }
@@ -75,13 +124,25 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
       case 'getrawtransaction': {
         const found = chain.find(String(params[0]));
         if (!found) throw new CallError(-5, 'No such mempool or blockchain transaction');
-        return params[1] ? { txid: params[0], ...(found.block && { blockhash: found.block.hash }) } : found.tx.raw.toString('hex');
+        return params[1] ? describe(found) : found.tx.raw.toString('hex');
       }
+      case 'getmempoolentry': {
+        const tx = chain.mempool.get(String(params[0]));
+        if (!tx) throw new CallError(-5, 'Transaction not in mempool');
+        return { fees: { base: coins(tx.feeUnits) } };
+      }
+      case 'gettxout':
+        return unspent(String(params[0]), Number(params[1]), params[2] !== false);
+      case 'estimatesmartfee':
+        return { feerate: FEES[Number(params[0])], blocks: params[0] };
+      case 'sendrawtransaction':
+        return accept(String(params[0]));
       default:
         throw new CallError(-32601, `Method not found: ${method}`);
     }
   };
   const call = ({ id, method, params }: { id: unknown; method: string; params: unknown[] }) => {
+    calls.push(method);
     try {
       return { id, result: answer(method, params), error: null };
     } catch (error) {
@@ -90,7 +151,8 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
     }
   };
   const server = createServer(async (request, reply) => {
-    if (down) return void request.socket.destroy();
+    if (mood === 'down') return void request.socket.destroy();
+    if (mood === 'slow') await sleep(1_500);
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const asked = JSON.parse(Buffer.concat(parts).toString());
@@ -101,14 +163,22 @@ export async function startCoreNode(first: TestChain): Promise<CoreNode> {
   await once(server, 'listening');
   return {
     url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    calls,
+    sent,
+    judge: (verdict) => {
+      judge = verdict;
+    },
+    nameTipOf: (of) => {
+      honest = of;
+    },
     show: (next) => {
       chain = next;
     },
     alter: (change) => {
       alter = change;
     },
-    behave: (mood) => {
-      down = mood === 'down';
+    behave: (next) => {
+      mood = next;
     },
     prune: (below) => {
       prunedBelow = below;

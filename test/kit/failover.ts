@@ -8,7 +8,7 @@ import { createMerchant } from '../../src/merchants/merchants.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { type Client, client, eventually, testEnvironment } from './app.ts';
 import { base58check } from './base58.ts';
-import { type Blockbook, startBlockbook } from './blockbook.ts';
+import { type CoreNode, startCoreNode } from './core-node.ts';
 import { createTemplate, type Pair, type Server } from './database-pair.ts';
 import { account, units } from './shop.ts';
 import { createTestChain, type TestChain } from './test-chain.ts';
@@ -60,9 +60,9 @@ export type Drill = {
 /** Two processes with separate data folders on one pair of servers: an api that also watches, and a second watcher. */
 export async function startDrill(pair: Pair): Promise<Drill> {
   const chain = createTestChain({ coin: 'BTC', network: 'regtest' });
-  const sources: Blockbook[] = [await startBlockbook(chain), await startBlockbook(chain)];
-  const one = await start(pair.url, { roles: ['api', 'worker', 'watcher'], environment: { BTC_BLOCKBOOK_URL: sources[0]!.url } });
-  const two = await start(pair.url, { roles: ['api', 'watcher'], environment: { BTC_BLOCKBOOK_URL: sources[1]!.url } });
+  const sources: CoreNode[] = [await startCoreNode(chain), await startCoreNode(chain)];
+  const one = await start(pair.url, { roles: ['api', 'worker', 'watcher'], environment: { BTC_NODE_URL: sources[0]!.url } });
+  const two = await start(pair.url, { roles: ['api', 'watcher'], environment: { BTC_NODE_URL: sources[1]!.url } });
   const [test, live] = [client(one.app.url!, keys.test), client(one.app.url!, keys.live)];
   const acknowledged = new Set<string>();
   const shown = new Map<string, string>();
@@ -116,7 +116,7 @@ export async function startDrill(pair: Pair): Promise<Drill> {
       );
     },
     oneFollows: async (on) => {
-      const counts = () => sources.map(({ requests }) => requests.length);
+      const counts = () => sources.map(({ calls }) => calls.length);
       await eventually(
         async () => {
           const [held] = await on.ask(`select count(*)::int as n from pg_locks where locktype = 'advisory' and objsubid = 2 and granted`);

@@ -1,7 +1,4 @@
-/**
- * A shop whose follower and guard are stepped by the test, over Blockbook servers on mainnet: nothing depends on the speed of the
- * machine.
- */
+/** A shop whose follower and guard are stepped by the test, over nodes on mainnet: nothing depends on the speed of the machine. */
 
 import type { Role } from '../../src/app.ts';
 import type { Endpoint } from '../../src/chains/bitcoin/p2p/socks5.ts';
@@ -12,7 +9,6 @@ import { createGuard } from '../../src/follow/chain-guard.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { settleDuePayments } from '../../src/payments/settle-payments.ts';
 import { startTestApp, type TestApp } from './app.ts';
-import { type Blockbook, startBlockbook } from './blockbook.ts';
 import { type CoreNode, startCoreNode } from './core-node.ts';
 import { giveWallet, openPayment, units } from './shop.ts';
 import { createTestChain, provenBy, type TestChain } from './test-chain.ts';
@@ -21,7 +17,7 @@ export type SteppedShop = {
   app: TestApp;
   chain: TestChain;
   /** One for each trust level, in order. */
-  servers: (Blockbook & CoreNode)[];
+  servers: CoreNode[];
   /** One look, as the watcher does it, and the work that follows from it. */
   look(times?: number): Promise<void>;
   /** Opens payments of so many dollars each, and pays all of them on a chain. */
@@ -72,7 +68,6 @@ export async function tellStepped(
     prepare = () => {},
     environment = {},
     roles = ['api'],
-    kind = 'blockbook',
     work = null,
   }: {
     coin?: Coin;
@@ -84,20 +79,18 @@ export async function tellStepped(
     prepare?: (servers: SteppedShop['servers']) => void;
     environment?: Record<string, string>;
     roles?: readonly Role[];
-    /** What the sources are. */
-    kind?: 'blockbook' | 'node';
     /** A chain whose blocks have work, which is required: its length and the age of its tip. */
     work?: { length?: number; age?: number } | null;
   } = {},
 ): Promise<void> {
   const chain = createTestChain({ coin, ...(work && { work: 'real' as const, ...work }) });
-  const servers: (Blockbook & CoreNode)[] = [];
-  for (const _ of trusts) servers.push((await (kind === 'node' ? startCoreNode(chain) : startBlockbook(chain))) as Blockbook & CoreNode);
+  const servers: CoreNode[] = [];
+  for (const _ of trusts) servers.push(await startCoreNode(chain));
   prepare(servers);
   const beside = (await peers?.(chain)) ?? [];
   const app = await startTestApp(
     {
-      [`${coin}_${kind === 'node' ? 'NODE' : 'BLOCKBOOK'}_URL`]: servers.map(({ url }) => url).join(','),
+      [`${coin}_NODE_URL`]: servers.map(({ url }) => url).join(','),
       [`${coin}_TRUST`]: trusts.join(','),
       LOG_LEVEL: 'silent',
       ...(beside.length > 0 && { [`${coin}_P2P`]: 'on', [`${coin}_PEERS`]: beside.map(({ host, port }) => `${host}:${port}`).join(',') }),

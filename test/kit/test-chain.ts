@@ -1,4 +1,4 @@
-/** A small chain that a test mines: real bytes and merkle roots for the Core family, plain facts for ETH. */
+/** A small chain of the Core family that a test mines: real bytes and merkle roots. */
 import { createHash, randomBytes } from 'node:crypto';
 import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
 import { idOf } from '../../src/chains/bitcoin/header.ts';
@@ -6,7 +6,6 @@ import type { ProofStarts } from '../../src/chains/bitcoin/header-service.ts';
 import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import { workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { type BitcoinFamily, COIN, type Coin, chainOf, type Network } from '../../src/core/coin.ts';
 import { mergeMine } from './merge-mining.ts';
 
@@ -20,9 +19,6 @@ export type ChainTx = {
   coinbase: boolean;
   feeUnits: bigint;
   seenAt: number;
-  /** ETH. */
-  status?: 0 | 1;
-  internal?: { from: string; to: string; units: bigint; reverted?: boolean }[];
 };
 export type ChainBlock = {
   height: number;
@@ -105,8 +101,6 @@ export type TestChain = {
   mine(blocks?: number, options?: { times?: number[]; empty?: boolean }): ChainBlock[];
   /** Pays to addresses from coins of the chain; `spend` names the coins of another transaction to spend again. */
   pay(outputs: readonly (readonly [address: string, units: bigint])[], options?: { replaces?: string; from?: string }): string;
-  /** ETH: one transaction of any kind. */
-  send(tx: { from: string; to: string; units: bigint; status?: 0 | 1; internal?: ChainTx['internal'] }): string;
   /** Removes the last blocks; their payments are pending again, unless they are forgotten. */
   rewind(depth: number, options?: { forget?: boolean }): void;
   /** Another chain with the same history. `work`: of its further blocks. */
@@ -141,8 +135,9 @@ export function createTestChain({
   };
   const now = () => Math.floor(Date.now() / 1000);
   const { family } = COIN[coin];
+  if (!isBitcoinLike(family)) throw new Error(`${coin} is not a coin of the Core family`);
   const ownScript = `76a914${'11'.repeat(20)}88ac`;
-  const ownAddress = coin === 'ETH' ? checksumAddress('11'.repeat(20)) : addressOfScript(ownScript, { coin, network })!;
+  const ownAddress = addressOfScript(ownScript, { coin, network })!;
   const scriptOf = (address: string) => decodeAddress(address, { coin, network }).key;
 
   const build = (inputs: ChainInput[], outputs: ChainOutput[], coinbaseHeight: number | null): ChainTx => {
@@ -186,26 +181,20 @@ export function createTestChain({
     const parent = blocks.at(-1)?.hash ?? '00'.repeat(32);
     const waiting = empty ? [] : [...mempool.values()];
     for (const { txid } of waiting) mempool.delete(txid);
-    let block: ChainBlock;
-    if (!isBitcoinLike(family)) {
-      const hash = `0x${randomBytes(32).toString('hex')}`;
-      block = { height, hash, parent, merkleRoot: '', time, raw: Buffer.alloc(0), header: Buffer.alloc(0), txs: waiting };
-    } else {
-      const coinbase = build([], [{ address: ownAddress, script: ownScript, units: 5_000_000_000n }], height);
-      const txs = [coinbase, ...waiting];
-      const root = rootOf(txs);
-      const header = mineHeader(family, work, { height, rest: Buffer.concat([hidden(parent), root, u32(time)]) });
-      block = {
-        height,
-        hash: shown(idOf(PROOF_PARAMS[family].main, header.subarray(0, 80))),
-        parent,
-        merkleRoot: shown(root),
-        time,
-        raw: Buffer.concat([header, count(txs.length), ...txs.map((tx) => tx.raw)]),
-        header,
-        txs,
-      };
-    }
+    const coinbase = build([], [{ address: ownAddress, script: ownScript, units: 5_000_000_000n }], height);
+    const txs = [coinbase, ...waiting];
+    const root = rootOf(txs);
+    const header = mineHeader(family, work, { height, rest: Buffer.concat([hidden(parent), root, u32(time)]) });
+    const block = {
+      height,
+      hash: shown(idOf(PROOF_PARAMS[family].main, header.subarray(0, 80))),
+      parent,
+      merkleRoot: shown(root),
+      time,
+      raw: Buffer.concat([header, count(txs.length), ...txs.map((tx) => tx.raw)]),
+      header,
+      txs,
+    };
     blocks.push(block);
     tell({ block });
     return block;
@@ -253,22 +242,6 @@ export function createTestChain({
       }
       const change = inputs.reduce((sum, i) => sum + i.units, 0n) - needed;
       const tx = build(inputs, change > 0n ? [...outputs, { address: ownAddress, script: ownScript, units: change }] : outputs, null);
-      mempool.set(tx.txid, tx);
-      tell({ tx });
-      return tx.txid;
-    },
-    send: ({ from: sender, to, units, status = 1, internal = [] }) => {
-      const tx: ChainTx = {
-        txid: `0x${randomBytes(32).toString('hex')}`,
-        raw: Buffer.alloc(0),
-        inputs: [{ txid: '', vout: 0, address: sender, units }],
-        outputs: [{ address: to, script: '', units }],
-        coinbase: false,
-        feeUnits: 21_000n * 2_000_000_000n,
-        seenAt: now(),
-        status,
-        internal,
-      };
       mempool.set(tx.txid, tx);
       tell({ tx });
       return tx.txid;

@@ -186,7 +186,7 @@ test('the node is down', async () => {
 
 test('a wallet without a node', async () => {
   const { check, fix } = only(await examine({ BTC_NODE_URL: '' }));
-  assert.deepEqual([check, fix], ['BTC node', 'set BTC_P2P=auto, BTC_NODE_URL or BTC_BLOCKBOOK_URL']);
+  assert.deepEqual([check, fix], ['BTC node', 'set BTC_P2P=auto or BTC_NODE_URL']);
 });
 
 test('the node is still starting', async (t) => {

@@ -9,7 +9,7 @@ import { createGuard } from '../../src/follow/chain-guard.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { readCoinHealth } from '../../src/payments/coin-health.ts';
 import { startTestApp } from '../kit/app.ts';
-import { startBlockbook } from '../kit/blockbook.ts';
+import { startCoreNode } from '../kit/core-node.ts';
 import { type SteppedShop, tellStepped as tell } from '../kit/stepped-shop.ts';
 import { createTestChain } from '../kit/test-chain.ts';
 
@@ -201,8 +201,8 @@ describe('honest sources', { concurrency: 4 }, () => {
 
   test('two sources with one name count as one: if one of them is away, nothing is held', async () => {
     const chain = createTestChain({ coin: 'BTC' });
-    const server = await startBlockbook(chain);
-    const app = await startTestApp({ BTC_BLOCKBOOK_URL: `${server.url}, ${server.url}` }, { roles: ['api'] });
+    const server = await startCoreNode(chain);
+    const app = await startTestApp({ BTC_NODE_URL: `${server.url}, ${server.url}` }, { roles: ['api'] });
     try {
       const { ctx } = app.app;
       const source = ctx.chains.get('bitcoin')!;
@@ -218,9 +218,7 @@ describe('honest sources', { concurrency: 4 }, () => {
   test('for a new block each source is asked once, and for a quiet chain not at all', () =>
     tell(['own', 'own'], async ({ chain, servers, look }) => {
       await look(2);
-      // Besides the tip, which is requested with each status.
-      const count = (path: string) => servers[1]!.requests.filter((request) => request.includes(path)).length;
-      const asked = () => count('/block-index/') - count('/status');
+      const asked = () => servers[1]!.calls.filter((method) => method === 'getblockhash').length;
       const before = asked();
       await look(5);
       assert.equal(asked(), before, 'nothing new, nothing asked');

@@ -56,13 +56,12 @@ const readyz = async ({ app }: SteppedShop): Promise<{ reasons: string[]; text: 
 };
 const few = (coin: Coin) => ({ [`${coin}_CONFIRMATIONS`]: '2' });
 
-for (const { coin, forgeries, kind } of [
-  { coin: 'DOGE' as const, forgeries: [...FORGERIES, BORROWED], kind: 'node' as const },
-  { coin: 'DOGE' as const, forgeries: FORGERIES, kind: 'blockbook' as const },
-  { coin: 'LTC' as const, forgeries: FORGERIES, kind: 'node' as const },
-  { coin: 'DASH' as const, forgeries: FORGERIES, kind: 'node' as const },
+for (const { coin, forgeries } of [
+  { coin: 'DOGE' as const, forgeries: [...FORGERIES, BORROWED] },
+  { coin: 'LTC' as const, forgeries: FORGERIES },
+  { coin: 'DASH' as const, forgeries: FORGERIES },
 ]) {
-  test(`${coin}: forged blocks of a ${kind} complete nothing and are named, and what it shows honestly completes`, () =>
+  test(`${coin}: forged blocks of a node complete nothing and are named, and what it shows honestly completes`, () =>
     tellStepped(
       ['own'],
       async (story) => {
@@ -87,7 +86,7 @@ for (const { coin, forgeries, kind } of [
         }
         assert.deepEqual(new Set(await statuses(forged)), new Set(['pending']));
       },
-      { coin, kind, work: {}, environment: few(coin) },
+      { coin, work: {}, environment: few(coin) },
     ));
 }
 
@@ -126,7 +125,6 @@ test('DOGE: a pruned node lacks old proofs: peers bring the headers, the node al
     },
     {
       coin: 'DOGE',
-      kind: 'node',
       work: { length: 150 },
       environment: { ...few('DOGE'), DOGE_P2P: 'auto' },
       prepare: (servers) => servers[0]!.prune(140),
@@ -170,7 +168,6 @@ test('DOGE: without peers, a pruned node is not read, and readyz, doctor and mer
     },
     {
       coin: 'DOGE',
-      kind: 'node',
       work: { length: 150 },
       environment: { ...few('DOGE'), DOGE_P2P: 'off' },
       prepare: (servers) => servers[0]!.prune(140),

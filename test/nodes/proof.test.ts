@@ -1,5 +1,5 @@
 /**
- * The work of blocks decides, whatever source shows them: forged blocks of nodes and Blockbook servers complete nothing, their source is
+ * The work of blocks decides, whatever source shows them: forged blocks of nodes complete nothing, their source is
  * named and left out, and honest sources go on. The rules are those of Bitcoin's main network, at a difficulty that a test can mine.
  */
 import assert from 'node:assert/strict';
@@ -8,9 +8,8 @@ import { diagnose } from '../../src/operate/doctor.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
 import type { TestChain } from '../kit/test-chain.ts';
 
-type Kind = 'blockbook' | 'node';
-const tell = (kind: Kind, trusts: readonly ('own' | 'untrusted')[], story: (told: SteppedShop) => Promise<void>) =>
-  tellStepped(trusts, story, { kind, work: {} });
+const tell = (trusts: readonly ('own' | 'untrusted')[], story: (told: SteppedShop) => Promise<void>) =>
+  tellStepped(trusts, story, { work: {} });
 type Source = { name: string; state: string; reason: string | null };
 const sourcesOf = async ({ app }: SteppedShop): Promise<Source[]> => {
   const [row] = await app.app.ctx.db.sql<{ sources: Source[] }[]>`select sources from chain_guard where coin = 'BTC'`;
@@ -38,72 +37,71 @@ const FORGERIES: readonly { name: string; forge(chain: TestChain): TestChain; re
   },
 ];
 
-for (const kind of ['node', 'blockbook'] as const)
-  describe(`a ${kind} that forges blocks`, { concurrency: 2 }, () => {
-    test('completes nothing and is named, beside an honest one that completes', () =>
-      tell(kind, ['own', 'own'], async (story) => {
-        const { chain, servers, look, pay, detail, statuses } = story;
-        const forgedIds: string[] = [];
-        for (const { name, forge, reason } of FORGERIES) {
-          const forged = forge(chain);
-          servers[0]!.show(forged);
-          forgedIds.push(...(await pay(forged, 99, 999)));
-          forged.mine(4);
-          await look(2);
-          const [liar, honest] = await sourcesOf(story);
-          assert.deepEqual([liar!.state, honest!.state], ['unproven', 'ok'], name);
-          assert.match(liar!.reason!, reason);
-          assert.match(await readyz(story), reason);
-          const paid = await pay(chain, 99);
-          chain.mine(2);
-          await look(2);
-          assert.deepEqual(await statuses(paid), ['completed'], `beside blocks ${name}`);
-          assert.equal((await detail(paid[0]!)).verified_by, 'proof_of_work');
-          servers[0]!.show(chain);
-          await look();
-          assert.deepEqual(
-            (await sourcesOf(story)).map(({ state }) => state),
-            ['ok', 'ok'],
-            'back on the chain, it counts again',
-          );
-        }
-        assert.deepEqual(new Set(await statuses(forgedIds)), new Set(['pending']));
-      }));
-
-    test('completes nothing alone, and what it shows honestly later completes', () =>
-      tell(kind, ['untrusted'], async (story) => {
-        const { chain, servers, look, pay, statuses } = story;
-        const forgedIds: string[] = [];
-        for (const { name, forge, reason } of FORGERIES) {
-          const forged = forge(chain);
-          servers[0]!.show(forged);
-          forgedIds.push(...(await pay(forged, 99)));
-          forged.mine(4);
-          await look(2);
-          assert.equal((await sourcesOf(story))[0]!.state, 'unproven', name);
-          assert.match(await readyz(story), reason);
-        }
-        servers[0]!.show(chain);
+describe('a node that forges blocks', { concurrency: 2 }, () => {
+  test('completes nothing and is named, beside an honest one that completes', () =>
+    tell(['own', 'own'], async (story) => {
+      const { chain, servers, look, pay, detail, statuses } = story;
+      const forgedIds: string[] = [];
+      for (const { name, forge, reason } of FORGERIES) {
+        const forged = forge(chain);
+        servers[0]!.show(forged);
+        forgedIds.push(...(await pay(forged, 99, 999)));
+        forged.mine(4);
+        await look(2);
+        const [liar, honest] = await sourcesOf(story);
+        assert.deepEqual([liar!.state, honest!.state], ['unproven', 'ok'], name);
+        assert.match(liar!.reason!, reason);
+        assert.match(await readyz(story), reason);
         const paid = await pay(chain, 99);
         chain.mine(2);
         await look(2);
-        assert.deepEqual(await statuses([...paid, ...forgedIds]), ['completed', 'pending', 'pending', 'pending']);
-      }));
+        assert.deepEqual(await statuses(paid), ['completed'], `beside blocks ${name}`);
+        assert.equal((await detail(paid[0]!)).verified_by, 'proof_of_work');
+        servers[0]!.show(chain);
+        await look();
+        assert.deepEqual(
+          (await sourcesOf(story)).map(({ state }) => state),
+          ['ok', 'ok'],
+          'back on the chain, it counts again',
+        );
+      }
+      assert.deepEqual(new Set(await statuses(forgedIds)), new Set(['pending']));
+    }));
 
-    test('in which a transaction stands twice (CVE-2012-2459) is passed over, and the same block of an honest one completes', () =>
-      tell(kind, ['own', 'own'], async ({ chain, servers, look, pay, statuses }) => {
-        servers[0]!.alter(({ raw, txs }) => {
-          if (txs.length !== 3) return raw;
-          const twice = Buffer.concat([raw, txs[2]!.raw]);
-          twice[80] = 4;
-          return twice;
-        });
-        const ids = await pay(chain, 99, 99);
-        chain.mine(2);
-        await look(3);
-        assert.deepEqual(await statuses(ids), ['completed', 'completed']);
-      }));
-  });
+  test('completes nothing alone, and what it shows honestly later completes', () =>
+    tell(['untrusted'], async (story) => {
+      const { chain, servers, look, pay, statuses } = story;
+      const forgedIds: string[] = [];
+      for (const { name, forge, reason } of FORGERIES) {
+        const forged = forge(chain);
+        servers[0]!.show(forged);
+        forgedIds.push(...(await pay(forged, 99)));
+        forged.mine(4);
+        await look(2);
+        assert.equal((await sourcesOf(story))[0]!.state, 'unproven', name);
+        assert.match(await readyz(story), reason);
+      }
+      servers[0]!.show(chain);
+      const paid = await pay(chain, 99);
+      chain.mine(2);
+      await look(2);
+      assert.deepEqual(await statuses([...paid, ...forgedIds]), ['completed', 'pending', 'pending', 'pending']);
+    }));
+
+  test('in which a transaction stands twice (CVE-2012-2459) is passed over, and the same block of an honest one completes', () =>
+    tell(['own', 'own'], async ({ chain, servers, look, pay, statuses }) => {
+      servers[0]!.alter(({ raw, txs }) => {
+        if (txs.length !== 3) return raw;
+        const twice = Buffer.concat([raw, txs[2]!.raw]);
+        twice[80] = 4;
+        return twice;
+      });
+      const ids = await pay(chain, 99, 99);
+      chain.mine(2);
+      await look(3);
+      assert.deepEqual(await statuses(ids), ['completed', 'completed']);
+    }));
+});
 
 describe('the work of the chain', { concurrency: 4 }, () => {
   test('is read in the background when many headers are missing: until then the source says how far it is, and nothing is read', () =>
@@ -127,7 +125,7 @@ describe('the work of the chain', { concurrency: 4 }, () => {
         await look(2);
         assert.deepEqual(await statuses(ids), ['completed']);
       },
-      { kind: 'node', work: { length: 1_200 } },
+      { work: { length: 1_200 } },
     ));
 
   test('holds completion while it is less than a quarter of what time should have brought, and counts are still shown', () =>
@@ -150,11 +148,11 @@ describe('the work of the chain', { concurrency: 4 }, () => {
         const [tip] = await app.app.ctx.db.sql<{ heights: number[] }[]>`select proven_heights as heights from tips`;
         assert.deepEqual(tip!.heights, []);
       },
-      { kind: 'node', work: { age: 20 * DAY } },
+      { work: { age: 20 * DAY } },
     ));
 
   test('names a source that is behind, and leaves it out', () =>
-    tell('node', ['own', 'own'], async (story) => {
+    tell(['own', 'own'], async (story) => {
       const { chain, servers, look, pay, statuses } = story;
       servers[0]!.show(chain.copy());
       const ids = await pay(chain, 99);
@@ -168,7 +166,7 @@ describe('the work of the chain', { concurrency: 4 }, () => {
     }));
 
   test('lets a source of others complete payments alone, up to the amount that needs two', () =>
-    tell('blockbook', ['own', 'untrusted'], async ({ chain, servers, look, pay, detail, statuses }) => {
+    tell(['own', 'untrusted'], async ({ chain, servers, look, pay, detail, statuses }) => {
       servers[0]!.behave('down');
       const ids = await pay(chain, 99, 50_000);
       chain.mine(6);
@@ -181,7 +179,7 @@ describe('the work of the chain', { concurrency: 4 }, () => {
     }));
 
   test('replaces a branch that has less of it, and what was in its blocks is confirmed again', () =>
-    tell('node', ['own'], async (story) => {
+    tell(['own'], async (story) => {
       const { chain, servers, look, pay, statuses } = story;
       const ids = await pay(chain, 50_000);
       chain.mine(2);

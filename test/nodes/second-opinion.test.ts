@@ -50,7 +50,6 @@ function tell(story: (told: Told) => Promise<void>): Promise<void> {
       await story({ ...shop, peers, sources, readyz, untilPeersAt });
     },
     {
-      kind: 'node',
       work: {},
       peers: async (chain) => {
         for (let i = 0; i < 2; i++) peers.push(await startChainPeer(chain));

@@ -32,7 +32,7 @@ export const STEPS: Readonly<Record<Step, { title: string; text: string; minutes
     },
     source: {
       title: 'Connect a source',
-      text: 'A node or Blockbook server detects incoming payments. The operator of this service adds it to the settings.',
+      text: 'A node, or the network of the coin itself, detects incoming payments. The operator of this service adds it to the settings.',
       minutes: '15 min',
       screen: 'wallets',
       action: 'wallets.read',

@@ -75,7 +75,7 @@ export function createCoreSource({
     }),
     transaction: transactions.read,
     addressSummary: async () => {
-      throw new ChainError('unsupported', `balances of any address need an address index; set ${coin}_BLOCKBOOK_URL`);
+      throw new ChainError('unsupported', `balances of any address need an address index; set ${coin}_ELECTRUM_URL`);
     },
     fees: () => readCoreFees({ coin, calls }),
     readUnspent: ({ outputs }) => readUnspentOutputs(outputs, calls),

@@ -60,7 +60,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       ...CHAINS.map((chain) => `guides/${chain}`).filter((file) => existsSync(join(FOLDER, `${file}.md`))),
       'guides/stablecoins',
       'guides/lookups',
-      'guides/blockbook',
+      'guides/sources',
     ],
   },
   { title: 'Operate', entries: ['guides/self-hosting', 'guides/sweeping', 'guides/payouts', 'guides/accounting'] },

@@ -143,7 +143,7 @@ async function findWitnesses(
       const view = await viewOf(desk, session, scriptHash);
       if (view.mined.length > MOST_TRANSACTIONS || view.waiting.length > MOST_WAITING) {
         // One server alone could invent that.
-        if (++tooLong === 2) throw new ChainError('unsupported', tooLongReason(desk));
+        if (++tooLong === 2) throw new ChainError('unsupported', TOO_LONG);
         failures.push(`${session.name} shows a history that is too long`);
         continue;
       }
@@ -156,8 +156,7 @@ async function findWitnesses(
   }
   return { agreed: null, views };
 }
-const tooLongReason = ({ family }: Desk): string =>
-  `no source for an address with more than ${MOST_TRANSACTIONS} transactions, or ${MOST_WAITING} pending ones; set ${family}_BLOCKBOOK_URL to a server of your own`;
+const TOO_LONG = `no source for an address with more than ${MOST_TRANSACTIONS} transactions, or ${MOST_WAITING} pending ones`;
 
 /** Part of a long history is proven, and the next lookup continues. */
 function notYet(desk: Desk, { entries, parts }: Tally, failures: readonly string[]): ChainError {
@@ -201,7 +200,7 @@ async function settle(desk: Desk, agreed: readonly [View, View], script: string,
 export async function lookUpBalance(desk: Desk, address: string): Promise<AddressSummary> {
   const { key: script } = decodeAddress(address, { coin: desk.family, network: desk.network });
   if ((await desk.ours.scriptsOf([script])).size > 0)
-    throw new ChainError('unsupported', `no source that may be asked about it; set ${desk.family}_BLOCKBOOK_URL to a server of your own`);
+    throw new ChainError('unsupported', 'no source that may be asked about an address of payments');
   await continueTally(desk, script);
   let failures: string[] = [];
   let asked = 0;

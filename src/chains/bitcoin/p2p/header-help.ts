@@ -1,6 +1,6 @@
 /**
- * Peers that bring the headers of a chain whose sources cannot bring them in reasonable time, such as a pruned Dogecoin node or a
- * Blockbook server. They are not a source and have no vote. They are connected while they are needed.
+ * Peers that bring the headers of a chain whose sources cannot bring them in reasonable time, such as a pruned Dogecoin node.
+ * They are not a source and have no vote. They are connected while they are needed.
  */
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';

@@ -112,10 +112,7 @@ const feeWithin = (lowest: bigint, told: bigint): bigint =>
 
 /** Any address is a question that peers do not answer, and ours are never told to them. */
 export const noLookUps = async (family: BitcoinFamily): Promise<never> => {
-  throw new ChainError(
-    'unsupported',
-    `peers do not answer look-ups; set ${family}_ELECTRUM_URL, ${family}_NODE_URL or ${family}_BLOCKBOOK_URL`,
-  );
+  throw new ChainError('unsupported', `peers do not answer look-ups; set ${family}_ELECTRUM_URL or ${family}_NODE_URL`);
 };
 /** The first block of the network, which a chain that begins at a checkpoint does not hold. */
 export const blockZero = ({ genesis }: ProofParams): BlockRef => ({ height: 0, hash: genesis, parent: '', time: new Date(0) });
