@@ -273,9 +273,12 @@ export interface ChainSource {
   block(hash: string): Promise<BlockRef | null>;
   /**
    * Downloads a block by hash, so it can be matched later without waiting. After `done` it must not be used again, because the next
-   * block reuses its memory.
+   * block reuses its memory. `next`: it is above everything that was read, so a source that cannot get it may continue its chain without it.
    */
-  fetchBlock(hash: string): Promise<{
+  fetchBlock(
+    hash: string,
+    how?: { next?: boolean },
+  ): Promise<{
     ref: BlockRef;
     /** Who vouches for the block; absent: nobody. */
     verifiedBy?: Verifier;

@@ -175,8 +175,8 @@ export function checkedSource(source: ChainSource, { name, clock }: { name: stri
     tip: async () => checkRef(await source.tip()),
     blockAt: async (height) => block(await source.blockAt(height), (ref) => ref.height === height),
     block: async (hash) => block(await source.block(hash), (ref) => ref.hash === hash),
-    fetchBlock: async (hash) => {
-      const fetched = await source.fetchBlock(hash);
+    fetchBlock: async (hash, how) => {
+      const fetched = await source.fetchBlock(hash, how);
       const ref = checkRef(fetched.ref);
       ensure(ref.hash === hash, 'another block than the one asked for');
       return {

@@ -337,7 +337,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     tip: () => follow((source) => source.tip()),
     blockAt: (height) => follow((source) => source.blockAt(height)),
     block: (hash) => follow((source) => source.block(hash)),
-    fetchBlock: (hash) => follow(async (source) => withBlame(await source.fetchBlock(hash), source, following)),
+    fetchBlock: (hash, how) => follow(async (source) => withBlame(await source.fetchBlock(hash, how), source, following)),
     fetchMempool: (health) => follow(async (source) => withBlame(await source.fetchMempool(health), source, following)),
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => readFinality(follow, following),

@@ -58,7 +58,7 @@ export async function catchUp(state: CatchUp, { cursor: from, tip, signal, apply
 async function fetchAt(source: CatchUp['source'], height: number): Promise<Fetched | null> {
   const next = await source.blockAt(height);
   if (!next) return null;
-  const fetched = await source.fetchBlock(next.hash);
+  const fetched = await source.fetchBlock(next.hash, { next: true });
   if (fetched.ref.height !== height) throw new ChainError('outage', `block ${next.hash} is named at two heights`);
   return fetched;
 }

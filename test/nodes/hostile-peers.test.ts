@@ -10,7 +10,7 @@ import { createPeerService, type PeerService, type PeerServiceOptions } from '..
 import { PEERS_LIMITS, type StoredPeers } from '../../src/chains/bitcoin/p2p/peers.ts';
 import { eventually } from '../kit/app.ts';
 import { createRegtestHeaders, createServedChain, extend, forkOf, shownHash, transaction } from '../kit/regtest-chain.ts';
-import { type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';
+import { type Link, type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';
 
 const BTC = peerNetwork('BTC', 'regtest');
 const closers: (() => Promise<void>)[] = [];
@@ -109,6 +109,109 @@ test('after a reorganization the longer branch is read, also by a peer that only
   await reaches(service, longer);
   assert.ok(await blockOf(service, longer.headers.at(-1)!.hash));
 });
+
+/** Reads each next block, as a follower does, until the chain ends with this one. */
+async function followTo({ view, readBlock }: PeerService, hash: string, from: number): Promise<void> {
+  const at = (height: number) => {
+    let known = view.tip();
+    while (known.height > height) known = view.find(known.parent)!;
+    return known.height === height ? known : null;
+  };
+  const isRead = async (next: { hash: string; height: number; bytes: Buffer; parent: string; timeSeconds: number }): Promise<boolean> =>
+    readBlock(next, async (bytes) => assert.equal(parseBlock(bytes, 'BTC').hash, next.hash), { next: true }).then(
+      () => true,
+      () => false,
+    );
+  for (let height = from; ; ) {
+    const next = at(height);
+    if (next) {
+      if ((await isRead(next)) && next.hash === hash) return;
+      height = at(height)?.hash === next.hash ? height + 1 : from;
+    } else
+      await eventually(
+        async () => view.tip(),
+        (tip) => tip.height >= height || tip.hash === hash,
+      );
+    if (view.tip().hash === hash && height > view.tip().height) return;
+  }
+}
+/** What a peer sends in place of the blocks of its branch. */
+const WITHHELD: readonly { name: string; send: ((hash: string, link: Link, chain: ServedChain) => boolean) | null }[] = [
+  { name: 'nothing', send: null },
+  { name: 'that it does not have them', send: (hash, link) => link.send({ command: 'notfound', items: [{ type: 2, hash }] }) },
+  {
+    name: 'blocks with another merkle root',
+    send: (hash, link, chain) => {
+      const bytes = Buffer.from(chain.blocks.get(hash)!);
+      bytes[bytes.length - 1]! ^= 1;
+      return link.send({ command: 'block', bytes });
+    },
+  },
+  {
+    name: 'blocks that cannot be read',
+    send: (hash, link, chain) => link.send({ command: 'block', bytes: Buffer.concat([chain.blocks.get(hash)!, Buffer.alloc(3)]) }),
+  },
+  {
+    name: 'blocks that are too large',
+    send: (hash, link, chain) => {
+      const more = Array.from({ length: 20 }, () => transaction(Array.from({ length: 250 }, () => ({ script: '51'.repeat(250), units: 1n }))));
+      const header = chain.blocks.get(hash)!.subarray(0, 80);
+      return link.send({ command: 'block', bytes: Buffer.concat([header, Buffer.from([more.length]), ...more]) });
+    },
+  },
+];
+for (const { name, send } of WITHHELD)
+  for (const { where, forkAt, served } of [
+    { where: 'above the tip', forkAt: 30, served: 0 },
+    { where: 'in place of two blocks', forkAt: 28, served: 0 },
+    { where: 'of which it serves the first two', forkAt: 30, served: 2 },
+  ])
+    test(`a peer announces four headers ${where}, and sends ${name}: the chain of the others goes on, also when it has less work`, async () => {
+      const chain = createServedChain(30);
+      const fork = forkOf(chain, forkAt);
+      const branch = extend(fork, 4, { timeSeconds: (height) => 1_700_000_001 + height * 600 });
+      const missing = new Set(branch.slice(served).map(({ hash }) => hash));
+      const shown = { ...fork, headers: [...chain.headers] };
+      const liar = await peerAt({
+        host: '127.1.0.1',
+        chain: shown,
+        script: (message, link) => {
+          if (message.command !== 'getdata') return false;
+          const [asked] = message.items.filter(({ hash }) => missing.has(hash));
+          return asked && (send ? send(asked.hash, link, fork) : true);
+        },
+      });
+      const later = { ...chain, headers: [...chain.headers] };
+      const honest = [await peerAt({ host: '127.2.0.1', chain }), await peerAt({ host: '127.3.0.1', chain: later })];
+      const { service } = serve([liar, ...honest]);
+      await service.start();
+      await reaches(service, chain);
+      await eventually(
+        async () => service.status(),
+        ({ connected, syncing }) => connected === 3 && !syncing,
+      );
+      shown.headers.splice(0, shown.headers.length, ...fork.headers);
+      const announced: Message = { command: 'headers', headers: fork.headers.slice(-6).map(({ header }) => header) };
+      liar.announce(announced);
+      await eventually(
+        async () => service.view.knows(fork.headers.at(-1)!.hash),
+        (known) => known,
+      );
+      for (let i = 0; i < 3; i++) {
+        later.headers.push(...extend(chain, 1).map(({ hash, header }) => ({ hash, header: { bytes: header, auxpow: null } })));
+        for (const peer of honest) peer.announce(announceBlock(chain.headers.at(-1)!.header));
+        liar.announce(announced);
+      }
+      await followTo(service, chain.headers.at(-1)!.hash, 29);
+      assert.deepEqual(honest.map((peer) => [peer.opened(), peer.links.size]), [[1, 1], [1, 1]], 'the honest peers stay');
+      // Another peer serves the branch, which has more work meanwhile.
+      extend(fork, 3);
+      later.headers.splice(0, later.headers.length, ...fork.headers);
+      for (const [hash, bytes] of fork.blocks) later.blocks.set(hash, bytes);
+      honest[1]!.announce({ command: 'headers', headers: fork.headers.slice(-8).map(({ header }) => header) });
+      await reaches(service, fork);
+      assert.ok(await blockOf(service, fork.headers.at(-1)!.hash));
+    });
 
 /** Headers with real work above the served ones, at these times. */
 const continued = (chain: ServedChain, timeSeconds: (height: number) => number): WireHeader[] => {

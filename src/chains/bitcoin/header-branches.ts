@@ -1,4 +1,7 @@
-/** The branches of a header chain: which one is best, a height on any of them, and what is dropped when there are too many. */
+/**
+ * The branches of a header chain: which one is best, a height on any of them, and what is dropped when there are too many. The best one is
+ * the one with the most work among those whose blocks can be had, as far as is known.
+ */
 import { createHeaderArena, type HeaderArena } from './header-arena.ts';
 import type { Place } from './header-rules.ts';
 
@@ -15,6 +18,8 @@ export type Branches = {
   best: number;
   /** The best chain's slots, by height above the lowest; valid up to the height of the tip. */
   bestAt: Int32Array;
+  /** Headers whose blocks nobody has served yet. What follows them is not the best chain. None of them is on it. */
+  aside: Set<number>;
 };
 
 export const createBranches = ({
@@ -28,6 +33,7 @@ export const createBranches = ({
   lowest,
   best: -1,
   bestAt: new Int32Array(4_096),
+  aside: new Set(),
 });
 
 export const tipHeight = ({ arena, best, lowest }: Branches): number => (best < 0 ? lowest - 1 : arena.heightOf(best));
@@ -56,6 +62,31 @@ export function followBranch(branches: Branches, tip: number): number {
   }
   branches.best = tip;
   return changedFrom;
+}
+
+/** The slots from above the best chain up to this one, lowest first; none when it is on the best chain. */
+export function slotsOff(branches: Branches, tip: number): number[] {
+  const { arena } = branches;
+  const slots: number[] = [];
+  for (let slot = tip; slotAt(branches, arena.heightOf(slot)) !== slot; slot = arena.parentOf(slot)) slots.push(slot);
+  return slots.reverse();
+}
+
+/** The header with the most work that is above none whose block is not served: the best one as long as no other has more. */
+export function selectBest({ arena, aside, best }: Branches): number {
+  const counts = new Uint8Array(arena.size()).fill(1);
+  for (const slot of aside) counts[slot] = 0;
+  const isTip = new Uint8Array(arena.size()).fill(1);
+  for (let slot = 1; slot < arena.size(); slot++) {
+    counts[slot]! &= counts[arena.parentOf(slot)]!;
+    if (counts[slot]) isTip[arena.parentOf(slot)] = 0;
+  }
+  let chosen = counts[best] ? best : -1;
+  for (let slot = 0; slot < arena.size(); slot++) {
+    if (!counts[slot] || !isTip[slot]) continue;
+    if (chosen < 0 || arena.workOf(slot) > arena.workOf(chosen)) chosen = slot;
+  }
+  return chosen;
 }
 
 /** The headers of the branch that ends with this slot, by height. Asking downwards costs one step each, and none on the best chain. */
@@ -104,6 +135,7 @@ export function dropForks(branches: Branches, room: number): void {
     arena.admit(moved[slot]!, old.idOf(slot), { counts: old.heightOf(slot) > branches.checkpointHeight });
   }
   branches.arena = arena;
+  branches.aside = new Set([...branches.aside].flatMap((slot) => (kept[slot] ? [moved[slot]!] : [])));
   branches.best = moved[branches.best]!;
   for (let slot = branches.best; slot >= 0; slot = arena.parentOf(slot)) branches.bestAt[arena.heightOf(slot) - lowest] = slot;
 }

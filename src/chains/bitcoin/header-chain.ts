@@ -7,7 +7,18 @@ import type { BlockRef } from '../chain.ts';
 import type { WorkView } from './chain-work.ts';
 import { workOf } from './difficulty.ts';
 import { HEADER_BYTES, HeaderError, hashBytes, idOf, showHash } from './header.ts';
-import { type Branches, branchFrom, countForks, createBranches, dropForks, followBranch, slotAt, tipHeight } from './header-branches.ts';
+import {
+  type Branches,
+  branchFrom,
+  countForks,
+  createBranches,
+  dropForks,
+  followBranch,
+  selectBest,
+  slotAt,
+  slotsOff,
+  tipHeight,
+} from './header-branches.ts';
 import { checkHeader, type SentHeader, type WorkClaim } from './header-rules.ts';
 import { meetsTarget } from './proof-of-work.ts';
 import type { ProofParams } from './proof-params.ts';
@@ -27,6 +38,11 @@ export const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): Block
   parent,
   time: new Date(timeSeconds * 1000),
 });
+/**
+ * `unserved`: nobody vouches that the blocks of these headers can be had. Those that do not continue the best chain are then set aside
+ * until `admit` says that their blocks were served.
+ */
+export type Giving = { unserved: boolean };
 /** How many headers were new; the hash of the last one, new or not. */
 export type Added = { added: number; last: string };
 
@@ -34,6 +50,8 @@ export type Added = { added: number; last: string };
 const STEP = 64;
 /** Headers off the best chain: of one peer, and in all. A better branch needs few of them, because only work counts. */
 const LIMITS = { forks: 10_000, forkOfPeer: 4_000 };
+/** A branch of more blocks than this does not compete at the tip, where all of them are asked for before it is followed. */
+const MOST_WAITING = 288;
 
 type State = {
   params: ProofParams;
@@ -112,11 +130,29 @@ function skipKnown(
   return { from: headers.length, slot };
 }
 
+function follow(state: State, slot: number): void {
+  state.changedFrom = Math.min(followBranch(state.branches, slot), state.changedFrom ?? Number.POSITIVE_INFINITY);
+}
+
+/** Whether a header has more work than the best chain. */
+const isHeavier = ({ arena, best }: Branches, slot: number): boolean => arena.workOf(slot) > arena.workOf(best);
+
+/** Whether the best chain may continue with this header. A branch that is too long to be had at once is not set aside. */
+function mayFollow(branches: Branches, slot: number): boolean {
+  if (!isHeavier(branches, slot)) return false;
+  const off = slotsOff(branches, slot);
+  if (off.length > MOST_WAITING) for (const one of off) branches.aside.delete(one);
+  return !off.some((one) => branches.aside.has(one));
+}
+
 /** Makes a branch the best one when it has more work, and keeps forks within their limits. Returns the slot, which may change. */
-function settleStep(state: State, { slot, count }: Step, peer: string): number {
+function settleStep(state: State, { slot, count }: Step, peer: string, { unserved }: Giving): number {
   const { branches, forkOf, limits } = state;
-  if (branches.arena.workOf(slot) > branches.arena.workOf(branches.best)) {
-    state.changedFrom = Math.min(followBranch(branches, slot), state.changedFrom ?? Number.POSITIVE_INFINITY);
+  // The headers of a step have slots one after the other.
+  const first = slot - count + 1;
+  if (unserved && branches.arena.parentOf(first) !== branches.best) for (let one = first; one <= slot; one++) branches.aside.add(one);
+  if (mayFollow(branches, slot)) {
+    follow(state, slot);
     forkOf.delete(peer);
   } else forkOf.set(peer, (forkOf.get(peer) ?? 0) + count);
   if (countForks(branches) <= limits.forks) return slot;
@@ -126,7 +162,7 @@ function settleStep(state: State, { slot, count }: Step, peer: string): number {
   return branches.arena.find(id);
 }
 
-async function addHeaders(state: State, headers: readonly SentHeader[], peer: string): Promise<Added> {
+async function addHeaders(state: State, headers: readonly SentHeader[], peer: string, giving: Giving): Promise<Added> {
   const { params, branches, checkpointHeight, forkOf, limits } = state;
   const last = headers.at(-1);
   if (!last) return { added: 0, last: showHash(branches.arena.idOf(branches.best)) };
@@ -146,12 +182,30 @@ async function addHeaders(state: State, headers: readonly SentHeader[], peer: st
     if (slot !== branches.best && (forkOf.get(peer) ?? 0) >= limits.forkOfPeer)
       throw new HeaderError('flood', 'a peer sent too many headers off the best chain');
     const step = await addStep(state, headers.slice(from, from + STEP), links.slice(from, from + STEP), slot);
-    slot = step.count > 0 ? settleStep(state, step, peer) : slot;
+    slot = step.count > 0 ? settleStep(state, step, peer, giving) : slot;
     if (step.error) throw step.error;
     // Hashes that cost little are ready at once, and 2,000 headers would hold up everything else.
     if (from + STEP < headers.length) await setImmediate();
   }
   return { added: headers.length - firstNew, last: showHash(links.at(-1)!) };
+}
+
+/** The best chain continues without this header and what follows it, until its block is served. Nothing below the checkpoint is set aside. */
+function setAside(state: State, slot: number): void {
+  const { branches, checkpointHeight } = state;
+  const { arena, aside } = branches;
+  const height = arena.heightOf(slot);
+  if (height <= checkpointHeight || slotAt(branches, height) !== slot) return;
+  for (let at = height; at <= tipHeight(branches); at++) aside.add(slotAt(branches, at));
+  follow(state, selectBest(branches));
+}
+
+/** The block of this header was served: with `through`, those of all below it too. */
+function admit(state: State, slot: number, through: boolean): void {
+  const { branches } = state;
+  for (const one of through ? slotsOff(branches, slot) : [slot]) branches.aside.delete(one);
+  const best = selectBest(branches);
+  if (best !== branches.best) follow(state, best);
 }
 
 /**
@@ -231,6 +285,7 @@ export function createHeaderChain({
 }) {
   const state = createState(params, start, { hashWork, nowSeconds, limits });
   const { branches } = state;
+  const slotOf = (hash: string): number => (/^[0-9a-f]{64}$/.test(hash) ? branches.arena.find(hashBytes(hash)) : -1);
   const onBest = (height: number): number => {
     const slot = slotAt(branches, height);
     if (slot < 0) throw new RangeError(`the chain has no block ${height}`);
@@ -256,7 +311,37 @@ export function createHeaderChain({
     /** The work of the best chain, for `chain-work.ts`. */
     work,
     /** Adds consecutive headers that a peer sent. What comes before a faulty one is kept. Errors: HeaderError. */
-    add: (headers: readonly SentHeader[], peer = ''): Promise<Added> => inTurn(() => addHeaders(state, headers, peer)),
+    add: (headers: readonly SentHeader[], peer = '', giving: Giving = { unserved: false }): Promise<Added> =>
+      inTurn(() => addHeaders(state, headers, peer, giving)),
+    /** Nobody serves the block of a header: the best chain is now the best one without it. */
+    setAside: (hash: string): Promise<void> =>
+      inTurn(async () => {
+        const slot = slotOf(hash);
+        if (slot >= 0) setAside(state, slot);
+      }),
+    /** The block of a header was served, so it may be on the best chain. `through`: those of all headers below it, too. */
+    admit: (hash: string, { through = false }: { through?: boolean } = {}): Promise<void> =>
+      inTurn(async () => {
+        const slot = slotOf(hash);
+        if (slot >= 0) admit(state, slot, through);
+      }),
+    /** The headers up to this one that are set aside, lowest first; none unless it has more work than the best chain. */
+    waiting: (hash: string): KnownHeader[] => {
+      const slot = slotOf(hash);
+      if (slot < 0 || !isHeavier(branches, slot)) return [];
+      return slotsOff(branches, slot).flatMap((one) => (branches.aside.has(one) ? [describeHeader(branches, one)] : []));
+    },
+    /** Whether a header is known, on the best chain or not. */
+    knows: (hash: string): boolean => slotOf(hash) >= 0,
+    /** Whether the chain up to the header `above` contains this one. */
+    leadsTo: (hash: string, above: string): boolean => {
+      const [slot, last] = [slotOf(hash), slotOf(above)];
+      if (slot < 0 || last < 0) return false;
+      const height = branches.arena.heightOf(slot);
+      const off = slotsOff(branches, last);
+      const fork = off.length > 0 ? branches.arena.parentOf(off[0]!) : last;
+      return off.includes(slot) || (height <= branches.arena.heightOf(fork) && slotAt(branches, height) === slot);
+    },
     /**
      * Adds headers from the database, where only checked ones are stored. `load` hands them over; the tip does not change in any other way
      * until it is done. Errors: RangeError; those of `load`.
@@ -268,8 +353,7 @@ export function createHeaderChain({
     tip: (): KnownHeader => describeHeader(branches, branches.best),
     /** A header of the best chain by its hash. */
     find: (hash: string): KnownHeader | null => {
-      if (!/^[0-9a-f]{64}$/.test(hash)) return null;
-      const slot = branches.arena.find(hashBytes(hash));
+      const slot = slotOf(hash);
       return slot >= 0 && slotAt(branches, branches.arena.heightOf(slot)) === slot ? describeHeader(branches, slot) : null;
     },
     /** The header of the best chain at a height. */

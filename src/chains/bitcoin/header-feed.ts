@@ -40,6 +40,8 @@ type Feed = {
   params: ProofParams;
   headers: Headers;
   turn: Turn;
+  /** Whether what it shows has its blocks, because the operator runs it. */
+  own?: boolean;
   /** Called while this source cannot bring the headers in reasonable time. False: nothing else can. */
   askHelp(): boolean;
   clock: Clock;
@@ -148,6 +150,8 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
       if (!(error instanceof HeaderError)) throw error;
       return refuse(tip, faultOf(error));
     }
+    // Your own node checked the blocks that peers announced and did not serve.
+    if (feed.own && !headers.find(tip.hash)) await headers.admit(tip.hash, { through: true });
     if (headers.find(tip.hash)) return null;
     return refuse(tip, { kind: 'unproven', reason: `block ${tip.height} that it shows is on a branch with less work than the best chain` });
   };

@@ -112,20 +112,23 @@ export function createHeaderService(options: Options): HeaderService {
     const saver = createSaver(stored, log, params.coin);
     finish = saver.finish;
     const nowSeconds = () => Math.floor(clock.now().getTime() / 1000);
+    const noticing = async <T>(change: Promise<T>): Promise<T> => {
+      const before = chain.tip().hash;
+      try {
+        return await change;
+      } finally {
+        // What comes before a faulty header is kept.
+        if (chain.tip().hash !== before) {
+          saver.later();
+          for (const listener of listeners) listener();
+        }
+      }
+    };
     headers = {
       ...chain,
-      add: async (sent, giver) => {
-        const before = chain.tip().hash;
-        try {
-          return await chain.add(sent, giver);
-        } finally {
-          // What comes before a faulty header is kept.
-          if (chain.tip().hash !== before) {
-            saver.later();
-            for (const listener of listeners) listener();
-          }
-        }
-      },
+      add: (sent, giver, giving) => noticing(chain.add(sent, giver, giving)),
+      setAside: (hash) => noticing(chain.setAside(hash)),
+      admit: (hash, how) => noticing(chain.admit(hash, how)),
       confirmationsAt: (height) => confirmationsAt(chain.work, height, workPerConfirmation(chain.work, params, nowSeconds())),
       provenHeights: (most) => provenHeights(chain.work, params, { most, nowSeconds: nowSeconds() }),
       holds: () => findWorkHolds(chain.work, { ...params, nowSeconds: nowSeconds() }),

@@ -96,7 +96,8 @@ export async function openHeaderChain({ db, ...options }: { db: Db } & Parameter
   }
   let unsaved: number | null = chain.tip().height === chain.checkpointHeight ? base : null;
   const saveNow = async (): Promise<void> => {
-    let from = Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, unsaved ?? Number.POSITIVE_INFINITY);
+    // A chain that became shorter changed at its tip, which may be the checkpoint.
+    let from = Math.max(base, Math.min(chain.takeChangedFrom() ?? Number.POSITIVE_INFINITY, unsaved ?? Number.POSITIVE_INFINITY));
     while (from <= chain.tip().height) {
       unsaved = from;
       // Up to the end of a page, so that none is written twice.

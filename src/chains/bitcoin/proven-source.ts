@@ -81,7 +81,7 @@ export function provenSource({ source: given, name, service, turn, askHelp = () 
   let shown: BlockRef | null = null;
   const opened = async () => {
     const headers = await service.open();
-    known ??= { headers, feed: createHeaderFeed({ source, name, params, headers, turn, askHelp, clock, log }) };
+    known ??= { headers, feed: createHeaderFeed({ source, name, params, headers, turn, own: locks, askHelp, clock, log }) };
     return known;
   };
   /** Refuses a tip that is not on the best chain. */

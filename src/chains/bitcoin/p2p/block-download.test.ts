@@ -32,7 +32,7 @@ async function download(...answers: (keyof typeof ANSWERS)[]) {
   }));
   const result = await downloadBlock({
     block,
-    peers: peers as unknown as Peer[],
+    peers: () => peers as unknown as Peer[],
     check: async (bytes) => ANSWERS[bytes.toString()]!(),
     refuse: (peer) => refused.push((peer as unknown as { name: string }).name),
     // The next peer is asked only when the one before has answered.
@@ -64,15 +64,16 @@ async function downloadBehind(waiting: readonly { bytes: number }[], enoughMs: n
     ...waiting.map(({ bytes }) => ({ bytes, answer: over.promise })),
     { bytes: 0, answer: Promise.resolve(Buffer.from('real')) },
   ];
+  const connected = peers.map(({ bytes, answer }, i) => ({
+    stats: () => ({ bytesIn: asked.includes(i) ? bytes : 0 }),
+    readBlock: () => {
+      asked.push(i);
+      return answer;
+    },
+  })) as unknown as Peer[];
   const result = downloadBlock({
     block,
-    peers: peers.map(({ bytes, answer }, i) => ({
-      stats: () => ({ bytesIn: asked.includes(i) ? bytes : 0 }),
-      readBlock: () => {
-        asked.push(i);
-        return answer;
-      },
-    })) as unknown as Peer[],
+    peers: () => connected,
     check: async (bytes) => bytes.toString(),
     refuse: () => assert.fail('nobody is to blame'),
     nextPeerMs: 5,

@@ -50,9 +50,9 @@ test('the next headers are asked for before the last ones are checked, after the
   const gate = Promise.withResolvers<void>();
   const { sync, left } = createSync({
     ...memory,
-    add: async (list, peer) => {
+    add: async (list, peer, giving) => {
       await gate.promise;
-      return memory.add(list, peer);
+      return memory.add(list, peer, giving);
     },
   });
   const one = createPeer(1);

@@ -1,7 +1,7 @@
 /** Brings the headers of peers into the header chain, and knows which peer has which block. One peer's fault stops no other. */
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
-import type { KnownHeader } from '../header-chain.ts';
+import type { Giving, HeaderReader, KnownHeader } from '../header-chain.ts';
 import { ITEM, type Item, MAX_HEADERS, type WireHeader } from './messages.ts';
 import { type Peer, PeerError } from './peer.ts';
 import { endpointName } from './peer-book.ts';
@@ -11,14 +11,14 @@ export type HeaderView = {
   /** Hashes that tell a peer where we are: newest first, then further and further apart, the lowest last. */
   locator(): readonly string[];
   /** Adds headers in their order; `last` is the hash of the last one. `peer`: who sent them. Errors: HeaderFault. */
-  add(headers: readonly WireHeader[], peer: string): Promise<{ added: number; last: string }>;
+  add(headers: readonly WireHeader[], peer: string, giving: Giving): Promise<{ added: number; last: string }>;
   /** A peer is gone. */
   forget(peer: string): void;
   tip(): KnownHeader;
   find(hash: string): KnownHeader | null;
   /** The hash of a header, known or not. */
   hashOf(header: WireHeader): string;
-};
+} & Pick<HeaderReader, 'knows' | 'waiting' | 'leadsTo' | 'setAside' | 'admit'>;
 /**
  * Why headers cannot be added. `invalid`: the peer broke the rules. `unlinked`: their parent is not known. `early`: they are ahead of our
  * clock, so they may be added later.
@@ -52,6 +52,8 @@ export type HeaderSync = {
   onClose(peer: Peer): void;
   /** The height up to which a peer showed that it has our chain; -1 while it showed nothing. */
   heightOf(peer: Peer): number;
+  /** The last block that a peer showed, on our chain or not; null while it showed nothing. */
+  shownBy(peer: Peer): string | null;
   /** Whether a peer had the chance to show what it has, and is not showing something new right now. */
   wasAsked(peer: Peer): boolean;
   /** Whether headers are being read that we did not have, or no peer has told everything yet. */
@@ -62,6 +64,7 @@ export type HeaderSync = {
 type Progress = {
   peer: Peer;
   height: number;
+  shown: string | null;
   state: 'new' | 'asking' | 'done';
   /** Its last answer had something new. */
   delivers: boolean;
@@ -84,6 +87,7 @@ export type HeaderSyncOptions = {
 type State = HeaderSyncOptions & { peers: Map<Peer, Progress>; complete: boolean };
 
 function note({ view }: State, progress: Progress, hash: string): void {
+  if (view.knows(hash)) progress.shown = hash;
   const found = view.find(hash);
   if (found) progress.height = Math.max(progress.height, found.height);
 }
@@ -91,7 +95,9 @@ function note({ view }: State, progress: Progress, hash: string): void {
 /** Adds headers: how many were new, or why they are not added. A peer that broke the rules is left. */
 async function take(state: State, progress: Progress, headers: readonly WireHeader[]): Promise<number | HeaderFault['kind']> {
   try {
-    const { added, last } = await state.view.add(headers, endpointName(progress.peer.endpoint));
+    // Until a peer has told everything, the chain with the most work is searched, and its blocks are not asked for.
+    const giving = { unserved: state.complete };
+    const { added, last } = await state.view.add(headers, endpointName(progress.peer.endpoint), giving);
     note(state, progress, last);
     if (added > 0) state.onGrown();
     return added;
@@ -197,6 +203,7 @@ export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
       state.peers.set(peer, {
         peer,
         height: -1,
+        shown: null,
         state: 'new',
         delivers: false,
         sinceMs: 0,
@@ -226,7 +233,7 @@ export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
       const blocks = items.filter(({ type }) => type === ITEM.block);
       if (!progress || blocks.length === 0) return;
       for (const { hash } of blocks) note(state, progress, hash);
-      if (blocks.some(({ hash }) => state.view.find(hash) === null)) askAgain(progress);
+      if (blocks.some(({ hash }) => !state.view.knows(hash))) askAgain(progress);
     },
     onClose: (peer) => {
       state.peers.delete(peer);
@@ -235,6 +242,7 @@ export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
     },
     tick: () => askNext(state),
     heightOf: (peer) => state.peers.get(peer)?.height ?? -1,
+    shownBy: (peer) => state.peers.get(peer)?.shown ?? null,
     wasAsked: (peer) => {
       const progress = state.peers.get(peer);
       if (!progress || progress.state === 'new') return false;

@@ -14,11 +14,16 @@ export const viewHeaders = (chain: HeaderReader): HeaderView => ({
   locator: chain.locator,
   tip: chain.tip,
   find: chain.find,
+  knows: chain.knows,
+  waiting: chain.waiting,
+  leadsTo: chain.leadsTo,
+  setAside: chain.setAside,
+  admit: chain.admit,
   forget: chain.forget,
   hashOf: ({ bytes }) => showHash(idOf(chain.params, bytes)),
-  add: async (headers, peer) => {
+  add: async (headers, peer, giving) => {
     try {
-      return await chain.add(headers, peer);
+      return await chain.add(headers, peer, giving);
     } catch (error) {
       throw error instanceof HeaderError ? new HeaderFault(KINDS[error.fault] ?? 'invalid', error.message) : error;
     }

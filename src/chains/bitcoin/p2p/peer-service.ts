@@ -2,14 +2,13 @@
 
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
-import type { KnownHeader } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
-import { downloadBlock, NEXT_PEER_MS } from './block-download.ts';
+import { type BlockReader, createBlockReader } from './block-reader.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
 import { connectPeer, type Peer, type PeerLimits } from './peer.ts';
 import { endpointName, groupOf } from './peer-book.ts';
 import { createLosses, type Losses } from './peer-losses.ts';
-import { LIMITED_BLOCKS, type PeerNetwork, SERVICE } from './peer-networks.ts';
+import type { PeerNetwork } from './peer-networks.ts';
 import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
 import { createRelay, type Relay } from './relay.ts';
 import { createSender, type Sender } from './sender.ts';
@@ -63,8 +62,7 @@ export type PeerService = {
   relay: Relay;
   sender: Sender;
   start(): Promise<void>;
-  /** A block of which the header is known. `check` throws when the bytes are not that block. Errors: an Error when no peer has it. */
-  readBlock<T>(block: KnownHeader, check: (bytes: Buffer) => Promise<T>): Promise<T>;
+  readBlock: BlockReader['read'];
   status(): PeerStatus;
   close(): Promise<void>;
 };
@@ -74,8 +72,7 @@ type State = PeerServiceOptions & {
   relay: Relay;
   sender: Sender;
   witnesses: 1 | 2;
-  /** Blocks that each peer delivered. */
-  delivered: WeakMap<Peer, number>;
+  blocks: BlockReader;
   behindSince: WeakMap<Peer, number>;
   relayedSinceMs: number | null;
   closedBytes: { in: number; out: number };
@@ -85,20 +82,10 @@ type State = PeerServiceOptions & {
   timer: NodeJS.Timeout | null;
 };
 
-/** Peers in the order in which they are asked for a block: those that showed that they have it, then those that may. */
-function blockPeers({ peers, sync, delivered, view }: State, block: KnownHeader): Peer[] {
-  const depth = view.tip().height - block.height;
-  const keeps = ({ version }: Peer): boolean => (version.services & SERVICE.network) !== 0n || depth < LIMITED_BLOCKS;
-  const rank = (peer: Peer): number => (sync.heightOf(peer) >= block.height ? 1_000_000 : 0) + Math.min(1_000, delivered.get(peer) ?? 0);
-  return peers
-    .connected()
-    .filter(keeps)
-    .toSorted((a, b) => rank(b) - rank(a));
-}
-
 /** Leaves peers that have been behind for too long, and notes since when enough of them announce transactions. */
 function check(state: State): void {
   state.sync.tick();
+  state.blocks.tick();
   const { peers, sync, view, clock, behindSince, given } = state;
   const nowMs = clock.monotonicMs();
   for (const peer of peers.connected()) {
@@ -162,7 +149,7 @@ function connect(state: State): Peers {
     },
     isStale: () =>
       clock.now().getTime() / 1000 - state.view.tip().timeSeconds > Math.max(STALE_INTERVALS * state.spacingSeconds, LEAST_STALE_SECONDS),
-    brought: (peer) => (sync.wasAsked(peer) ? (state.delivered.get(peer) ?? 0) > 0 : null),
+    brought: (peer) => (sync.wasAsked(peer) ? state.blocks.delivered(peer) > 0 : null),
     handlers: {
       onOpen: (peer) => {
         noteRelaying(state);
@@ -208,7 +195,7 @@ async function listen(state: State, { endpoint }: Peer): Promise<void> {
 
 /** Creates the reader of one network. It connects after `start`. */
 export function createPeerService(options: PeerServiceOptions): PeerService {
-  const { view, given, clock, log, onHint, nextPeerMs = NEXT_PEER_MS } = options;
+  const { view, given, clock, log, onHint, nextPeerMs } = options;
   const leave = (peer: Peer, reason: string, how?: { ban?: boolean }): void => {
     log.info({ coin: options.network.family, peer: endpointName(peer.endpoint), reason }, 'A peer was left');
     state.peers.leave(peer, reason, how);
@@ -216,11 +203,20 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
   const witnesses = given.length === 1 ? 1 : 2;
   // Peers that the operator named may share a network; others are one for each.
   const witnessOf = ({ endpoint }: Peer): string => (given.length > 0 ? endpointName(endpoint) : groupOf(endpoint.host));
+  const onGrown = (): void => {
+    onHint();
+    state.blocks.tick();
+  };
+  const sync = createHeaderSync({ view, leave, onGrown, clock, log });
   const state: State = {
     ...options,
     witnesses,
     peers: null as never,
-    sync: createHeaderSync({ view, leave, onGrown: onHint, clock, log }),
+    sync,
+    blocks: createBlockReader({
+      ...{ network: options.network, view, peers: () => state.peers, sync, leave, onChange: onHint, log },
+      ...(nextPeerMs !== undefined && { nextPeerMs }),
+    }),
     relay: createRelay({ clock, witnesses, witnessOf, onSeen: onHint, leave }),
     sender: createSender({
       peers: () => state.peers,
@@ -230,7 +226,6 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
       ...(options.seenMs !== undefined && { seenMs: options.seenMs }),
     }),
     listener: null,
-    delivered: new WeakMap(),
     behindSince: new WeakMap(),
     relayedSinceMs: null,
     closedBytes: { in: 0, out: 0 },
@@ -247,15 +242,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
       state.timer.unref();
       await state.peers.start();
     },
-    readBlock: (block, checkBytes) =>
-      downloadBlock({
-        block: { hash: block.hash, header: block.bytes },
-        peers: blockPeers(state, block),
-        check: checkBytes,
-        refuse: (peer, reason) => leave(peer, reason, { ban: true }),
-        delivered: (peer) => state.delivered.set(peer, (state.delivered.get(peer) ?? 0) + 1),
-        nextPeerMs,
-      }),
+    readBlock: state.blocks.read,
     status: () => statusOf(state),
     close: async () => {
       if (state.timer) clearInterval(state.timer);

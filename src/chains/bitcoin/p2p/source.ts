@@ -40,12 +40,16 @@ export type PeerSourceOptions = {
   close(): void;
 };
 
-/** The one block of a proven header, from any peer. Errors: ChainError. */
-async function download({ family, chain, service }: PeerSourceOptions, hash: string): Promise<{ header: KnownHeader; block: RawBlock }> {
+/** The one block of a proven header, from any peer. `next`: as for `fetchBlock`. Errors: ChainError. */
+async function download(
+  { family, chain, service }: PeerSourceOptions,
+  hash: string,
+  { next = false }: { next?: boolean } = {},
+): Promise<{ header: KnownHeader; block: RawBlock }> {
   const header = chain.find(hash);
   if (!header) throw new ChainError('outage', `block ${hash} is not on the chain with the most work`);
   try {
-    const block = await service.readBlock(header, (bytes) => parseBlockOf(hash, bytes, family));
+    const block = await service.readBlock(header, (bytes) => parseBlockOf(hash, bytes, family), { next });
     return { header, block };
   } catch (error) {
     throw error instanceof ChainError ? error : new ChainError('outage', (error as Error).message, { cause: error });
@@ -166,8 +170,8 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       const found = chain.find(hash);
       return found && refOf(found);
     },
-    fetchBlock: async (hash) => {
-      const { header, block } = await download(options, hash);
+    fetchBlock: async (hash, how) => {
+      const { header, block } = await download(options, hash, how);
       const ref = refOf(header);
       const scan = async (matcher: Matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) });
       return { ref, verifiedBy: 'proof_of_work', scan };
