@@ -21,8 +21,8 @@ export type PeerChain = {
   served: ServedChain;
   /** The hash of the tip. */
   tip(): string;
-  /** Mines blocks and announces them; the transactions are in the first one. Returns their hashes. */
-  mine(blocks: number, how?: Mining): string[];
+  /** Mines blocks and announces them; the transactions are in the first one. `before`: called with each hash before. Returns their hashes. */
+  mine(blocks: number, how?: Mining, before?: (hash: string) => void): string[];
   /** Takes back the newest blocks, without telling anyone. */
   drop(blocks: number): void;
   /** A transaction waits: these peers announce it. */
@@ -62,8 +62,9 @@ export function createPeerChain(family: BitcoinFamily, peers: readonly ScriptedP
   return {
     served,
     tip,
-    mine: (blocks, how = {}) => {
+    mine: (blocks, how = {}, before = () => {}) => {
       const mined = Array.from({ length: blocks }, (_, i) => mineOne(i === 0 ? how : { ...how, transactions: [] }));
+      for (const { hash } of served.headers.slice(-blocks)) before(hash);
       // More than eight are announced by their hashes, as nodes do.
       for (const peer of peers)
         peer.announce(blocks > 8 ? { command: 'inv', items: [{ type: 2, hash: tip() }] } : { command: 'headers', headers: mined });

@@ -3,10 +3,13 @@ import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { idOf, showHash } from '../../src/chains/bitcoin/header.ts';
 import { decodeMessage } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
+import { eventually } from '../kit/app.ts';
+import { createPeerChain } from '../kit/peer-chain.ts';
 import { recordedMessages } from '../kit/peer-recordings.ts';
 import { shownHash } from '../kit/regtest-chain.ts';
-import { emptyChain, type ServedChain } from '../kit/scripted-peer.ts';
+import { emptyChain, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';
 import { begin, closeAll, pay, reaches, tellAway } from './peer-stories.ts';
 
 afterEach(closeAll);
@@ -56,6 +59,50 @@ for (const { coin, served } of [
     assert.notEqual(back.transfers[0].block_hash, first);
   });
 }
+
+for (const coin of ['BTC', 'DOGE'] as const)
+  test(`${coin}: a branch with more work whose blocks nobody serves stops nothing, and what it says is paid is not, until it is served`, async (t) => {
+    const served = emptyChain();
+    createPeerChain(coin, [], { served }).mine(30);
+    const announced = { ...served, headers: [...served.headers] };
+    const missing = new Set<string>();
+    const liar = await startScriptedPeer({
+      ...{ network: peerNetwork(coin, 'regtest'), host: '127.65.0.1', chain: announced },
+      script: ({ command, ...message }) =>
+        command === 'getdata' && 'items' in message && message.items.some(({ hash }) => missing.has(hash)),
+    });
+    t.after(liar.close);
+    const story = await begin(coin, served, liar);
+    const { app, chain, peers } = story;
+    const [paid, unpaid] = [await pay(story, coin), await pay(story, coin)];
+    const branch = createPeerChain(coin, [liar], { served: announced });
+    branch.drop(1);
+    // It is announced with all its headers, and announced again.
+    const [first] = branch.mine(7, { transactions: [paid.bytes, unpaid.bytes], merged: coin === 'DOGE' }, (hash) => missing.add(hash));
+    await eventually(
+      async () => liar.messages.some((message) => message.command === 'getdata' && message.items.some(({ hash }) => hash === first)),
+      (asked) => asked,
+    );
+    chain.announce(paid.bytes, peers);
+    await reaches(app, paid.id, ({ status }) => status === 'processing');
+    chain.mine(1, { transactions: [paid.bytes] });
+    chain.mine(2);
+    await reaches(app, paid.id, ({ status, confirmations }) => status === 'completed' && confirmations === 3);
+    assert.equal((await app.live.get(`/api/payment/${unpaid.id}`)).json.status, 'pending');
+    assert.ok(
+      peers.every((peer) => peer.opened() === 1),
+      'the peers that serve their blocks stay',
+    );
+
+    // Now others have its blocks as well.
+    served.headers.splice(0, served.headers.length, ...announced.headers);
+    for (const [hash, bytes] of announced.blocks) served.blocks.set(hash, bytes);
+    chain.mine(1);
+    const moved = await reaches(app, unpaid.id, ({ status, confirmations }) => status === 'completed' && confirmations === 8);
+    assert.equal(moved.transfers[0].block_hash, first);
+    const kept = await reaches(app, paid.id, ({ confirmations }) => confirmations === 8);
+    assert.deepEqual([kept.status, kept.transfers[0].block_hash, kept.amount_received], ['completed', first, '50.00000000']);
+  });
 
 test('500 blocks that were mined while the service was stopped are all read, with the progress', () =>
   tellAway({ blocks: 500, paidAfter: 137, heldAt: 300, progress: 'reading missed blocks 59%, 201 left', timeoutMs: 60_000 }));

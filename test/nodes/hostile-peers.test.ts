@@ -154,7 +154,9 @@ const WITHHELD: readonly { name: string; send: ((hash: string, link: Link, chain
   {
     name: 'blocks that are too large',
     send: (hash, link, chain) => {
-      const more = Array.from({ length: 20 }, () => transaction(Array.from({ length: 250 }, () => ({ script: '51'.repeat(250), units: 1n }))));
+      const more = Array.from({ length: 20 }, () =>
+        transaction(Array.from({ length: 250 }, () => ({ script: '51'.repeat(250), units: 1n }))),
+      );
       const header = chain.blocks.get(hash)!.subarray(0, 80);
       return link.send({ command: 'block', bytes: Buffer.concat([header, Buffer.from([more.length]), ...more]) });
     },
@@ -166,7 +168,7 @@ for (const { name, send } of WITHHELD)
     { where: 'in place of two blocks', forkAt: 28, served: 0 },
     { where: 'of which it serves the first two', forkAt: 30, served: 2 },
   ])
-    test(`a peer announces four headers ${where}, and sends ${name}: the chain of the others goes on, also when it has less work`, async () => {
+    test(`a peer announces four headers ${where}, and sends ${name}: the chain of the others continues, also when it has less work`, async () => {
       const chain = createServedChain(30);
       const fork = forkOf(chain, forkAt);
       const branch = extend(fork, 4, { timeSeconds: (height) => 1_700_000_001 + height * 600 });
@@ -203,7 +205,14 @@ for (const { name, send } of WITHHELD)
         liar.announce(announced);
       }
       await followTo(service, chain.headers.at(-1)!.hash, 29);
-      assert.deepEqual(honest.map((peer) => [peer.opened(), peer.links.size]), [[1, 1], [1, 1]], 'the honest peers stay');
+      assert.deepEqual(
+        honest.map((peer) => [peer.opened(), peer.links.size]),
+        [
+          [1, 1],
+          [1, 1],
+        ],
+        'the honest peers stay',
+      );
       // Another peer serves the branch, which has more work meanwhile.
       extend(fork, 3);
       later.headers.splice(0, later.headers.length, ...fork.headers);
@@ -212,6 +221,37 @@ for (const { name, send } of WITHHELD)
       await reaches(service, fork);
       assert.ok(await blockOf(service, fork.headers.at(-1)!.hash));
     });
+
+test('a peer that announces branch after branch without blocks keeps nobody from the chain of the others, and is asked for one at a time', async () => {
+  const chain = createServedChain(30);
+  const shown = { ...chain, headers: [...chain.headers] };
+  const asked: string[] = [];
+  const liar = await peerAt({
+    host: '127.1.0.1',
+    chain: shown,
+    script: (message) => message.command === 'getdata' && asked.push(...message.items.map(({ hash }) => hash)) > 0,
+  });
+  const honest = await Promise.all(['127.2.0.1', '127.3.0.1'].map((host) => peerAt({ host, chain })));
+  const { service } = serve([liar, ...honest]);
+  await service.start();
+  await reaches(service, chain);
+  await eventually(
+    async () => service.status(),
+    ({ connected, syncing }) => connected === 3 && !syncing,
+  );
+  for (let i = 0; i < 200; i++) {
+    const branch = forkOf(chain, 28);
+    extend(branch, 6, { timeSeconds: (height) => 1_700_000_001 + i + height * 600 });
+    liar.announce({ command: 'headers', headers: branch.headers.slice(28).map(({ header }) => header) });
+    if (i % 50 === 0) {
+      extend(chain, 1);
+      for (const peer of honest) peer.announce(announceBlock(chain.headers.at(-1)!.header));
+    }
+  }
+  await followTo(service, chain.headers.at(-1)!.hash, 31);
+  assert.ok(asked.length <= 1, `${asked.length} blocks were asked for`);
+  assert.ok(honest.every((peer) => peer.opened() === 1 && peer.links.size === 1));
+});
 
 /** Headers with real work above the served ones, at these times. */
 const continued = (chain: ServedChain, timeSeconds: (height: number) => number): WireHeader[] => {

@@ -23,7 +23,8 @@ const KEPT = 2_001;
 const XPUB = base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/44'/1'/0'").publicExtendedKey, 0x043587cf);
 
 export type Story = { app: TestApp; chain: PeerChain; peers: ScriptedPeer[] };
-export async function begin(coin: 'DOGE' | 'DASH', served: ServedChain): Promise<Story> {
+/** `liar`: one more peer, the first in the settings. */
+export async function begin(coin: 'BTC' | 'DOGE' | 'DASH', served: ServedChain, liar: ScriptedPeer | null = null): Promise<Story> {
   const peers = await Promise.all(
     ['127.61.0.1', '127.62.0.1'].map((host) => startScriptedPeer({ network: peerNetwork(coin, 'regtest'), chain: served, host })),
   );
@@ -32,7 +33,7 @@ export async function begin(coin: 'DOGE' | 'DASH', served: ServedChain): Promise
   if (served.headers.length === 0) chain.mine(30);
   const app = await startTestApp({
     [`${coin}_NETWORK`]: 'regtest',
-    [`${coin}_PEERS`]: peers.map(({ name }) => name).join(','),
+    [`${coin}_PEERS`]: [...(liar ? [liar] : []), ...peers].map(({ name }) => name).join(','),
     [`${coin}_CONFIRMATIONS`]: '3',
     PRICES: `static:${coin}=0.50`,
   });

@@ -285,6 +285,78 @@ test('a peer may send so many headers off the best chain and no more, and forks 
 
 const bytesOf = (blocks: readonly Mined[]): Buffer => Buffer.concat(blocks.map(({ bytes }) => bytes));
 
+test('a branch that peers only announce is followed block by block as its blocks are served, and one that is not served is never', async () => {
+  const { chain, blocks, params } = minedChain(20);
+  const id = (block: Mined): string => hashOf(params, block);
+  await chain.add(sent(blocks));
+  const unserved = { unserved: true };
+  const branch = mineHeaders(params, blocks[15]!, 9, () => ({ marker: 1 }));
+  await chain.add(sent(branch), 'one', unserved);
+  const tip = () => chain.tip().hash;
+  assert.equal(tip(), id(tipOf(blocks)));
+  const waiting = () => chain.waiting(id(tipOf(branch))).map(({ hash }) => hash);
+  assert.deepEqual(waiting(), branch.map(id));
+  // Those of another peer, above them, wait too. The chain of the others grows, and waits for nothing.
+  const above = mineHeaders(params, tipOf(branch), 2);
+  await chain.add(sent(above), 'two', unserved);
+  const more = mineHeaders(params, tipOf(blocks), 1);
+  await chain.add(sent(more), 'three', unserved);
+  assert.equal(tip(), id(tipOf(more)));
+  for (const block of branch.slice(0, 5)) await chain.admit(id(block));
+  assert.equal(tip(), id(tipOf(more)), 'five blocks have no more work than five');
+  for (const block of branch.slice(5, 7)) await chain.admit(id(block));
+  assert.equal(tip(), id(branch[6]!));
+  assert.deepEqual([chain.leadsTo(id(blocks[15]!), id(branch[8]!)), chain.leadsTo(id(branch[2]!), id(branch[8]!))], [true, true]);
+  assert.deepEqual([chain.leadsTo(id(blocks[16]!), id(branch[8]!)), chain.leadsTo(id(branch[8]!), id(branch[2]!))], [false, false]);
+  // What continues the best chain is followed at once, until its block is missed.
+  const next = mineHeaders(params, branch[6]!, 3, () => ({ marker: 2 }));
+  await chain.add(sent(next), 'four', unserved);
+  assert.equal(tip(), id(next[2]!));
+  await chain.setAside(id(next[1]!));
+  assert.equal(tip(), id(next[0]!));
+  await chain.add(sent(next), 'five', unserved);
+  assert.equal(tip(), id(next[0]!), 'it may be announced as often as anybody likes');
+  // Your own node has them all.
+  await chain.admit(id(tipOf(above)), { through: true });
+  assert.equal(tip(), id(tipOf(above)));
+  assert.equal(chain.takeChangedFrom(), blocks[0]!.height, 'nothing of it was stored before');
+});
+
+test('a chain without a block that is missed goes back to the branch with the most work, never below the checkpoint', async () => {
+  const { chain, blocks, params, start } = minedChain(6);
+  const id = (block: Mined): string => hashOf(params, block);
+  await chain.add(sent(blocks));
+  const branch = mineHeaders(params, blocks[2]!, 2, () => ({ marker: 1 }));
+  await chain.add(sent(branch));
+  await chain.setAside(id(blocks[3]!));
+  assert.equal(chain.tip().hash, id(branch[1]!));
+  await chain.setAside(id(start));
+  assert.equal(chain.tip().hash, id(branch[1]!));
+  await chain.setAside(id(blocks[0]!));
+  assert.equal(chain.tip().hash, id(start));
+});
+
+test('branches without blocks are forgotten like other forks when there are too many', async () => {
+  const { chain, blocks, params } = minedChain(5, { limits: { forks: 60, forkOfPeer: 1_000 } });
+  const id = (block: Mined): string => hashOf(params, block);
+  await chain.add(sent(blocks));
+  for (let i = 0; i < 100; i++) {
+    const branch = mineHeaders(params, blocks[3]!, 2, () => ({ marker: i + 1 }));
+    await chain.add(sent(branch), `peer ${i}`, { unserved: true });
+    assert.equal(chain.tip().hash, id(tipOf(blocks)));
+    if (i < 30) assert.equal(chain.waiting(id(branch[1]!)).length, 2);
+  }
+  assert.ok(chain.sizes().forks <= 60);
+});
+
+test('a branch of very many blocks is followed before they are asked for, as at a first start among peers of another chain', async () => {
+  const { chain, blocks, params } = minedChain(5, { nowSeconds: () => NOW + 86_400 });
+  await chain.add(sent(blocks));
+  const long = mineHeaders(params, blocks[3]!, 300, () => ({ marker: 1 }));
+  await chain.add(sent(long), 'long', { unserved: true });
+  assert.equal(chain.tip().hash, hashOf(params, tipOf(long)));
+});
+
 test('a chain that is restored from its stored headers is the same', async () => {
   const { chain, blocks, start, params } = minedChain(40);
   await chain.add(sent(blocks));

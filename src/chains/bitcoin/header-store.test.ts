@@ -71,6 +71,20 @@ test('what is saved is there after a restart, page by page, and a reorganization
   );
 });
 
+test('headers whose blocks nobody serves are not stored any more, also those of the last page', async () => {
+  const stored = await open();
+  const { chain } = stored;
+  const before = chain.tip();
+  const from = { height: before.height, bytes: before.bytes, parent: null };
+  const blocks = mineHeaders(PARAMS, from, 150, (i) => ({ timeSeconds: before.timeSeconds + 600 * (i + 1) }));
+  await chain.add(sent(blocks));
+  await stored.save();
+  await chain.setAside(chain.at(before.height + 1)!.hash);
+  await stored.save();
+  const again = await open();
+  assert.equal(again.chain.tip().hash, before.hash);
+});
+
 test('a save that failed is made up for by the next one, and two at once keep their order', async () => {
   const stored = await open();
   const tip = stored.chain.tip();

@@ -61,7 +61,9 @@ export async function downloadBlock<T>({
   };
   const pauseOf = (ms: number): Promise<unknown> => sleep(ms, undefined, { signal: over.signal }).catch(() => {});
   let [isLate, isTold] = [late === null, late === null];
-  const lateness = late ? pauseOf(late.afterMs).then(() => void (isLate = true)) : Promise.resolve();
+  const lateness = pauseOf(late?.afterMs ?? 0).then(() => {
+    isLate = true;
+  });
   const askOne = async (peer: Peer): Promise<void> => {
     let bytes: Buffer;
     try {
@@ -88,7 +90,10 @@ export async function downloadBlock<T>({
       }
       if (isLate && !isTold && sending() === 0) {
         isTold = true;
-        late?.call(reason, [...asked.values()].flatMap(({ peer, sinceMs }) => (performance.now() - sinceMs >= nextPeerMs ? peer : [])));
+        late?.call(
+          reason,
+          [...asked.values()].flatMap(({ peer, sinceMs }) => (performance.now() - sinceMs >= nextPeerMs ? peer : [])),
+        );
       }
       const pause = pauseOf(asked.size > 0 ? nextPeerMs : Math.min(nextPeerMs, LOOK_MS));
       await Promise.race([...asked.keys(), pause, ...(isLate ? [] : [lateness])]);
