@@ -72,6 +72,15 @@ export function slotsOff(branches: Branches, tip: number): number[] {
   return slots.reverse();
 }
 
+/** Whether the branch that ends with `last` contains a slot. */
+export function isBelow(branches: Branches, slot: number, last: number): boolean {
+  const { arena } = branches;
+  const off = slotsOff(branches, last);
+  const fork = off.length > 0 ? arena.parentOf(off[0]!) : last;
+  const height = arena.heightOf(slot);
+  return off.includes(slot) || (height <= arena.heightOf(fork) && slotAt(branches, height) === slot);
+}
+
 /** The header with the most work that is above none whose block is not served: the best one as long as no other has more. */
 export function selectBest({ arena, aside, best }: Branches): number {
   const counts = new Uint8Array(arena.size()).fill(1);

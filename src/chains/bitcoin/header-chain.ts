@@ -14,6 +14,7 @@ import {
   createBranches,
   dropForks,
   followBranch,
+  isBelow,
   selectBest,
   slotAt,
   slotsOff,
@@ -336,11 +337,7 @@ export function createHeaderChain({
     /** Whether the chain up to the header `above` contains this one. */
     leadsTo: (hash: string, above: string): boolean => {
       const [slot, last] = [slotOf(hash), slotOf(above)];
-      if (slot < 0 || last < 0) return false;
-      const height = branches.arena.heightOf(slot);
-      const off = slotsOff(branches, last);
-      const fork = off.length > 0 ? branches.arena.parentOf(off[0]!) : last;
-      return off.includes(slot) || (height <= branches.arena.heightOf(fork) && slotAt(branches, height) === slot);
+      return slot >= 0 && last >= 0 && isBelow(branches, slot, last);
     },
     /**
      * Adds headers from the database, where only checked ones are stored. `load` hands them over; the tip does not change in any other way
