@@ -2216,6 +2216,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;
@@ -2251,6 +2255,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;
@@ -2286,7 +2294,13 @@ export type Api = {
       available: {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
         amount: string;
+        worth: {
+          amount: string;
+          currency: FiatCurrency;
+        } | null;
       }[];
+      left_email: string | null;
+      mails: boolean;
     };
   };
   'POST /:mode/payments/:id/refunds': {
@@ -2298,6 +2312,7 @@ export type Api = {
       rate?: RefundRate | undefined;
       address?: string | undefined;
       reason?: string | undefined;
+      email?: string | undefined;
     };
     reply: {
       success: boolean;
@@ -2311,6 +2326,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;
@@ -2351,6 +2370,7 @@ export type Api = {
   'POST /:mode/refunds/:id/claim-link': {
     query: undefined;
     body: {
+      email?: string | undefined;
     };
     reply: {
       success: boolean;
@@ -2364,6 +2384,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;
@@ -2399,6 +2423,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;
@@ -2435,6 +2463,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;
@@ -2470,6 +2502,10 @@ export type Api = {
         address: string | null;
         reason: string | null;
         requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
         claim: {
           url: string;
           expires_at: string;

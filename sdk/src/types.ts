@@ -749,6 +749,8 @@ export type CreateRefundParams = {
   rate?: RefundRate | null | undefined;
   /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. Null means absent. */
   address?: string | null | undefined;
+  /** Where the claim link and the email about the sent refund go, in live mode. Without it, the email address that was left on the payment page, which anyone with its link can enter. `null`: no claim link is mailed. */
+  email?: string | null | undefined;
   /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. Null means absent. */
   shop?: string | null | undefined;
   /** Why you return the money, up to 200 characters. The customer sees it. Null means absent. */

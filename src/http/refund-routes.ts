@@ -64,6 +64,7 @@ async function createRefund({ ctx, owner, actor, parsed: body, claim, reply }: R
     rate: given.rate ?? 'payment',
     address: given.address ?? null,
     reason: given.reason || null,
+    email: given.email,
     actor,
     idempotency: claim,
     render: (refund) => reply(refundReply({ ctx, owner }, refund)),

@@ -56,6 +56,13 @@ export const CreateRefund = Type.Object({
       },
     ),
   ),
+  email: Type.Optional(
+    Type.Union([Type.String({ minLength: 1, maxLength: 200 }), Type.Null()], {
+      description:
+        'Where the claim link and the email about the sent refund go, in live mode. Without it, the email address that was left on the payment page, which anyone with its link can enter. `null`: no claim link is mailed.',
+      examples: ['sam@example.com'],
+    }),
+  ),
   shop: StatedShop,
   reason: Type.Optional(Text('Why you return the money, up to 200 characters. The customer sees it.', 'Broken mug', { maxLength: 200 })),
 });

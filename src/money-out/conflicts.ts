@@ -63,15 +63,21 @@ async function outputLoss(ctx: Context, chain: Chain, { sweepId, raw }: Refused)
   if (lost.size > 0) return { unspent: outpoints.filter((outpoint) => !lost.has(outpoint)), proven: true };
   const answers = await askUnspent(chain, outpoints);
   if (!answers) return null;
-  const unspent = outpoints.filter((_, i) => answers[i]);
-  if (unspent.length === outpoints.length) return null;
+  const missing = outpoints.filter((_, i) => !answers[i]);
+  if (missing.length === 0) return null;
+  // An output also disappears with the block that contained it.
+  const unmined = await ctx.db.sql<{ input: string; gone: boolean }[]>`
+    select i.input, t.conflict_height is not null as gone
+    from sweep_inputs i left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+    where i.sweep_id = ${sweepId} and i.input = any(${missing}::text[]) and t.block_height is null`;
+  const absent = new Set(unmined.map(({ input }) => input));
+  const unspent = outpoints.filter((outpoint, i) => answers[i] || absent.has(outpoint));
+  // Its customer spent the money of the deposit in another transaction instead, so that no transaction can spend the deposit.
+  if (unmined.some(({ gone }) => gone)) return { unspent, proven: true };
+  if (unmined.length > 0) return null;
   // Without an index of transactions, a node does not find our own mined transaction, which also spends all of them.
   if (unspent.length === 0 && (await chain.health()).txindex !== true) return null;
-  // An output also disappears with the block that contained it.
-  const [unmined] = await ctx.db.sql`
-    select 1 from sweep_inputs i left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-    where i.sweep_id = ${sweepId} and i.input = any(${outpoints.filter((_, i) => !answers[i])}::text[]) and t.block_height is null limit 1`;
-  return unmined ? null : { unspent, proven: false };
+  return { unspent, proven: false };
 }
 /** Null: no source knows. */
 async function askUnspent(chain: Chain, outpoints: readonly string[]): Promise<boolean[] | null> {

@@ -174,8 +174,8 @@ async function paidToAccount(ctx: Context, chain: Chain, { coin, address, txid }
   const direct = sent.to === to ? sent.units : 0n;
   const logged = movesOfLogs([{ ok, logs, feeUnits }]).reduce((sum, move) => (move.to === to ? sum + move.units : sum), 0n);
   if (direct > 0n || logged > 0n) return direct > logged ? direct : logged;
-  // A contract may have paid it, which only a trace would show.
-  return quantity(gasUsed) === PLAIN_GAS ? 0n : 'waits';
+  // A contract may have paid it, which only a trace would show. If it did not, the member can correct it.
+  return quantity(gasUsed) === PLAIN_GAS ? 0n : 'cannot tell';
 }
 function isTransferTo(topics: unknown, to: string | null): boolean {
   const [topic, , recipient] = rows(topics);

@@ -39,7 +39,7 @@ export type Payout = {
   state: RefundState;
   txid: string | null;
   failure: string | null;
-  /** In how many looks nothing found the transaction that a member entered. */
+  /** In how many looks nothing found the transaction that a member entered, or could say whom it pays. */
   missed: number | null;
   requestedBy: string;
   /** The member who requested it or approved it first. */

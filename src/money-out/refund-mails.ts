@@ -19,6 +19,7 @@ type ToldRefund = {
   coin: Coin;
   units: bigint;
   address: string | null;
+  email: string | null;
   reason: string | null;
   txid: string | null;
   claimUntil: Date | null;
@@ -41,12 +42,13 @@ export async function mailPayer(ctx: Context, tx: Tx, { type, refund }: { type: 
 const amountOf = ({ coin, units }: ToldRefund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 
 /**
- * The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address. `over`:
+ * The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address, or nobody to
+ * mail. `over`:
  * what happens when the customer got too many emails. Errors: mail_limit_reached.
  */
 export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { over }: Pick<Bound, 'over'>): Promise<void> {
-  const { id, merchantId, paymentId, coin, address, reason, claimUntil } = refund;
-  const payer = address === null && claimUntil !== null && (await payerOf(ctx, tx, refund));
+  const { id, merchantId, paymentId, coin, address, email, reason, claimUntil } = refund;
+  const payer = address === null && claimUntil !== null && email !== null && (await payerOf(ctx, tx, refund));
   if (!payer) return;
   const lines = [
     'Open this link and enter the address where you want to receive it:',
@@ -98,16 +100,19 @@ async function mailRefundSent(ctx: Context, tx: Tx, refund: ToldRefund): Promise
   if (!queued) ctx.log.warn({ refund: id }, 'No email about a refund was sent: there were too many for this address or merchant');
 }
 
-/** `hasPage`: refunds that were requested with an address by an older version have no page. */
+/**
+ * The link that shows what became of a refund also goes to an address that the customer left later. `hasPage`: refunds that were requested
+ * with an address by an older version have no page.
+ */
 async function payerOf(
   ctx: Context,
   tx: Tx,
-  { id, merchantId, mode, paymentId }: ToldRefund,
+  { id, merchantId, mode }: ToldRefund,
 ): Promise<{ name: string; email: string; hasPage: boolean } | undefined> {
   if (!ctx.mail || mode === 'test') return undefined;
   const [payer] = await tx<{ name: string; email: string; hasPage: boolean }[]>`
-    select m.name, a.email, r.claim_hash is not null as "hasPage"
-    from refund_addresses a join merchants m on m.id = a.merchant_id join refunds r on r.id = ${id} and r.merchant_id = a.merchant_id
-    where a.payment_id = ${paymentId} and a.merchant_id = ${merchantId} and a.email is not null`;
+    select m.name, coalesce(r.email, a.email) as email, r.claim_hash is not null as "hasPage"
+    from refunds r join merchants m on m.id = r.merchant_id left join refund_addresses a on a.payment_id = r.payment_id
+    where r.id = ${id} and r.merchant_id = ${merchantId} and coalesce(r.email, a.email) is not null`;
   return payer;
 }

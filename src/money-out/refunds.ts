@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
 import { type Asset, type Chain, COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
-import type { Fiat } from '../core/fiat.ts';
+import { type Fiat, formatFiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
 import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
@@ -15,7 +15,7 @@ import { runOnce } from '../db/batch.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { readDisplayRates } from '../payments/display-rates.ts';
 import { type PaymentRecord, readOwnedRecords, tipsOf } from '../payments/facts.ts';
-import { checkRefundAddress, checkShop, writeRefunded } from '../payments/payments.ts';
+import { checkPayerEmail, checkRefundAddress, checkShop, writeRefunded } from '../payments/payments.ts';
 import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/price.ts';
 import { eraseAgain } from '../payments/retention.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
@@ -27,6 +27,8 @@ import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
 import { notifyOfRefund } from './money-notices.ts';
 import { mailClaimLink, mailPayer } from './refund-mails.ts';
 
+export const EMAIL_SOURCES = ['merchant', 'page'] as const;
+export type EmailSource = (typeof EMAIL_SOURCES)[number];
 export type Refund = {
   id: string;
   merchantId: string;
@@ -42,6 +44,9 @@ export type Refund = {
   /** How many claim links it had before. */
   claimNumber: number;
   reason: string | null;
+  /** Where its claim link was mailed: the merchant's choice, or what somebody with the link of the payment page entered there. */
+  email: string | null;
+  emailFrom: EmailSource | null;
   txid: string | null;
   requestedBy: string;
   /** The member who requested it or approved it first. */
@@ -53,7 +58,7 @@ export type Refund = {
   sentAt: Date | null;
   endedAt: Date | null;
   failure: string | null;
-  /** In how many looks nothing found the transaction that a member entered. */
+  /** In how many looks nothing found the transaction that a member entered, or could say whom it pays. */
   missed: number | null;
   /** The signing file that it is part of. */
   sweepId: string | null;
@@ -64,7 +69,7 @@ export type Refund = {
 export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s where s.id = sweep_id and s.state <> 'canceled')`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
-  claim_until as "claimUntil", claim_number as "claimNumber", reason, txid, requested_by as "requestedBy", backed_by as "backedBy",
+  claim_until as "claimUntil", claim_number as "claimNumber", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
   approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, missed,
   sweep_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
@@ -209,17 +214,32 @@ function coinOf(record: PaymentRecord, wanted: WantedCoin | null): Coin {
 }
 const arrivedIn = ({ transfers }: PaymentRecord): Coin[] => [...new Set(transfers.map(({ coin }) => coin))];
 
+/** The same amount in the currency of the price. Null: nothing says what the coin is worth. */
+function worthIn(record: PaymentRecord, { coin, units }: { coin: Coin; units: bigint }): { amount: string; currency: Fiat } | null {
+  const basis = basisOf(record, coin);
+  if (basis.units === 0n) return null;
+  const { currency, minor } = askedOf(record.request, record.facts.targetUsdCents);
+  return { amount: formatFiat(currency, (minor * units) / basis.units), currency };
+}
+/** An amount of a coin, also in the currency of the price. */
+function amountText(record: PaymentRecord, { coin, units }: { coin: Coin; units: bigint }): string {
+  const worth = worthIn(record, { coin, units });
+  return `${formatUnits(coin, units)} ${coinText(coin)}${worth === null ? '' : ` (${worth.amount} ${worth.currency})`}`;
+}
+
+export type Refundable = { coin: Coin; units: bigint; worth: { amount: string; currency: Fiat } | null };
 /** What can still be refunded of a payment, by coin, first in the usual one; none while nothing arrived. Errors: payment_not_found. */
-export async function readRefundable(ctx: Context, of: Owner & { paymentId: string }): Promise<{ coin: Coin; units: bigint }[]> {
+export async function readRefundable(ctx: Context, of: Owner & { paymentId: string }): Promise<Refundable[]> {
   const [record] = await readOwnedRecords(ctx, ctx.db.sql, [of]);
   if (!record) throw new Problem('payment_not_found', { id: of.paymentId });
   const arrived = arrivedIn(record);
   const usual = usualCoin(record, arrived);
   const others = arrived.filter((coin) => coin !== usual && confirmedOf(record, coin) > 0n);
-  const found: { coin: Coin; units: bigint }[] = [];
+  const found: Refundable[] = [];
   for (const coin of [...(usual === null ? [] : [usual]), ...others]) {
-    const units = confirmedOf(record, coin) - (await reservedUnits(ctx.db.sql, { paymentId: of.paymentId, coin }));
-    found.push({ coin, units: units > 0n ? units : 0n });
+    const left = confirmedOf(record, coin) - (await reservedUnits(ctx.db.sql, { paymentId: of.paymentId, coin }));
+    const units = left > 0n ? left : 0n;
+    found.push({ coin, units, worth: worthIn(record, { coin, units }) });
   }
   return found;
 }
@@ -273,12 +293,29 @@ function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund
   return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };
 }
 
+/**
+ * Where a claim link goes: to the address that the merchant named, also if the customer left another one, or to nobody (null). Without a
+ * choice, to the address on the payment page, which anyone with its link may have entered. Customers get no emails about tests. Errors:
+ * parameter_invalid (email).
+ */
+async function recipientOf(
+  { mail }: Context,
+  tx: Tx,
+  { mode, paymentId, email }: { mode: Mode; paymentId: string; email: string | null | undefined },
+): Promise<Pick<Refund, 'email' | 'emailFrom'>> {
+  if (typeof email === 'string') checkPayerEmail(email);
+  if (email === null || !mail || mode === 'test') return { email: null, emailFrom: null };
+  const [left] = await tx<{ email: string | null }[]>`select email from refund_addresses where payment_id = ${paymentId}`;
+  if (email !== undefined) return { email, emailFrom: email === left?.email ? 'page' : 'merchant' };
+  return left?.email ? { email: left.email, emailFrom: 'page' } : { email: null, emailFrom: null };
+}
+
 /** For replies that contain the link of a claim page. */
 const sealed = (ctx: Context) => ({ seal: (bytes: Buffer) => ctx.seal('reply', bytes), open: (bytes: Buffer) => ctx.open('reply', bytes) });
 
 /**
  * Requests a refund. Without an address, its claim page asks the customer for one. Errors: payment_not_found, refund_exceeds,
- * parameter_missing (param `network`), amount_too_small, address_invalid, price_unavailable, shop_mismatch.
+ * parameter_missing (param `network`), amount_too_small, address_invalid, price_unavailable, shop_mismatch, parameter_invalid (email).
  */
 export async function requestRefund(
   ctx: Context,
@@ -291,6 +328,7 @@ export async function requestRefund(
     rate,
     address,
     reason,
+    email,
     actor,
     idempotency,
     render,
@@ -307,6 +345,8 @@ export async function requestRefund(
     rate: RefundRate;
     address: string | null;
     reason: string | null;
+    /** Where emails about it go; null: nowhere. Without it, where the customer asked for. */
+    email?: string | null | undefined;
     actor: AnyActor;
     idempotency: IdempotencyClaim | null;
     render(refund: Refund): Rendered;
@@ -320,12 +360,14 @@ export async function requestRefund(
       const available = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
       // Less than nothing, while blocks are replaced that contain what other refunds return.
-      if (available <= 0n) throw new Problem('refund_exceeds', { available: named(0n) }, { param: 'amount' });
+      const most = amountText(record, { coin, units: available > 0n ? available : 0n });
+      if (available <= 0n) throw new Problem('refund_exceeds', { available: most }, { param: 'amount' });
       const { units, usdCents } = amountOf(ctx, record, { coin, asked, rate, available });
-      if (units > available) throw new Problem('refund_exceeds', { available: named(available) }, { param: 'amount' });
+      if (units > available) throw new Problem('refund_exceeds', { available: most }, { param: 'amount' });
       if (units < COIN[coin].dustUnits)
         throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(COIN[coin].dustUnits) }, { param: 'amount' });
       const stored = address === null ? null : checkRefundAddress(ctx, { mode: owner.mode, coin, address });
+      const to = await recipientOf(ctx, tx, { mode: owner.mode, paymentId, email });
       const id = newId('ref', ctx.random);
       const until = address === null ? claimUntil(record.now) : null;
       // With an address too: the page shows the customer what became of the refund.
@@ -333,9 +375,9 @@ export async function requestRefund(
       const display = (await readDisplayRates(ctx, tx, [owner]))(owner);
       const [made] = await tx<Refund[]>`
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
-          reason, requested_by, backed_by, created_at, display_currency, display_rate)
+          reason, email, email_from, requested_by, backed_by, created_at, display_currency, display_rate)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
-          'requested', ${stored}, ${hash}, ${until}, ${reason}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
+          'requested', ${stored}, ${hash}, ${until}, ${reason}, ${to.email}, ${to.emailFrom}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
           ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
         returning ${REFUND_COLUMNS(tx)}`;
       await eraseAgain(tx, paymentId);
@@ -434,18 +476,25 @@ export async function cancelRefund(
 }
 
 /**
- * Replaces the claim link of a refund that has no address yet; the one before stops working. Errors: refund_not_found, refund_state,
- * mail_limit_reached.
+ * Replaces the claim link of a refund that has no address yet; the one before stops working. `email`: where it goes from now on; without it,
+ * where the link before went. Errors: refund_not_found, refund_state, mail_limit_reached, parameter_invalid (email).
  */
 export async function renewClaimLink(
   ctx: Context,
   {
     id,
+    email,
     actor,
     idempotency,
     render,
     ...owner
-  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
+  }: Owner & {
+    id: string;
+    email?: string | null | undefined;
+    actor: AnyActor;
+    idempotency: IdempotencyClaim | null;
+    render(refund: Refund): Rendered;
+  },
 ): Promise<Outcome> {
   const work = async (tx: Tx): Promise<Rendered> => {
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
@@ -453,8 +502,10 @@ export async function renewClaimLink(
       if (before.state !== 'requested') throw refuse(before, action);
       if (before.address !== null) throw new Problem('refund_state', { id, state: 'waiting for approval', action });
       const claimNumber = before.claimNumber + 1;
+      const to = email === undefined ? before : await recipientOf(ctx, tx, { mode: owner.mode, paymentId: before.paymentId, email });
       const [after] = await tx<Refund[]>`
-        update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber}
+        update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber},
+          email = ${to.email}, email_from = ${to.emailFrom}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
       await mailClaimLink(ctx, tx, after!, { over: 'refuse' });
@@ -498,7 +549,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       const left = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
       if (left < 0n) {
         const available = before.units + left > 0n ? before.units + left : 0n;
-        throw new Problem('refund_exceeds', { available: `${formatUnits(coin, available)} ${coinText(coin)}` });
+        throw new Problem('refund_exceeds', { available: amountText(record, { coin, units: available }) });
       }
       const { now } = record;
       const usdCents = weightOf(ctx, before);
@@ -541,8 +592,8 @@ export function readTxid(coin: Coin, text: string): string {
 /** How often the transaction that a member entered is looked for before it may be a typing error. Once a minute. */
 const MISSES = 3;
 /**
- * Whether what was sent may get another transaction: the one that a member entered is final and does not pay it, or nothing has found it for
- * longer than the network needs to show one.
+ * Whether what was sent may get another transaction: the one that a member entered is final and does not pay it, or for longer than the
+ * network needs to show one, nothing has found it or could say whom it pays.
  */
 export const mayBeCorrected = ({ state, sweepId, failure, missed }: Pick<Refund, 'state' | 'sweepId' | 'failure' | 'missed'>): boolean =>
   state === 'sent' && sweepId === null && (failure !== null || (missed ?? 0) >= MISSES);

@@ -1,7 +1,7 @@
 /** Payments that need a decision from the merchant: with an undecided exception, or a refund request from the payer. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
-import { type Decision, type Exception, type PaymentFacts, type PaymentStatus, WRONG_COIN } from '../core/payment.ts';
+import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { isFinal } from '../core/status.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
@@ -35,13 +35,12 @@ export function asksForMerchant({
   return refundRequestedAt !== null && !refused && !reviewed.includes(REFUND_REQUEST);
 }
 
-/** Whether a payment may owe its payer something: anyone with its link may leave an address for that. */
-export const mayOwe = ({ status, exceptions }: Pick<PaymentFacts, 'status' | 'exceptions'>): boolean =>
-  status !== 'completed' || exceptions.length > 0;
+/** Whether the payment `p` may owe its payer something: anyone with its link may leave an address for that. */
+export const mayOwe = (sql: Sql | Tx): Fragment => sql`(p.status <> 'completed' or p.exceptions <> '{}')`;
 /** Whether the payer of the payment `p` left an address, the payment may owe something, and the merchant has not decided about it. */
 export const isRefundWanted = (sql: Sql | Tx): Fragment => sql`(
   p.refund_requested_at is not null and not ${REFUND_REQUEST} = any(p.reviewed)
-  and (p.status <> 'completed' or p.exceptions <> '{}')
+  and ${mayOwe(sql)}
   and not exists (select 1 from decisions d where d.payment_id = p.id and d.kind in ('reject', 'refund_sent')))`;
 
 export type AttentionItem = Pick<

@@ -660,6 +660,12 @@ export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode
 export const writeRefunded = (tx: Tx, { paymentId, refunded }: { paymentId: string; refunded: PaymentRecord['refunded'] }) => tx`
   update payments set refunded = ${tx.json(refundedToJson(refunded) as never)} where id = ${paymentId}`;
 
+/** Errors: parameter_invalid (email). */
+export function checkPayerEmail(email: string): void {
+  if (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email))
+    throw new Problem('parameter_invalid', { reason: 'it must be an email address' }, { param: 'email' });
+}
+
 /**
  * A payer sets a refund address: stored once, never changed, unverified. Nobody leaves one on a payment that is completed and owes nothing.
  * Errors: payment_not_found, payment_status_conflict, address_invalid, parameter_invalid.
@@ -671,13 +677,13 @@ export async function leaveRefundAddress(
   const [row] = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
     select merchant_id as "merchantId", mode from payments where id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
-  if (email !== null && (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email)))
-    throw new Problem('parameter_invalid', { reason: 'it must be an email address' }, { param: 'email' });
+  if (email !== null) checkPayerEmail(email);
   // The payer cannot correct it later.
   const stored = checkRefundAddress(ctx, { mode: row.mode, coin, address });
   await ctx.db.begin((tx) =>
     decideOne(ctx, tx, paymentId, async (record) => {
-      if (!mayOwe(record.facts))
+      const [owing] = await tx`select 1 from payments p where p.id = ${paymentId} and ${mayOwe(tx)}`;
+      if (!owing)
         throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'leaving a refund address' });
       const left = await tx`
         insert into refund_addresses (payment_id, merchant_id, coin, address, email)

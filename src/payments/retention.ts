@@ -121,7 +121,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;
   await eraseFiles(tx, { merchantId, ids });
   await tx`
-    update refunds set address = null, reason = null, erased_at = clock_timestamp()
+    update refunds set address = null, reason = null, email = null, email_from = null, erased_at = clock_timestamp()
     where payment_id = any(${ids}::text[]) and erased_at is null`;
   await tx`delete from due_work where kind = ${DUE} and key = any(${ids}::text[])`;
   await tx`

@@ -58,7 +58,7 @@ test('a refund from the request to the confirmation: amounts, the rest, the addr
   const id = await paid();
   const left = async () => (await owner.get(`/test/payments/${id}/refundable`)).json.available[0];
   const received = (await app.test.get(`/api/payment/${id}`)).json.amount_received;
-  assert.deepEqual(await left(), { currency: 'BTC', amount: received });
+  assert.deepEqual(await left(), { currency: 'BTC', amount: received, worth: { amount: '25.50', currency: 'USD' } });
   const refund = async (body: object) => answer(await owner.post(`/test/payments/${id}/refunds`, body));
   assert.deepEqual(await refund({ address: 'LLGXPgH6PB5pEYqbmFP1rDp2eKzTfGVJkS' }), [400, 'address_invalid']);
   assert.deepEqual(await refund({ amount: '0', unit: 'coin' }), [400, 'parameter_invalid']);

@@ -10,12 +10,14 @@ import { followPayouts } from '../../src/money-out/follow-payouts.ts';
 import { followRefunds, followSentRefunds } from '../../src/money-out/follow-refunds.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makePayoutFile } from '../../src/money-out/payout-files.ts';
-import { approvePayouts, cancelPayout } from '../../src/money-out/payouts.ts';
+import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { approvePayouts, cancelPayout, getPayout } from '../../src/money-out/payouts.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund, cancelRefund, getRefund, markRefundSent, readRefundable } from '../../src/money-out/refunds.ts';
-import { acceptSigned, cancelSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
+import { acceptSigned, cancelSweep, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
 import { reviewPayment } from '../../src/payments/payments.ts';
 import { EVER } from '../kit/books.ts';
+import { nodeOf } from '../kit/schedules.ts';
 import { account } from '../kit/shop.ts';
 import { recordsOf } from '../kit/signing.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
@@ -236,7 +238,8 @@ test('a refund of money that a reorganization took away is not paid, with the mo
     chain.rewind(2, { forget: true });
     chain.mine(4, { empty: true });
     await look(6);
-    assert.deepEqual(await readRefundable(ctx, { ...owner, paymentId: mine! }), [{ coin: 'BTC', units: 0n }]);
+    const [left] = await readRefundable(ctx, { ...owner, paymentId: mine! });
+    assert.equal(left!.units, 0n);
     await assert.rejects(acceptSigned(ctx, { ...owner, content: text, actor }), {
       code: 'signed_file_refused',
       message: /a refund of a payment whose money is not confirmed any more/,
@@ -248,6 +251,41 @@ test('a refund of money that a reorganization took away is not paid, with the mo
       message: /is not confirmed any more, or is less than its refunds return/,
     });
     assert.equal((await getRefund(ctx, { ...owner, id })).state, 'approved');
+  }));
+
+test('a file whose deposit the customer sent elsewhere ends, and what else it spends is free again', () =>
+  tell(async (desk) => {
+    const { app, owner, chain, servers, look, receive, makePayouts, payout, sign } = desk;
+    const { ctx } = app.app;
+    const node = nodeOf(chain);
+    servers[0]!.judge((hex) => node.take(node.read(hex)));
+    const [kept] = await receive(30);
+    const [lost] = await desk.pay(chain, 25);
+    const { payment_address: address } = await desk.detail(lost!);
+    chain.mine(2);
+    await look(2);
+    const deposit = chain.blocks.flatMap(({ txs }) => txs).find(({ outputs }) => outputs.some((one) => one.address === address))!;
+    const id = await payout('0.045');
+    const { sweep } = await makePayouts();
+    const { text } = await sign(sweep.id);
+    await acceptSigned(ctx, { ...owner, content: text, actor });
+    chain.rewind(2);
+    chain.pay([[OTHER, 2_400_000n]], { replaces: deposit.txid });
+    chain.mine(8);
+    await look(4);
+    const source = ctx.chains.get('bitcoin')!;
+    const read = async () => (await getSweep(ctx, { ...owner, id: sweep.id })).sweep.state;
+    for (let looks = 0; looks < 4 && (await read()) !== 'failed'; looks++) {
+      await ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+      await followSweeps(ctx, source, null);
+      chain.mine(8);
+      await look(2);
+    }
+    assert.equal(await read(), 'failed');
+    await followPayouts(ctx);
+    assert.equal((await getPayout(ctx, { ...owner, id })).state, 'failed');
+    const [left] = await listSweepable(ctx, owner);
+    assert.deepEqual([left!.count, left!.units, (await desk.detail(kept!)).status], [1, 3_000_000n, 'completed']);
   }));
 
 test('nothing of a payment is returned while it is processing, because it could complete with what goes back', () =>

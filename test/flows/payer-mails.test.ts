@@ -127,3 +127,36 @@ test('a claim link is mailed when the refund is requested, a new one stops the o
     }
     assert.equal((await getRefund(ctx, { ...ownerOf(told), id: none.id })).state, 'requested');
   }));
+
+test('the claim link goes where the merchant says, and an address that a stranger leaves on the payment page never replaces that', () =>
+  tell(async (told) => {
+    const { app, chain, look, pay, detail } = told;
+    const { ctx } = app.app;
+    const paid = await pay(chain, 25, 30, 40);
+    const [stranger, later, nobody] = paid as [string, string, string];
+    for (const id of paid) chain.pay([[(await detail(id)).payment_address, units('0.01')]]);
+    chain.mine(8);
+    await look(2);
+    await leave(told, stranger, 'stranger@example.com');
+    const ask = (of: object) => app.live.post('/v1/refunds', { amount_usd: '5.00', ...of });
+    const recipients = async (kind = 'refund_claim') => (await mailsOf(told, kind)).map(({ recipient }) => recipient);
+    const refused = await ask({ payment_id: stranger, email: 'nobody' });
+    assert.deepEqual([refused.status, refused.json.error.code, refused.json.error.param], [400, 'parameter_invalid', 'email']);
+
+    const named = made(await ask({ payment_id: stranger, email: PAYER }));
+    const before = made(await ask({ payment_id: later, email: PAYER }));
+    const silent = made(await ask({ payment_id: nobody, email: null }));
+    await leave(told, later, 'stranger@example.com');
+    await leave(told, nobody, 'stranger@example.com');
+    for (const { id } of [named, before, silent]) assert.equal((await app.live.post(`/v1/refunds/${id}/claim_link`)).status, 200);
+    assert.deepEqual(await recipients(), [PAYER, PAYER, PAYER, PAYER], 'each link, and each new one');
+    // Nobody named an address, so the merchant is shown who entered the one that is used.
+    const unnamed = made(await ask({ payment_id: stranger }));
+    assert.equal((await recipients()).at(-1), 'stranger@example.com');
+    const from = async ({ id }: { id: string }) => (await getRefund(ctx, { ...ownerOf(told), id })).emailFrom;
+    assert.deepEqual([await from(named), await from(silent), await from(unnamed)], ['merchant', null, 'page']);
+    await claimRefund(ctx, { refund: await getRefund(ctx, { ...ownerOf(told), id: named.id }), address: ADDRESS });
+    await approveRefund(ctx, { ...ownerOf(told), id: named.id, actor: ACTOR });
+    await markRefundSent(ctx, { ...ownerOf(told), id: named.id, txid: '7'.repeat(64), actor: ACTOR });
+    assert.deepEqual(await recipients('refund_sent'), [PAYER]);
+  }));

@@ -103,7 +103,7 @@ test('a refund that was sent has a note as PDF, and in live mode the customer wh
   const { sql } = ctx.db;
   assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 0, 'payers get no email about tests');
   const sent = {
-    ...{ id: refund.id, merchantId: merchant.merchantId, paymentId: payment.id, units: 1_000n, address: 'bc1q', reason: null },
+    ...{ id: refund.id, merchantId: merchant.merchantId, paymentId: payment.id, units: 1_000n, address: 'bc1q', email: null, reason: null },
     ...({ mode: 'live', coin: 'BTC', txid: done.transaction_hash, claimUntil: new Date(0), claimNumber: 0 } as const),
   };
   const tell = () => ctx.db.begin((tx) => mailPayer(ctx, tx, { type: 'refund.sent', refund: sent }));

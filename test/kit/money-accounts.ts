@@ -19,7 +19,7 @@ import { signedBytes, signHash, signingHash, transactionId } from '../../src/cha
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { authorizedIn, openAccountChain, paidBy, readRaw, type SeenPaid, type SeenTx } from './account-chain.ts';
-import { DEEP, type Ended, type Ground, hashOf, type Merchant, sum } from './money-ground.ts';
+import { CONFIRMATIONS, type Ended, type Ground, hashOf, type Merchant, sum } from './money-ground.ts';
 import { type EthNode, startAnvil } from './nodes.ts';
 
 const USDC = 'USDC@ethereum' satisfies Coin;
@@ -46,6 +46,8 @@ const keyOf = ({ secret }: Merchant, chain: 0 | 1, index: number): Uint8Array =>
 const gasAddressOf = (merchant: Merchant): string => addressOf(keyOf(merchant, 1, 0));
 /** The wallet that may pay a customer by hand: one for each, so that nothing of it waits for anything else. */
 const handOf = (customer: string): Uint8Array => hashOf(`by hand ${customer.toLowerCase()}`);
+/** A customer who may send a payment elsewhere. */
+const payerOf = (i: number): Uint8Array => hashOf(`payer ${i}`);
 const strangerAt = (i: number): Uint8Array => hashOf(`stranger ${i}`);
 const strangerOf = (name: string): string => checksumAddress(hashOf(name).toString('hex').slice(0, 40));
 const ELSEWHERE = strangerOf('elsewhere');
@@ -56,6 +58,11 @@ function signTransaction(key: Uint8Array, { nonce = 0, to, units = 0n, data = ''
   const bytes = signedBytes(tx, signHash(signingHash(tx), key));
   return { txid: transactionId(bytes), raw: Buffer.from(bytes).toString('hex') };
 }
+
+const signPayment = (key: Uint8Array, { coin, address, units }: { coin: Coin; address: string; units: bigint }) =>
+  coin === 'ETH'
+    ? signTransaction(key, { to: address, units })
+    : signTransaction(key, { to: TOKEN, data: transferData(address, units), gas: 100_000n });
 
 export async function openAccountGround(): Promise<Ground> {
   const node = await startAnvil();
@@ -98,20 +105,24 @@ function accountGround(node: EthNode): Ground {
   };
   return {
     coins: ['ETH', USDC],
-    kinds: ['refund'],
+    kinds: ['refund', 'payout'],
     requests: 4,
+    amounts: (coin) => (coin === 'ETH' ? ['0.002', '0.005', '0.009'] : ['6', '15', '40']),
     copies: true,
     pauseMs: 800,
     environment: {
-      ...{ ETH_NODE_URL: node.url, ETH_CHAIN_ID: String(CHAIN_ID), ETH_NETWORK: 'regtest', ETH_CONFIRMATIONS: String(DEEP) },
+      ...{ ETH_NODE_URL: node.url, ETH_CHAIN_ID: String(CHAIN_ID), ETH_NETWORK: 'regtest', ETH_CONFIRMATIONS: CONFIRMATIONS },
       PRICES: 'static:ETH=2500.00,USDC=1.00',
     },
     accountPath: "m/44'/60'/0'",
     ...{ strangerOf, mine, read, send },
     newest: async () => (await node.rpc('eth_getBlockByNumber', 'latest', false)).hash,
-    prepare: async ({ merchants, customers, strangers: count }) => {
+    prepare: async ({ merchants, customers, strangers: count, payers }) => {
       strangers = Array.from({ length: count }, (_, i) => i);
-      const hands = customers.map((customer) => addressOf(handOf(customer)));
+      const hands = [
+        ...customers.map((customer) => addressOf(handOf(customer))),
+        ...Array.from({ length: payers }, (_, i) => addressOf(payerOf(i))),
+      ];
       const rich = [...hands, ...strangers.map((i) => addressOf(strangerAt(i))), node.accounts[0]!];
       for (const address of rich) await node.rpc('anvil_setBalance', address, hex(1_000n * ETHER));
       for (const merchant of merchants) await node.rpc('anvil_setBalance', gasAddressOf(merchant), hex(GAS_MONEY));
@@ -133,10 +144,18 @@ function accountGround(node: EthNode): Ground {
       );
       for (const raw of lost) await send(raw.slice(2));
     },
+    payAgain: async (deposits) => {
+      const { mined, waiting } = await read();
+      const paid = new Set([...mined, ...waiting].map(({ address }) => address));
+      const missing = deposits.filter(({ coin, address }) => coin === 'ETH' && !paid.has(address));
+      for (const { address, units } of missing) await node.send({ to: address, value: units });
+    },
     payByHand: async ({ coin, address, units }) => {
-      const key = handOf(address);
-      if (coin === 'ETH') return signTransaction(key, { to: address, units });
-      return signTransaction(key, { to: TOKEN, data: transferData(address, units), gas: 100_000n });
+      return signPayment(handOf(address), { coin, address, units });
+    },
+    payAs: async (customer, payment) => {
+      const key = payerOf(customer);
+      return { pays: signPayment(key, payment).raw, other: signTransaction(key, { to: ELSEWHERE, units: 1n }).raw };
     },
     addressesIn: async (raws) =>
       raws.flatMap((raw) => paidBy({ ...readRaw(raw), from: '0x', txid: '' }, TOKEN).map(({ address }) => address)),

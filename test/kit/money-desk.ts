@@ -9,6 +9,7 @@ import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
 import { Problem } from '../../src/core/problem.ts';
+import type { MemberRole } from '../../src/core/roles.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
@@ -20,28 +21,39 @@ import { approvePayouts, cancelPayout, markPayoutSent } from '../../src/money-ou
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund, cancelRefund, markRefundSent } from '../../src/money-out/refunds.ts';
 import { acceptSigned, cancelSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
+import { changeRole } from '../../src/people/team.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
+import { departing } from '../../src/web/dashboard/departure.ts';
 import { base58check } from './base58.ts';
 import { checkBooks, EVER } from './books.ts';
-import type { Books } from './money-ground.ts';
+import { type Books, MEMBERS } from './money-ground.ts';
 
 const actor = { userId: '', name: 'Test', ip: '' };
-type Of = { merchantId: string; id: string };
+type By = { by?: number };
+type Of = By & { merchantId: string; id: string };
 type InCoin = { merchantId: string; coin: Coin };
-const owned = ({ merchantId, id }: Of) => ({ merchantId, id, mode: 'live', actor }) as const;
+const idOf = (merchantId: string, member: number) => `usr_${merchantId.slice(4)}${member}`;
+const actorOf = (merchantId: string, member: number) => ({ userId: idOf(merchantId, member), name: `Member ${member}`, ip: '' });
+const owned = ({ merchantId, id, by = 0 }: Of) => ({ merchantId, id, mode: 'live', actor: actorOf(merchantId, by) }) as const;
 const unread = { idempotency: null, render: () => ({ status: 200, body: '' }) };
 const nothing = (): null => null;
 /** SQLSTATE of a lock that was not free in time. */
 const LOCK_TIMEOUT = '55P03';
 
 const actsOf = (ctx: Context) => ({
-  openMerchant: async ({ secret, destination, coins }: { secret: string; destination: string; coins: Coin[] }) => {
+  openMerchant: async ({ secret, destination, coins, limit }: { secret: string; destination: string; coins: Coin[]; limit: number | null }) => {
     const { merchantId, keys } = await createMerchant(ctx, { name: 'Test shop' });
     const coin = COIN[coins[0]!].family;
     const accountKey = base58check.respell(HDKey.fromExtendedKey(secret).publicExtendedKey, 0x043587cf);
     await setWallet(ctx, { merchantId, coin, accountKey, ...(kindOf(coin) !== 'ethereum' && { script: 'p2wpkh' }) });
     await setDestination(ctx, { merchantId, coin, address: destination, ends: destination.slice(-6), actor: null });
-    await changeSettings(ctx, { merchantId, settings: { tokens: coins.filter(isToken) } });
+    await changeSettings(ctx, { merchantId, settings: { tokens: coins.filter(isToken), refundLimitUsdCents: limit } });
+    for (let member = 0; member < MEMBERS; member++) {
+      const [id, role] = [idOf(merchantId, member), member === MEMBERS - 1 ? 'owner' : 'finance'];
+      await ctx.db.sql`insert into users (id, name, email) values (${id}, ${`Member ${member}`}, ${`${id}@shop.example`})`;
+      await ctx.db.sql`
+        insert into members (merchant_id, user_id, role, role_since) values (${merchantId}, ${id}, ${role}, clock_timestamp() - interval '25 hours')`;
+    }
     return { merchantId, key: keys.liveSecret };
   },
   approveRefund: (of: Of) => approveRefund(ctx, owned(of)).then(nothing),
@@ -50,6 +62,11 @@ const actsOf = (ctx: Context) => ({
   approvePayout: (of: Of) => approvePayouts(ctx, { ...owned(of), which: { id: of.id } }).then(nothing),
   cancelPayout: (of: Of) => cancelPayout(ctx, { ...owned(of), ...unread }).then(nothing),
   markPayoutSent: ({ txid, ...of }: Of & { txid: string }) => markPayoutSent(ctx, { ...owned(of), txid }).then(nothing),
+  changeRole: ({ merchantId, member, role }: { merchantId: string; member: number; role: MemberRole }) =>
+    changeRole(ctx, {
+      ...{ manager: { merchantId, actor: actorOf(merchantId, MEMBERS - 1) }, userId: idOf(merchantId, member), role },
+      departing: departing(ctx, []),
+    }).then(nothing),
   makeRefundFile: (of: InCoin) => makeRefundFile(ctx, { ...of, speed: 'normal', actor }).then(({ sweep }) => sweep.id),
   makePayoutFile: (of: InCoin) => makePayoutFile(ctx, { ...of, speed: 'normal', actor }).then(({ sweep }) => sweep.id),
   makeSweep: (of: InCoin) => makeSweep(ctx, { ...of, walletId: null, wish: DEFAULT_WISH, actor }).then(({ sweep }) => sweep.id),

@@ -2,8 +2,12 @@
 import { createHash } from 'node:crypto';
 import type { Coin } from '../../src/core/coin.ts';
 
-/** Confirmations after which payments and files are final. Reorganizations are shorter. */
+/** Confirmations after which files are final. Reorganizations are shorter. */
 export const DEEP = 3;
+/** Payments complete at once, so that a reorganization can take away what is being returned. */
+export const CONFIRMATIONS = `50:1,*:${DEEP}`;
+/** The members of each merchant: the last one is the owner, who changes the roles of the others. */
+export const MEMBERS = 3;
 export const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest();
 export const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
 
@@ -14,6 +18,8 @@ export type Merchant = {
   destination: string;
   /** The live key of its API. */
   key: string;
+  /** In cents: what a member approves alone in a day. */
+  limit: number | null;
 };
 /** A paid payment, each with one deposit address. */
 export type Deposit = { id: string; coin: Coin; address: string; index: number; units: bigint };
@@ -54,10 +60,15 @@ export type Ended = {
   books: ReadonlyMap<Coin, Books>;
 };
 
+/** Two transactions of a customer that spend the same money. Only the first one pays. */
+export type Rivals = { pays: string; other: string };
+
 export type Ground = {
   /** The coins of the payments of a schedule, in turn. */
   coins: readonly Coin[];
   kinds: readonly Out['kind'][];
+  /** The amounts of payouts. */
+  amounts(coin: Coin): readonly [string, string, string];
   /** How many refunds and payouts each schedule requests at most. */
   requests: number;
   /** Whether half of the merchants cancel their first files, of which somebody then sends signed copies. */
@@ -72,8 +83,13 @@ export type Ground = {
   strangerOf(name: string): string;
   /** Pays new payments. */
   pay(payments: readonly { coin: Coin; address: string; amount: string }[]): Promise<void>;
-  /** Gives money to the gas addresses of merchants, to the wallets that may pay customers by hand, and to people who may send a signed copy. */
-  prepare(given: { merchants: readonly Merchant[]; customers: readonly string[]; strangers: number }): Promise<void>;
+  /** Signs a payment that the customer can still send elsewhere. Each customer pays one. */
+  payAs(customer: number, payment: Deposit): Promise<Rivals>;
+  /**
+   * Gives money to the gas addresses of merchants, to the wallets that may pay customers by hand, to people who may send a signed copy, and
+   * to customers.
+   */
+  prepare(given: { merchants: readonly Merchant[]; customers: readonly string[]; strangers: number; payers: number }): Promise<void>;
   /** `draw`: draws what the fees in blocks are; without it, they are low. */
   mine(blocks: number, draw?: (n: number) => number): Promise<void>;
   /** Replaces the newest blocks. What they contained waits again; `instead`: signed transactions for the new ones, where they are possible. */
@@ -84,8 +100,10 @@ export type Ground = {
   read(): Promise<{ mined: readonly Paid[]; waiting: readonly Paid[] }>;
   /** Nodes refuse what was replaced, what is mined and what is spent. */
   send(raw: string): Promise<void>;
+  /** Pays again what blocks do not contain any more, where a signed transaction waits for it as long as nobody uses its nonce. */
+  payAgain(deposits: readonly Deposit[]): Promise<void>;
   /** Signs a payment from another wallet, which is not sent. */
-  payByHand(out: Out): Promise<{ txid: string; raw: string }>;
+  payByHand(out: Pick<Out, 'coin' | 'address' | 'units'>): Promise<{ txid: string; raw: string }>;
   /** Whom signed transactions pay. */
   addressesIn(raws: readonly string[]): Promise<readonly string[]>;
   /** Sends what is in a signed copy, in one of the ways in which that is possible. */

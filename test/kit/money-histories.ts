@@ -1,16 +1,29 @@
 /**
  * Random schedules of refunds, payouts and sweeps, many at a time on one node and one database: requests and clicks are doubled and
- * repeated, what was canceled is requested again for the same recipient, files are made, canceled, kept, signed, uploaded twice and replaced, signed transactions are broadcast again, other wallets
- * spend the same money, blocks fall off the chain, and processes are killed in the middle of all that. What happened is then read from the
- * chain itself. The seed repeats the draws of each schedule, not how processes and schedules interleave.
+ * repeated, what was canceled is requested again for the same recipient, two members approve and cancel at the same moment and change roles,
+ * files are made, canceled, kept, signed, uploaded twice and replaced, signed transactions are broadcast again, transaction IDs are mistyped,
+ * other wallets spend the same money, blocks fall off the chain with deposits that come back or were sent elsewhere, and processes are killed
+ * in the middle of all that. What happened is then read from the chain itself. The seed repeats the draws of each schedule, not how processes and schedules interleave.
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { signFile } from '../../signer/sign.ts';
-import { COIN, type Coin, isToken } from '../../src/core/coin.ts';
-import { formatUnits } from '../../src/core/money.ts';
+import { COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
+import { formatUnits, parseDecimal } from '../../src/core/money.ts';
 import { eventually } from './app.ts';
-import { type Books, DEEP, type Deposit, type Ground, hashOf, type Merchant, type Out, type Paid, sum } from './money-ground.ts';
+import {
+  type Books,
+  DEEP,
+  type Deposit,
+  type Ground,
+  hashOf,
+  MEMBERS,
+  type Merchant,
+  type Out,
+  type Paid,
+  type Rivals,
+  sum,
+} from './money-ground.ts';
 import { type Desk, type MoneyWorld, openMoneyWorld } from './money-world.ts';
 import { randomOf } from './schedules.ts';
 import { recordsFor } from './signing.ts';
@@ -26,6 +39,8 @@ type Schedule = {
   copies: boolean;
   below(n: number): number;
   deposits: Deposit[];
+  /** The customer of the last payment pays it, once. */
+  payLast(): Promise<void>;
   step(rows: Rows): Promise<unknown>;
   /** The steps with which it begins, so that most schedules get as far as a signed file. */
   first: ((rows: Rows) => Promise<unknown>)[];
@@ -40,6 +55,10 @@ type Outside = {
   leaked: Set<string>;
   /** Merchants whose deposits another wallet spent, or whose kept files were broadcast. */
   strayed: Set<string>;
+  /** Refunds and payouts for which a wrong transaction was entered, and that. */
+  mistyped: Map<string, string>;
+  /** Payments that were sent, but whose customers can still send the same money elsewhere. */
+  young: Rivals[];
   /** Signed files that were never uploaded. */
   kept: { merchant: Merchant; sweepId: string; raws: string[] }[];
 };
@@ -60,12 +79,15 @@ const PRICE = 25;
 const OPENED_AT_ONCE = 8;
 /** Strangers of each schedule who may send a signed copy. */
 const STRANGERS = 6;
-/** How files are made. */
+/** What members do with each kind. */
 const FILES = { refund: 'makeRefundFile', payout: 'makePayoutFile' } as const;
+const APPROVE = { refund: 'approveRefund', payout: 'approvePayout' } as const;
+const CANCEL = { refund: 'cancelRefund', payout: 'cancelPayout' } as const;
+const MARK = { refund: 'markRefundSent', payout: 'markPayoutSent' } as const;
 
 const count = (into: Map<string, number>, what: string) => into.set(what, (into.get(what) ?? 0) + 1);
-/** Payments of each schedule. */
-const PAYMENTS = 2;
+/** Payments of each schedule. The last one is paid later than the others. */
+const PAYMENTS = 3;
 
 /** Schedules that share a merchant, and so its files. */
 const FOR_EACH_MERCHANT = 4;
@@ -94,9 +116,12 @@ export function reportText({ kills, reorganizations, blocks, outs, sweeps, refus
 async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { seed: number; schedules: number }): Promise<Report> {
   const random = randomOf(hashOf(`world ${seed}`).readUInt32LE());
   const below = (n: number): number => Math.floor(random() * n);
-  const outside: Outside = { byHand: new Set(), tried: new Map(), leaked: new Set(), strayed: new Set(), kept: [] };
+  const outside: Outside = { byHand: new Set(), tried: new Map(), leaked: new Set(), strayed: new Set(), mistyped: new Map(), young: [], kept: [] };
   const report: Report = { kills: 0, reorganizations: 0, blocks: 0, outs: new Map(), sweeps: new Map(), refusals: world.refusals };
   const schedules = await openSchedules(world, { seed, size, outside });
+  // In half of the worlds blocks disappear when the money in them is about to be returned.
+  const sudden = below(2) === 0 ? APPROVED_IN + below(5) : null;
+  if (sudden !== null) await payLater(world, schedules);
   const mine = async (blocks: number, draw?: (n: number) => number) => {
     await world.ground.mine(blocks, draw);
     report.blocks += blocks;
@@ -111,14 +136,17 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
     await Promise.all(schedules.map((one) => (one.first[round] ?? one.step)(rows)));
     lastMs = Math.max(1, Math.round(performance.now() - from));
     if (await killing) report.kills++;
-    if (below(5) === 0) {
-      await world.ground.reorganize(1 + below(DEEP - 1), await rivalsOf(world, below));
+    const isCalm = sudden !== null && round < sudden;
+    if (round === sudden || (below(5) === 0 && !isCalm)) {
+      await world.ground.reorganize(1 + below(DEEP - 1), await rivalsOf(world, outside, below));
       report.reorganizations++;
-    } else if (below(3) > 0) await mine(1 + below(2), below);
+    } else if (below(3) > 0 && !isCalm) await mine(1 + below(2), below);
     if (world.ground.pauseMs > 0) await sleep(below(world.ground.pauseMs));
     await check(world, outside);
   }
   await world.whole();
+  await world.ground.payAgain(schedules.flatMap(({ deposits }) => deposits));
+  await correctAll(world, outside, below);
   const quiet = () => becomeQuiet(world, { mine, outside });
   await quiet();
   // What is still approved gets a last file, and ends.
@@ -136,11 +164,15 @@ async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { see
   for (const { length } of Map.groupBy(rows.outs, ({ address }) => address).values())
     for (let again = 1; again < length; again++) count(report.outs, 'requested again');
   for (const { state } of rows.sweeps) count(report.sweeps, state);
+  checkOwnMoney(await world.ground.read(), { schedules, outside, rows });
+  await checkApprovals(world);
   await checkMoney(world, { schedules, outside, rows });
   world.noErrors();
   for (const kind of world.ground.kinds) assert.ok(report.outs.has(`${kind}s confirmed`), `no ${kind} is confirmed: ${reportText(report)}`);
   return report;
 }
+
+const inCoin = (coin: Coin) => ({ currency: COIN[coin].asset, ...(isToken(coin) && { network: COIN[coin].chain }) });
 
 /** Opens the payments of all schedules and pays them. */
 async function openSchedules(
@@ -153,7 +185,7 @@ async function openSchedules(
   const customers = Array.from({ length: size }, (_, i) =>
     ground.kinds.flatMap((kind) => Array.from({ length: ground.requests }, (_, n) => ground.strangerOf(`${nameOf(i)} ${kind} ${n}`))),
   ).flat();
-  await ground.prepare({ merchants, customers, strangers: size * STRANGERS });
+  await ground.prepare({ merchants, customers, strangers: size * STRANGERS, payers: size });
   const openOne = async (i: number) => {
     const merchant = merchants[Math.floor(i / PAYMENTS) % merchants.length]!;
     const coin = ground.coins[i % ground.coins.length]!;
@@ -169,30 +201,49 @@ async function openSchedules(
   const total = size * PAYMENTS;
   for (let i = 0; i < total; i += OPENED_AT_ONCE)
     opened.push(...(await Promise.all(Array.from({ length: Math.min(OPENED_AT_ONCE, total - i) }, (_, k) => openOne(i + k)))));
-  await ground.pay(opened);
+  const paid = opened.filter((_, i) => (i + 1) % PAYMENTS > 0);
+  await ground.pay(paid);
   await ground.mine(DEEP);
-  const { sql } = database.db;
-  await eventually(
-    () => sql<{ count: number }[]>`select count(*)::int as count from payments where status = 'completed'`,
-    ([row]) => row!.count === opened.length,
-    60_000,
+  await completed(world, paid.length);
+  const rows = await database.db.sql<{ id: string; index: number }[]>`select payment_id as id, index::int as index from deposit_addresses`;
+  const indexes = new Map(rows.map(({ id, index }) => [id, index]));
+  const deposits = opened.map(
+    ({ amount, ...one }): Deposit => ({ ...one, index: indexes.get(one.id)!, units: parseDecimal(amount, COIN[one.coin].decimals)! }),
   );
-  const rows = await sql<Deposit[]>`
-    select t.payment_id as id, t.coin, t.address, a.index::int as index, t.units from transfers t
-    join deposit_addresses a on a.payment_id = t.payment_id`;
-  const deposits = new Map(rows.map((row) => [row.id, row]));
   return Array.from({ length: size }, (_, i) => {
-    const own = opened.slice(PAYMENTS * i, PAYMENTS * (i + 1)).map(({ id }) => deposits.get(id)!);
+    const own = deposits.slice(PAYMENTS * i, PAYMENTS * (i + 1));
     const random = randomOf(hashOf(`schedule ${i} of ${seed}`).readUInt32LE());
     const below = (n: number) => Math.floor(random() * n);
     const merchant = merchants[i % merchants.length]!;
     const schedule = { name: nameOf(i), merchant, leads: i < merchants.length, copies: ground.copies && i % 2 === 0, below, deposits: own };
-    return { ...schedule, ...stepsOf(world, schedule, outside) };
+    let isPaid = false;
+    const payLast = async () => {
+      if (isPaid) return;
+      isPaid = true;
+      const rivals = await ground.payAs(i, own.at(-1)!);
+      outside.young.push(rivals);
+      await ground.send(rivals.pays);
+    };
+    return { ...schedule, payLast, ...stepsOf(world, { ...schedule, payLast }, outside) };
   });
 }
 
+const completed = ({ database }: MoneyWorld, count: number) =>
+  eventually(
+    () => database.db.sql<{ count: number }[]>`select count(*)::int as count from payments where status = 'completed'`,
+    ([row]) => row!.count === count,
+    60_000,
+  );
+
+/** Pays the last payment of each schedule, in one block. */
+async function payLater(world: MoneyWorld, schedules: readonly Schedule[]): Promise<void> {
+  for (const { payLast } of schedules) await payLast();
+  await world.ground.mine(1);
+  await completed(world, schedules.length * PAYMENTS);
+}
+
 function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, outside: Outside): Pick<Schedule, 'step' | 'first'> {
-  const { name, merchant, leads, copies, below, deposits } = schedule;
+  const { name, merchant, leads, copies, below, deposits, payLast } = schedule;
   const { ground } = world;
   const merchantId = merchant.id;
   const own = new Set(deposits.map(({ id }) => id));
@@ -218,7 +269,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const [path, body] =
       kind === 'refund'
         ? ['/v1/refunds', { payment_id: id, address, ...(draw > 0 && { amount: formatUnits(coin, units / BigInt(draw + 1)) }) }]
-        : ['/v1/payouts', { currency: coin, amount: ['0.005', '0.012', '0.03'][draw], address, payout_reference: key }];
+        : ['/v1/payouts', { ...inCoin(coin), amount: ground.amounts(coin)[draw], address, payout_reference: key }];
     await twice(async (at) => {
       const reply = await at.post(merchant, path as string, body as object, `${key} ${turn}`);
       if (reply?.status !== 201) return;
@@ -226,13 +277,32 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
       asked.set(`${key} ${turn}`, reply.json.id);
     });
   };
+  const approveBy = (at: Desk, { kind, id }: Out, by: number) => at.ask(APPROVE[kind], { merchantId, id, by });
   const approve = async (rows: Rows) => {
     const one = pick(outsIn(rows, 'requested'));
-    if (one) await twice((at) => at.ask(one.kind === 'refund' ? 'approveRefund' : 'approvePayout', { merchantId, id: one.id }));
+    if (one) await Promise.all([approveBy(desk(), one, below(MEMBERS)), approveBy(desk(), one, below(MEMBERS))]);
   };
   const approveAll = async (rows: Rows) => {
-    for (const one of outsIn(rows, 'requested'))
-      await desk().ask(one.kind === 'refund' ? 'approveRefund' : 'approvePayout', { merchantId, id: one.id });
+    for (const one of outsIn(rows, 'requested')) for (const by of [0, 1]) await approveBy(desk(), one, by);
+  };
+  /** One member approves, or makes the file, while another one cancels. */
+  const disagree = async (rows: Rows) => {
+    const one = pick(outsIn(rows, 'requested', 'approved'));
+    if (!one) return;
+    const { kind, id, coin, state } = one;
+    const goOn = state === 'requested' ? approveBy(desk(), one, 1) : desk().ask(FILES[kind], { merchantId, coin });
+    await Promise.all([goOn, desk().ask(CANCEL[kind], { merchantId, id, by: 0 })]);
+  };
+  /** While they approve, members get other roles. Then a day passes for half of them. */
+  const changeRoles = async (rows: Rows) => {
+    const member = below(MEMBERS - 1);
+    const role = pick(['finance', 'finance', 'viewer', 'admin'] as const)!;
+    const one = pick(outsIn(rows, 'requested'));
+    await Promise.all([desk().ask('changeRole', { merchantId, member, role }), one && approveBy(desk(), one, member)]);
+    if (below(2))
+      await world.database.db.begin(
+        (tx) => tx`update members set role_since = role_since - interval '25 hours' where merchant_id = ${merchantId}`,
+      );
   };
   const acts = ground.kinds.flatMap((kind) => ground.coins.map((coin) => [FILES[kind], coin] as const));
   const makeOf = async ([act, coin]: (typeof acts)[number]) => {
@@ -270,7 +340,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     // The person who sends a copy knows what the merchant sent in another way.
     const addresses = await ground.addressesIn(one.raws);
     const paid = (await readOuts(world)).filter(({ address }) => addresses.includes(address));
-    if (paid.some(({ id }) => outside.byHand.has(id))) return;
+    if (paid.some(({ id }) => outside.byHand.has(id) || outside.mistyped.has(id))) return;
     for (const address of addresses) outside.leaked.add(address);
     outside.strayed.add(merchantId);
     await ground.leak(one.raws, below);
@@ -297,15 +367,32 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     if (outside.leaked.has(one.address)) return;
     outside.byHand.add(one.id);
     outside.tried.set(txid, raw);
-    await twice((at) => at.ask(one.kind === 'refund' ? 'markRefundSent' : 'markPayoutSent', { merchantId, id: one.id, txid }));
+    await twice((at) => at.ask(MARK[one.kind], { merchantId, id: one.id, txid }));
     const [row] = await readOuts(world, one.id);
     if (row?.txid === txid) await ground.send(raw);
     else outside.byHand.delete(one.id);
   };
+  /** A member enters a transaction that is not there, or one that pays somebody else. */
+  const mistype = async (rows: Rows) => {
+    const one = pick(outsIn(rows, 'approved'));
+    if (!one || outside.leaked.has(one.address)) return;
+    const wrong = hashOf(`mistyped ${one.id}`).toString('hex');
+    const made = kindOf(one.coin) === 'ethereum' ? `0x${wrong}` : wrong;
+    const [other, raw] = pick([...outside.tried]) ?? [];
+    const isOther = raw !== undefined && below(2) === 0 && !(await ground.addressesIn([raw])).includes(one.address);
+    const txid = isOther ? other! : made;
+    outside.mistyped.set(one.id, txid);
+    await twice((at) => at.ask(MARK[one.kind], { merchantId, id: one.id, txid }));
+    await desk().ask(FILES[one.kind], { merchantId, coin: one.coin });
+  };
+  const correct = async (rows: Rows) => {
+    const one = pick(outsIn(rows, 'sent').filter(({ id, txid }) => txid !== null && outside.mistyped.get(id) === txid));
+    if (one && !outside.leaked.has(one.address)) await correctOne(world, outside, desk(), one);
+  };
   const cancel = async (rows: Rows) => {
     const one = pick(outsIn(rows, 'requested', 'approved', 'signed', 'sent', 'failed'));
     if (one && (below(2) || !outside.leaked.has(one.address)))
-      await desk().ask(one.kind === 'refund' ? 'cancelRefund' : 'cancelPayout', { merchantId, id: one.id });
+      await desk().ask(CANCEL[one.kind], { merchantId, id: one.id, by: below(MEMBERS) });
   };
   const broadcast = async (rows: Rows) => {
     const one = pick(sweepsIn(rows, 'signed', 'sent', 'confirmed', 'failed'));
@@ -317,6 +404,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
   const waitAMinute = async () => {
     await world.database.db.sql`
       update sweep_transactions t set sent_at = t.sent_at - interval '61 seconds' from sweeps s where s.id = t.sweep_id and s.merchant_id = ${merchantId}`;
+    await lookOften(world);
   };
   const spendElsewhere = async () => {
     if (below(5) > 0) return;
@@ -326,7 +414,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
   const steps: ((rows: Rows) => Promise<unknown>)[] = [
     ...[() => request('refund'), () => request(ground.kinds.at(-1)!)],
     ...[approve, approve, make, make, sign, sign, sign, keep, leak, cancelFile, replace, replace],
-    ...[sendByHand, cancel, broadcast, broadcast, spendElsewhere, waitAMinute],
+    ...[sendByHand, mistype, correct, cancel, disagree, changeRoles, payLast, broadcast, broadcast, spendElsewhere, waitAMinute],
     () => desk().ask('makeSweep', { merchantId, coin: pick(ground.coins)! }),
   ];
   const signAll = async () => {
@@ -369,11 +457,53 @@ async function signedFile(world: MoneyWorld, merchant: Merchant, desk: Desk, id:
 /** Signing takes all of the thread. Answers of the processes are read between two files. */
 let inTurn: Promise<unknown> = Promise.resolve();
 
-/** Some of the transactions that were signed: in the branch of a reorganization, they compete with what replaced them. */
-async function rivalsOf({ database }: MoneyWorld, below: (n: number) => number): Promise<string[]> {
+/** Enters the right transaction instead of a wrong one, and sends it. */
+async function correctOne({ ground, database }: MoneyWorld, outside: Outside, desk: Desk, { kind, id, merchantId, ...out }: Out): Promise<void> {
+  const { sql } = database.db;
+  const [may] = await sql`
+    select 1 from (select id, missed, failure from refunds union all select id, missed, failure from payouts) o
+    where id = ${id} and (missed >= 3 or failure is not null)`;
+  if (!may) return;
+  const { txid, raw } = await ground.payByHand(out);
+  outside.byHand.add(id);
+  outside.tried.set(txid, raw);
+  await desk.ask(MARK[kind], { merchantId, id, txid });
+  const [row] = await sql<{ txid: string }[]>`
+    select txid from refunds where id = ${id} union all select txid from payouts where id = ${id}`;
+  if (row?.txid === txid) await ground.send(raw);
+  else outside.byHand.delete(id);
+}
+/** As if what members entered had been looked for so often that it may be corrected. */
+async function lookOften({ database }: MoneyWorld): Promise<void> {
+  const { sql } = database.db;
+  for (const table of ['refunds', 'payouts'])
+    await sql`update ${sql(table)} set missed = missed + 3, looked_at = looked_at - interval '61 seconds' where state = 'sent' and missed > 0`;
+}
+/** Corrects all transactions that were mistyped. */
+async function correctAll(world: MoneyWorld, outside: Outside, below: (n: number) => number): Promise<void> {
+  const wrong = async () => (await readOuts(world)).filter(({ id, state, txid }) => state === 'sent' && txid !== null && outside.mistyped.get(id) === txid);
+  await eventually(
+    async () => {
+      await world.ground.mine(1);
+      await lookOften(world);
+      for (const one of await wrong()) await correctOne(world, outside, world.desk(below), one);
+      return wrong();
+    },
+    (left) => left.length === 0,
+    60_000,
+  );
+}
+
+/**
+ * Some of the transactions that were signed, and of payments that customers send elsewhere: in the branch of a reorganization, they compete
+ * with what replaced them.
+ */
+async function rivalsOf({ database }: MoneyWorld, { young }: Outside, below: (n: number) => number): Promise<string[]> {
   const rows = await database.db.sql<{ raw: Uint8Array }[]>`
     select t.raw from sweep_transactions t join sweeps s on s.id = t.sweep_id where s.state in ('signed', 'sent') order by s.number, t.round`;
-  return rows.filter(() => below(4) === 0).map(({ raw }) => Buffer.from(raw).toString('hex'));
+  const signed = rows.filter(() => below(4) === 0).map(({ raw }) => Buffer.from(raw).toString('hex'));
+  const customers = young.flatMap(({ pays, other }) => [[other], [pays], []][below(3)]!);
+  return [...customers, ...signed];
 }
 
 const readOuts = ({ database }: MoneyWorld, id: string | null = null) =>
@@ -483,8 +613,35 @@ async function endRest(world: MoneyWorld, below: (n: number) => number): Promise
   const { outs } = await readRows(world);
   const open = outs.filter(({ state }) => state === 'requested' || state === 'approved');
   await Promise.all(
-    open.map(({ kind, id, merchantId }) => world.desk(below).ask(kind === 'refund' ? 'cancelRefund' : 'cancelPayout', { merchantId, id })),
+    open.map(({ kind, id, merchantId }) => world.desk(below).ask(CANCEL[kind], { merchantId, id, by: MEMBERS - 1 })),
   );
+}
+
+/** No refund is paid with the deposits of others: files return no more of a payment than it received. */
+function checkOwnMoney(
+  { mined }: { mined: readonly Paid[] },
+  { schedules, outside, rows }: { schedules: readonly Schedule[]; outside: Outside; rows: Rows },
+): void {
+  const paidTo = (address: string) => sum(mined.flatMap((one) => (one.address === address ? [one.units] : [])));
+  for (const { id, address } of schedules.flatMap(({ deposits }) => deposits)) {
+    const refunds = rows.outs.filter((one) => one.of === id && !outside.byHand.has(one.id));
+    const returned = sum([...new Set(refunds.map((one) => one.address))].map(paidTo));
+    assert.ok(returned <= paidTo(address), `${returned} of ${id} were returned, which received ${paidTo(address)}`);
+  }
+}
+
+/** What a member approved without a second one stays below the limit of their merchant. */
+async function checkApprovals({ merchants, database: { db } }: MoneyWorld): Promise<void> {
+  for (const { id, limit } of merchants) {
+    if (limit === null) continue;
+    const above = await db.sql`
+      select approved_by_user, sum(cents) from (
+        select merchant_id, approved_by_user, backed_by, state, approved_usd_cents as cents from refunds
+        union all select merchant_id, approved_by_user, backed_by, state, approved_usd_cents from payouts) o
+      where merchant_id = ${id} and approved_by_user is not null and (backed_by is null or backed_by = approved_by_user) and state <> 'canceled'
+      group by approved_by_user having sum(cents) > ${limit}`;
+    assert.deepEqual([...above], [], `a member of ${id} approved more than the limit alone`);
+  }
 }
 
 /** Whether the chain and the books agree where all money of the merchants is. */

@@ -1,20 +1,25 @@
 /** Random schedules on a Bitcoin-like chain: BTC on a real node. */
 import assert from 'node:assert/strict';
+import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { HDKey } from '@scure/bip32';
 import { p2wpkh, Transaction } from '@scure/btc-signer';
 import { addressOfScript } from '../../src/chains/address.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { type MoneyChain, openMoneyChain, type SeenOutput } from './money-chain.ts';
-import { DEEP, type Deposit, type Ended, type Ground, hashOf, type Merchant, sum } from './money-ground.ts';
+import { CONFIRMATIONS, type Deposit, type Ended, type Ground, hashOf, type Merchant, sum } from './money-ground.ts';
 import { type RealNode, startBitcoind } from './nodes.ts';
 
 const PAID_AT_ONCE = 8;
+const FUNDED_AT_ONCE = 50;
 const ON = { coin: 'BTC', network: 'regtest' } as const;
 const ELSEWHERE_SCRIPT = `0014${'22'.repeat(20)}`;
 const ELSEWHERE = Buffer.from(ELSEWHERE_SCRIPT, 'hex');
 const ELSEWHERE_ADDRESS = addressOfScript(ELSEWHERE_SCRIPT, ON)!;
 /** Leaves the money of a deposit to another wallet: more than any file pays. */
 const OTHER_FEE = 90_000n;
+/** What each customer has who may send a payment elsewhere. */
+const PAYER_UNITS = 5_000_000n;
+const REGTEST = { bech32: 'bcrt', pubKeyHash: 0x6f, scriptHash: 0xc4, wif: 0xef };
 
 /** `indexed`: whether the node finds transactions in blocks. */
 export async function openOutputGround({ indexed }: { indexed: boolean }): Promise<Ground> {
@@ -37,11 +42,12 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
   return {
     coins: ['BTC'],
     kinds: ['refund', 'payout'],
-    requests: 3,
+    requests: 4,
+    amounts: () => ['0.005', '0.012', '0.03'],
     copies: false,
     pauseMs: 0,
     environment: {
-      ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: String(DEEP), PRICES: 'static:BTC=1000.00' },
+      ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: CONFIRMATIONS, PRICES: 'static:BTC=1000.00' },
     },
     accountPath: "m/84'/1'/0'",
     strangerOf: (name) => addressOfScript(`0014${hashOf(name).toString('hex').slice(0, 40)}`, ON)!,
@@ -49,12 +55,23 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     newest: () => node.rpc('getbestblockhash'),
     mine: (blocks) => chain.mine(blocks),
     reorganize: chain.reorganize,
-    prepare: async () => {},
+    prepare: async ({ payers }) => {
+      const given = Array.from({ length: payers }, (_, i) => [addressOfPayer(i), formatUnits('BTC', PAYER_UNITS)] as const);
+      for (let i = 0; i < payers; i += FUNDED_AT_ONCE) await node.payMany(given.slice(i, i + FUNDED_AT_ONCE));
+    },
+    payAs: async (customer, { address, units }) => {
+      const { mined } = await read();
+      const { outpoint } = (mined as SeenOutput[]).find((one) => one.address === addressOfPayer(customer))!;
+      const from = { key: payerOf(customer), outpoint, units: PAYER_UNITS };
+      const rest = { script: ELSEWHERE, units: PAYER_UNITS - OTHER_FEE };
+      return { pays: spend(from, [{ address, units }, { ...rest, units: rest.units - units }]), other: spend(from, [rest]) };
+    },
     pay: async (payments) => {
       // Files contain the whole transaction that each deposit is an output of, so those are small.
       for (let i = 0; i < payments.length; i += PAID_AT_ONCE)
         await node.payMany(payments.slice(i, i + PAID_AT_ONCE).map(({ address, amount }) => [address, amount] as const));
     },
+    payAgain: async () => {},
     payByHand: async ({ address, units }) => {
       const { hex } = await node.rpc(
         'fundrawtransaction',
@@ -74,8 +91,8 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     },
     spendElsewhere: async (merchant, deposit) => {
       const { mined } = await read();
-      const { outpoint } = (mined as SeenOutput[]).find(({ address }) => address === deposit.address)!;
-      await send(otherSpend(merchant, { ...deposit, outpoint }));
+      const paid = (mined as SeenOutput[]).find(({ address }) => address === deposit.address);
+      if (paid) await send(otherSpend(merchant, { ...deposit, outpoint: paid.outpoint }));
     },
     checkMoney: (ended) => checkMoney(chain, ended),
     stop: () => node.destroy(),
@@ -84,12 +101,24 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
 
 /** The merchant's own wallet moves a deposit. */
 function otherSpend({ secret }: Merchant, { outpoint, units, index }: Deposit & { outpoint: string }): string {
-  const key = HDKey.fromExtendedKey(secret).deriveChild(0).deriveChild(index);
+  const key = HDKey.fromExtendedKey(secret).deriveChild(0).deriveChild(index).privateKey!;
+  return spend({ key, outpoint, units }, [{ script: ELSEWHERE, units: units - OTHER_FEE }]);
+}
+
+const payerOf = (i: number): Uint8Array => hashOf(`payer ${i}`);
+const scriptOfKey = (key: Uint8Array): Uint8Array => p2wpkh(secp256k1.getPublicKey(key)).script;
+const addressOfPayer = (i: number): string => addressOfScript(Buffer.from(scriptOfKey(payerOf(i))).toString('hex'), ON)!;
+
+type To = { units: bigint } & ({ script: Uint8Array } | { address: string });
+function spend({ key, outpoint, units }: { key: Uint8Array; outpoint: string; units: bigint }, to: readonly To[]): string {
   const tx = new Transaction({ allowUnknownOutputs: true });
   const [txid, n] = outpoint.split(':') as [string, string];
-  tx.addInput({ txid, index: Number(n), sequence: 0xfffffffd, witnessUtxo: { script: p2wpkh(key.publicKey!).script, amount: units } });
-  tx.addOutput({ script: ELSEWHERE, amount: units - OTHER_FEE });
-  tx.sign(key.privateKey!);
+  tx.addInput({ txid, index: Number(n), sequence: 0xfffffffd, witnessUtxo: { script: scriptOfKey(key), amount: units } });
+  for (const one of to) {
+    if ('script' in one) tx.addOutput({ script: one.script, amount: one.units });
+    else tx.addOutputAddress(one.address, one.units, REGTEST);
+  }
+  tx.sign(key);
   tx.finalize();
   return tx.hex;
 }

@@ -37,6 +37,9 @@ export type MoneyWorld = {
   stop(): Promise<void>;
 };
 
+/** What a member approves alone in a day. */
+const LIMIT_CENTS = 1_500;
+
 /** Errors that a process wrote to its log; the rest of its output is not of interest. */
 type Process = Desk & { answers(): number; isAlive(): boolean; kill(): void; end(): Promise<void>; url: string | null };
 
@@ -144,8 +147,10 @@ export async function openMoneyWorld({
     const open = async (i: number): Promise<Merchant> => {
       const secret = HDKey.fromMasterSeed(hashOf(`merchant ${i} of ${seed}`)).derive(ground.accountPath).privateExtendedKey;
       const destination = ground.strangerOf(`destination ${i} of ${seed}`);
-      const made = await processes[i % 2]!.ask('openMerchant', { secret, destination, coins: [...ground.coins] });
-      return { id: made!.merchantId, key: made!.key, secret, destination };
+      // Half of the merchants approve large amounts with two members.
+      const limit = i % 2 === 0 ? null : LIMIT_CENTS;
+      const made = await processes[i % 2]!.ask('openMerchant', { secret, destination, coins: [...ground.coins], limit });
+      return { id: made!.merchantId, key: made!.key, secret, destination, limit };
     };
     const merchants: Merchant[] = [];
     for (let i = 0; i < count; i++) merchants.push(await open(i));

@@ -710,6 +710,12 @@ test('what a member sent in ETH or a token is confirmed by its value or its tran
     found.map(({ state, failure }, i) => [rows[i]![0], state, failure !== null]),
     rows.map(([name, , , , state, isWrong]) => [name, state, isWrong]),
   );
+  // Nothing says whom the contract paid, so the member who entered the wrong transaction can correct it.
+  const called = made[rows.findIndex(([name]) => name.startsWith('a call of a contract'))]!;
+  await eventually(read, (all) => (all.find(({ id }) => id === called)!.missed ?? 0) >= 3);
+  await markPayoutSent(ctx, { ...at, id: called, txid: await pay(recipient, 2n * half) });
+  await node.mine(3);
+  await eventually(read, (all) => all.find(({ id }) => id === called)!.state === 'confirmed');
 });
 
 test('a signed file for accounts that is not what was asked is refused', async () => {

@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Money, TestLabel, Time } from '../../ui/values.tsx';
 import { RefundDrawer } from './refund.tsx';
-import { RequestRefund } from './request.tsx';
+import { RequestRefund, worthText } from './request.tsx';
 import { RefundState } from './state.tsx';
 
 /** Nothing if there is nothing to refund, and nothing was refunded. */
@@ -53,10 +53,11 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
         <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
           <p className="text-sm text-soft">
             Can still be refunded:{' '}
-            {(some.length > 0 ? some : available.slice(0, 1)).map(({ amount, currency }, i) => (
+            {(some.length > 0 ? some : available.slice(0, 1)).map(({ amount, currency, worth }, i) => (
               <span key={currency}>
                 {i > 0 && ', '}
                 <Money amount={amount} currency={currency} className="text-ink" />
+                {worthText(worth)}
               </span>
             ))}
           </p>
@@ -68,6 +69,7 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
           paymentId={id}
           available={some}
           left={left}
+          email={data?.mails ? { left: data.left_email } : null}
           onClose={() => setRequesting(false)}
           onDone={(made) => {
             setRequesting(false);

@@ -1,14 +1,16 @@
 /** One refund: what it returns and where to, and what a member can do with it. */
-import { useState } from 'react';
+import { type FormEvent, useState } from 'react';
+import { ApiError } from '../../lib/api.ts';
 import { PAYMENT_READS, useAct, useApi, useMay } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Code } from '../../ui/code.tsx';
-import { Ask, Drawer } from '../../ui/dialog.tsx';
-import { Note } from '../../ui/form.tsx';
+import { Ask, Dialog, Drawer, Foot } from '../../ui/dialog.tsx';
+import { ErrorNote, Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import { Money, TestLabel, Time } from '../../ui/values.tsx';
+import { ClaimEmail } from './claim-email.tsx';
 import { MarkSent, TransactionLink } from './sent.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
@@ -73,11 +75,6 @@ const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
 
 function ClaimLink({ refund, claim }: { refund: Refund; claim: NonNullable<Refund['claim']> }) {
   const [asked, setAsked] = useState(false);
-  const renew = useAct('POST /:mode/refunds/:id/claim-link', { refreshes: REFUND_READS, done: 'The refund has a new link.' });
-  const onAct = () => {
-    setAsked(false);
-    renew.mutate({ params: { id: refund.id }, body: {} });
-  };
   return (
     <div className="grid gap-2">
       <h3 className="font-medium">Link for the customer</h3>
@@ -94,21 +91,48 @@ function ClaimLink({ refund, claim }: { refund: Refund; claim: NonNullable<Refun
         </>
       )}
       <div>
-        <Button busy={renew.isPending} onClick={() => setAsked(true)}>
-          New link
-        </Button>
+        <Button onClick={() => setAsked(true)}>New link</Button>
       </div>
-      {asked && (
-        <Ask
-          open
-          onClose={() => setAsked(false)}
-          title="Create a new link?"
-          text="The link that the customer has stops working. If the customer left an email address, the new link is sent there."
-          act="Create link"
-          onAct={onAct}
-        />
-      )}
+      {refund.email !== null && <p className="text-sm text-soft">{mailedText(refund.email)}</p>}
+      {asked && <NewLink refund={refund} onClose={() => setAsked(false)} />}
     </div>
+  );
+}
+
+const mailedText = ({ address, from }: NonNullable<Refund['email']>): string =>
+  `The link was mailed to ${address}, ${from === 'page' ? 'which was entered on the payment page' : 'as you chose'}.`;
+
+function NewLink({ refund, onClose }: { refund: Refund; onClose: () => void }) {
+  const { id, payment_id: paymentId, email } = refund;
+  const query = useApi('GET /:mode/payments/:id/refundable', ['refunds', 'left', paymentId], { params: { id: paymentId } });
+  const [to, setTo] = useState(email?.address ?? '');
+  const renew = useAct('POST /:mode/refunds/:id/claim-link', {
+    ...{ refreshes: REFUND_READS, done: 'The refund has a new link.', quiet: true },
+  });
+  const fault = renew.error instanceof ApiError ? renew.error : null;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    renew.mutate({ params: { id }, body: query.data?.mails ? { email: to.trim() } : {} }, { onSuccess: onClose });
+  };
+  return (
+    <Dialog open onClose={onClose} title="Create a new link?">
+      {!query.data ? (
+        <Pending of={query} />
+      ) : (
+        <form onSubmit={submit} className="grid gap-4">
+          <p>The link that the customer has stops working.</p>
+          {query.data.mails && (
+            <ClaimEmail value={to} left={query.data.left_email} onChange={setTo} fault={fault?.param === 'email' ? fault.message : null} />
+          )}
+          <ErrorNote error={fault?.param === 'email' ? null : fault} />
+          <Foot onBack={onClose}>
+            <Button type="submit" look="main" busy={renew.isPending}>
+              Create link
+            </Button>
+          </Foot>
+        </form>
+      )}
+    </Dialog>
   );
 }
 

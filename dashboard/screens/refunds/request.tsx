@@ -1,15 +1,20 @@
 /** Requests a refund of a payment: how much, and to which address. */
 import { type FormEvent, useState } from 'react';
 import { moneyText } from '../../lib/amount.ts';
-import { ApiError } from '../../lib/api.ts';
+import { ApiError, type Reply } from '../../lib/api.ts';
 import { coinText, partsOf } from '../../lib/coin.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Choice, ErrorNote } from '../../ui/form.tsx';
+import { ClaimEmail, FROM_PAGE } from './claim-email.tsx';
 import { REFUND_READS } from './refund.tsx';
 import type { Refund } from './state.tsx';
+
+export type Refundable = Reply<'GET /:mode/payments/:id/refundable'>['available'][number];
+/** The same amount in the currency of the price. */
+export const worthText = (worth: Refundable['worth']): string => (worth === null ? '' : ` (${worth.amount} ${worth.currency})`);
 
 type Unit = 'all' | 'coin' | 'usd';
 type Way = 'link' | 'address';
@@ -18,19 +23,22 @@ export function RequestRefund({
   paymentId,
   available,
   left: given,
+  email,
   onClose,
   onDone,
 }: {
   paymentId: string;
   /** By coin, first that of the payment. */
-  available: readonly { amount: string; currency: Refund['currency'] }[];
+  available: readonly Refundable[];
   /** The address that the customer entered on the payment page, and its coin. */
   left: { currency: string; address: string } | null;
+  /** The email address that was entered there. Null: customers get no emails. */
+  email: { left: string | null } | null;
   onClose: () => void;
   onDone: (id: string) => void;
 }) {
   const [coin, setCoin] = useState(available[0]!.currency);
-  const { amount: most, currency } = available.find((one) => one.currency === coin) ?? available[0]!;
+  const { amount: most, worth, currency } = available.find((one) => one.currency === coin) ?? available[0]!;
   const leftIn = (one: string) => (given?.currency === one ? given.address : null);
   const left = leftIn(currency);
   const [unit, setUnit] = useState<Unit>('all');
@@ -39,6 +47,7 @@ export function RequestRefund({
   const [way, setWay] = useState<Way>(left === null ? 'link' : 'address');
   const [address, setAddress] = useState(left ?? '');
   const [reason, setReason] = useState('');
+  const [to, setTo] = useState(email?.left ?? '');
   const request = useAct('POST /:mode/payments/:id/refunds', { refreshes: REFUND_READS, done: 'Refund requested.', quiet: true });
   const fault = request.error instanceof ApiError ? request.error : null;
   const at = (param: string) => (fault?.param === param ? fault.message : null);
@@ -55,6 +64,7 @@ export function RequestRefund({
       ...(unit === 'usd' && { rate }),
       ...(way === 'address' && { address: address.trim() }),
       ...(reason.trim() !== '' && { reason: reason.trim() }),
+      ...(email !== null && { email: to.trim() }),
     };
     request.mutate({ params: { id: paymentId }, body }, { onSuccess: ({ refund }) => onDone(refund.id) });
   };
@@ -72,7 +82,7 @@ export function RequestRefund({
         <Choice
           label="Amount"
           options={[
-            { value: 'all', label: `Everything that is left: ${moneyText(most, currency)}` },
+            { value: 'all', label: `Everything that is left: ${moneyText(most, currency)}${worthText(worth)}` },
             { value: 'coin', label: `An amount in ${coinText(currency)}` },
             { value: 'usd', label: 'An amount in US dollars' },
           ]}
@@ -115,6 +125,7 @@ export function RequestRefund({
         {way === 'address' && (
           <Field
             label={`${coinText(currency)} address of the customer`}
+            hint={left !== null && address === left ? `${FROM_PAGE} before you approve the refund.` : undefined}
             required
             autoComplete="off"
             autoCapitalize="none"
@@ -125,6 +136,7 @@ export function RequestRefund({
             fault={at('address')}
           />
         )}
+        {email !== null && <ClaimEmail value={to} left={email.left} onChange={setTo} fault={at('email')} isLink={way === 'link'} />}
         <Field
           label="Reason (optional)"
           hint="The customer sees it."
@@ -132,7 +144,7 @@ export function RequestRefund({
           value={reason}
           onChange={(event) => setReason(event.target.value)}
         />
-        <ErrorNote error={['amount', 'address'].includes(fault?.param ?? '') ? null : fault} />
+        <ErrorNote error={['amount', 'address', 'email'].includes(fault?.param ?? '') ? null : fault} />
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={request.isPending}>
             Request refund

@@ -2,6 +2,7 @@
 import Type, { type Static } from 'typebox';
 import { COIN, type Coin, feeCoinOf } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
+import { FIATS } from '../../core/fiat.ts';
 import { formatUnits, formatUsd, readAmountText } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { REFUND_RATES, REFUND_STATES } from '../../core/refund.ts';
@@ -14,6 +15,7 @@ import {
   type AskedRefund,
   approveRefund,
   cancelRefund,
+  EMAIL_SOURCES,
   getRefund,
   listRefunds,
   markRefundSent,
@@ -23,6 +25,7 @@ import {
   requestRefund,
 } from '../../money-out/refunds.ts';
 import type { Sweep } from '../../money-out/sweeps.ts';
+import { readAttention } from '../../payments/attention.ts';
 import { ArrivedCoin, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
 
@@ -43,6 +46,8 @@ const RefundBody = Type.Object({
     amount_usd: PlainText,
   },
   ...{ address: Nullable(PlainText), reason: Nullable(PlainText), requested_by: PlainText },
+  /** Where its claim link was mailed, and who entered that. */
+  email: Nullable(Type.Object({ address: PlainText, from: literals(EMAIL_SOURCES) })),
   /** Null unless the customer still has to enter an address. */
   claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant })),
   /** Whether the customer can no longer enter an address. */
@@ -61,6 +66,7 @@ function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>
   return {
     ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },
     ...{ amount_usd: formatUsd(refund.usdCents), address, reason: refund.reason, requested_by: refund.requestedBy },
+    email: refund.email === null ? null : { address: refund.email, from: refund.emailFrom! },
     // A person with the link enters the address that is paid.
     claim:
       mayDo(member.role, 'refunds.request') && address === null && claimUntil !== null && refund.state === 'requested'
@@ -109,6 +115,9 @@ export const madeFile = ({ sweep, left }: { sweep: Sweep; left: Static<typeof Ma
   ...{ fee: formatUnits(feeCoinOf(sweep.coin), sweep.feeUnits), fee_currency: feeCoinOf(sweep.coin) },
 });
 
+/** An amount in the currency of the price of the payment. */
+const WorthBody = Type.Object({ amount: PlainText, currency: literals(FIATS) });
+
 const READS: readonly Route[] = [
   memberRoute({
     method: 'GET',
@@ -143,13 +152,30 @@ const READS: readonly Route[] = [
     path: '/payments/:id/refundable',
     action: 'payments.read',
     /** What can still be refunded, by coin, first in that of the payment; none: nothing arrived. */
-    reply: Type.Object({ success: Type.Boolean(), available: Type.Array(Type.Object({ currency: ArrivedCoin, amount: PlainText })) }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      available: Type.Array(Type.Object({ currency: ArrivedCoin, amount: PlainText, worth: Nullable(WorthBody) })),
+      /** The address that somebody with the link of the payment page left for emails. */
+      left_email: Nullable(PlainText),
+      /** Whether customers get emails. */
+      mails: Type.Boolean(),
+    }),
     handle: async (call) => {
-      const found = await readRefundable(call.ctx, { ...ownerOf(call), paymentId: call.params.id });
-      return { success: true, available: found.map(({ coin, units }) => ({ currency: coin, amount: formatUnits(coin, units) })) };
+      const of = { ...ownerOf(call), paymentId: call.params.id };
+      const [found, { refundRequest }] = await Promise.all([readRefundable(call.ctx, of), readAttention(call.ctx, of)]);
+      return {
+        success: true,
+        available: found.map(({ coin, units, worth }) => ({ currency: coin, amount: formatUnits(coin, units), worth })),
+        left_email: refundRequest?.email ?? null,
+        mails: call.ctx.mail !== null && call.mode === 'live',
+      };
     },
   }),
 ];
+
+/** Where the claim link goes. Empty: nowhere. Without it, where the customer asked for. */
+const ClaimEmail = Type.Optional(Type.String({ maxLength: 200 }));
+const emailOf = (email: string | undefined): string | null | undefined => (email === undefined ? undefined : email.trim() || null);
 
 const ACTS: readonly Route[] = [
   memberRoute({
@@ -166,14 +192,15 @@ const ACTS: readonly Route[] = [
       /** Without it, the customer enters one on the claim page. */
       address: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
       reason: Type.Optional(Type.String({ maxLength: 200 })),
+      email: ClaimEmail,
     }),
     reply: One,
     handle: async (call) => {
-      const { currency, address, reason, rate } = call.body;
+      const { currency, address, reason, rate, email } = call.body;
       const made = await requestRefund(call.ctx, {
         ...{ ...ownerOf(call), paymentId: call.params.id, asked: askedOf(call.body), rate: rate ?? 'payment' },
         wanted: currency === undefined ? null : { asset: COIN[currency].asset, chain: COIN[currency].chain },
-        ...{ address: address?.trim() || null, reason: reason?.trim() || null },
+        ...{ address: address?.trim() || null, reason: reason?.trim() || null, email: emailOf(email) },
         ...{ actor: call.actor, idempotency: null, render },
       });
       return one(call, await getRefund(call.ctx, { ...ownerOf(call), id: Buffer.from(made.body).toString() }));
@@ -195,11 +222,11 @@ const ACTS: readonly Route[] = [
     method: 'POST',
     path: '/refunds/:id/claim-link',
     action: 'refunds.request',
-    body: NoFields,
+    body: Type.Object({ email: ClaimEmail }),
     reply: One,
     handle: async (call) => {
       const of = { ...ownerOf(call), id: call.params.id };
-      await renewClaimLink(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
+      await renewClaimLink(call.ctx, { ...of, email: emailOf(call.body.email), actor: call.actor, idempotency: null, render });
       return one(call, await getRefund(call.ctx, of));
     },
   }),
