@@ -683,8 +683,7 @@ export async function leaveRefundAddress(
   await ctx.db.begin((tx) =>
     decideOne(ctx, tx, paymentId, async (record) => {
       const [owing] = await tx`select 1 from payments p where p.id = ${paymentId} and ${mayOwe(tx)}`;
-      if (!owing)
-        throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'leaving a refund address' });
+      if (!owing) throw new Problem('payment_status_conflict', { status: record.facts.status, action: 'leaving a refund address' });
       const left = await tx`
         insert into refund_addresses (payment_id, merchant_id, coin, address, email)
         values (${paymentId}, ${row.merchantId}, ${coin}, ${stored}, ${email}) on conflict (payment_id) do nothing`;

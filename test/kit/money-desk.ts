@@ -41,7 +41,17 @@ const nothing = (): null => null;
 const LOCK_TIMEOUT = '55P03';
 
 const actsOf = (ctx: Context) => ({
-  openMerchant: async ({ secret, destination, coins, limit }: { secret: string; destination: string; coins: Coin[]; limit: number | null }) => {
+  openMerchant: async ({
+    secret,
+    destination,
+    coins,
+    limit,
+  }: {
+    secret: string;
+    destination: string;
+    coins: Coin[];
+    limit: number | null;
+  }) => {
     const { merchantId, keys } = await createMerchant(ctx, { name: 'Test shop' });
     const coin = COIN[coins[0]!].family;
     const accountKey = base58check.respell(HDKey.fromExtendedKey(secret).publicExtendedKey, 0x043587cf);

@@ -116,7 +116,15 @@ export function reportText({ kills, reorganizations, blocks, outs, sweeps, refus
 async function playSchedules(world: MoneyWorld, { seed, schedules: size }: { seed: number; schedules: number }): Promise<Report> {
   const random = randomOf(hashOf(`world ${seed}`).readUInt32LE());
   const below = (n: number): number => Math.floor(random() * n);
-  const outside: Outside = { byHand: new Set(), tried: new Map(), leaked: new Set(), strayed: new Set(), mistyped: new Map(), young: [], kept: [] };
+  const outside: Outside = {
+    byHand: new Set(),
+    tried: new Map(),
+    leaked: new Set(),
+    strayed: new Set(),
+    mistyped: new Map(),
+    young: [],
+    kept: [],
+  };
   const report: Report = { kills: 0, reorganizations: 0, blocks: 0, outs: new Map(), sweeps: new Map(), refusals: world.refusals };
   const schedules = await openSchedules(world, { seed, size, outside });
   // In half of the worlds blocks disappear when the money in them is about to be returned.
@@ -458,7 +466,12 @@ async function signedFile(world: MoneyWorld, merchant: Merchant, desk: Desk, id:
 let inTurn: Promise<unknown> = Promise.resolve();
 
 /** Enters the right transaction instead of a wrong one, and sends it. */
-async function correctOne({ ground, database }: MoneyWorld, outside: Outside, desk: Desk, { kind, id, merchantId, ...out }: Out): Promise<void> {
+async function correctOne(
+  { ground, database }: MoneyWorld,
+  outside: Outside,
+  desk: Desk,
+  { kind, id, merchantId, ...out }: Out,
+): Promise<void> {
   const { sql } = database.db;
   const [may] = await sql`
     select 1 from (select id, missed, failure from refunds union all select id, missed, failure from payouts) o
@@ -481,7 +494,8 @@ async function lookOften({ database }: MoneyWorld): Promise<void> {
 }
 /** Corrects all transactions that were mistyped. */
 async function correctAll(world: MoneyWorld, outside: Outside, below: (n: number) => number): Promise<void> {
-  const wrong = async () => (await readOuts(world)).filter(({ id, state, txid }) => state === 'sent' && txid !== null && outside.mistyped.get(id) === txid);
+  const wrong = async () =>
+    (await readOuts(world)).filter(({ id, state, txid }) => state === 'sent' && txid !== null && outside.mistyped.get(id) === txid);
   await eventually(
     async () => {
       await world.ground.mine(1);
@@ -612,9 +626,7 @@ async function finish(world: MoneyWorld, merchant: Merchant, below: (n: number) 
 async function endRest(world: MoneyWorld, below: (n: number) => number): Promise<void> {
   const { outs } = await readRows(world);
   const open = outs.filter(({ state }) => state === 'requested' || state === 'approved');
-  await Promise.all(
-    open.map(({ kind, id, merchantId }) => world.desk(below).ask(CANCEL[kind], { merchantId, id, by: MEMBERS - 1 })),
-  );
+  await Promise.all(open.map(({ kind, id, merchantId }) => world.desk(below).ask(CANCEL[kind], { merchantId, id, by: MEMBERS - 1 })));
 }
 
 /** No refund is paid with the deposits of others: files return no more of a payment than it received. */

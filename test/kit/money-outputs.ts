@@ -64,7 +64,13 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
       const { outpoint } = (mined as SeenOutput[]).find((one) => one.address === addressOfPayer(customer))!;
       const from = { key: payerOf(customer), outpoint, units: PAYER_UNITS };
       const rest = { script: ELSEWHERE, units: PAYER_UNITS - OTHER_FEE };
-      return { pays: spend(from, [{ address, units }, { ...rest, units: rest.units - units }]), other: spend(from, [rest]) };
+      return {
+        pays: spend(from, [
+          { address, units },
+          { ...rest, units: rest.units - units },
+        ]),
+        other: spend(from, [rest]),
+      };
     },
     pay: async (payments) => {
       // Files contain the whole transaction that each deposit is an output of, so those are small.
