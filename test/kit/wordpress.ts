@@ -1,13 +1,18 @@
 /** A shop with Florin's plugin for WooCommerce, on PHP's own server; WordPress is scripted in the tests of the plugin. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { eventually } from './app.ts';
 import { freePort } from './nodes.ts';
+import { shiftMs } from './shifted-clock.ts';
 
 export const WOOCOMMERCE = resolve(import.meta.dirname, '../../plugins/woocommerce');
+
+/** Why a test with a shop is skipped; false if it is not. */
+export const noPhp = (): string | false =>
+  (spawnSync('php', ['--version']).status !== 0 && 'PHP is not installed') || (shiftMs() !== 0 && 'PHP reads the real clock');
 
 export type WordPress = { url: string /** For files of a test. */; folder: string; stop(): Promise<void> };
 /** A shop; `copyOf` is another one whose database it has, at its own address. */

@@ -22,7 +22,9 @@ function refund_of( $id ) {
 	return shop(
 		static function ( &$all ) use ( $id ) {
 			$all['last_refund']               = ( isset( $all['last_refund'] ) ? $all['last_refund'] : 9000 ) + 1;
-			$all['orders'][ $id ]['refunds'][] = $all['last_refund'];
+			if ( isset( $all['orders'][ $id ] ) ) {
+				$all['orders'][ $id ]['refunds'][] = $all['last_refund'];
+			}
 			return $all['last_refund'];
 		}
 	);
@@ -30,7 +32,9 @@ function refund_of( $id ) {
 function delete_refund( $id, $refund ) {
 	shop(
 		static function ( &$all ) use ( $id, $refund ) {
-			$all['orders'][ $id ]['refunds'] = array_values( array_diff( $all['orders'][ $id ]['refunds'], array( $refund ) ) );
+			if ( isset( $all['orders'][ $id ]['refunds'] ) ) {
+				$all['orders'][ $id ]['refunds'] = array_values( array_diff( $all['orders'][ $id ]['refunds'], array( $refund ) ) );
+			}
 		}
 	);
 }
@@ -62,6 +66,23 @@ if ( '/options' === $path ) {
 		update_option( $name, $value );
 	}
 	reply( shop() );
+}
+if ( '/restore' === $path ) {
+	// The whole database is that of a backup, or of another shop.
+	shop(
+		static function ( &$all ) {
+			$stored = $all['orders'];
+			foreach ( $stored as $id => $order ) {
+				unset( $stored[ $id ] );
+			}
+			$given = sent();
+			foreach ( $given['orders'] as $id => $order ) {
+				$stored[ $id ] = $order;
+			}
+			$all = array( 'orders' => $stored ) + $given;
+		}
+	);
+	reply( array() );
 }
 if ( '/home' === $path ) {
 	shop(
@@ -116,7 +137,16 @@ if ( '/orders' === $path ) {
 if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 	$id    = (int) $parts[1];
 	$order = wc_get_order( $id );
+	if ( ! $order ) {
+		reply( array( 'status' => 'deleted' ) );
+	}
 	switch ( isset( $parts[2] ) ? $parts[2] : '' ) {
+		case 'button':
+			// WooCommerce shows the button only while the order needs a payment.
+			if ( ! in_array( $order->get_status(), array( 'pending', 'failed' ), true ) ) {
+				reply( array() );
+			}
+			// And then as at the checkout.
 		case 'pay':
 			$GLOBALS['notices'] = array();
 			reply( $gateway->process_payment( $id ) + array( 'notices' => $GLOBALS['notices'] ) );
@@ -127,6 +157,7 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 		case 'stock':
 			// As wc_cancel_unpaid_orders() does it.
 			if ( 'pending' === $order->get_status() && apply_filters( 'woocommerce_cancel_unpaid_order', true, $order ) ) {
+				$GLOBALS['by'] = 'stock';
 				$order->update_status( 'cancelled', 'Unpaid order cancelled - time limit reached.' );
 			}
 			reply( array() );
@@ -149,12 +180,15 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 		case 'edit':
 			shop(
 				static function ( &$all ) use ( $id ) {
-					$all['orders'][ $id ] = sent() + $all['orders'][ $id ];
+					if ( isset( $all['orders'][ $id ] ) ) {
+						$all['orders'][ $id ] = sent() + $all['orders'][ $id ];
+					}
 				}
 			);
 			reply( array() );
 			break;
 		case 'status':
+			$GLOBALS['by'] = 'hand';
 			$order->update_status( sent()['status'], 'By hand.' );
 			reply( array() );
 			break;
@@ -179,7 +213,6 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			break;
 		case 'check':
 			do_action( Florin_Orders::CHECK_HOOK, $id );
-			reply( array() );
 			break;
 	}
 	reply( isset( shop()['orders'][ $id ] ) ? shop()['orders'][ $id ] : array( 'status' => 'deleted' ) );

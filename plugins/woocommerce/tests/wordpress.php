@@ -37,21 +37,100 @@ function apply_filters( $name, $value, ...$args ) {
 	return $value;
 }
 
-/** Reads the file, lets `$change` change it, and writes it, while no other process does. */
+/** Orders, each in a file of its own, as in rows of a table: a request reads and writes those that it names, however many there are. */
+final class Stored_Orders implements ArrayAccess, Countable, IteratorAggregate, JsonSerializable {
+	private $read = array();
+	private $text = array();
+	private function path( $id ) {
+		return SHOP_FILE . '.order.' . $id;
+	}
+	#[ReturnTypeWillChange]
+	public function &offsetGet( $id ) {
+		if ( ! array_key_exists( $id, $this->read ) ) {
+			$this->text[ $id ] = (string) @file_get_contents( $this->path( $id ) );
+			$this->read[ $id ] = json_decode( $this->text[ $id ], true );
+		}
+		return $this->read[ $id ];
+	}
+	#[ReturnTypeWillChange]
+	public function offsetExists( $id ) {
+		return null !== $this->offsetGet( $id );
+	}
+	#[ReturnTypeWillChange]
+	public function offsetSet( $id, $order ) {
+		$this->offsetGet( $id );
+		$this->read[ $id ] = $order;
+	}
+	#[ReturnTypeWillChange]
+	public function offsetUnset( $id ) {
+		$this->offsetSet( $id, null );
+	}
+	private function ids() {
+		$ids = array_keys( array_filter( $this->read ) );
+		foreach ( glob( $this->path( '*' ) ) as $path ) {
+			$ids[] = (int) substr( strrchr( $path, '.' ), 1 );
+		}
+		sort( $ids );
+		return array_unique( $ids );
+	}
+	private function all() {
+		$all = array();
+		foreach ( $this->ids() as $id ) {
+			$all[ $id ] = $this->offsetGet( $id );
+		}
+		return array_filter( $all );
+	}
+	#[ReturnTypeWillChange]
+	public function count() {
+		return count( $this->ids() );
+	}
+	#[ReturnTypeWillChange]
+	public function getIterator() {
+		return new ArrayIterator( $this->all() );
+	}
+	#[ReturnTypeWillChange]
+	public function jsonSerialize() {
+		return (object) $this->all();
+	}
+	public function write() {
+		foreach ( $this->read as $id => $order ) {
+			if ( null === $order ) {
+				@unlink( $this->path( $id ) );
+			} elseif ( json_encode( $order ) !== $this->text[ $id ] ) {
+				// Who reads without the lock finds the one or the other.
+				$written = SHOP_FILE . '.writing.' . getmypid();
+				file_put_contents( $written, json_encode( $order ) );
+				rename( $written, $this->path( $id ) );
+			}
+		}
+	}
+}
+
+/** Reads the shop, lets `$change` change it, and writes it, while no other process does. */
 function shop( $change = null ) {
 	$file = fopen( SHOP_FILE, 'c+' );
 	flock( $file, null === $change ? LOCK_SH : LOCK_EX );
-	$all = json_decode( (string) stream_get_contents( $file ), true ) ?: array(
+	$text = (string) stream_get_contents( $file );
+	$all  = json_decode( $text, true ) ?: array(
 		'options' => array(),
-		'orders'  => array(),
 		'later'   => array(),
 	);
-	$reply = $all;
+	$orders = new Stored_Orders();
+	foreach ( isset( $all['orders'] ) ? $all['orders'] : array() as $id => $order ) {
+		// A copy of another shop.
+		$orders[ $id ] = $order;
+	}
+	$all['orders'] = $orders;
+	$reply         = $all;
 	if ( null !== $change ) {
 		$reply = $change( $all );
-		ftruncate( $file, 0 );
-		rewind( $file );
-		fwrite( $file, json_encode( $all ) );
+		$all['orders']->write();
+		unset( $all['orders'] );
+		if ( json_encode( $all ) !== $text ) {
+			ftruncate( $file, 0 );
+			rewind( $file );
+			fwrite( $file, json_encode( $all ) );
+		}
 	}
 	fclose( $file );
 	return $reply;
@@ -195,6 +274,7 @@ function wp_remote_request( $url, $request ) {
 				'method'          => $request['method'],
 				'header'          => $lines,
 				'content'         => isset( $request['body'] ) ? $request['body'] : '',
+				'user_agent'      => $request['user-agent'],
 				'timeout'         => $request['timeout'],
 				'follow_location' => 0,
 				'ignore_errors'   => true,
@@ -310,7 +390,9 @@ final class WC_Order {
 		$id                    = $this->get_id();
 		shop(
 			static function ( &$all ) use ( $id, $note ) {
-				$all['orders'][ $id ]['notes'][] = $note;
+				if ( isset( $all['orders'][ $id ] ) ) {
+					$all['orders'][ $id ]['notes'][] = $note;
+				}
 			}
 		);
 	}
@@ -321,6 +403,10 @@ final class WC_Order {
 			return;
 		}
 		$this->data['status'] = $status;
+		// As maybe_set_date_paid() does it.
+		if ( 'processing' === $status && null === $this->data['paid_at'] ) {
+			$this->data['paid_at'] = time();
+		}
 		$this->save();
 		$this->add_order_note( trim( $note ) );
 		do_action( 'woocommerce_order_status_' . $status, $this->get_id() );
@@ -333,8 +419,10 @@ final class WC_Order {
 			do_action( 'woocommerce_before_delete_order', $id, $this );
 			shop(
 				static function ( &$all ) use ( $id ) {
-					$all['deleted'][ $id ] = $all['orders'][ $id ];
-					unset( $all['orders'][ $id ] );
+					if ( isset( $all['orders'][ $id ] ) ) {
+						$all['deleted'][ $id ] = $all['orders'][ $id ];
+						unset( $all['orders'][ $id ] );
+					}
 				}
 			);
 		} else {
@@ -346,7 +434,7 @@ final class WC_Order {
 	}
 	/** Data of an order is read with it, from the same memory. */
 	public function read_meta_data( $force ) {
-		$this->data['meta'] = shop()['orders'][ $this->data['id'] ]['meta'];
+		$this->data['meta'] = isset( shop()['orders'][ $this->data['id'] ] ) ? shop()['orders'][ $this->data['id'] ]['meta'] : array();
 	}
 	/** As in WooCommerce, an error in a hook of another plugin makes it false, and the order stays as it is. */
 	public function payment_complete( $transaction ) {
@@ -368,6 +456,9 @@ final class WC_Order {
 		$this->data['transaction'] = $transaction;
 		shop(
 			function ( &$all ) {
+				if ( ! isset( $all['orders'][ $this->data['id'] ] ) ) {
+					return;
+				}
 				$order                     = &$all['orders'][ $this->data['id'] ];
 				$order['completions']      = ( isset( $order['completions'] ) ? $order['completions'] : 0 ) + 1;
 				$this->data['completions'] = $order['completions'];
@@ -384,9 +475,13 @@ final class WC_Order {
 		$before = $this->before;
 		shop(
 			static function ( &$all ) use ( $data, $before ) {
+				if ( ! isset( $all['orders'][ $data['id'] ] ) ) {
+					// Deleted meanwhile.
+					return;
+				}
 				$stored = &$all['orders'][ $data['id'] ];
 				if ( $before['status'] !== $data['status'] ) {
-					$stored['history'][] = array( $before['status'], $data['status'] );
+					$stored['history'][] = array( $before['status'], $data['status'], isset( $GLOBALS['by'] ) ? $GLOBALS['by'] : '' );
 				}
 				foreach ( array( 'status', 'paid_at', 'transaction', 'broken', 'late_hooks' ) as $name ) {
 					if ( isset( $data[ $name ] ) && ( ! isset( $before[ $name ] ) || $before[ $name ] !== $data[ $name ] ) ) {
