@@ -222,7 +222,7 @@ export type Api = {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | undefined;
+      exception?: 'reorged' | 'replaced' | 'paid_after_cancel' | 'wrong_network' | 'wrong_token' | 'late' | 'underpaid' | 'overpaid' | 'refund_request' | 'order_missing' | undefined;
     };
     body: undefined;
     reply: {
@@ -246,6 +246,7 @@ export type Api = {
           amount_usd: string | null;
           state: 'held' | 'rejected' | 'refunded' | 'announced';
         }[];
+        order_missing: string | null;
       }[];
       has_more: boolean;
     };

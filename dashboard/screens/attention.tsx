@@ -1,4 +1,4 @@
-/** Payments that need a decision: underpaid, overpaid, late, in a wrong coin, canceled too late, or with a refund request. One at a time or many at once. */
+/** Payments that need a decision: underpaid, overpaid, late, in a wrong coin, canceled too late, without an order, or with a refund request. One at a time or many at once. */
 import { useState } from 'react';
 import type { PaymentException } from '../generated/api.ts';
 import { type CoinAmount, isSome, lessOf, sumText } from '../lib/amount.ts';
@@ -119,6 +119,7 @@ export function Screen() {
               Refund requested
             </Badge>
           )}
+          {row.order_missing !== null && <Badge tone="warn">No order</Badge>}
         </span>
       ),
     },
@@ -149,6 +150,7 @@ export function Screen() {
             { value: '', label: 'All reasons' },
             ...(Object.entries(EXCEPTION_WORDS) as [PaymentException, string][]).map(([value, label]) => ({ value, label })),
             { value: 'refund_request', label: 'Refund requested' },
+            { value: 'order_missing', label: 'No order' },
           ]}
         />
       </div>
@@ -176,7 +178,8 @@ export function Screen() {
         columns={columns}
         none={{
           title: 'No payments need a decision',
-          words: 'Underpaid, overpaid and late payments appear here, money on a wrong network, and refund requests from customers.',
+          words:
+            'Underpaid, overpaid and late payments appear here, money on a wrong network, money whose order your shop no longer has, and refund requests from customers.',
         }}
         unmatched={filters.exception === '' ? null : { title: 'No payments with this reason', clear, act: 'Show all reasons' }}
       />

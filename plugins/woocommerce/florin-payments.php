@@ -71,6 +71,7 @@ add_action(
 		add_action( 'admin_notices', array( 'Florin_Connection', 'show_problem' ) );
 		add_action( 'admin_notices', array( 'Florin_Unplaced', 'show' ) );
 		add_action( 'admin_post_' . Florin_Unplaced::SEEN, array( 'Florin_Unplaced', 'dismiss' ) );
+		add_action( Florin_Unplaced::LOOK_HOOK, array( 'Florin_Unplaced', 'look_at_page' ), 10, 3 );
 		add_action( Florin_Connection::CHECK_HOOK, array( 'Florin_Connection', 'check' ) );
 		add_action( Florin_Orders::CHECK_HOOK, array( 'Florin_Orders', 'check' ) );
 	}

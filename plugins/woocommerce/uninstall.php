@@ -13,3 +13,4 @@ delete_option( 'florin_payments_problem' );
 delete_option( 'florin_payments_place' );
 delete_option( 'florin_payments_site' );
 delete_option( 'florin_payments_unplaced' );
+delete_option( 'florin_payments_looked' );

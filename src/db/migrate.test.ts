@@ -223,7 +223,14 @@ test('payments from before there were totals are counted and queued as if they h
     waiting.map(({ id }) => id),
     olds.flatMap(({ status, exceptions = [], refund, decided }, i) => {
       const decisions = decided ? [{ kind: decided } as Decision] : [];
-      const asks = asksForMerchant({ status, exceptions, reviewed: [], refundRequestedAt: refund ? completed : null, decisions });
+      const asks = asksForMerchant({
+        status,
+        exceptions,
+        reviewed: [],
+        refundRequestedAt: refund ? completed : null,
+        decisions,
+        metadata: {},
+      });
       return asks ? [`pay_old${i}`] : [];
     }),
   );

@@ -1,4 +1,4 @@
-/** Payments that need a decision from the merchant: with an undecided exception, or a refund request from the payer. */
+/** Payments that need a decision from the merchant: with an undecided exception, a refund request from the payer, or without an order. */
 import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '../core/payment.ts';
@@ -11,6 +11,8 @@ import { uncountedFromJson } from './stored.ts';
 
 /** What a member can mark as handled, besides exceptions. */
 export const REFUND_REQUEST = 'refund_request';
+/** The key in the metadata with which a shop says that it has no order for the money any more. Its value says so to people. */
+export const ORDER_MISSING = 'order_missing';
 
 /**
  * Whether a payment belongs in the queue. While it is pending or processing, it is up to the service and the payer, unless money arrived
@@ -22,16 +24,19 @@ export function asksForMerchant({
   reviewed,
   refundRequestedAt,
   decisions,
+  metadata,
 }: {
   status: PaymentStatus;
   exceptions: readonly Exception[];
   reviewed: readonly string[];
   refundRequestedAt: Date | null;
   decisions: readonly Decision[];
+  metadata: Readonly<Record<string, string>>;
 }): boolean {
   if (!isFinal(status)) return exceptions.some((name) => WRONG_COIN.some((one) => one === name) && !reviewed.includes(name));
   if (exceptions.some((name) => !reviewed.includes(name))) return true;
   const refused = decisions.some((d) => d.kind === 'reject' || d.kind === 'refund_sent');
+  if (status === 'completed' && metadata[ORDER_MISSING] !== undefined && !reviewed.includes(ORDER_MISSING)) return true;
   return refundRequestedAt !== null && !refused && !reviewed.includes(REFUND_REQUEST);
 }
 
@@ -50,7 +55,11 @@ export type AttentionItem = Pick<
   receivedUnits: bigint;
   receivedUsdCents: bigint | null;
   refundRequestedAt: Date | null;
+  /** What the shop says of the missing order. */
+  orderMissing: string | null;
 };
+/** Why a payment is in the queue. */
+export type AttentionReason = Exception | typeof REFUND_REQUEST | typeof ORDER_MISSING;
 
 /** The queue, newest first. Errors: cursor_invalid. */
 export async function listAttention(
@@ -61,7 +70,7 @@ export async function listAttention(
     limit,
     startingAfter,
     exception,
-  }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; exception: Exception | 'refund_request' | null },
+  }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; exception: AttentionReason | null },
 ): Promise<{ items: AttentionItem[]; hasMore: boolean }> {
   const { sql } = ctx.db;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
@@ -74,11 +83,13 @@ export async function listAttention(
       ? sql``
       : exception === REFUND_REQUEST
         ? sql`and refund_requested_at is not null`
-        : sql`and ${exception} = any(exceptions)`;
+        : exception === ORDER_MISSING
+          ? sql`and metadata ? ${ORDER_MISSING}`
+          : sql`and ${exception} = any(exceptions)`;
   const rows = await sql<(Omit<AttentionItem, 'uncounted'> & { uncounted: unknown })[]>`
     select p.id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt", invoice_id as "invoiceId",
       request->>'description' as description, received_units as "receivedUnits", ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted,
-      refund_requested_at as "refundRequestedAt"
+      refund_requested_at as "refundRequestedAt", metadata->>${ORDER_MISSING} as "orderMissing"
     from payments p
     where ${mine} and attention ${wanted}
       ${startingAfter ? sql`and sequence < (select sequence from payments where id = ${startingAfter})` : sql``}
@@ -112,7 +123,7 @@ export async function countAttention(
   return { count: Math.min(row!.n, most), isMore: row!.n > most };
 }
 
-/** Marks every exception of the payment as handled; new ones return it to the queue. The row is locked. */
+/** Marks every reason of the payment as handled; new ones return it to the queue. The row is locked. */
 export const markReviewed = (tx: Tx, { paymentId }: { paymentId: string }) => tx`
-  update payments set reviewed = exceptions || ${[REFUND_REQUEST]}::text[]
-  where id = ${paymentId} and reviewed is distinct from exceptions || ${[REFUND_REQUEST]}::text[]`;
+  update payments set reviewed = exceptions || ${[REFUND_REQUEST, ORDER_MISSING]}::text[]
+  where id = ${paymentId} and reviewed is distinct from exceptions || ${[REFUND_REQUEST, ORDER_MISSING]}::text[]`;

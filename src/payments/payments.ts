@@ -21,7 +21,7 @@ import { isOffered, type Merchant, readMerchant } from '../merchants/merchants.t
 import { type AnyActor, writeAudit } from '../people/members.ts';
 import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
-import { markReviewed, mayOwe, REFUND_REQUEST } from './attention.ts';
+import { markReviewed, mayOwe, ORDER_MISSING, REFUND_REQUEST } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
@@ -622,7 +622,9 @@ export async function setMetadata(
     await tx`update payments set metadata = ${tx.json(metadata)} where id = ${record.facts.id}`;
     await tx`${metadataPairs(tx, tx`(select * from payments where id = ${record.facts.id})`)}`;
     await queueTexts(tx, [record.facts.id]);
-    return { ...record, metadata };
+    // A shop that says it again asks again, whatever was handled before.
+    const reviewed = record.marks.reviewed.filter((name) => name !== ORDER_MISSING || metadata[name] === record.metadata[name]);
+    return { ...record, metadata, marks: { ...record.marks, reviewed } };
   });
 }
 

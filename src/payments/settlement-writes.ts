@@ -183,7 +183,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
     seen_at: marks.seenAt,
     paid_usd_cents: marks.paidUsdCents?.toString() ?? null,
     reviewed: marks.reviewed,
-    attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions }),
+    attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions, metadata: record.metadata }),
   }));
   await tx`
     with written as (

@@ -276,6 +276,25 @@ test('no cell of an export is ever read as a formula', async () => {
   assert.deepEqual([csvCell('-5.00'), csvCell('-5.00+1'), csvCell(null), csvCell('a,b')], ['-5.00', "'-5.00+1", '', '"a,b"']);
 });
 
+test('money whose order the shop no longer has needs attention until it is handled, or the shop has the order again', async () => {
+  const paid = await play('success');
+  await until(paid, 'completed');
+  const open = await make({ payment_address: 'test_btc_success' });
+  const tell = (id: string, text: string | null) => app.test.post(`/v1/payments/${id}`, { metadata: { order_missing: text } });
+  const reasons = async () =>
+    ((await owner.get('/test/attention?exception=order_missing')).json.data as any[]).map((row) => [row.id, row.order_missing]);
+  for (const id of [paid, open]) assert.equal((await tell(id, 'The shop was restored.')).status, 200);
+  assert.deepEqual(await reasons(), [[paid, 'The shop was restored.']], 'nobody paid the other one');
+  assert.equal((await owner.get(`/test/payments/${paid}`)).json.attention, true);
+  assert.equal((await owner.post(`/test/payments/${paid}/resolve`, { action: 'reviewed' })).status, 200);
+  await tell(paid, 'The shop was restored.');
+  assert.deepEqual(await reasons(), []);
+  await tell(paid, 'The shop was restored again.');
+  assert.deepEqual(await reasons(), [[paid, 'The shop was restored again.']]);
+  await tell(paid, null);
+  assert.deepEqual(await reasons(), []);
+});
+
 test('the queue lists undecided payments, and each decision removes one', async () => {
   const before = (await owner.get('/test/attention')).json.data as { id: string }[];
   await owner.post('/test/attention/resolve', { ids: before.map((row) => row.id), action: 'reviewed' });

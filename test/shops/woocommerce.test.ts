@@ -14,11 +14,9 @@ import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { shiftMs } from '../kit/shifted-clock.ts';
-import { startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
+import { noPhp, startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 
-const skip: string | false =
-  (spawnSync('php', ['--version']).status !== 0 && 'PHP is not installed') || (shiftMs() !== 0 && 'PHP reads the real clock');
+const skip = noPhp();
 
 let app: TestApp;
 let shop: WordPress;
@@ -889,6 +887,31 @@ test('an order number that comes a second time, in a database put back to an ear
     () => ask('/notices'),
     (page) => page.includes(`Money arrived for order ${first.id}`) && page.includes(first.payment),
   );
+});
+
+test('money of orders that are missing after a backup was put back is found, and named in the shop and in Florin', { skip }, async () => {
+  await settings();
+  const backup = await ask('/options');
+  const kept = await ordered('47.60');
+  const withIt = await ask('/options');
+  const lost = await ordered('47.70');
+  for (const { payment } of [kept, lost]) await simulate(payment, 'success');
+  for (const { id } of [kept, lost]) await reach(id, ({ status }) => status === 'processing');
+  const missing = async (id: string) => (await app.test.get(`/api/payment/${id}`)).json.metadata.order_missing;
+  // No webhook tells about them again. The daily check looks at what was paid lately.
+  await ask('/restore', backup);
+  await ask('/later');
+  for (const { id, payment } of [kept, lost]) {
+    assert.ok((await ask('/notices')).includes(payment));
+    assert.equal(await missing(payment), `The shop does not have order ${id} any more, or has it in the trash.`);
+  }
+  // A later backup has one of the orders, which is open in it.
+  await ask('/restore', withIt);
+  await ask(`/orders/${kept.id}/check`);
+  assert.equal((await read(kept.id)).status, 'processing');
+  assert.equal(await missing(kept.payment), undefined);
+  await ask('/later');
+  assert.notEqual(await missing(lost.payment), undefined);
 });
 
 test('an order in the trash or deleted cancels its open payment, and money that has come is named until it is dismissed', {

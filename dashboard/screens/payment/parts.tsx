@@ -88,6 +88,17 @@ export const RefundRequest = ({ request }: { request: Full['refund_request'] }) 
     </Card>
   );
 
+/** What a shop says of money whose order it no longer has. */
+export const MissingOrder = ({ payment }: { payment: Full['payment'] }) =>
+  payment.metadata.order_missing !== undefined && (
+    <Card title="No order">
+      <p className="px-4 py-3 text-sm">{payment.metadata.order_missing}</p>
+      <p className="border-t border-line px-4 py-3 text-sm text-soft">
+        Refund the payment, or create the order again in your shop. Then mark the payment as handled.
+      </p>
+    </Card>
+  );
+
 type Scenario = Api['POST /:mode/payments/:id/simulate']['body']['scenario'];
 const SCENARIOS: readonly { value: Scenario; label: string }[] = [
   { value: 'success', label: 'Success' },

@@ -14,7 +14,7 @@ import { Card, Facts, Skeleton } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { Badge, CopyButton, ExceptionBadge, Money, Status, TestLabel, Time } from '../../ui/values.tsx';
 import { Acts } from './acts.tsx';
-import { ApiView, Items, Metadata, RefundRequest, Simulator } from './parts.tsx';
+import { ApiView, Items, Metadata, MissingOrder, RefundRequest, Simulator } from './parts.tsx';
 import { Timeline } from './timeline.tsx';
 import { Transfers } from './transfers.tsx';
 
@@ -69,6 +69,7 @@ export function Screen() {
       <div className="grid items-start gap-6 lg:grid-cols-[3fr_2fr]">
         <div className="grid min-w-0 gap-6 lg:col-start-2">
           <RefundRequest request={data.refund_request} />
+          <MissingOrder payment={payment} />
           <Card title="Amounts">
             <Facts rows={amountRows(data)} />
           </Card>

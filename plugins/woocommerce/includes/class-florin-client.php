@@ -75,6 +75,44 @@ final class Florin_Client {
 	}
 
 	/**
+	 * Tells Florin that the shop has no order for a payment, or that it has one again.
+	 *
+	 * @param string      $id   Payment ID.
+	 * @param string      $shop The shop that made it, as its metadata says.
+	 * @param string|null $text For the merchant; null if there is an order.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function set_order_missing( $id, $shop, $text ) {
+		return $this->send(
+			'POST',
+			'/v1/payments/' . rawurlencode( $id ),
+			array(
+				'metadata' => array( 'order_missing' => $text ),
+				'shop'     => $shop,
+			)
+		);
+	}
+
+	/**
+	 * A page of the payments that a shop made, newest first.
+	 *
+	 * @param string $shop  As the metadata of the payments says it.
+	 * @param string $since Not those that are older.
+	 * @param string $after Last payment of the page before, or an empty string.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function payments_of( $shop, $since, $after ) {
+		$which = array(
+			'limit'         => 100,
+			'metadata'      => array( 'shop' => $shop ),
+			'created_after' => $since,
+		);
+		return $this->send( 'GET', '/api/payments?' . http_build_query( $which + ( '' === $after ? array() : array( 'starting_after' => $after ) ) ) );
+	}
+
+	/**
 	 * Cancels a payment of a shop, unless the network has reported any money for it.
 	 *
 	 * @param string $id   Payment ID.

@@ -208,6 +208,7 @@ final class Florin_Connection {
 		delete_option( self::PROBLEM );
 		update_option( self::SITE, self::site(), false );
 		self::check_later();
+		Florin_Unplaced::look_later();
 		$place = md5( self::url() . ' ' . self::setting( 'api_key' ) );
 		if ( get_option( self::PLACE ) !== $place ) {
 			update_option( self::PLACE, $place, false );

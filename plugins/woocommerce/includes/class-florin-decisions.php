@@ -37,8 +37,8 @@ final class Florin_Decisions {
 			case 'processing':
 				if ( ! $open ) {
 					$steps[] = $payment['id'] === $order['booked'] ? null : array( 'note', self::unexpected( $order ) );
-				} elseif ( 'on-hold' !== $order['status'] ) {
-					$steps[] = array( 'status', 'on-hold', 'processing' );
+				} else {
+					$steps[] = 'on-hold' === $order['status'] ? array( 'note', 'processing' ) : array( 'status', 'on-hold', 'processing' );
 				}
 				break;
 			case 'completed':
@@ -50,10 +50,11 @@ final class Florin_Decisions {
 				}
 				break;
 			case 'failed':
-				if ( $current ) {
-					// Money that counts but is not enough waits for the merchant; an order without any can be paid again.
-					$some    = in_array( 'underpaid', $payment['exceptions'], true );
-					$steps[] = array( 'status', $some ? 'on-hold' : 'failed', $some ? 'underpaid' : 'failed' );
+				// Money that counts but is not enough waits for the merchant, whatever became of the order; an order without any can be paid again.
+				if ( in_array( 'underpaid', $payment['exceptions'], true ) ) {
+					$steps[] = $current ? array( 'status', 'on-hold', 'underpaid' ) : array( 'note', 'underpaid' );
+				} elseif ( $current ) {
+					$steps[] = array( 'status', 'failed', 'failed' );
 				}
 				break;
 			case 'cancelled':
@@ -66,12 +67,11 @@ final class Florin_Decisions {
 				if ( $current && 'on-hold' === $order['status'] && in_array( 'replaced', $payment['exceptions'], true ) ) {
 					$steps[] = array( 'status', 'pending', 'replaced' );
 				}
-				if ( in_array( 'underpaid', $payment['exceptions'], true ) ) {
-					$steps[] = array( 'note', 'partial' );
-				}
 				if ( ! $current && ! self::has_money( $payment ) ) {
 					// Nobody should pay it any more: the order has another payment, or none is needed.
 					$steps[] = array( 'cancel' );
+				} elseif ( ! $current || in_array( 'underpaid', $payment['exceptions'], true ) ) {
+					$steps[] = array( 'note', 'partial' );
 				}
 				break;
 		}

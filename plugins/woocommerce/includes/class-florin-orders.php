@@ -433,6 +433,8 @@ final class Florin_Orders {
 		if ( 'trash' === $order->get_status() && $payment['id'] !== $order->get_meta( self::BOOKED ) ) {
 			// Nobody reads the notes of an order in the trash.
 			Florin_Unplaced::look( $payment, (string) $order->get_order_number() );
+		} elseif ( isset( $payment['metadata']['order_missing'] ) && Florin_Connection::owns( $payment ) ) {
+			Florin_Unplaced::report( $payment, null );
 		}
 		if ( Florin_Decisions::is_final( $payment, time() ) ) {
 			self::add_id( $order, self::ENDED, $payment['id'] );
@@ -478,6 +480,7 @@ final class Florin_Orders {
 			self::note_once( $order, $kind, $text );
 			return;
 		}
+		$order->update_meta_data( self::NOTED, array_merge( self::ids( $order, self::NOTED ), array( self::mark( $kind, $text ) ) ) );
 		$order->update_status( $step[1], $text . "\n" );
 	}
 
@@ -521,7 +524,7 @@ final class Florin_Orders {
 	 */
 	public static function note_once( $order, $kind, $text ) {
 		$noted = self::ids( $order, self::NOTED );
-		$mark  = $kind . ':' . md5( $text );
+		$mark  = self::mark( $kind, $text );
 		if ( in_array( $mark, $noted, true ) ) {
 			return;
 		}
@@ -529,6 +532,17 @@ final class Florin_Orders {
 		$order->update_meta_data( self::NOTED, array_slice( $noted, -50 ) );
 		$order->save();
 		$order->add_order_note( $text );
+	}
+
+	/**
+	 * What is kept of a note that was added.
+	 *
+	 * @param string $kind Kind of note.
+	 * @param string $text The note.
+	 * @return string
+	 */
+	private static function mark( $kind, $text ) {
+		return $kind . ':' . md5( $text );
 	}
 
 	/**

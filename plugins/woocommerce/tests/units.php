@@ -82,7 +82,6 @@ foreach (
 	array(
 		array( 'nothing yet', array(), array(), array() ),
 		array( 'seen', array( 'status' => 'processing' ), array(), array( array( 'status', 'on-hold', 'processing' ) ) ),
-		array( 'seen twice', array( 'status' => 'processing' ), array( 'status' => 'on-hold' ), array() ),
 		array( 'seen, told after it was paid', array( 'status' => 'processing' ), $paid, array() ),
 		array( 'seen, shipped', array( 'status' => 'processing' ), array( 'status' => 'completed' ) + $paid, array() ),
 		array( 'confirmed', array( 'status' => 'completed' ), array(), array( array( 'complete' ) ) ),
@@ -111,6 +110,8 @@ foreach (
 		array( 'an old payment expired', array( 'status' => 'expired' ), array( 'current' => 'pay_2' ), array() ),
 		array( 'expired, paid otherwise', array( 'status' => 'expired' ), $paid, array() ),
 		array( 'too little', array( 'status' => 'failed', 'amount_received' => '0.1', 'exceptions' => array( 'underpaid' ) ), array(), array( array( 'status', 'on-hold', 'underpaid' ) ) ),
+		array( 'too little, and the order was refunded by hand', array( 'status' => 'failed', 'amount_received' => '0.1', 'exceptions' => array( 'underpaid' ) ), array( 'status' => 'refunded' ), array( array( 'note', 'underpaid' ) ) ),
+		array( 'seen for an order that is on hold', array( 'status' => 'processing' ), array( 'status' => 'on-hold' ), array( array( 'note', 'processing' ) ) ),
 		array( 'double spend', array( 'status' => 'failed' ), array( 'status' => 'on-hold' ), array( array( 'status', 'failed', 'failed' ) ) ),
 		array( 'late', array( 'status' => 'expired', 'exceptions' => array( 'late' ) ), array( 'status' => 'cancelled' ), array( array( 'note', 'late' ) ) ),
 		array( 'late for a paid order', array( 'status' => 'expired', 'exceptions' => array( 'late' ) ), $paid, array( array( 'note', 'late' ) ) ),
@@ -123,6 +124,45 @@ foreach (
 	) as list( $name, $of_payment, $of_order, $steps )
 ) {
 	check( $name, $steps, Florin_Decisions::steps( $payment( $of_payment ), $order( $of_order ) ) );
+}
+
+// Whatever state a payment and its order are in: money that came is named, unless it paid the order or the merchant was asked about it.
+$reasons = array(
+	'pending'    => array( array(), array( 'underpaid' ), array( 'wrong_token' ), array( 'wrong_network' ), array( 'replaced' ) ),
+	'processing' => array( array(), array( 'overpaid' ) ),
+	'completed'  => array( array(), array( 'overpaid' ), array( 'reorged' ) ),
+	'expired'    => array( array( 'late' ), array( 'wrong_token' ), array( 'late', 'wrong_network' ) ),
+	'failed'     => array( array( 'underpaid' ), array( 'underpaid', 'late' ), array( 'late' ) ),
+	'cancelled'  => array( array( 'paid_after_cancel' ), array( 'underpaid', 'paid_after_cancel' ) ),
+);
+foreach ( $reasons as $status => $exceptions ) {
+	foreach ( $exceptions as $of_payment ) {
+		foreach ( array( 'pending', 'checkout-draft', 'on-hold', 'failed', 'processing', 'completed', 'cancelled', 'refunded', 'trash', 'quote' ) as $of_order ) {
+			foreach ( array( true, false ) as $own ) {
+				foreach ( array( 'pay_1', 'pay_2', '' ) as $current ) {
+					foreach ( array( 'pay_2', '' ) as $booked ) {
+						$state = array(
+							'own'     => $own,
+							'status'  => $of_order,
+							'current' => $current,
+							'booked'  => $booked,
+							'paid'    => '' !== $booked || in_array( $of_order, array( 'processing', 'completed' ), true ),
+						);
+						$came  = array(
+							'status'           => $status,
+							'exceptions'       => $of_payment,
+							'amount_received'  => in_array( 'underpaid', $of_payment, true ) ? '0.1' : '0',
+							'amount_announced' => 'pending' === $status ? '0.1' : '0',
+						);
+						$kinds = array_column( Florin_Decisions::steps( $payment( $came ), $order( $state ) ), 0 );
+						// A payment that is asked for and on its way needs no note yet.
+						$waits = 'pending' === $status && 'pay_1' === $current && ! $state['paid'];
+						check( json_encode( array( 'money is named', $came, $state ) ), true, $waits || array() !== array_intersect( array( 'complete', 'status', 'note' ), $kinds ) );
+					}
+				}
+			}
+		}
+	}
 }
 
 // No history of one payment moves a paid order, whatever arrives in whatever order.

@@ -3,19 +3,20 @@ import Type from 'typebox';
 import { EXCEPTIONS } from '../../core/payment.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
-import { countAttention, listAttention, REFUND_REQUEST } from '../../payments/attention.ts';
+import { type AttentionReason, countAttention, listAttention, ORDER_MISSING, REFUND_REQUEST } from '../../payments/attention.ts';
 import { Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { LISTED, listed, resolveOne } from './payments-api.ts';
 import { memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
-const Waiting = Type.Object(LISTED);
+const Waiting = Type.Object({ ...LISTED, order_missing: Nullable(PlainText) });
+const REASONS = [...EXCEPTIONS, REFUND_REQUEST, ORDER_MISSING] as const satisfies readonly AttentionReason[];
 
 export const ATTENTION: readonly Route[] = [
   memberRoute({
     method: 'GET',
     path: '/attention',
     action: 'payments.read',
-    query: Type.Object({ ...paging, exception: Type.Optional(literals([...EXCEPTIONS, REFUND_REQUEST] as const)) }),
+    query: Type.Object({ ...paging, exception: Type.Optional(literals(REASONS)) }),
     reply: pageOf(Waiting),
     handle: async (call) => {
       const { query } = call;
@@ -23,11 +24,11 @@ export const ATTENTION: readonly Route[] = [
         ...ownerOf(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
-        exception: query.exception === REFUND_REQUEST ? REFUND_REQUEST : (EXCEPTIONS.find((name) => name === query.exception) ?? null),
+        exception: REASONS.find((name) => name === query.exception) ?? null,
       });
       return {
         success: true,
-        data: page.items.map(listed),
+        data: page.items.map((item) => ({ ...listed(item), order_missing: item.orderMissing })),
         has_more: page.hasMore,
       };
     },
