@@ -204,16 +204,17 @@ async function judge({ shop, copy }: Lane, { api, key, what }: { api: Client; ke
 
 function judgeOrder(at: Shop, order: any, { payments, story }: { payments: any[]; story: string }): void {
   const own = payments.filter(({ metadata }) => metadata.order_key === order.key && metadata.shop === at.url);
+  const booked = payments.find(({ id }) => id === order.meta._florin_booked);
   assert.ok((order.completions ?? 0) <= 1 && order.late_hooks === undefined, story);
-  // A copy has what the shop had when it was copied.
-  const completed = (order.history ?? []).some(([, after, by]: string[]) => after === 'processing' && by === '');
-  if (completed && (at.acts.length > 0 || order.completions)) {
-    const payment = payments.find(({ id }) => id === order.meta._florin_booked);
-    assert.equal(payment?.metadata.order_key, order.key, story);
-    assert.deepEqual([payment.status, payment.amount_fiat], ['completed', order.completed_for], story);
+  if (order.completions) {
+    assert.equal(booked?.metadata.order_key, order.key, story);
+    assert.deepEqual([booked.status, booked.amount_fiat], ['completed', order.completed_for], story);
   }
-  for (const [, after, by] of (order.history ?? []) as [string, string, string][]) {
-    if (after !== 'cancelled' || by === 'hand') continue;
+  // A copy also has what the shop did before it was copied.
+  const here = ((order.history ?? []) as [string, string, string, string][]).filter(([, , by, home]) => by !== 'hand' && home === at.url);
+  for (const [, after] of here) {
+    if (after === 'processing') assert.equal(booked?.metadata.shop, at.url, `paid by money for another shop: ${story}`);
+    if (after !== 'cancelled') continue;
     const paid = own.filter((one) => money(one) && !one.exceptions.some((name: string) => ['paid_after_cancel', 'late'].includes(name)));
     assert.deepEqual(paid, [], `a paid order was canceled: ${story}`);
   }

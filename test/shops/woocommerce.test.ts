@@ -845,6 +845,24 @@ test('a copy of a shop changes nothing of the shop that it was copied from', { s
   }
   await simulate(open.payment, 'success');
   await reach(open.id, ({ status }) => status === 'processing');
+  // The money of the original completes no order of the copy, until its merchant says that the shop moved.
+  shop = copy;
+  try {
+    const next = await ordered('44.50');
+    await ask(`/orders/${open.id}/edit`, { status: 'pending' });
+    await ask(`/orders/${open.id}/check`);
+    assert.equal((await read(open.id)).status, 'pending');
+    await simulate(next.payment, 'success');
+    await reached(next.payment, 'completed');
+    await ask(`/orders/${next.id}/check`);
+    assert.equal((await read(next.id)).status, 'processing', 'its own money does');
+    await settings();
+    await ask('/later');
+    assert.equal((await read(open.id)).status, 'processing');
+  } finally {
+    shop = original;
+    await settings();
+  }
 });
 
 test('a payment whose answer was lost is asked for again; one that is paid meanwhile finds its order', { skip }, async (t) => {

@@ -119,6 +119,17 @@ final class Florin_Connection {
 	}
 
 	/**
+	 * Whether a payment is to be left to the shop that this one is a copy of. A shop that moved has the payments of its former address again when
+	 * its settings are saved.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return bool
+	 */
+	public static function is_of_original( array $payment ) {
+		return self::has_moved() && ! self::owns( $payment );
+	}
+
+	/**
 	 * Tells the merchant on each page of the administration, until it ends.
 	 *
 	 * @param string $problem "key", "copied", or why webhooks cannot be sent.
@@ -209,7 +220,7 @@ final class Florin_Connection {
 		update_option( self::SITE, self::site(), false );
 		self::check_later();
 		Florin_Unplaced::look_later();
-		$place = md5( self::url() . ' ' . self::setting( 'api_key' ) );
+		$place = md5( self::url() . ' ' . self::setting( 'api_key' ) . ' ' . self::site() );
 		if ( get_option( self::PLACE ) !== $place ) {
 			update_option( self::PLACE, $place, false );
 			Florin_Orders::look_at_all();

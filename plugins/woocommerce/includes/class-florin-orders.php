@@ -52,7 +52,7 @@ final class Florin_Orders {
 				$former   = '';
 				foreach ( $payments as $payment ) {
 					$open  = 'pending' === $payment['status'] && $payment['id'] === $facts['current'];
-					$waits = $open && Florin_Decisions::asks_for( $payment, $facts );
+					$waits = $open && ! Florin_Connection::is_of_original( $payment ) && Florin_Decisions::asks_for( $payment, $facts );
 					if ( $open && Florin_Connection::owns( $payment ) ) {
 						$former = $payment['id'];
 					}
@@ -420,6 +420,9 @@ final class Florin_Orders {
 		if ( ! $order ) {
 			throw self::gone();
 		}
+		if ( Florin_Connection::is_of_original( $payment ) ) {
+			return $payment;
+		}
 		foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
 			if ( 'cancel' === $step[0] ) {
 				$payment = self::cancel( $order, $payment );
@@ -666,6 +669,10 @@ final class Florin_Orders {
 			return self::under_lock(
 				$order->get_id(),
 				static function ( $order ) {
+					if ( ! $order ) {
+						// Deleted meanwhile.
+						return false;
+					}
 					$known  = self::follow( $order );
 					$unread = array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), array_column( $known, 'id' ) );
 					$free   = array() === $unread && in_array( $order->get_status(), array( 'pending', 'checkout-draft' ), true );

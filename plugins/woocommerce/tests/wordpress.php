@@ -473,15 +473,16 @@ final class WC_Order {
 	public function save() {
 		$data   = $this->data;
 		$before = $this->before;
+		$home   = $before['status'] === $data['status'] ? '' : home_url();
 		shop(
-			static function ( &$all ) use ( $data, $before ) {
+			static function ( &$all ) use ( $data, $before, $home ) {
 				if ( ! isset( $all['orders'][ $data['id'] ] ) ) {
 					// Deleted meanwhile.
 					return;
 				}
 				$stored = &$all['orders'][ $data['id'] ];
 				if ( $before['status'] !== $data['status'] ) {
-					$stored['history'][] = array( $before['status'], $data['status'], isset( $GLOBALS['by'] ) ? $GLOBALS['by'] : '' );
+					$stored['history'][] = array( $before['status'], $data['status'], isset( $GLOBALS['by'] ) ? $GLOBALS['by'] : '', $home );
 				}
 				foreach ( array( 'status', 'paid_at', 'transaction', 'broken', 'late_hooks' ) as $name ) {
 					if ( isset( $data[ $name ] ) && ( ! isset( $before[ $name ] ) || $before[ $name ] !== $data[ $name ] ) ) {
