@@ -202,6 +202,21 @@ test('a connection that has written its buffer stays with its transaction', asyn
   await sql.end();
 });
 
+test('statements that follow each other use one connection, which has their plans, however many are open', async () => {
+  const many = await openDb({ url: proxy.url, max: 5, log: createLog('silent') });
+  try {
+    const together = await Promise.all(
+      Array.from({ length: 5 }, () => many.begin((tx) => tx`select pg_sleep(0.1), pg_backend_pid() as pid`)),
+    );
+    assert.equal(new Set(together.map(([row]) => row!.pid)).size, 5);
+    const used = new Set<number>();
+    for (let i = 0; i < 20; i++) used.add(i % 2 === 0 ? await pidOf(many.sql) : await many.begin(pidOf));
+    assert.equal(used.size, 1);
+  } finally {
+    await many.close();
+  }
+});
+
 test('a statement that cannot be written fails alone', async () => {
   const slow = one.sql`select 1 as i from pg_sleep(0.1)`.execute();
   const broken = one.sql`select ${undefined as never}::text`;

@@ -241,6 +241,8 @@ const NOT_PRIMARY = 'The database server is a standby, and accepts no writes. Co
       '      fetch_types: false,\n      onclose() {\n',
       '      fetch_types: false,\n      shared: { ...options.shared, isAway: null },\n      onclose() {\n',
     ],
+    // The connection that was used last comes first: it has parsed and planned the statements that are sent again and again.
+    ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
     // A transaction does nothing more after its connection closed.
     ['    let savepoints = 0\n', '    let gone = null\n    let savepoints = 0\n'],
     ['connection.onclose = reject)', 'connection.onclose = e => (gone = e, reject(e)))'],
@@ -254,6 +256,23 @@ const NOT_PRIMARY = 'The database server is a standby, and accepts no writes. Co
     [
       '    function handler(q) {\n      c.queue === full\n        ? queue.push(q)',
       '    function handler(q) {\n      if (gone)\n        return q.reject(gone)\n      c.queue === full\n        ? queue.push(q)',
+    ],
+  ],
+  '/postgres/src/queue.js': [
+    [
+      '    push: (x) => (xs.push(x), x),\n',
+      `    push: (x) => (xs.push(x), x),
+    pop: () => {
+      const out = xs.pop()
+
+      if (index === xs.length) {
+        index = 0
+        xs = []
+      }
+
+      return out
+    },
+`,
     ],
   ],
 };
