@@ -45,6 +45,24 @@ test('a run at another date that gets SIGTERM stops its tests, the processes the
   assert.ok(!existsSync(socket), 'the database server has stopped');
 });
 
+test('an error that nobody caught fails the run, also when the test that caused it has passed', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'florin-run-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const causes: Readonly<Record<string, string>> = {
+    rejection: "void (async () => { await null; throw new Error('nobody caught me'); })(); await new Promise(setImmediate);",
+    exception: "await null; setImmediate(() => { throw new Error('nobody caught me'); }); await new Promise((end) => setTimeout(end, 1));",
+  };
+  for (const [name, cause] of Object.entries(causes)) {
+    const file = join(folder, `${name}.test.ts`);
+    const tests = `test('passes', async () => { ${cause} });`;
+    writeFileSync(file, `import { describe, test } from 'node:test';\n${tests}\ndescribe('a group', () => { ${tests} });\n`);
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const { status, stdout } = spawnSync(process.execPath, ['test/kit/run.ts', file], { env, encoding: 'utf8' });
+    assert.equal(status, 1, stdout);
+    assert.match(stdout, /nobody caught me/);
+  }
+});
+
 test('a file or folder without tests ends the run with one line, even beside one that exists', () => {
   for (const missing of ['src/core/missing.test.ts', 'src/missing']) {
     const names = ['src/core/invariant.test.ts', missing];

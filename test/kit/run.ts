@@ -11,6 +11,7 @@ import { spec } from 'node:test/reporters';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestServer } from './database.ts';
 import { filesReached } from './imports.ts';
+import { QUICKLY } from './quickly.ts';
 import { DATES, type ShiftedDate, startAt } from './shifted-clock.ts';
 
 const args = process.argv.slice(2);
@@ -47,8 +48,14 @@ if (files.some((file) => file.startsWith('test/'))) {
   const { ensureTools, LONG_TOOLS } = await import('./tools.ts');
   await ensureTools(long ? LONG_TOOLS : []);
 }
-const needsDatabase = filesReached(files).has('test/kit/database.ts');
+const reached = filesReached(files);
+const needsDatabase = reached.has('test/kit/database.ts');
 process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
+// Each service that finds no dashboard builds it, so the first ones would all do so.
+if (reached.has('src/cli/serve.ts') || reached.has('test/kit/dashboard.ts')) {
+  const { buildApp } = await import('../../src/web/dashboard/build.ts');
+  await buildApp({ info: () => {} });
+}
 /** When stopped from outside, it leaves nothing behind: the tests, the processes they started and the database server are stopped. */
 const ended = new AbortController();
 let starting: Promise<TestServer> | null = null;
@@ -111,7 +118,7 @@ async function runAll(some: readonly string[]): Promise<void> {
     files: inOrder(some).map((file) => resolve(file)),
     concurrency: 4,
     timeout: long ? 7_200_000 : 600_000,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
+    execArgv: QUICKLY,
     signal: ended.signal,
   });
   tests.on('test:fail', () => {
