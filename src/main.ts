@@ -1,40 +1,29 @@
 /** argv -> command. Commands work while the service runs and while it does not; with --json standard output is JSON only. */
-import { needDatabase, openCore } from './app.ts';
-import { type Command, type Flags, parseCommand, UsageError } from './cli/command.ts';
+import { parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { describeFailure, failureDetails } from './cli/failure.ts';
 import { print, printError } from './cli/print.ts';
+import { runCommand } from './cli/run.ts';
 import { isDebugging, readConfig } from './config.ts';
 import { showControls } from './core/text.ts';
-import { createLog, redact } from './log.ts';
+import { redact } from './log.ts';
 import { florinVersion } from './operate/backup.ts';
-
-async function runCommand(command: Command, flags: Flags): Promise<void> {
-  const config = readConfig();
-  if ('serve' in command) return command.serve(config, flags);
-  // With a wrong data folder, a command would otherwise work on a new, empty database.
-  if (!('createsDatabase' in command)) needDatabase(config);
-  const log = createLog('warn');
-  if ('onStore' in command) return print(await command.onStore(config, flags, log), command, flags);
-  const core = await openCore(config, log);
-  try {
-    const result = await command.run(core.ctx, flags);
-    print(result, command, flags);
-    if ('ok' in result && result.ok === false) process.exitCode = 1;
-  } finally {
-    await core.close();
-  }
-}
 
 async function main(argv: readonly string[]): Promise<void> {
   // "deliveries list" stays valid.
   const parsed = parseCommand(argv[0] === 'deliveries' ? ['delivery', ...argv.slice(1)] : argv, COMMANDS);
   if ('help' in parsed) process.stdout.write(`${parsed.help}\n`);
   else if ('version' in parsed) process.stdout.write(`${florinVersion()}\n`);
-  else
-    await runCommand(parsed.command, parsed.flags).catch((error: unknown) => {
-      throw error instanceof UsageError && error.command === '' ? new UsageError(error.message, parsed.name) : error;
+  else {
+    const { command, flags, name } = parsed;
+    const show = (result: object) => {
+      print(result, command, flags);
+      if ('run' in command && 'ok' in result && result.ok === false) process.exitCode = 1;
+    };
+    await runCommand(command, { config: readConfig(), flags, show }).catch((error: unknown) => {
+      throw error instanceof UsageError && error.command === '' ? new UsageError(error.message, name) : error;
     });
+  }
 }
 
 if (Number(process.versions.node.split('.')[0]) < 24) {

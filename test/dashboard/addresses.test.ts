@@ -2,16 +2,14 @@
  * Who owns an email address: invitations that only the mailbox receives, verified addresses, and how the operator restores an account.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { promisify } from 'node:util';
 import { changeFromJson } from '../../src/people/audit-change.ts';
 import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';
 import { SoftwareKey } from '../kit/passkey.ts';
 import { freshTotp, Person, setUpPerson, totp } from '../kit/person.ts';
+import { runFlorin } from '../kit/service.ts';
 
 let shop: MailShop | undefined;
 let app: TestApp;
@@ -34,17 +32,9 @@ const resetLinksTo = (email: string): string[] =>
   mail.mails.filter(({ to }) => to.includes(email)).flatMap(({ text }) => /reset-password#(\w{32})/.exec(text)?.[1] ?? []);
 /** No mail is sent while a test reads links from the waiting ones. */
 const hold = () => sql()`update mails set due_at = clock_timestamp() + interval '1 hour' where due_at is not null`;
-const florin = async (...args: string[]): Promise<any> => {
+const florin = (...args: string[]): Promise<any> => {
   const { databaseUrl, dataFolder } = app.config as unknown as { databaseUrl: string; dataFolder: string };
-  const env = {
-    PATH: process.env.PATH!,
-    ...testEnvironment(databaseUrl, dataFolder, { SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' }),
-  };
-  const main = join(import.meta.dirname, '../../src/main.ts');
-  const { stdout } = await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args, '--json'], {
-    env,
-  });
-  return JSON.parse(stdout);
+  return runFlorin(testEnvironment(databaseUrl, dataFolder, { SMTP_URL: mail.url, MAIL_FROM: 'pay@shop.example' }), args);
 };
 const member = async (email: string, role = 'viewer'): Promise<Person> => {
   const person = somebody();

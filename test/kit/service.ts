@@ -1,12 +1,16 @@
 /** The service as a real process, used like an operator, a merchant and a customer do; it can be killed at any moment. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
-import { promisify } from 'node:util';
+import { parseCommand } from '../../src/cli/command.ts';
+import { COMMANDS } from '../../src/cli/commands.ts';
+import { runCommand } from '../../src/cli/run.ts';
+import { readConfig } from '../../src/config.ts';
 import { type Client, client, eventually, testEnvironment } from './app.ts';
 import { type TestDatabase, testDatabase } from './database.ts';
 import { freePort } from './nodes.ts';
 import { agePayment } from './payments.ts';
+import { QUICKLY } from './quickly.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 
 export type Service = {
@@ -22,7 +26,7 @@ export type Service = {
   test: Client;
   receiver: Receiver;
   secret: string;
-  /** Runs an operator command. Returns its JSON. */
+  /** Runs an operator command. Returns its JSON, also of checks that found something. */
   florin(...args: string[]): Promise<any>;
   start(): Promise<void>;
   /** The process that serves now. */
@@ -42,7 +46,23 @@ export type Service = {
   destroy(): Promise<void>;
 };
 
-const run = promisify(execFile);
+/**
+ * Runs an operator command with the settings of a service. It runs in this process, which is another one than that of the service: a
+ * process for each command would take half a second of the processor. Returns its JSON, also of checks that found something.
+ */
+export async function runFlorin(env: Readonly<Record<string, string>>, args: readonly string[]): Promise<any> {
+  const parsed = parseCommand([...args, '--json'], COMMANDS);
+  if (!('command' in parsed)) throw new Error(`"${args.join(' ')}" is no command`);
+  let printed = '';
+  await runCommand(parsed.command, {
+    config: readConfig(env),
+    flags: parsed.flags,
+    show: (result) => {
+      printed = JSON.stringify(result);
+    },
+  });
+  return JSON.parse(printed);
+}
 
 /** Starts a service on its own database, with one Enterprise merchant and an endpoint of the given mode for all events. */
 export async function startService({
@@ -64,9 +84,9 @@ export async function startService({
     ...testEnvironment(database.url, database.folder, { PORT: String(port), PUBLIC_URL: url, LOG_LEVEL: 'fatal', ...environment }),
   };
   let child: ChildProcess | null = null;
-  const florin = async (...args: string[]) => JSON.parse((await run(process.execPath, ['src/main.ts', ...args, '--json'], { env })).stdout);
+  const florin = (...args: string[]) => runFlorin(env, args);
   const start = async () => {
-    const started = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve'], {
+    const started = spawn(process.execPath, [...QUICKLY, 'src/main.ts', 'serve'], {
       env,
       stdio: ['ignore', 'ignore', 'inherit'],
     });
