@@ -59,3 +59,19 @@ export const listHourlyCalls = (
     select h.hour, sum(h.calls)::bigint as calls, sum(h.failed)::bigint as failed, max(h.calls) as busiest
     from keys k join key_hours h on h.key_id = k.id and h.hour > clock_timestamp() - interval '24 hours'
     where k.merchant_id = ${merchantId} and k.mode = ${mode} group by h.hour order by h.hour`;
+
+/** For each owner a text that changes with the figures of usage. One look for all open dashboards. */
+export async function readUsagePulse(
+  ctx: Context,
+  { owners }: { owners: readonly { merchantId: string; mode: Mode }[] },
+): Promise<(string | null)[]> {
+  const rows = await ctx.db.sql<{ pulse: string }[]>`
+    select concat_ws(' ',
+      (select payments from live_usage u
+        where u.merchant_id = o.merchant_id and u.month = date_trunc('month', clock_timestamp() at time zone 'UTC')::date),
+      (select sum(h.calls) from keys k join key_hours h on h.key_id = k.id and h.hour > clock_timestamp() - interval '2 hours'
+        where k.merchant_id = o.merchant_id and k.mode = o.mode)) as pulse
+    from unnest(${owners.map((o) => o.merchantId)}::text[], ${owners.map((o) => o.mode)}::text[]) with ordinality as o (merchant_id, mode, n)
+    order by o.n`;
+  return rows.map(({ pulse }) => pulse);
+}

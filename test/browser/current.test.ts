@@ -170,3 +170,19 @@ test('a translated screen shows the same as a new one after its payments complet
     await tabs[i]!.close();
   }
 });
+
+test('an open screen of usage shows the API requests of the last minute once they are counted', async () => {
+  const { sql } = app.app.ctx.db;
+  const { page } = dashboard;
+  const [key] = await sql<{ id: string }[]>`select id from keys where merchant_id = ${app.merchant.merchantId} and mode = 'test' limit 1`;
+  // As another process counts them.
+  const count = (calls: number) => sql`
+    insert into key_hours (key_id, hour, calls, failed) values (${key!.id}, date_trunc('hour', clock_timestamp()), ${calls}, 0)
+    on conflict (key_id, hour) do update set calls = key_hours.calls + excluded.calls`;
+  await count(1);
+  await dashboard.go('test/usage', 'Plan & usage');
+  const shown = async () => Number(((await page.locator('dd').first().textContent()) ?? '').replaceAll(',', ''));
+  const before = await eventually(shown, (calls) => calls > 0);
+  await count(5_000);
+  await eventually(shown, (calls) => calls >= before + 5_000);
+});

@@ -6,6 +6,7 @@ import type { Context } from '../../context.ts';
 import { MODES, type Mode } from '../../core/coin.ts';
 import { type Action, type MemberRole, mayDo } from '../../core/roles.ts';
 import { readRequestPulse } from '../../keys/requests.ts';
+import { readUsagePulse } from '../../merchants/usage.ts';
 import { readFilePulse, readOutPulse } from '../../money-out/pulse.ts';
 import { readNoticePulse } from '../../notices/notices.ts';
 import { readChainPulse, readPulse } from '../../payments/search.ts';
@@ -34,6 +35,7 @@ const READ_BY = {
   sweeps: 'sweeps.read',
   payouts: 'payouts.read',
   requests: 'requests.read',
+  usage: 'usage.read',
 } as const satisfies Record<string, Action>;
 type Key = keyof typeof READ_BY;
 /** The events that change the data of keys. Add new kinds of updates here. */
@@ -45,6 +47,7 @@ const PULSES: readonly { keys: readonly Key[]; read: (ctx: Context, owners: read
   { keys: ['sweeps'], read: (ctx, owners) => readFilePulse(ctx, { owners }) },
   { keys: ['refunds', 'payouts'], read: (ctx, owners) => readOutPulse(ctx, { owners }) },
   { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
+  { keys: ['usage'], read: (ctx, owners) => readUsagePulse(ctx, { owners }) },
 ];
 
 const readPulses = async (ctx: Context, owners: readonly Owner[]): Promise<(string | null)[][]> => {
