@@ -20,10 +20,10 @@ import { type TestDatabase, testDatabase } from '../kit/database.ts';
 
 /**
  * Payments that share a chain. Each has its own history: its transfers, double-spends and confirmations, under blocks and reorganizations
- * that it shares with the others. 2,000 histories are 80 chains with 10 to 40 events each.
+ * that it shares with the others. 1,000 histories are 40 chains with 10 to 40 events each.
  */
 const PAYMENTS = 25;
-const HISTORIES = process.env.FLORIN_LONG ? 100_000 : 2_000;
+const HISTORIES = process.env.FLORIN_LONG ? 100_000 : 1_000;
 const START = new Date('2026-01-01T00:00:00Z').getTime();
 const MINUTE = 60_000;
 const WINDOW_SECONDS = 86_400;

@@ -133,13 +133,15 @@ export const withoutRootWarning = (text: string): string => text.replace(/\nWARN
 /** Repeats a request until `done` returns true, for at most `timeoutMs`. Returns the last answer, or fails with it. */
 export async function eventually<T>(ask: () => Promise<T>, done: (answer: T) => boolean, timeoutMs = 30_000): Promise<T> {
   // Limited by the number of looks: a machine that stalls for a while uses up one of them, not all the time.
-  for (let waited = 0; ; waited += 50) {
+  for (let waited = 0, pause = 50; ; waited += pause) {
     const answer = await ask();
     if (done(answer)) return answer;
     if (waited >= timeoutMs)
       throw new Error(
         `not reached within ${timeoutMs} ms; last answer: ${JSON.stringify(answer, (_, v) => (typeof v === 'bigint' ? String(v) : v))}`,
       );
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // Looks take processor time from what they wait for, so those for something slow are further apart.
+    pause = Math.max(50, Math.min(waited / 4, 150));
+    await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
