@@ -47,6 +47,8 @@ const REASONS = {
   later: 'the file is full; it can be in the next one',
   waits: 'a deposit that it has to spend is in this file, or is not free or not confirmed at the moment; try again later',
   gone: goneText('refund'),
+  elsewhere:
+    'a transaction that Florin does not know spent a deposit of its payment; look where that money went: if it was returned, mark the refund as sent with that transaction, else send it from your own wallet and mark it as sent',
   open: 'its payment is not final at the moment, and more money could complete it; try again once it is',
   unpaid:
     'what its payment received is not confirmed any more, or is less than its refunds return; wait until it is confirmed again, or cancel it',
@@ -113,9 +115,26 @@ export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
     return parts === 'unreadable' ? [] : [lotOf(holding, parts)];
   });
 
-type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
+/**
+ * Why the deposits of others do not pay for a refund now. Its own ones can supply what is missing later, or somebody moved one with a
+ * transaction that Florin does not know, perhaps to return it. `all` are the lots of the ledger, `lots` those that the chain still has.
+ */
+function whyOwnOnly(
+  { paymentId, units }: Asked,
+  { all, lots }: { all: readonly Lot[]; lots: readonly Lot[] },
+): 'waits' | 'elsewhere' | null {
+  const of = all.filter(({ holding }) => holding.paymentId === paymentId);
+  const usable = unitsOf(of.filter((lot) => lots.includes(lot) && isOwn(lot.holding)));
+  if (usable >= units) return null;
+  if (of.some((lot) => !lots.includes(lot))) return 'elsewhere';
+  // A stranger can send small amounts to any deposit address, and they wait as long as the stranger likes.
+  return usable < unitsOf(of) && unitsOf(of) >= units ? 'waits' : null;
+}
+const unitsOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
+
+type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number; all: readonly Lot[] };
 type Plan = { chosen: Map<Tied, Chosen>; left: Left[] };
-function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
+function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks, all }: Options): Plan {
   const used = new Set<Lot>();
   const [chosen, left] = [new Map<Tied, Chosen>(), [] as Left[]];
   // The money of a payment whose refund is in this file pays for no other refund before it, and neither does what another one has to spend.
@@ -133,6 +152,11 @@ function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, scr
     const gone = fixed.find(({ lot }) => lot === undefined);
     if (gone || fixed.some(({ lot }) => used.has(lot!) || !(isOf(lot!) || lot!.holding.stays === null))) {
       left.push({ id: refund.id, reason: !gone ? REASONS.waits : gone.anchor === refund.anchor ? REASONS.moved : REASONS.gone });
+      continue;
+    }
+    const ownOnly = whyOwnOnly(refund, { all, lots });
+    if (ownOnly !== null) {
+      left.push({ id: refund.id, reason: REASONS[ownOnly] });
       continue;
     }
     const free = lots.filter((lot) => !used.has(lot));
@@ -265,8 +289,9 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
   const script = wallet.script as BitcoinScript;
-  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
-  const planned = await planSpendable<Tied, Plan>(chain, { lots: lotsOf(holdings), script }, (lots) => plan(asked, lots, options));
+  const all = lotsOf(holdings);
+  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script), all };
+  const planned = await planSpendable<Tied, Plan>(chain, { lots: all, script }, (lots) => plan(asked, lots, options));
   const left = [...planned.left, ...[...planned.full].map(([{ id }, reason]) => ({ id, reason: REASONS[reason] }))];
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left, gasPrice: null };
   const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });
