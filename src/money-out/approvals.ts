@@ -68,13 +68,17 @@ export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: A
   const { settings } = await readMerchant(tx, { merchantId });
   if (settings.refundLimitUsdCents === null) return isBacked ? 'second' : 'alone';
   const limit = BigInt(settings.refundLimitUsdCents);
+  // What was in a signing file counts although it was canceled: somebody may have kept the file.
+  const mayLeave = tx`(state <> 'canceled' or anchor is not null)`;
   const [{ sum } = { sum: '0' }] = await tx<{ sum: string }[]>`
     select coalesce(sum(cents), 0)::text as sum
-    from (select merchant_id, mode, approved_by_user, backed_by, approved_at, state, coalesce(approved_usd_cents, usd_cents) as cents from refunds
-      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, state, coalesce(approved_usd_cents, usd_cents) from payouts
-      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, 'approved', coalesce(usd_cents, 0) from shop_refunds) approved
+    from (select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(approved_usd_cents, usd_cents) as cents from refunds
+        where ${mayLeave}
+      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(approved_usd_cents, usd_cents) from payouts
+        where ${mayLeave}
+      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(usd_cents, 0) from shop_refunds) approved
     where merchant_id = ${merchantId} and mode = ${mode} and approved_by_user = ${userId} and (backed_by is null or backed_by = ${userId})
-      and approved_at > clock_timestamp() - make_interval(hours => ${WINDOW_HOURS}) and state <> 'canceled'`;
+      and approved_at > clock_timestamp() - make_interval(hours => ${WINDOW_HOURS})`;
   // What has no known worth counts as above every limit.
   if (asked.usdCents > 0n && BigInt(sum) + asked.usdCents <= limit) return isBacked ? 'second' : 'alone';
   const shown = `$${formatUsd(limit)}`;

@@ -456,6 +456,21 @@ test('small requests of a new member do not let one member approve more than the
   assert.deepEqual(states, ['confirmed', 'confirmed', 'requested'], 'six dollars are more than five');
 });
 
+test('what was canceled after it was in a signing file still counts toward the limit of a member', async () => {
+  const { rogue } = await newRogue('finance');
+  const ask = async () => (await ok(rogue.post('/live/payouts', { ...payoutBody(`kept-${++people}`), amount: '3.00' }))).payout.id;
+  const first = await ask();
+  assert.equal((await ok(rogue.post(`/live/payouts/${first}/approve`))).payout.state, 'approved');
+  // Canceled without a file, it is as if it had never been approved.
+  await ok(rogue.post(`/live/payouts/${first}/cancel`));
+  const again = await ask();
+  assert.equal((await ok(rogue.post(`/live/payouts/${again}/approve`))).payout.state, 'approved');
+  await sqlOf()`update payouts set anchor = ${`${'ab'.repeat(32)}:0`} where id = ${again}`;
+  await ok(rogue.post(`/live/payouts/${again}/cancel`));
+  const more = await rogue.post(`/live/payouts/${await ask()}/approve`);
+  assert.deepEqual(codeOf(more), [409, 'second_member_required']);
+});
+
 test('the operator area asks for a second factor, lists the operators, and removes one, but not the last', async () => {
   assert.deepEqual(codeOf(await owner.get('/test/operator')), [403, SECOND_FACTOR]);
   assert.deepEqual(codeOf(await owner.get('/test/operator/operators')), [403, SECOND_FACTOR]);
