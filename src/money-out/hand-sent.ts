@@ -96,7 +96,7 @@ export const tellUnpaid = (ctx: Context, tx: Tx, table: Table, one: HandSent): P
 
 /**
  * What others have of the same transaction: refunds and payouts to the same address, of any merchant, that it paid, that a signing file pays
- * with it, or for which it was entered before.
+ * with it, or for which it was entered before, also for refunds of shops that fit no payment.
  */
 async function takenOf(ctx: Context, tx: Tx, one: HandSent): Promise<bigint> {
   const { id, mode, coin, txid } = one;
@@ -105,6 +105,7 @@ async function takenOf(ctx: Context, tx: Tx, one: HandSent): Promise<bigint> {
     with all_paid as (
       select id, mode, coin, address, txid, state, units, sweep_id, failure, sent_at from refunds
       union all select id, mode, coin, address, txid, state, units, sweep_id, failure, sent_at from payouts
+      union all select id, mode, coin, address, txid, 'confirmed', units, null, null, sent_at from shop_refunds where units is not null
     )
     select o.address, o.units from all_paid o, all_paid own
     where own.id = ${id} and o.mode = ${mode} and o.coin = ${coin} and o.txid = ${txid} and o.id <> ${id} and o.address is not null
