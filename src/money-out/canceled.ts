@@ -7,6 +7,7 @@ import { type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { minuteText } from '../core/clock.ts';
 import { COIN, type Coin, chainCode, coinText, contractOf, kindOf } from '../core/coin.ts';
+import type { Fragment, Sql } from '../db/db.ts';
 import { usedAmong } from './authorizations.ts';
 import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
 import { accountIn, nonceIn } from './payout-parts.ts';
@@ -14,6 +15,7 @@ import { accountIn, nonceIn } from './payout-parts.ts';
 type Kind = 'refund' | 'payout';
 const TABLES = { refund: 'refunds', payout: 'payouts' } as const;
 type Canceled = {
+  kind: Kind;
   id: string;
   coin: Coin;
   anchor: string;
@@ -35,64 +37,101 @@ export type Tie = { anchor: string; walletId: string | null };
 /** `ties`: by the ID of what is asked for. `left`: what cannot be in a file now. */
 export type Legacy = { ties: ReadonlyMap<string, readonly Tie[]>; left: { id: string; reason: string }[] };
 
-const WORDS = {
-  refund: { canceled: 'a refund of its payment was canceled', done: 'returned', decide: 'then mark this refund as sent or cancel it' },
-  payout: {
-    canceled: 'a payout to its recipient was canceled',
-    done: 'paid',
-    decide: 'then mark this payout as sent or cancel it',
-  },
+/** What was canceled, as seen from what is asked for now, by `asked canceled`. */
+const CANCELED = {
+  'refund refund': 'a refund of its payment was canceled',
+  'refund payout': 'a payout to its customer was canceled',
+  'payout refund': 'a refund to its recipient was canceled',
+  'payout payout': 'a payout to its recipient was canceled',
 } as const;
-const executed = (kind: Kind): string =>
-  `${WORDS[kind].canceled}, but somebody sent its signed file, so that money was ${WORDS[kind].done}; find the transaction, ${WORDS[kind].decide}`;
-const nonceUsed = (kind: Kind): string =>
-  kind === 'refund'
-    ? `its deposit address sent another transaction since a file of a refund that is canceled now was made; look where the money went, ${WORDS.refund.decide}`
-    : `${WORDS.payout.canceled}, and the deposit address in its file sent another transaction since; look where the money went, ${WORDS.payout.decide}`;
-const live = (kind: Kind, until: Date): string =>
-  `${WORDS[kind].canceled}, but its signed file can still be sent until ${minuteText(until)}; make the file an hour after that`;
-const busy = (kind: Kind): string =>
-  `${WORDS[kind].canceled}, and the deposit in its signed file is in another file now; make the file once that one is confirmed`;
-const behind = (kind: Kind): string => `${WORDS[kind].canceled}, and blocks are being replaced; try again later`;
+type Pair = keyof typeof CANCELED;
+const pairOf = (asked: Kind, canceled: Kind): Pair => `${asked} ${canceled}`;
+const DONE = { refund: 'returned', payout: 'paid' } as const;
+const DECIDE = {
+  refund: 'then mark this refund as sent or cancel it',
+  payout: 'then mark this payout as sent or cancel it',
+} as const;
+const executed = (asked: Kind, canceled: Kind): string =>
+  `${CANCELED[pairOf(asked, canceled)]}, but somebody sent its signed file, so that money was ${DONE[canceled]}; find the transaction, ${DECIDE[asked]}`;
+const nonceUsed = (asked: Kind, canceled: Kind): string =>
+  pairOf(asked, canceled) === 'refund refund'
+    ? `its deposit address sent another transaction since a file of a refund that is canceled now was made; look where the money went, ${DECIDE.refund}`
+    : `${CANCELED[pairOf(asked, canceled)]}, and the deposit address in its file sent another transaction since; look where the money went, ${DECIDE[asked]}`;
+const live = (pair: Pair, until: Date): string =>
+  `${CANCELED[pair]}, but its signed file can still be sent until ${minuteText(until)}; make the file an hour after that`;
+const busy = (pair: Pair): string =>
+  `${CANCELED[pair]}, and the deposit in its signed file is in another file now; make the file once that one is confirmed`;
+const behind = (pair: Pair): string => `${CANCELED[pair]}, and blocks are being replaced; try again later`;
+const EITHER = {
+  refund: 'a refund of its payment or a payout to its customer',
+  payout: 'a payout or a refund to its recipient',
+} as const;
 /** Why nothing is paid instead of a canceled one whose output is not there any more. */
 export const goneText = (kind: Kind): string =>
-  `${WORDS[kind].canceled}, and the deposit in its signed file was spent; look in a block explorer whether that file was sent, ${WORDS[kind].decide}; if it was not, send the money from your own wallet and mark it as sent`;
+  `${EITHER[kind]} was canceled, and the deposit in its signed file was spent; look in a block explorer whether that file was sent, ${DECIDE[kind]}; if it was not, send the money from your own wallet and mark it as sent`;
 /** Why nothing is paid instead of a canceled one whose file uses something else. */
 export const boundText = (kind: Kind): string =>
-  `${WORDS[kind].canceled}, and its signed file can still be sent; sweep the deposit that it spends first, or send the money from your own wallet and mark it as sent`;
+  `${EITHER[kind]} was canceled, and its signed file can still be sent; sweep the deposit that it spends first, or send the money from your own wallet and mark it as sent`;
 const inCoin = (coin: Coin): string =>
   `a payout to its recipient in ${coinText(coin)} was canceled, and its signed file can still be sent; sweep the deposit that it spends first`;
 
-/** The canceled refunds of the same payments. Errors: ChainError. */
+/** Canceled refunds of a coin that had a file. */
+const canceledRefunds = (sql: Sql, { merchantId, coin, which }: { merchantId: string; coin: Coin; which: Fragment }) => sql<Canceled[]>`
+  select 'refund' as kind, r.id, r.coin, r.anchor, a.wallet_id as "walletId", a.address as "from", r.payment_id as "paymentId",
+    null as reference, r.address
+  from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
+  where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null and ${which}
+  order by r.number`;
+/** Canceled payouts that had a file. */
+const canceledPayouts = (sql: Sql, { merchantId, which }: { merchantId: string; which: Fragment }) => sql<Canceled[]>`
+  select 'payout' as kind, id, coin, anchor, wallet_id as "walletId", parts -> 'parts' -> 0 ->> 'address' as "from", null as "paymentId",
+    reference, address
+  from payouts
+  where merchant_id = ${merchantId} and mode = 'live' and state = 'canceled' and anchor is not null and ${which}
+  order by number`;
+
+const isSameText = (one: string | null, other: string | null): boolean =>
+  one !== null && other !== null && one.toLowerCase() === other.toLowerCase();
+const lower = (asked: readonly { address: string }[]): string[] => asked.map(({ address }) => address.toLowerCase());
+
+/** The canceled refunds of the same payments, and the canceled payouts in the coin to the same addresses. Errors: ChainError. */
 export async function readRefundLegacy(
   ctx: Context,
-  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly { id: string; paymentId: string }[] },
+  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly { id: string; paymentId: string; address: string }[] },
 ): Promise<Legacy> {
-  const canceled = await ctx.db.sql<Canceled[]>`
-    select r.id, r.coin, r.anchor, a.wallet_id as "walletId", a.address as "from", r.payment_id as "paymentId", null as reference, r.address
-    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
-    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null
-      and r.payment_id = any(${asked.map(({ paymentId }) => paymentId)}::text[])
-    order by r.number`;
-  return legacyOf(ctx, 'refund', { merchantId, coin, asked, canceled, isFor: (one, other) => one.paymentId === other.paymentId });
+  const { sql } = ctx.db;
+  const ofPayments = sql`r.payment_id = any(${asked.map(({ paymentId }) => paymentId)}::text[])`;
+  const toSame = sql`coin = ${coin} and lower(address) = any(${lower(asked)}::text[])`;
+  const canceled = [
+    ...(await canceledRefunds(sql, { merchantId, coin, which: ofPayments })),
+    ...(await canceledPayouts(sql, { merchantId, which: toSame })),
+  ];
+  return legacyOf(ctx, 'refund', {
+    ...{ merchantId, coin, asked, canceled },
+    isFor: (one, other) => (other.kind === 'refund' ? one.paymentId === other.paymentId : isSameText(one.address, other.address)),
+  });
 }
 
 type AskedPayout = { id: string; reference: string | null; address: string };
-/** The canceled payouts with the same reference, in any coin, or to the same recipient. Errors: ChainError. */
+/**
+ * The canceled payouts with the same reference, in any coin, or to the same recipient, and the canceled refunds in the coin to that
+ * recipient. Errors: ChainError.
+ */
 export async function readPayoutLegacy(
   ctx: Context,
   { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly AskedPayout[] },
 ): Promise<Legacy> {
-  const canceled = await ctx.db.sql<Canceled[]>`
-    select id, coin, anchor, wallet_id as "walletId", parts -> 'parts' -> 0 ->> 'address' as "from", null as "paymentId", reference, address
-    from payouts
-    where merchant_id = ${merchantId} and mode = 'live' and state = 'canceled' and anchor is not null
-      and (reference = any(${asked.flatMap(({ reference }) => reference ?? [])}::text[])
-        or lower(address) = any(${asked.map(({ address }) => address.toLowerCase())}::text[]))
-    order by number`;
-  const isFor = (one: AskedPayout, other: Canceled): boolean =>
-    (one.reference !== null && one.reference === other.reference) || one.address.toLowerCase() === other.address?.toLowerCase();
-  return legacyOf(ctx, 'payout', { merchantId, coin, asked, canceled, isFor });
+  const { sql } = ctx.db;
+  const references = asked.flatMap(({ reference }) => reference ?? []);
+  const which = sql`(reference = any(${references}::text[]) or lower(address) = any(${lower(asked)}::text[]))`;
+  const canceled = [
+    ...(await canceledPayouts(sql, { merchantId, which })),
+    ...(await canceledRefunds(sql, { merchantId, coin, which: sql`lower(r.address) = any(${lower(asked)}::text[])` })),
+  ];
+  return legacyOf(ctx, 'payout', {
+    ...{ merchantId, coin, asked, canceled },
+    isFor: (one, other) => (one.reference !== null && one.reference === other.reference) || isSameText(one.address, other.address),
+  });
 }
 
 async function legacyOf<A extends { id: string }>(
@@ -107,15 +146,19 @@ async function legacyOf<A extends { id: string }>(
   }: { merchantId: string; coin: Coin; asked: readonly A[]; canceled: readonly Canceled[]; isFor(one: A, other: Canceled): boolean },
 ): Promise<Legacy> {
   const fates = new Map<Canceled, Fate>();
-  for (const [of, group] of Map.groupBy(canceled, (one) => one.coin))
-    for (const [one, fate] of await fatesOf(ctx, kind, { merchantId, coin: of, canceled: group })) fates.set(one, fate);
+  for (const group of Map.groupBy(canceled, (one) => `${one.kind} ${one.coin}`).values())
+    for (const [one, fate] of await fatesOf(ctx, kind, { merchantId, kind: group[0]!.kind, coin: group[0]!.coin, canceled: group }))
+      fates.set(one, fate);
   const ties = new Map<string, Tie[]>();
   const left: Legacy['left'] = [];
   for (const one of asked) {
     const before = canceled.filter((other) => isFor(one, other) && fates.get(other) !== 'dead');
     const reasons = before.flatMap((other) => {
       const fate = fates.get(other)!;
-      return typeof fate === 'object' ? [fate.reason] : other.coin === coin ? [] : [inCoin(other.coin)];
+      if (typeof fate === 'object') return [fate.reason];
+      if (other.coin !== coin) return [inCoin(other.coin)];
+      // The deposit address of the payment sends its refunds, with its own account nonce.
+      return kind === 'refund' && other.kind === 'payout' && kindOf(coin) === 'ethereum' ? [boundText(kind)] : [];
     });
     if (reasons[0] !== undefined) left.push({ id: one.id, reason: reasons[0] });
     else if (before.length > 0)
@@ -161,9 +204,10 @@ const readKnown = (
 
 async function fatesOf(
   ctx: Context,
-  kind: Kind,
-  { merchantId, coin, canceled }: { merchantId: string; coin: Coin; canceled: readonly Canceled[] },
+  asked: Kind,
+  { merchantId, kind, coin, canceled }: { merchantId: string; kind: Kind; coin: Coin; canceled: readonly Canceled[] },
 ): Promise<Map<Canceled, Fate>> {
+  const pair = pairOf(asked, kind);
   const known = new Map((await readKnown(ctx, kind, { merchantId, coin, canceled })).map((one) => [one.id, one]));
   const of = ({ id }: Canceled): Known => known.get(id)!;
   const fates = new Map<Canceled, Fate>();
@@ -171,7 +215,7 @@ async function fatesOf(
   for (const one of canceled) {
     if (of(one).isDead) fates.set(one, 'dead');
     else if (one.anchor.startsWith('0x')) rest.push(one);
-    else if (of(one).isBusy) fates.set(one, { reason: busy(kind) });
+    else if (of(one).isBusy) fates.set(one, { reason: busy(pair) });
     else if (kindOf(coin) === 'ethereum') rest.push(one);
     else fates.set(one, 'open');
   }
@@ -181,7 +225,7 @@ async function fatesOf(
   const published = rest.filter(({ anchor }) => anchor.startsWith('0x'));
   const used = await executedAmong(ctx, chain, { coin, published });
   for (const one of published)
-    fates.set(one, used.has(one) ? { reason: executed(kind) } : of(one).expired ? 'dead' : { reason: live(kind, of(one).until) });
+    fates.set(one, used.has(one) ? { reason: executed(asked, kind) } : of(one).expired ? 'dead' : { reason: live(pair, of(one).until) });
   const numbered = rest.filter(({ anchor }) => anchor.startsWith('nonce:'));
   const nonces =
     numbered.length === 0
@@ -192,7 +236,7 @@ async function fatesOf(
         );
   for (const [i, one] of numbered.entries()) {
     const ahead = nonces[i]! - nonceIn(one.anchor);
-    fates.set(one, ahead === 0 ? 'open' : { reason: ahead > 0 ? nonceUsed(kind) : behind(kind) });
+    fates.set(one, ahead === 0 ? 'open' : { reason: ahead > 0 ? nonceUsed(asked, kind) : behind(pair) });
   }
   return fates;
 }
