@@ -30,6 +30,9 @@ export async function readReadiness(ctx: Context): Promise<{
   const peers: Record<string, object> = {};
   try {
     if (await ctx.db.isFull()) reasons.push('the disk of the database is full, so nothing can be recorded');
+    // Hosts make a database read-only when its disk is almost full.
+    const [mode] = await ctx.db.sql<{ isReadOnly: boolean }[]>`select current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
+    if (mode!.isReadOnly) reasons.push('the database is read-only, so nothing can be recorded');
     const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]>`
       select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;

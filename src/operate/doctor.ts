@@ -77,6 +77,7 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       ahead: number;
       standbys: number;
       isSync: boolean;
+      isReadOnly: boolean;
     }[]
   >`
     select current_setting('server_version') as version, current_setting('autovacuum') as autovacuum,
@@ -86,9 +87,18 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       extract(epoch from clock_timestamp())::float8 - ${(performance.timeOrigin + performance.now()) / 1000}::float8 as ahead,
       (select count(*)::int from pg_stat_replication r
         where not exists (select 1 from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical')) as standbys,
-      current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'local' as "isSync"`;
-  const { version, migration, off, autovacuum, free, ahead, standbys, isSync } = db!;
+      current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'local' as "isSync",
+      current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
+  const { version, migration, off, autovacuum, free, ahead, standbys, isSync, isReadOnly } = db!;
   const findings: Finding[] = [];
+  if (isReadOnly)
+    findings.push(
+      bad(
+        'database',
+        'it is read-only, so nothing can be recorded',
+        'make room on its disk if its host did that, then set default_transaction_read_only = off',
+      ),
+    );
   if (off.length > 0) findings.push(bad('database', `${off.join(', ')} is off, so acknowledged payments could be lost`, 'turn it on'));
   else if (standbys > 0 && !isSync)
     findings.push(

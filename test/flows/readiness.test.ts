@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { diagnose } from '../../src/operate/doctor.ts';
 import { createLink } from '../../src/payments/links.ts';
 import { endOutages, readReadiness } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
@@ -161,4 +162,42 @@ test('a used-up plan, a disabled coin and a key for another network are reported
   await sql`update merchants set settings = settings || '{"coins": ["LTC"]}', plan = 'starter'`;
   await sql`update live_usage set payments = 100`;
   assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['wallet_network', 'currency_off', 'plan_limit_reached'] });
+});
+
+test('readiness and doctor say so while the database accepts no writes', async () => {
+  const { sql } = app.app.ctx.db;
+  const [{ name } = { name: '' }] = await sql<{ name: string }[]>`select current_database() as name`;
+  // Sessions that are open keep the old setting.
+  const reconnect = () =>
+    sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+  const set = async (text: string) => {
+    await eventually(
+      () =>
+        sql
+          .begin('read write', (tx) => tx.unsafe(`alter database ${name} ${text}`))
+          .then(
+            () => true,
+            () => false,
+          ),
+      Boolean,
+    );
+  };
+  const reasons = async () => {
+    await reconnect().catch(() => {});
+    return (await (await fetch(`${app.url}/readyz`)).json()).reasons as string[];
+  };
+  const REASON = 'the database is read-only, so nothing can be recorded';
+  await set('set default_transaction_read_only = on');
+  await eventually(reasons, (found) => found.includes(REASON));
+  const findings = await eventually(
+    () =>
+      diagnose(app.app.ctx).then(
+        ({ findings }) => findings,
+        () => [],
+      ),
+    (all) => all.some(({ check, ok, detail }) => check === 'database' && !ok && detail.includes('read-only')),
+  );
+  assert.ok(findings.length > 0);
+  await set('reset default_transaction_read_only');
+  await eventually(reasons, (found) => !found.includes(REASON));
 });
