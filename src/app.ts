@@ -48,6 +48,7 @@ import { alertUsage } from './merchants/usage.ts';
 import { startPayouts } from './money-out/follow-payouts.ts';
 import { startRefunds } from './money-out/follow-refunds.ts';
 import { startSweeps } from './money-out/follow-sweeps.ts';
+import { startFileFence, takeBackApprovals } from './money-out/restored.ts';
 import { startMails } from './notices/mail-worker.ts';
 import { BackupError, type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
 import { acceptKey, openSecrets } from './operate/secret-key.ts';
@@ -137,7 +138,10 @@ export async function acceptSecretKey(config: Config, { log }: { log: Log }): Pr
   }
 }
 
-/** Restores a backup into an empty install. The wallets skip all addresses that may have been assigned since the backup. */
+/**
+ * Restores a backup into an empty install. The wallets skip all addresses that may have been assigned since the backup, and what was
+ * approved may have been paid since.
+ */
 export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<Jump[]>> {
   const before = config.databaseUrl === null && !hasCluster(resolve(config.dataFolder)) ? namesIn(resolve(config.dataFolder)) : undefined;
   let isRefused = false;
@@ -149,7 +153,10 @@ export async function restore(config: Config, { file, log }: { file: string; log
       secretKey: config.secretKey,
       file,
       log,
-      finish: (tx) => jumpRestored(tx, { dataFolder }),
+      finish: async (tx) => {
+        await takeBackApprovals(tx);
+        return jumpRestored(tx, { dataFolder });
+      },
     });
   } catch (error) {
     isRefused = error instanceof BackupError;
@@ -410,6 +417,8 @@ export async function startApp(
     closers.push(await claimServe(ctx.db, { alone }));
     const fence = startAddressFence(ctx, { alone });
     closers.push(() => fence.stop());
+    const files = startFileFence(ctx);
+    closers.push(() => files.stop());
     await ctx.prices.start();
     closers.push(() => ctx.prices.stop());
     await ctx.fiat.start();

@@ -33,6 +33,7 @@ import { type Made, makePsbts } from './make-utxo.ts';
 import { readUnpayable } from './refunds.ts';
 import { replacePsbts, STAY_TEXT } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
+import { noteFile } from './restored.ts';
 import { readSigned } from './signed.ts';
 import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
@@ -344,6 +345,7 @@ export async function store(
         after,
       });
       await also?.(tx);
+      await noteFile(ctx, tx, sweep!);
       return sweep!;
     });
   } catch (error) {

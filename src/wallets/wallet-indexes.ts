@@ -129,6 +129,23 @@ export async function releaseIndexes(ctx: Context): Promise<void> {
   reserved.clear();
 }
 
+/**
+ * Another number that the file remembers, if the database does not. `next` gets it, zero at first, and returns what to write. The lock of
+ * the file is held until the transaction ends, so the number that was written before is committed.
+ */
+export async function keepNumber(
+  ctx: Context,
+  tx: Tx,
+  { name, next }: { name: string; next(noted: bigint): Promise<bigint> },
+): Promise<void> {
+  await tx`select pg_advisory_xact_lock(${FILE_LOCK}::bigint)`;
+  const { dataFolder } = ctx.settings;
+  const stored = await readWalletIndexes(dataFolder);
+  const noted = stored.get(name) ?? 0n;
+  const value = await next(noted);
+  if (value !== noted) await writeWalletIndexes(dataFolder, stored.set(name, value));
+}
+
 /** By wallet, the index below which all may have been issued. Empty when there is no file. */
 export async function readWalletIndexes(dataFolder: string): Promise<Map<string, bigint>> {
   const path = join(dataFolder, FILE);

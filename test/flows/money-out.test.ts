@@ -14,6 +14,7 @@ import { makePayoutFile } from '../../src/money-out/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout } from '../../src/money-out/payouts.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund, cancelRefund, getRefund, markRefundSent, readRefundable } from '../../src/money-out/refunds.ts';
+import { compareFiles } from '../../src/money-out/restored.ts';
 import { acceptSigned, cancelSweep, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
 import { reviewPayment } from '../../src/payments/payments.ts';
 import { EVER } from '../kit/books.ts';
@@ -181,7 +182,8 @@ test('a new refund or payout spends what every kept file of canceled ones spends
 
     // The same for payouts: by reference to another address, and by address without a reference.
     await receive(40, 50, 70, 80);
-    const before = [await payout('0.03', { payout_reference: 'salary' }), await payout('0.06', { address: OTHER })];
+    const salary = { address: 'bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu', payout_reference: 'salary' };
+    const before = [await payout('0.03', salary), await payout('0.06', { address: OTHER })];
     const three = await makePayouts();
     assert.deepEqual(three.payouts, before);
     const [spent] = (await sign(three.sweep.id)).raws;
@@ -286,6 +288,86 @@ test('a file whose deposit the customer sent elsewhere ends, and what else it sp
     assert.equal((await getPayout(ctx, { ...owner, id })).state, 'failed');
     const [left] = await listSweepable(ctx, owner);
     assert.deepEqual([left!.count, left!.units, (await desk.detail(kept!)).status], [1, 3_000_000n, 'completed']);
+  }));
+
+test('a refund waits for the deposit of its payment, and is not paid with those of others while that is disputed or was moved elsewhere', () =>
+  tell(async (desk) => {
+    const { app, owner, receive, makeFile, refund, sign } = desk;
+    const { ctx } = app.app;
+    const [mine, other] = await receive(25, 60);
+    const id = await refund(mine!, '0.02');
+    const dispute = (since: Date | null) =>
+      ctx.db.sql`update transfers set disputed_since = ${since} where payment_id = ${mine!} and merchant_id = ${owner.merchantId}`;
+    await dispute(new Date());
+    await assert.rejects(makeFile(), { code: 'refund_file_empty', message: /is not free or not confirmed at the moment/ });
+    await dispute(null);
+    // Somebody sends what was signed, and the database goes back to the time before the file.
+    const { sweep } = await makeFile();
+    const [raw] = (await sign(sweep.id)).raws;
+    await desk.sendElsewhere(raw!);
+    await cancelSweep(ctx, { ...owner, id: sweep.id, actor });
+    await followRefunds(ctx);
+    await ctx.db.sql`update refunds set anchor = null where id = ${id}`;
+    await assert.rejects(makeFile(), { code: 'refund_file_empty', message: /Florin does not know spent a deposit of its payment/ });
+    // What is left of the payment returns as much as it holds.
+    const own = await refund(other!, '0.01', OTHER);
+    assert.deepEqual((await makeFile()).refunds, [own]);
+    assert.equal(desk.paidTo(CUSTOMER), 2_000_000n);
+  }));
+
+test('who got a canceled refund is not paid again with a payout, and not with a refund after a canceled payout', () =>
+  tell(async (desk) => {
+    const { receive, makeFile, makePayouts, refund, payout, sign } = desk;
+    const [mine, other] = await receive(25, 60);
+    const first = await refund(mine!, '0.02');
+    const one = await makeFile();
+    const [kept] = (await sign(one.sweep.id)).raws;
+    await desk.cancelAll(one.sweep.id, { refunds: [first] });
+    const second = await payout('0.02');
+    const two = await makePayouts();
+    const [raw] = (await sign(two.sweep.id)).raws;
+    assert.ok(
+      spentBy(kept!).some((input) => spentBy(raw!).includes(input)),
+      'both cannot be mined',
+    );
+    await desk.sendElsewhere(kept!);
+    await desk.cancelAll(two.sweep.id, { payouts: [second] });
+    await payout('0.02');
+    const spent = /was canceled, and the deposit in its signed file was spent/;
+    await assert.rejects(makePayouts(), { code: 'payout_file_empty', message: spent });
+    await refund(other!, '0.01');
+    await assert.rejects(makeFile(), { code: 'refund_file_empty', message: spent });
+    assert.equal(desk.paidTo(CUSTOMER), 2_000_000n);
+  }));
+
+test('after the database went back, what was approved is not paid until members approve it again', () =>
+  tell(async (desk) => {
+    const { app, owner, receive, makeFile, makePayouts, refund, payout, sign } = desk;
+    const { ctx } = app.app;
+    const { sql } = ctx.db;
+    const [mine] = await receive(25, 30, 40);
+    await compareFiles(ctx);
+    const asked = { refund: await refund(mine!, '0.01'), payout: await payout('0.02') };
+    const made = await makePayouts();
+    await desk.sendElsewhere((await sign(made.sweep.id)).raws[0]!);
+    // As an older copy of the database is: it knows the approvals, and no file.
+    await sql`update payouts set sweep_id = null, sweep_number = null, anchor = null`;
+    await sql`delete from sweep_inputs`;
+    await sql`delete from sweeps`;
+    await assert.rejects(makePayouts(), { code: 'sweep_busy' });
+    await assert.rejects(makeFile(), { code: 'sweep_busy' });
+    assert.equal(await compareFiles(ctx), 2);
+    assert.equal(await compareFiles(ctx), 0, 'once');
+    await assert.rejects(makePayouts(), { code: 'payout_file_empty' });
+    await assert.rejects(makeFile(), { code: 'refund_file_empty' });
+    const taken = await sql<{ object: string }[]>`select object from audit_log where action like '%.approval_ended' order by id`;
+    assert.deepEqual(
+      taken.map(({ object }) => object),
+      [asked.refund, asked.payout],
+    );
+    await approveRefund(ctx, { ...owner, id: asked.refund, actor });
+    assert.deepEqual((await makeFile()).refunds, [asked.refund]);
+    assert.equal(desk.paidTo(CUSTOMER), 2_000_000n);
   }));
 
 test('nothing of a payment is returned while it is processing, because it could complete with what goes back', () =>
@@ -412,6 +494,20 @@ test('a transaction that a member entered pays one refund, is corrected when not
     const notices = async () =>
       (await ctx.db.sql<{ count: number }[]>`select count(*)::int as count from notices where kind = 'money_out_failed'`)[0]!.count;
     assert.equal(await notices(), 1, 'the merchant is notified');
+    // A refund of a shop that fits no payment was recorded with a transaction that pays the same customer.
+    const taken = chain.pay([[CUSTOMER, 1_000_000n]]);
+    await ctx.db.sql`
+      insert into shop_keys (id, merchant_id, mode, dialect, platform, name, hash, hint, permissions)
+      values ('shp_1', ${owner.merchantId}, 'live', 'greenfield', 'other', 'Shop', '\\x01', 'x', '{}')`;
+    await ctx.db.sql`
+      insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency, coin, address, claimed_at, sent_at, units, txid)
+      values ('ref_1', ${owner.merchantId}, 'live', 'shp_1', 'Order 7', '10', 'USD', 'BTC', ${CUSTOMER}, now(), now(), 1000000, ${taken})`;
+    const claimed = await refund(two!, '0.005');
+    await markRefundSent(ctx, { ...owner, id: claimed, txid: taken, actor });
+    chain.mine(8);
+    await look(2);
+    await follow(2);
+    assert.deepEqual([(await read(claimed)).state, /does not pay/.test((await read(claimed)).failure ?? '')], ['sent', true]);
     // A typing error: nobody knows that transaction.
     const right = chain.pay([[OTHER, 1_000_000n]]);
     const wrong = `${right.slice(0, -1)}${right.endsWith('0') ? '1' : '0'}`;
@@ -435,5 +531,5 @@ test('a transaction that a member entered pays one refund, is corrected when not
     const paid = books
       .filter(({ coin, account: name }) => coin === 'BTC' && name === 'refunds')
       .reduce((sum, line) => sum + line.units, 0n);
-    assert.equal(paid, 2_000_000n);
+    assert.equal(paid, 3_000_000n, 'of two refunds, and of the one of the shop');
   }));

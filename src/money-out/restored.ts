@@ -1,0 +1,95 @@
+/**
+ * After the database went back in time: approved refunds and payouts may have been paid with a signing file that it no longer knows. The
+ * file beside the database remembers the newest signing file. Where the database knows only older ones, no file is made until what was
+ * approved and was in no file yet has lost its approval: members look whether it was paid before they approve it again.
+ */
+import type { Context } from '../context.ts';
+import type { Coin } from '../core/coin.ts';
+import { Problem } from '../core/problem.ts';
+import type { Sql, Tx } from '../db/db.ts';
+import { startLoop } from '../db/loop.ts';
+import { writeAudit } from '../people/members.ts';
+import { keepNumber, readWalletIndexes } from '../wallets/wallet-indexes.ts';
+import { notifyOfPayouts, notifyOfRefund } from './money-notices.ts';
+
+const NAME = 'signing files';
+const POLL_MS = 2_000;
+
+/** The number of the newest signing file, besides one. */
+async function newestFile(sql: Sql | Tx, besides: string | null = null): Promise<bigint> {
+  const [row] = await sql<{ number: bigint }[]>`
+    select coalesce(max(number), 0)::bigint as number from sweeps where id is distinct from ${besides}`;
+  return row!.number;
+}
+
+/** In the transaction that makes a signing file, last. Errors: sweep_busy, while approvals have to be taken back first. */
+export const noteFile = (ctx: Context, tx: Tx, { id, number }: { id: string; number: bigint }): Promise<void> =>
+  keepNumber(ctx, tx, {
+    name: NAME,
+    next: async (noted) => {
+      if (noted > (await newestFile(tx, id))) throw new Problem('sweep_busy', {});
+      return number > noted ? number : noted;
+    },
+  });
+
+type TakenBack = { id: string; merchantId: string; mode: 'live'; coin: Coin; units: bigint };
+/** Takes back approvals of what no signing file fixed: everything else can be executed only once. */
+export async function takeBackApprovals(tx: Tx): Promise<{ refunds: TakenBack[]; payouts: TakenBack[] }> {
+  const which = tx`mode = 'live' and state = 'approved' and anchor is null and sweep_id is null`;
+  await tx`select 1 from payments where id in (select payment_id from refunds where ${which}) order by id for update`;
+  const requested = tx`
+    state = 'requested', backed_by = null, approved_by = null, approved_by_user = null, approved_at = null, approved_usd_cents = null
+    where ${which} returning id, merchant_id as "merchantId", mode, coin, units`;
+  const refunds = [...(await tx<TakenBack[]>`update refunds set ${requested}`)];
+  const payouts = [...(await tx<TakenBack[]>`update payouts set ${requested}`)];
+  const actor = { userId: '', name: 'Florin', ip: '' };
+  for (const { id, merchantId, mode } of refunds)
+    await writeAudit(tx, { merchantId, mode, actor, action: 'refund.approval_ended', object: id });
+  for (const { id, merchantId, mode } of payouts)
+    await writeAudit(tx, { merchantId, mode, actor, action: 'payout.approval_ended', object: id });
+  return { refunds, payouts };
+}
+
+/** Compares the newest signing file with the one that the data folder remembers. Returns how many approvals were taken back. */
+export async function compareFiles(ctx: Context): Promise<number> {
+  const isBehind = await ctx.db.begin(async (tx) => {
+    let behind = false;
+    const next = async (noted: bigint): Promise<bigint> => {
+      const newest = await newestFile(tx);
+      behind = noted > newest;
+      return behind ? noted : newest;
+    };
+    await keepNumber(ctx, tx, { name: NAME, next });
+    return behind;
+  });
+  if (!isBehind) return 0;
+  const { refunds, payouts } = await ctx.db.begin(async (tx) => {
+    const taken = await takeBackApprovals(tx);
+    for (const refund of taken.refunds) await notifyOfRefund(ctx, tx, refund, 'approval');
+    for (const some of Map.groupBy(taken.payouts, ({ merchantId }) => merchantId).values())
+      await notifyOfPayouts(ctx, tx, some, 'approval');
+    return taken;
+  });
+  ctx.log.warn(
+    { refunds: refunds.length, payouts: payouts.length },
+    'The database does not know the newest signing files, so what was approved has to be approved again; look first whether it was paid',
+  );
+  // Only now, so that nothing is forgotten if the process ends in between.
+  await ctx.db.begin((tx) => keepNumber(ctx, tx, { name: NAME, next: () => newestFile(tx) }));
+  return refunds.length + payouts.length;
+}
+
+/** Compares whenever the data folder remembers another signing file than the newest one; `stop` waits for the current round. */
+export function startFileFence(ctx: Context): { stop(): Promise<void> } {
+  const loop = startLoop({
+    pollMs: POLL_MS,
+    failed: (error, failures) =>
+      ctx.log.error({ err: error, failures }, 'Could not compare the signing files with the data folder; retrying'),
+    round: async () => {
+      const [newest, numbers] = await Promise.all([newestFile(ctx.db.sql), readWalletIndexes(ctx.settings.dataFolder)]);
+      if ((numbers.get(NAME) ?? 0n) !== newest) await compareFiles(ctx);
+      return false;
+    },
+  });
+  return { stop: () => loop.stop() };
+}
