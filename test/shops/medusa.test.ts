@@ -294,6 +294,10 @@ test('a payment with money is never canceled, its session ends without an error,
       logged.length = 0;
       assert.deepEqual(await provider.getWebhookActionAndData(webhook), { action: 'not_supported' });
       assert.match(logged.join(), new RegExp(`money arrived for the payment ${payment}, but its cart has`));
+      // Florin lists it under Needs attention when it is completed.
+      assert.match((await read(payment)).metadata.order_missing, /no order is paid by this payment/);
+      assert.equal((await restart(collection, 25.5)).payment, payment);
+      assert.equal((await read(payment)).metadata.order_missing, undefined);
     }
   }));
 

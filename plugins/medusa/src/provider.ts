@@ -136,7 +136,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
         (one.status === 'pending' || PAID.includes(one.status)) && !isReversed(one) && !isReturned(one) && priceOf(one).amount === wanted;
       const payment = await this.read(id);
       if (!isUsable(payment) || priceOf(payment).currency !== currency) continue;
-      const adopted = await this.call(() => this.florin.payments.updateMetadata(id, { session_id: sessionId }));
+      const adopted = await this.call(() => this.florin.payments.updateMetadata(id, { session_id: sessionId, order_missing: null }));
       if (isUsable(adopted)) return adopted;
     }
     return null;
@@ -252,10 +252,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     const current = payment.metadata.session_id ?? sessionId;
     if (!this.owns(payment) || !(await this.isRequested(payment))) return { action: 'not_supported' };
     if (this.sessions && !(await this.findSession(current))) {
-      if (hasMoney(payment) && !isReturned(payment))
-        this.logger?.error(
-          `Florin: money arrived for the payment ${payment.id}, but its cart has another payment session or none, so no order is paid by it. Refund it in Florin.`,
-        );
+      if (hasMoney(payment) && !isReturned(payment)) await this.reportMissing(payment);
       return { action: 'not_supported' };
     }
     if (isReversed(payment))
@@ -263,6 +260,19 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
         `Florin: the network reversed the payment ${payment.id} of the payment session ${current}. Do not ship its order.`,
       );
     return { action: actionOf(payment), data: { session_id: current, amount: priceOf(payment).amount } };
+  }
+
+  /** Says in the log, and in Florin under Needs attention, that no order is paid by the money of a payment. */
+  protected async reportMissing({ id }: Payment): Promise<void> {
+    this.logger?.error(
+      `Florin: money arrived for the payment ${id}, but its cart has another payment session or none, so no order is paid by it. Refund it in Florin.`,
+    );
+    const order_missing = 'In Medusa, the cart has another payment session or none, so no order is paid by this payment.';
+    try {
+      await this.florin.payments.updateMetadata(id, { order_missing });
+    } catch (error) {
+      this.logger?.error(`Florin: the payment ${id} could not be marked as one without an order. ${(error as Error).message}`);
+    }
   }
 
   /** Medusa books a refund when it is requested, and providers cannot report what became of it. The log can. */
