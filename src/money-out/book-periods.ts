@@ -26,10 +26,17 @@ export async function boundsOf(
   ctx: Context,
   { from, until, timeZone }: { from: string | null; until: string | null; timeZone: string },
 ): Promise<{ start: Date | null; end: Date | null }> {
-  // The database knows when days begin where clocks change.
-  const [row] = await ctx.db.sql<{ start: Date | null; end: Date | null }[]>`
-    select ${from}::text::date::timestamp at time zone ${timeZone}::text as start,
-      (${until}::text::date + 1)::timestamp at time zone ${timeZone}::text as end`;
+  const { sql } = ctx.db;
+  // The database knows when days begin where clocks change. Where midnight comes twice, as in Havana, it means the second one.
+  const [row] = await sql<{ start: Date | null; end: Date | null }[]>`
+    with days as (
+      select n, day, day::timestamp at time zone ${timeZone}::text as midnight
+      from (values (1, ${from}::text::date), (2, ${until}::text::date + 1)) as asked (n, day)
+    ), begins as (
+      select n, case when ((midnight - interval '1 hour') at time zone ${timeZone}::text)::date = day then midnight - interval '1 hour' else midnight end as at
+      from days
+    )
+    select (select at from begins where n = 1) as start, (select at from begins where n = 2) as end`;
   return row!;
 }
 

@@ -416,6 +416,24 @@ test('held money and overpayments are returned at the value with which they came
   assert.equal(over.balances.refunds, '0.00100000 BTC, 8730 cents');
 });
 
+test('a day is all that clocks there call by its date, also where midnight comes twice or never', async () => {
+  for (const [timeZone, day, start, end] of [
+    ['America/Havana', '2026-11-01', '2026-11-01T04:00', '2026-11-02T05:00'],
+    ['Atlantic/Azores', '2026-10-25', '2026-10-25T00:00', '2026-10-26T01:00'],
+    ['America/Havana', '2026-03-08', '2026-03-08T05:00', '2026-03-09T04:00'],
+    ['America/Santiago', '2026-09-06', '2026-09-06T04:00', '2026-09-07T03:00'],
+    ['Asia/Beirut', '2026-10-24', '2026-10-23T21:00', '2026-10-24T22:00'],
+    ['Pacific/Apia', '2011-12-31', '2011-12-30T10:00', '2011-12-31T10:00'],
+  ] as const) {
+    const period = await periodOf(ctx, { from: day, until: day, timeZone });
+    assert.deepEqual(
+      [period.start, period.end].map((at) => at.toISOString().slice(0, 16)),
+      [start, end],
+      `${timeZone} ${day}`,
+    );
+  }
+});
+
 test('a period: what it opened with, what changed it, and what it closed with; entries are in order', async () => {
   const { merchantId } = await balancesAfter([paidIn('success'), hour, paidIn('success', 4_850n), hour]);
   const owner = { merchantId, mode: 'test' as const };
