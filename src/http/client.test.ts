@@ -15,7 +15,11 @@ async function afterForwarded(environment: Record<string, string>) {
       headers: { authorization: `Bearer ${shop.merchant.keys.liveSecret}`, ...FORWARDED },
     });
     const remembered = () => shop.app.ctx.db.sql<{ peer: string }[]>`select peer from unlisted_proxies`;
-    return { status: reply.status, remembered, findings: async () => (await diagnose(shop.app.ctx)).findings, stop: shop.stop };
+    const isSecure = async (protocol: string): Promise<boolean> => {
+      const headers = { authorization: `Bearer ${shop.merchant.keys.liveSecret}`, 'x-forwarded-proto': protocol };
+      return (await fetch(`${shop.url}/api/payments`, { headers })).status === 200;
+    };
+    return { status: reply.status, isSecure, remembered, findings: async () => (await diagnose(shop.app.ctx)).findings, stop: shop.stop };
   } catch (error) {
     await shop.stop();
     throw error;
@@ -33,12 +37,14 @@ test('forwarded headers of an unlisted peer are ignored, and the doctor names th
 });
 
 test('a listed proxy is trusted, and the doctor reports nothing', async (t) => {
-  const { status, remembered, findings, stop } = await afterForwarded({
+  const { status, isSecure, remembered, findings, stop } = await afterForwarded({
     PUBLIC_URL: 'https://pay.example.com',
     TRUSTED_PROXIES: '127.0.0.0/8',
   });
   t.after(stop);
   assert.equal(status, 200);
+  for (const protocol of ['https, https', 'https,http', 'HTTPS', ' https ']) assert.ok(await isSecure(protocol), protocol);
+  for (const protocol of ['http', 'http, https', 'httpsx', '']) assert.ok(!(await isSecure(protocol)), protocol);
   assert.equal((await remembered()).length, 0);
   assert.equal(
     (await findings()).find(({ check }) => check === 'proxies'),

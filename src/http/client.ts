@@ -36,9 +36,12 @@ export function createClientReader(ctx: Context, trustedProxies: readonly string
     // The last hop that is not one of our proxies is the caller; anything before it is the caller's own claim. One that cannot be read
     // is a caller too: nobody knows which.
     const ip = hops.findLast((hop) => hop === null || !isProxy(hop)) ?? peer;
-    return { ip, network: clientNetwork(ip), secure: tls || headers['x-forwarded-proto'] === 'https' };
+    return { ip, network: clientNetwork(ip), secure: tls || namesTls(headers['x-forwarded-proto']) };
   };
 }
+
+/** Whether the caller used TLS. Of several proxies, the first one spoke with the caller; some write capital letters. */
+const namesTls = (protocol: string | string[] | undefined): boolean => /^\s*https\s*(?:,|$)/i.test(String(protocol ?? ''));
 
 /** The address that a proxy named, also with a port, as some write it; null: it cannot be read. */
 function addressOf(hop: string): string | null {

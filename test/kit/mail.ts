@@ -22,12 +22,13 @@ const unwrap = (text: string): string =>
     'latin1',
   ).toString('utf8');
 
-export async function startMailServer(): Promise<MailServer> {
+/** `starttls`: it offers encryption, with a certificate that nobody trusts. */
+export async function startMailServer({ starttls = false } = {}): Promise<MailServer> {
   const mails: Received[] = [];
   const state = { refuse: null as string | null, hold: null as Promise<void> | null };
   const server = new SMTPServer({
     authOptional: true,
-    disabledCommands: ['STARTTLS'],
+    disabledCommands: starttls ? [] : ['STARTTLS'],
     onRcptTo: (_address, _session, done) =>
       done(state.refuse === null ? null : Object.assign(new Error(state.refuse), { responseCode: 451 })),
     onData: (stream, session, done) => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { Webhook } from 'standardwebhooks';
 import { createClient, WebhookError, type WebhookFault, webhooks } from '../../sdk/src/index.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
@@ -145,6 +146,16 @@ test('while a secret is being rotated both are accepted, and afterwards the old 
   const afterwards = signDelivery({ secret: next, previousSecret: null, id, timestampSeconds, body: Buffer.from(body) });
   assert.equal((await verify(body, afterwards, next)).id, id);
   await refused(verify(body, afterwards, secret), 'signature_mismatch', /./);
+});
+
+test('bytes are taken in every form, also those of test runners with classes of their own', async () => {
+  const { body, headers, event } = deliveries[0]!;
+  const bytes = Buffer.from(`  ${body}`);
+  const foreign = runInNewContext('new Uint8Array(bytes)', { bytes: [...Buffer.from(body)] });
+  const view = new DataView(bytes.buffer, bytes.byteOffset + 2, bytes.length - 2);
+  assert.ok(!(foreign instanceof Uint8Array));
+  for (const given of [foreign, foreign.buffer, view, bytes.subarray(2)])
+    assert.equal((await verify(given as never, headers, secret)).id, event.id);
 });
 
 test('invalid arguments are named', async () => {
