@@ -96,6 +96,9 @@ async function handle(event) {
   if (event.type === 'webhook.test') return;
   const payment = await florin.payments.retrieve(event.data.id);
   const order = orders.get(payment.metadata.order);
+  // A customer whose payment ended can start it again on the payment page, if you allow it: the new payment takes the place of the first.
+  if (order && payment.replaces === order.paymentId)
+    Object.assign(order, { paymentId: payment.id, paymentUrl: payment.payment_url, state: 'open' });
   if (!order || order.paymentId !== payment.id) return;
   // A block can be reversed after the payment completed, even before its event arrives.
   if (payment.status === 'completed') order.state = payment.exceptions.includes('reorged') ? 'review' : 'shipped';

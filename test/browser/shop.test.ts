@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { changeSettings } from '../../src/merchants/merchants.ts';
+import { repeatPayment } from '../../src/payments/payments.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser } from '../kit/browser.ts';
 import { copySource, terminalEnvironment } from '../kit/copy.ts';
@@ -144,6 +145,22 @@ test('unpaid orders are released, and short or late payments are reviewed; retur
     );
     await close();
   }
+});
+
+test('a payment that the customer starts again on its page pays the order', async () => {
+  const { merchantId } = app.merchant;
+  await changeSettings(app.app.ctx, { merchantId, settings: { payerCancel: true } });
+  const { page, close } = await openTab(browser, url);
+  const first = await buy(page, 'Buy mug');
+  await app.test.post(`/v1/test/payments/${first.id}/simulate`, { scenario: 'expired' });
+  await page.getByText('Not paid in time.').waitFor();
+  const again = await repeatPayment(app.app.ctx, { paymentId: first.id });
+  await app.test.post(`/v1/test/payments/${again}/simulate`, { scenario: 'success' });
+  await eventually(
+    () => fetch(`${page.url()}.json`).then((reply) => reply.json() as Promise<{ state: string }>),
+    ({ state }) => state === 'shipped',
+  );
+  await close();
 });
 
 test('a forged event changes nothing', async () => {

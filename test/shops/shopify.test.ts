@@ -13,6 +13,7 @@ import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { webhooks } from '../../sdk/src/index.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { freePort } from '../kit/nodes.ts';
 
@@ -74,6 +75,7 @@ let app: TestApp;
 let bridge: ChildProcess;
 let shopify: Server;
 let url: string;
+let endpoint: { id: string; secret: string };
 let folder: string;
 let output = '';
 const orders = new Map<string, Order>();
@@ -94,8 +96,9 @@ before(async () => {
   const port = await freePort();
   url = `http://127.0.0.1:${port}`;
   const events = ['payment.completed', 'payment.updated', 'payment.failed', 'payment.reversed'];
-  const endpoint = await app.test.post('/v1/webhook_endpoints', { url: `${url}/hook`, events });
-  assert.equal(endpoint.status, 201, endpoint.text);
+  const added = await app.test.post('/v1/webhook_endpoints', { url: `${url}/hook`, events });
+  assert.equal(added.status, 201, added.text);
+  endpoint = added.json;
   bridge = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'app.js'], {
     cwd: folder,
     env: {
@@ -106,7 +109,7 @@ before(async () => {
       SHOPIFY_URL: `http://127.0.0.1:${(shopify.address() as AddressInfo).port}`,
       FLORIN_URL: app.url,
       FLORIN_API_KEY: app.merchant.keys.testSecret,
-      SIGNING_SECRET: endpoint.json.secret,
+      SIGNING_SECRET: endpoint.secret,
       PORT: String(port),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -262,4 +265,20 @@ test('a forged event and a payment of another shop change nothing', async () => 
   );
   await told();
   assert.deepEqual([state.marked, [...state.tags]], [0, []]);
+});
+
+test('a payment that the network reversed before its event arrived does not mark the order', async () => {
+  const { id, state } = order();
+  const made = await payment(id);
+  await app.test.post(`/v1/webhook_endpoints/${endpoint.id}`, { enabled: false });
+  await play(made, 'reversed');
+  const reversed = await eventually(
+    () => app.test.get(`/api/payment/${made}`),
+    ({ json }) => json.exceptions.includes('reorged'),
+  );
+  const event = { type: 'payment.completed', data: { ...reversed.json, exceptions: [], exception: null } } as const;
+  const { body, headers } = await webhooks.signTestEvent(event, endpoint.secret);
+  assert.equal((await fetch(`${url}/hook`, { method: 'POST', body, headers })).status, 200);
+  await app.test.post(`/v1/webhook_endpoints/${endpoint.id}`, { enabled: true });
+  assert.deepEqual([state.marked, state.paid, [...state.tags]], [0, false, ['florin-check']]);
 });
