@@ -551,6 +551,11 @@ test('a customer sees a notice when no payment can be created, and a currency th
   assert.equal(refused.result, 'failure');
   assert.match(refused.notices[0], /not possible in this currency/);
   assert.ok(hasNote(await read(id), /could not be created: Florin has no rate for XXX/));
+  // What no coin can carry, or more than Florin takes, does not become possible in a minute.
+  for (const total of ['0.004', '99999999999']) {
+    const { id } = await ask('/orders', { total });
+    assert.match((await ask(`/orders/${id}/pay`)).notices[0], /not possible for this order/, total);
+  }
 });
 
 test('an order is completed once, though requests that read it before come together', { skip }, async () => {
@@ -594,6 +599,18 @@ test('a payment that was replaced by another is canceled, and each one is follow
   await reached(second, 'completed');
   await ask('/later');
   assert.equal((await read(id)).status, 'processing');
+});
+
+test('an order that is a draft again when its payment is confirmed is completed', { skip }, async () => {
+  await settings();
+  await dropWebhooks();
+  const { id, payment } = await ordered('33.00');
+  await ask(`/orders/${id}/edit`, { status: 'checkout-draft' });
+  await simulate(payment, 'success');
+  await reached(payment, 'completed');
+  for (let at = 0; at < 2; at += 1) await ask(`/orders/${id}/check`);
+  const order = await read(id);
+  assert.deepEqual([order.status, order.completions, order.late_hooks], ['processing', 1, undefined]);
 });
 
 test('each open order is checked, not one for all', { skip }, async () => {
@@ -865,6 +882,47 @@ test('a copy of a shop changes nothing of the shop that it was copied from', { s
   }
 });
 
+test('a copy of an order, with all that is stored with it, is not paid by the payment of the other order and changes nothing of it', {
+  skip,
+}, async () => {
+  await settings();
+  await dropWebhooks();
+  const copied = async (id: number): Promise<number> => {
+    const { meta } = await read(id);
+    return (await ask('/orders', { total: '46.00', meta })).id;
+  };
+  const open = await ordered('46.00');
+  for (const verb of ['check', 'stock', 'delete']) {
+    await ask(`/orders/${await copied(open.id)}/${verb}`);
+    assert.equal(await statusOf(open.payment), 'pending', verb);
+  }
+  const late = await copied(open.id);
+  await simulate(open.payment, 'success');
+  await reached(open.payment, 'completed');
+  await ask(`/orders/${open.id}/check`);
+  const early = await copied(open.id);
+  assert.match((await ask(`/orders/${early}/refund`, { amount: '46.00' })).refused, /copy of another one/);
+  assert.deepEqual(await refundsOf(open.payment), []);
+  for (const id of [late, early]) {
+    await ask(`/orders/${id}/check`);
+    assert.deepEqual([(await read(id)).status, (await read(id)).completions ?? 0], ['pending', 0]);
+    const own = paymentIn(await pay(id))!;
+    assert.notEqual(own, open.payment);
+    await simulate(own, 'success');
+    await reached(own, 'completed');
+    await ask(`/orders/${id}/check`);
+    assert.deepEqual([(await read(id)).status, (await read(id)).completions], ['processing', 1]);
+    assert.equal((await ask(`/orders/${id}/refund`, { amount: '46.00' })).refunded, true);
+    assert.equal((await refundsOf(own)).length, 1);
+  }
+  // A copy of what was asked for, and not answered yet.
+  const metadata = { order_id: String(open.id), order_key: 'wc_order_copied', shop: shop.url };
+  const body = { amount: '46.00', currency_fiat: 'EUR', return_url: shop.url, metadata };
+  const { id } = await ask('/orders', { total: '46.00', meta: { _florin_attempt: { key: 'wc:copied', body } } });
+  const made = (await app.test.get(`/api/payment/${paymentIn(await pay(id))}`)).json;
+  assert.equal(made.metadata.order_id, String(id));
+});
+
 test('a payment whose answer was lost is asked for again; one that is paid meanwhile finds its order', { skip }, async (t) => {
   await settings();
   let lost = 0;
@@ -1005,6 +1063,26 @@ test('a shop that is at another address than the one it was connected at says so
   assert.equal((await app.test.get('/v1/webhook_endpoints')).json.data.length, 0, 'a copy connects nothing');
   await ask('/home', { home: shop.url });
   assert.doesNotMatch(await ask('/notices'), /connected to Florin as/);
+  await settings();
+});
+
+test('a shop that turns encryption on, or changes its permalinks, keeps its one endpoint and its secret', { skip }, async (t) => {
+  await dropWebhooks();
+  await settings();
+  const endpoints = async () => (await app.test.get('/v1/webhook_endpoints')).json.data.map(({ id, url }: any) => ({ id, url }));
+  const [{ id }] = await endpoints();
+  await app.test.post(`/v1/webhook_endpoints/${id}`, { url: `${shop.url}/index.php/wc-api/florin/` });
+  await app.test.post('/v1/webhook_endpoints', { url: `${shop.url}/copy/?wc-api=florin` });
+  t.after(dropWebhooks);
+  await ask('/later');
+  const moved = await endpoints();
+  assert.deepEqual(moved.find((one: any) => one.id === id)?.url, `${shop.url}/?wc-api=florin`);
+  assert.equal(moved.length, 2, 'the endpoint of a shop in a folder is left alone');
+  const secure = shop.url.replace('http:', 'https:');
+  await ask('/home', { home: secure });
+  await ask('/later');
+  assert.deepEqual((await endpoints()).find((one: any) => one.id === id)?.url, `${secure}/?wc-api=florin`);
+  await ask('/home', { home: shop.url });
   await settings();
 });
 

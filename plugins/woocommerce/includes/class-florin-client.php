@@ -175,17 +175,19 @@ final class Florin_Client {
 	}
 
 	/**
-	 * Lets a webhook endpoint receive all events that the plugin handles.
+	 * Lets a webhook endpoint receive all events that the plugin handles. It keeps its signing secret and what was not delivered yet.
 	 *
-	 * @param string $id Endpoint ID.
+	 * @param string $id  Endpoint ID.
+	 * @param string $url Where events are sent.
 	 * @return array
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
-	public function subscribe_endpoint( $id ) {
+	public function subscribe_endpoint( $id, $url ) {
 		return $this->send(
 			'POST',
 			'/v1/webhook_endpoints/' . rawurlencode( $id ),
 			array(
+				'url'     => $url,
 				'events'  => self::EVENTS,
 				'enabled' => true,
 			)

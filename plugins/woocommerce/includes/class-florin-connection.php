@@ -109,6 +109,16 @@ final class Florin_Connection {
 	}
 
 	/**
+	 * Whether an address is where this shop receives webhooks, or did before it changed its permalinks or turned encryption on.
+	 *
+	 * @param string $url The address.
+	 * @return bool
+	 */
+	private static function is_receiver( $url ) {
+		return self::webhook_url() === $url || self::is_here( preg_replace( '#/(?:(?:index\.php/)?wc-api/florin/?|\?wc-api=florin)$#', '', $url ) );
+	}
+
+	/**
 	 * Whether the shop was connected at another address: it moved, or this is a copy.
 	 *
 	 * @return bool
@@ -200,7 +210,7 @@ final class Florin_Connection {
 		$secrets = self::signing_secrets();
 		$ours    = null;
 		foreach ( $client->endpoints() as $endpoint ) {
-			if ( self::webhook_url() !== $endpoint['url'] ) {
+			if ( ! self::is_receiver( $endpoint['url'] ) ) {
 				continue;
 			}
 			if ( null === $ours && isset( $secrets[ $endpoint['id'] ] ) ) {
@@ -213,8 +223,8 @@ final class Florin_Connection {
 		if ( null === $ours ) {
 			$created = $client->create_endpoint( self::webhook_url() );
 			update_option( self::ENDPOINT, array_slice( array( $created['id'] => $created['secret'] ) + $secrets, 0, 8 ), false );
-		} elseif ( array() !== array_diff( Florin_Client::EVENTS, (array) $ours['events'] ) || empty( $ours['enabled'] ) ) {
-			$client->subscribe_endpoint( $ours['id'] );
+		} elseif ( self::webhook_url() !== $ours['url'] || array() !== array_diff( Florin_Client::EVENTS, (array) $ours['events'] ) || empty( $ours['enabled'] ) ) {
+			$client->subscribe_endpoint( $ours['id'], self::webhook_url() );
 		}
 		delete_option( self::PROBLEM );
 		update_option( self::SITE, self::site(), false );

@@ -25,7 +25,7 @@ final class Florin_Decisions {
 	 * @param array $payment A payment as the API returns it.
 	 * @param array $order   Keys: own (whether it is to be paid with Florin), status (without "wc-"), paid (whether money was booked), total, currency,
 	 *                       current (ID of the payment that the customer is asked to pay), booked (ID of the payment that paid it, or an empty
-	 *                       string), left (IDs of the completed payments that the merchant was asked about), reversed (whether the network
+	 *                       string), awaited (ID of the payment whose unconfirmed money put it on hold, or an empty string), left (IDs of the completed payments that the merchant was asked about), reversed (whether the network
 	 *                       took the booked money back).
 	 * @return array[] Each one of: ['complete'], ['status', new status, kind of note], ['note', kind of note], ['cancel'].
 	 */
@@ -45,7 +45,8 @@ final class Florin_Decisions {
 				$steps = self::completed( $payment, $order, $open );
 				break;
 			case 'expired':
-				if ( $current && 'pending' === $order['status'] ) {
+				// Also when the network dropped what the customer sent, and nothing told so before the time to pay ended.
+				if ( $current && ( 'pending' === $order['status'] || self::is_gone( $payment, $order ) ) ) {
 					$steps[] = array( 'status', 'failed', 'expired' );
 				}
 				break;
@@ -64,7 +65,7 @@ final class Florin_Decisions {
 				break;
 			case 'pending':
 				// The network dropped or replaced what the customer sent.
-				if ( $current && 'on-hold' === $order['status'] && in_array( 'replaced', $payment['exceptions'], true ) ) {
+				if ( $current && self::is_gone( $payment, $order ) ) {
 					$steps[] = array( 'status', 'pending', 'replaced' );
 				}
 				if ( ! $current && ! self::has_money( $payment ) ) {
@@ -81,6 +82,18 @@ final class Florin_Decisions {
 			}
 		}
 		return array_values( array_filter( $steps ) );
+	}
+
+	/**
+	 * Whether an order waits for money that the network does not have any more.
+	 *
+	 * @param array $payment A payment that is not paid.
+	 * @param array $order   As in steps().
+	 * @return bool
+	 */
+	private static function is_gone( array $payment, array $order ) {
+		return 'on-hold' === $order['status'] && ! self::has_money( $payment )
+			&& ( $payment['id'] === $order['awaited'] || in_array( 'replaced', $payment['exceptions'], true ) );
 	}
 
 	/**

@@ -152,13 +152,25 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 				$order->add_order_note( sprintf( __( 'The Florin payment could not be created: %s', 'florin-payments' ), $failure->getMessage() ) );
 			}
 			wc_add_notice(
-				'currency' === $failure->error_code
-					? __( 'Cryptocurrency payments are not possible in this currency. Choose another way to pay.', 'florin-payments' )
+				self::is_never( $failure )
+					? ( 'currency' === $failure->error_code
+						? __( 'Cryptocurrency payments are not possible in this currency. Choose another way to pay.', 'florin-payments' )
+						: __( 'Cryptocurrency payments are not possible for this order. Choose another way to pay.', 'florin-payments' ) )
 					: __( 'We cannot reach our cryptocurrency payments right now. If you have paid already, you do not have to pay again. Otherwise try again in a minute, or choose another way to pay.', 'florin-payments' ),
 				'error'
 			);
 			return array( 'result' => 'failure' );
 		}
+	}
+
+	/**
+	 * Whether another attempt would fail the same way: the amount is too small for every coin, or the like.
+	 *
+	 * @param Florin_Failure $failure Why no payment was created.
+	 * @return bool
+	 */
+	private static function is_never( Florin_Failure $failure ) {
+		return 'currency' === $failure->error_code || ( 400 <= $failure->status && $failure->status < 500 && ! in_array( $failure->status, array( 401, 408, 409, 425, 429 ), true ) );
 	}
 
 	/**

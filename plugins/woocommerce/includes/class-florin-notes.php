@@ -114,7 +114,7 @@ final class Florin_Notes {
 			case 'kept':
 				return __( 'Florin did not cancel this payment: money has arrived or may be on its way. Look at it in Florin before you cancel or ship this order.', 'florin-payments' );
 			case 'replaced':
-				return __( 'The customer’s transaction was replaced before it was confirmed. Do not ship; the payment is open again.', 'florin-payments' );
+				return __( 'The customer’s transaction was replaced, or dropped by the network, before it was confirmed. Do not ship; the payment is open again.', 'florin-payments' );
 			case 'reorged':
 				return __( 'WARNING: The network reversed the payment of this order. Stop the shipment if you can. If the payment is confirmed again, a note will say so.', 'florin-payments' );
 			case 'restored':

@@ -18,6 +18,7 @@ final class Florin_Orders {
 	const CURRENT  = '_florin_payment_id';
 	const ALL      = '_florin_payment_ids';
 	const ENDED    = '_florin_ended_ids';
+	const AWAITED  = '_florin_awaited';
 	const LEFT     = '_florin_left_ids';
 	const ASKED    = '_florin_asked';
 	const ATTEMPT  = '_florin_attempt';
@@ -233,6 +234,7 @@ final class Florin_Orders {
 			'currency' => $order->get_currency(),
 			'current'  => (string) $order->get_meta( self::CURRENT ),
 			'booked'   => (string) $order->get_meta( self::BOOKED ),
+			'awaited'  => (string) $order->get_meta( self::AWAITED ),
 			'left'     => self::ids( $order, self::LEFT ),
 			'reversed' => 'yes' === $order->get_meta( self::REVERSED ),
 		);
@@ -273,11 +275,40 @@ final class Florin_Orders {
 	 * @return bool
 	 */
 	private static function is_of( $order, array $payment ) {
+		if ( self::is_of_another( $order, $payment ) ) {
+			return false;
+		}
 		$named = $payment['metadata'] + array( 'order_id' => '', 'order_key' => '' );
 		$known = self::payment_ids( $order );
 		return in_array( $payment['id'], $known, true )
 			|| ( isset( $payment['replaces'] ) && in_array( $payment['replaces'], $known, true ) )
 			|| ( Florin_Connection::owns( $payment ) && (string) $order->get_id() === $named['order_id'] && '' !== $named['order_key'] && $order->get_order_key() === $named['order_key'] );
+	}
+
+	/**
+	 * Whether a payment, or a request for one, was made for another order. Plugins that copy an order, renew a subscription or import orders
+	 * give the new order everything that is stored with the old one.
+	 *
+	 * @param WC_Order $order The order.
+	 * @param array    $made  A payment as the API returns it, or the body of a request.
+	 * @return bool
+	 */
+	public static function is_of_another( $order, array $made ) {
+		return isset( $made['metadata']['order_id'] ) && (string) $order->get_id() !== (string) $made['metadata']['order_id'];
+	}
+
+	/**
+	 * @param WC_Order $order The order.
+	 * @param string   $id    A payment of another order.
+	 */
+	private static function forget( $order, $id ) {
+		$order->update_meta_data( self::ALL, array_values( array_diff( self::payment_ids( $order ), array( $id ) ) ) );
+		foreach ( array( self::CURRENT, self::BOOKED, self::AWAITED ) as $name ) {
+			if ( $id === $order->get_meta( $name ) ) {
+				$order->delete_meta_data( $name );
+			}
+		}
+		$order->save();
 	}
 
 	/**
@@ -290,7 +321,10 @@ final class Florin_Orders {
 	 */
 	private static function follow( &$order, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
 		$attempt = $order->get_meta( self::ATTEMPT );
-		if ( is_array( $attempt ) && Florin_Connection::owns( $attempt['body'] ) ) {
+		if ( is_array( $attempt ) && self::is_of_another( $order, $attempt['body'] ) ) {
+			$order->delete_meta_data( self::ATTEMPT );
+			$order->save();
+		} elseif ( is_array( $attempt ) && Florin_Connection::owns( $attempt['body'] ) ) {
 			self::attempt( $order, $attempt );
 		}
 		$current  = (string) $order->get_meta( self::CURRENT );
@@ -301,6 +335,10 @@ final class Florin_Orders {
 			$id = array_shift( $ids );
 			try {
 				$payment = Florin_Connection::client()->payment( $id, $seconds );
+				if ( self::is_of_another( $order, $payment ) ) {
+					self::forget( $order, $id );
+					continue;
+				}
 				if ( isset( $payment['replaced_by'] ) && ! in_array( $payment['replaced_by'], self::payment_ids( $order ), true ) ) {
 					// The customer started it again, and no webhook told.
 					self::learn( $order, Florin_Connection::client()->payment( $payment['replaced_by'], $seconds ) );
@@ -455,6 +493,10 @@ final class Florin_Orders {
 		if ( 'complete' === $step[0] ) {
 			$order->update_meta_data( self::BOOKED, $payment['id'] );
 			$order->save();
+			if ( 'checkout-draft' === $order->get_status() ) {
+				// WooCommerce completes no draft, says that it did, and deletes it a day later.
+				$order->update_status( 'pending' );
+			}
 			if ( ! $order->payment_complete( (string) $payment['transaction_hash'] ) ) {
 				throw new Florin_Failure( __( 'WooCommerce did not complete the order.', 'florin-payments' ) );
 			}
@@ -466,6 +508,11 @@ final class Florin_Orders {
 		if ( 'reorged' === $kind || 'restored' === $kind ) {
 			$order->update_meta_data( self::REVERSED, 'reorged' === $kind ? 'yes' : 'no' );
 			$order->save();
+		}
+		if ( 'processing' === $kind && 'status' === $step[0] ) {
+			$order->update_meta_data( self::AWAITED, $payment['id'] );
+		} elseif ( 'status' === $step[0] ) {
+			$order->delete_meta_data( self::AWAITED );
 		}
 		if ( 'other_total' === $kind ) {
 			$order->update_meta_data( self::ASKED, Florin_Notes::asked( $payment ) );
@@ -600,7 +647,8 @@ final class Florin_Orders {
 			return;
 		}
 		$unbooked = static function ( $order ) {
-			return $order ? array_diff( self::payment_ids( $order ), array( $order->get_meta( self::BOOKED ) ) ) : array();
+			$facts = $order ? self::facts( $order ) : array();
+			return $order ? array_diff( self::payment_ids( $order ), $facts['paid'] ? array( $facts['booked'] ) : array() ) : array();
 		};
 		$left     = $unbooked( $order );
 		try {
@@ -637,6 +685,9 @@ final class Florin_Orders {
 	 * @throws Florin_Failure If the server does not answer.
 	 */
 	private static function leave( $order, array $payment ) {
+		if ( self::is_of_another( $order, $payment ) ) {
+			return;
+		}
 		if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
 			$payment = self::cancel( $order, $payment );
 		}

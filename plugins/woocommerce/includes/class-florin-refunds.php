@@ -31,6 +31,9 @@ final class Florin_Refunds {
 			Florin_Connection::set_problem( 'copied' );
 			throw new Florin_Failure( __( 'This payment was made by another shop or at another address of this shop, so nothing was refunded. Refund it in the Florin dashboard. If this shop was copied: connect it again.', 'florin-payments' ) );
 		}
+		if ( Florin_Orders::is_of_another( $order, $payment ) ) {
+			throw new Florin_Failure( __( 'This order is a copy of another one, whose payment this is, so nothing was refunded. Refund the payment from the other order, or in the Florin dashboard.', 'florin-payments' ) );
+		}
 		$name    = implode( ' ', array( $body['payment_id'], $body['amount'], $body['currency_fiat'] ) );
 		$waiting = self::unanswered( $order );
 		// After a lost answer, WooCommerce deletes its refund. The next attempt repeats the request, or the customer would be paid twice.

@@ -74,6 +74,7 @@ $order = static function ( array $more ) {
 		'currency' => 'EUR',
 		'current'  => 'pay_1',
 		'booked'   => '',
+		'awaited'  => '',
 		'reversed' => false,
 	);
 };
@@ -120,6 +121,11 @@ foreach (
 		array( 'restored', array( 'status' => 'completed' ), array( 'status' => 'on-hold', 'reversed' => true ) + $paid, array( array( 'status', 'processing', 'restored' ) ) ),
 		array( 'a part', array( 'exceptions' => array( 'underpaid' ) ), array(), array( array( 'note', 'partial' ) ) ),
 		array( 'replaced', array( 'exceptions' => array( 'replaced' ) ), array( 'status' => 'on-hold' ), array( array( 'status', 'pending', 'replaced' ) ) ),
+		array( 'dropped by the network', array(), array( 'status' => 'on-hold', 'awaited' => 'pay_1' ), array( array( 'status', 'pending', 'replaced' ) ) ),
+		array( 'dropped and expired, told at once', array( 'status' => 'expired' ), array( 'status' => 'on-hold', 'awaited' => 'pay_1' ), array( array( 'status', 'failed', 'expired' ) ) ),
+		array( 'expired, put on hold by hand', array( 'status' => 'expired' ), array( 'status' => 'on-hold' ), array() ),
+		array( 'dropped, and another one came late', array( 'status' => 'expired', 'exceptions' => array( 'late' ) ), array( 'status' => 'on-hold', 'awaited' => 'pay_1' ), array( array( 'note', 'late' ) ) ),
+		array( 'a part, on hold', array( 'exceptions' => array( 'underpaid' ) ), array( 'status' => 'on-hold', 'awaited' => 'pay_1' ), array( array( 'note', 'partial' ) ) ),
 		array( 'canceled', array( 'status' => 'cancelled' ), array(), array( array( 'status', 'cancelled', 'cancelled' ) ) ),
 	) as list( $name, $of_payment, $of_order, $steps )
 ) {

@@ -397,7 +397,7 @@ final class WC_Order {
 		);
 	}
 	/** As in WooCommerce, a change to the same status is none, and its note is dropped. */
-	public function update_status( $status, $note ) {
+	public function update_status( $status, $note = '' ) {
 		$from = $this->data['status'];
 		if ( $from === $status ) {
 			return;
