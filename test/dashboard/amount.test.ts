@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { aboutText, lessOf, moneyText, significant, sumOf, sumText, withUsd } from '../../dashboard/lib/amount.ts';
 import { coinName, coinOf, coinText } from '../../dashboard/lib/coin.ts';
+import { lateHint } from '../../dashboard/lib/late.ts';
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { formatDecimal } from '../../src/core/money.ts';
 
@@ -93,4 +94,11 @@ test('a coin is named by its asset, and by its network unless it is native to it
     assert.equal(coinName(code), name);
   }
   assert.equal(coinName('USDC@base', 'USD Coin'), 'USD Coin on Base');
+});
+
+test('money that arrives weeks after its payment may come from an address that the merchant’s own wallet gave out again', () => {
+  const expires_at = '2026-01-01T00:00:00.000Z';
+  const hint = (...seen: string[]) => lateHint({ expires_at, transfers: seen.map((first_seen_at) => ({ first_seen_at })) });
+  assert.match(hint('2025-12-31T00:00:00.000Z', '2026-02-01T00:00:00.000Z'), /your own wallet may have given out this address again/);
+  assert.deepEqual([hint(), hint('2025-12-31T00:00:00.000Z'), hint('2026-01-02T00:00:00.000Z')], ['', '', '']);
 });

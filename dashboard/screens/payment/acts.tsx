@@ -5,6 +5,7 @@ import { isSome, moneyText, sumText } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { canBePriced, coinText } from '../../lib/coin.ts';
 import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
+import { lateHint } from '../../lib/late.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
@@ -26,13 +27,13 @@ function questionOf(kind: Kind, { payment, arrived }: Full): Question {
     case 'accept':
       return {
         title: `Accept ${sum}?`,
-        text: `The payment of ${moneyText(payment.amount_usd)} counts as paid with this amount and completes once it is confirmed.`,
+        text: `The payment of ${moneyText(payment.amount_usd)} counts as paid with this amount and completes once it is confirmed.${lateHint(payment)}`,
         act: 'Accept',
       };
     case 'reject':
       return {
         title: `Reject ${sum}?`,
-        text: 'The payment keeps its status. Florin does not move money: send it back from your own wallet.',
+        text: `The payment keeps its status. Florin does not move money: send it back from your own wallet.${lateHint(payment)}`,
         act: 'Reject',
       };
     case 'reviewed':
