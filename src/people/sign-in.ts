@@ -233,8 +233,10 @@ export async function findHalfSignedIn(
 ): Promise<{ userId: string; name: string; identifier: string } | null> {
   const cookie = /(?:^|; )(?:__Secure-)?florin\.two_factor=([^;]+)/.exec(visitor.cookie)?.[1];
   if (cookie === undefined) return null;
-  // The identifier before the signature. The library checks the signature; the identifier cannot be guessed.
-  const identifier = /^(.+)\.[^.]*$/.exec(safeDecode(cookie))?.[1] ?? '';
+  // The identifier before the signature. The library checks the signature; the identifier cannot be guessed. Other text is not looked
+  // for: the database refuses some of it.
+  const identifier = /^([\w-]{1,100})\.[^.]*$/.exec(safeDecode(cookie))?.[1];
+  if (identifier === undefined) return null;
   const [user] = await ctx.db.sql<{ userId: string; name: string; identifier: string }[]>`
     select u.id as "userId", u.name, v.identifier from verifications v join users u on u.id = v.value
     where v.identifier = ${identifier} and v.expires_at > clock_timestamp()`;

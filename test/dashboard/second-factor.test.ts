@@ -46,6 +46,14 @@ test('an authenticator code works once, also for turning it on, and an older one
   assert.equal((await again.get('/test/me')).status, 401);
 });
 
+test('a cookie that no sign-in set is refused like a wrong code, whatever characters it contains', async () => {
+  for (const value of ['%00.x', '2fa-%00.x', '%ED%A0%80.x', '%.x']) {
+    const stranger = Object.assign(new Person(app.url), { cookie: `florin.two_factor=${value}` });
+    const reply = await stranger.post('/sign-in/code', { kind: 'totp', code: '000000' });
+    assert.deepEqual([reply.status, reply.json.error.code], [401, 'second_factor_invalid'], value);
+  }
+});
+
 test('one code, used twice at the same moment, signs in once', async () => {
   const [one, two] = [await halfSignedIn(), await halfSignedIn()];
   const code = await freshTotp(app, secret);
